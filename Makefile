@@ -1,0 +1,75 @@
+# Needs Python 3.11 or newer and make. Where uv is on the PATH, uv does the installing instead of pip.
+#   PYTHON=python3.12  another interpreter        UV=  pip although there is a uv
+#   ARGS="..."         passed on by test (to pytest) and bench
+
+PYTHON ?= python3
+UV ?= $(shell command -v uv 2>/dev/null)
+ARGS ?=
+
+FROM_LOCK := --require-hashes --only-binary :all: -r requirements.lock
+EDITABLE := --no-build-isolation --no-deps -e .
+
+.PHONY: help install quickstart test lint format bench lock clean
+
+help:
+	@echo "make install     .venv with hpcdp in it"
+	@echo "make quickstart  run workflows/diabetes_mean.toml"
+	@echo "make test        all tests              ARGS=\"-k name\" is passed to pytest"
+	@echo "make lint        ruff and mypy"
+	@echo "make format      let ruff format and mend the code"
+	@echo "make bench       the benchmarks         ARGS=\"...\" is passed to them"
+	@echo "make lock        pin the newest packages in requirements.lock (needs uv)"
+	@echo "make clean       remove .venv, caches and build files, not runs"
+
+install: .venv/.installed
+
+# The stamps are touched last, so an install that failed is done again, from nothing.
+.venv/.packages: requirements.lock
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "hpcdp needs Python 3.11 or newer, and '$(PYTHON)' is not that. Name one that is:" \
+	         "make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@rm -rf .venv
+	@echo "Installing the packages of requirements.lock into .venv, which takes about a minute."
+	@if [ -n "$(UV)" ]; then \
+	    "$(UV)" venv -q --python "$$("$(PYTHON)" -c 'import sys; print(sys.executable)')" .venv && \
+	    "$(UV)" pip install -q --python .venv/bin/python $(FROM_LOCK) && touch $@ || \
+	    echo "uv could not do it. Trying again with pip." >&2; \
+	fi
+	@if [ ! -e $@ ]; then \
+	    "$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	        echo "'$(PYTHON)' has no venv module. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }; \
+	    "$(PYTHON)" -m venv --clear .venv && \
+	    .venv/bin/python -m pip install -q --disable-pip-version-check $(FROM_LOCK) && touch $@; \
+	fi
+
+.venv/.installed: .venv/.packages pyproject.toml
+	@if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python .venv/bin/python $(EDITABLE); \
+	else .venv/bin/python -m pip install -q --disable-pip-version-check $(EDITABLE); fi
+	@touch $@
+
+quickstart: install
+	.venv/bin/hpcdp run workflows/diabetes_mean.toml
+
+test: install
+	.venv/bin/python -m pytest $(ARGS)
+
+lint: install
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m ruff format --check .
+	.venv/bin/python -m mypy
+
+format: install
+	.venv/bin/python -m ruff check --fix .
+	.venv/bin/python -m ruff format .
+
+bench: install
+	.venv/bin/python -m benchmarks $(ARGS)
+
+# One version of each package for all supported Pythons, so that a result does not depend on the Python.
+lock:
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --fork-strategy fewest \
+	    --upgrade --generate-hashes --no-emit-index-url --no-annotate --no-header -q -o requirements.lock
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	find . -path ./runs -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

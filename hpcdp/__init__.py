@@ -1,0 +1,38 @@
+"""hpcdp measures how private a mechanism really is: (ε, δ) spectra, trade-off curves, certified bounds, at any scale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
+    from hpcdp.result import Result, load_result
+    from hpcdp.run import RunFailed, resume, run
+    from hpcdp.study import Study
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "HpcdpError": "errors",
+    "LeaseError": "errors",
+    "MechanismError": "errors",
+    "StoreError": "errors",
+    "StudyError": "errors",
+    "Result": "result",
+    "load_result": "result",
+    "RunFailed": "run",
+    "resume": "run",
+    "run": "run",
+    "Study": "study",
+}
+
+__all__ = ["__version__", *_WHERE]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, so that `import hpcdp` costs nothing."""
+    if name in _WHERE:
+        import importlib
+
+        return getattr(importlib.import_module(f"hpcdp.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'hpcdp' has no attribute {name!r}")

@@ -1,0 +1,8 @@
+"""python -m hpcdp"""
+
+import sys
+
+from hpcdp.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

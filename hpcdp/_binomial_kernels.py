@@ -1,0 +1,588 @@
+"""Compiled kernels for the exact joint lower bound on ``a - c b`` of two binomials.
+
+Every probability that leaves this module is an upper bound. Two facts make the bounds cheap:
+
+* A binomial pmf and its survival function are log-concave sequences, and so is their product along the
+  edge of the half-plane ``T >= t``. A tangent to the logarithm at the middle of a block of ``w`` values
+  bounds the sum over the block by ``w * g(mid) * exp(slope^2 (w^2 - 1) / 24)``; the loss is of second
+  order in the width of the block, and a block of one value is exact.
+* Along the line ``a = theta + c b`` the logarithm of every term ``P(X0 = x0, X1 = x1)`` is concave in
+  ``b``. The tangents at the middle of an interval of ``b`` turn the sum into a sum over tilted binomials
+  that is convex in ``b``, so that its two end values bound it on the whole interval.
+
+Rounding is covered by ``_ROUNDING`` (relative, on probabilities) and by near-ties that count as ties.
+Counts are float64: whole numbers below 2^53 are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+_jit: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+# Relative error allowed for rounding in one probability: about 2e-9 is seen at n = 1e11.
+_ROUNDING = 1e-7
+# log of the share of the target probability that a cut-off region may hold (it is added back as mass).
+_CUT = math.log(1e-4)
+# Block widths as a share of the standard deviation: a tail sum, and the edge of the event.
+_TAIL_SHARE = 0.25
+_EDGE_SHARE = 0.25
+# Below this many values per standard deviation of the edge, the edge is summed value by value.
+_EXACT_SPREAD = 40.0
+# Most blocks that one table may have: beyond it blocks widen and the bound loosens, but stays a bound.
+_MAX_BLOCKS = 50_000.0
+
+_STIRLING_TABLE = np.array(
+    [
+        0.0,
+        *(
+            math.lgamma(k + 1.0) - (k + 0.5) * math.log(k) + k - 0.5 * math.log(2.0 * math.pi)
+            for k in range(1, 16)
+        ),
+    ]
+)
+
+
+class EventTable(NamedTuple):
+    """What is fixed for one event ``V >= v_obs + r (U - u_obs)`` whatever the two probabilities.
+
+    ``U`` is the outer variable, cut into blocks ("nodes") of ``width`` values from ``first`` on; ``V`` is
+    the inner one, cut into blocks listed from the top down. Log weights refer to ``pu, pv``.
+    """
+
+    nu: float
+    pu: float
+    nv: float
+    pv: float
+    r: float
+    first: float
+    width: float
+    least: float  # the threshold of u = first
+    beyond: float  # the largest u with a threshold that V can reach
+    threshold: npt.NDArray[np.float64]  # per node: smallest v in the event at the middle u
+    excess: npt.NDArray[np.float64]  # per node: how far rounding up moved the threshold
+    u_log: npt.NDArray[np.float64]  # per node: log(width * pmf of U at the middle)
+    u_slope: npt.NDArray[np.float64]  # per node: slope of log pmf of U
+    below_log: npt.NDArray[np.float64]  # per node: log pmf of V just below the threshold
+    v_end: npt.NDArray[np.int64]  # per node: number of V blocks at or above the threshold
+    v_low: npt.NDArray[np.float64]  # per V block: lowest value
+    v_mid: npt.NDArray[np.float64]  # per V block: middle
+    v_log: npt.NDArray[np.float64]  # per V block: log(length * pmf at the middle)
+    v_slope: npt.NDArray[np.float64]  # per V block: slope of log pmf
+    v_square: npt.NDArray[np.float64]  # per V block: (length^2 - 1) / 24
+    v_bend: npt.NDArray[np.float64]  # per V block: v_square times the largest curvature of log pmf
+
+
+@_jit
+def _stirling(k: float) -> float:
+    """Error of Stirling's formula for log k! (Loader 2000)."""
+    if k < 16.0:
+        return _STIRLING_TABLE[int(k)]
+    s = 1.0 / (k * k)
+    return (1.0 / 12.0 - s * (1.0 / 360.0 - s * (1.0 / 1260.0 - s / 1680.0))) / k
+
+
+@_jit
+def _log_ratio(gap: float, whole: float, part: float) -> float:
+    """log(part / whole) where part = whole + gap and gap is the more exact of the two."""
+    u = gap / whole
+    return math.log1p(u) if abs(u) < 0.5 else math.log(part / whole)
+
+
+@_jit
+def log_pmf(k: float, n: float, p: float, q: float) -> float:
+    """log P(X = k), X ~ Bin(n, p), q = 1 - p, in Loader's saddle-point form (2000).
+
+    Both deviations come from the smaller of p and q: rounding in the larger one would cost n ulps.
+    """
+    if k <= 0.0:
+        return n * (math.log1p(-p) if p < 0.5 else math.log(q))
+    if k >= n:
+        return n * (math.log(p) if p < 0.5 else math.log1p(-q))
+    rest = n - k
+    gap = k - n * p if p < q else n * q - rest
+    divergence = k * _log_ratio(gap, n * p, k) + rest * _log_ratio(-gap, n * q, rest)
+    scale = 0.5 * math.log(n / (2.0 * math.pi * k * rest))
+    return _stirling(n) - _stirling(k) - _stirling(rest) + scale - divergence
+
+
+@_jit
+def _middle(low: float, high: float, n: float) -> tuple[float, float, float]:
+    """Whole number at or just below the middle of a block, the middle, and the slope there.
+
+    The slope belongs to the log-linear interpolation of the pmf and lacks the log odds of p.
+    """
+    mid = 0.5 * (low + high)
+    base = math.floor(mid)
+    if high <= low:
+        return base, mid, 0.0
+    if base < mid:
+        return base, mid, math.log((n - base) / (base + 1.0))
+    up = (n - mid) / (mid + 1.0)
+    down = (n - mid + 1.0) / mid
+    return base, mid, 0.5 * math.log(up * down)
+
+
+@_jit
+def lower_tail(k: float, n: float, p: float, q: float) -> float:
+    """Upper bound on P(X <= k), X ~ Bin(n, p): loose by less than 0.5 % of itself, exact up to 64 / (p q)."""
+    if k < 0.0:
+        return 0.0
+    if k >= n:
+        return 1.0
+    length = max(1.0, math.floor(_TAIL_SHARE * math.sqrt(n * p * q)))
+    odds = math.log(p) - math.log(q)
+    total = 0.0
+    top = k
+    while top >= 0.0:
+        ratio = top * q / ((n - top + 1.0) * p)
+        edge = math.exp(log_pmf(top, n, p, q))
+        if ratio < 1.0 and edge <= 1e-3 * total * (1.0 - ratio):
+            total += edge / (1.0 - ratio)
+            break
+        low = max(0.0, top - length + 1.0)
+        base, mid, slope = _middle(low, top, n)
+        size = top - low + 1.0
+        if size > 1.0:
+            slope += odds
+        square = (size * size - 1.0) / 24.0
+        total += size * math.exp(log_pmf(base, n, p, q) + slope * (mid - base) + slope * slope * square)
+        if total > 1.0:
+            return 1.0
+        top = low - 1.0
+    return min(1.0, total * (1.0 + _ROUNDING))
+
+
+@_jit
+def _reach(z: float, n: float, p: float, q: float) -> float:
+    """Distance from the mean beyond which a binomial tail is about exp(-z^2/2) (Bernstein's form)."""
+    return z * math.sqrt(n * p * q) + 0.5 * z * z + 1.0
+
+
+@_jit
+def tabulate(
+    u_obs: float,
+    nu: float,
+    pu: float,
+    u_range: tuple[float, float],
+    v_obs: float,
+    nv: float,
+    pv: float,
+    v_top: float,
+    r: float,
+) -> EventTable:
+    """Cut the event into blocks between u_range[0] and u_range[1], and V up to v_top."""
+    qu, qv = 1.0 - pu, 1.0 - pv
+    sd_u, sd_v = math.sqrt(nu * pu * qu), math.sqrt(nv * pv * qv)
+    spread = 1.0 / math.sqrt(1.0 / (sd_u * sd_u) + (r / sd_v) ** 2)
+    first = u_range[0]
+    span = max(1.0, u_range[1] - first + 1.0)
+    width = 1.0
+    if spread >= _EXACT_SPREAD:
+        width = 2.0 * math.floor(0.5 * _EDGE_SHARE * spread) + 1.0
+    if span / width > _MAX_BLOCKS:
+        width = 2.0 * math.ceil(0.5 * span / _MAX_BLOCKS) + 1.0
+    half = 0.5 * (width - 1.0)
+    # Near-ties count as ties: a larger event has a larger probability, which is the safe side.
+    tie = 1e-9 + 1e-15 * r * max(abs(first - u_obs), abs(u_range[1] + width - u_obs))
+
+    odds_u, odds_v = math.log(pu) - math.log(qu), math.log(pv) - math.log(qv)
+    count = 0
+    while count * width < span:
+        mid = first + half + count * width
+        if mid + min(half, 1.0) > nu or v_obs + math.ceil(r * (mid - u_obs) - tie) > nv:
+            break
+        count += 1
+    threshold = np.empty(count)
+    excess = np.empty(count)
+    u_log = np.empty(count)
+    u_slope = np.empty(count)
+    below_log = np.empty(count)
+    v_end = np.zeros(count, np.int64)
+    for j in range(count):
+        mid = first + half + j * width
+        shift = r * (mid - u_obs) - tie
+        step = math.ceil(shift)
+        threshold[j] = v_obs + step
+        excess[j] = step - shift
+        u_log[j] = math.log(width) + log_pmf(mid, nu, pu, qu)
+        u_slope[j] = _middle(mid - half, mid + half, nu)[2] + odds_u
+        below_log[j] = log_pmf(threshold[j] - 1.0, nv, pv, qv)
+
+    v_high = min(nv, v_top)
+    length = max(1.0, math.floor(_TAIL_SHARE * sd_v))
+    if count > 0:
+        length = max(length, math.ceil((v_high - threshold[0]) / _MAX_BLOCKS))
+    blocks = 0
+    above = v_high + 1.0
+    for i in range(count):
+        j = count - 1 - i
+        if threshold[j] < above:
+            blocks += math.ceil((above - threshold[j]) / length)
+            above = threshold[j]
+        v_end[j] = blocks
+    v_low = np.empty(blocks)
+    v_mid = np.empty(blocks)
+    v_log = np.empty(blocks)
+    v_slope = np.empty(blocks)
+    v_square = np.empty(blocks)
+    v_bend = np.empty(blocks)
+    at = 0
+    above = v_high + 1.0
+    for i in range(count):
+        j = count - 1 - i
+        while at < v_end[j]:
+            size = math.ceil((above - threshold[j]) / (v_end[j] - at))
+            low, high = above - size, above - 1.0
+            base, mid, slope = _middle(low, high, nv)
+            v_low[at] = low
+            v_mid[at] = mid
+            v_slope[at] = slope + odds_v
+            v_log[at] = math.log(size) + log_pmf(base, nv, pv, qv) + (mid - base) * (slope + odds_v)
+            v_square[at] = (size * size - 1.0) / 24.0
+            bend = 1.0 / max(low, 0.5) + 1.0 / max(nv - high, 0.5)
+            v_bend[at] = bend * v_square[at]
+            above = low
+            at += 1
+    least = v_obs + math.ceil(r * (first - u_obs) - tie)
+    beyond = min(nu, math.floor(u_obs + (nv - v_obs + tie) / r * (1.0 + 1e-15) + 1e-9))
+    return EventTable(
+        nu, pu, nv, pv, r, first, width, least, beyond, threshold, excess,
+        u_log, u_slope, below_log, v_end, v_low, v_mid, v_log, v_slope, v_square, v_bend,
+    )  # fmt: skip
+
+
+@_jit
+def _change(n: float, p_ref: float, p: float, q: float) -> tuple[float, float]:
+    """Change of the log odds from p_ref to p, and change of log pmf at the (real) count n p_ref."""
+    gap = p_ref - p if p < q else q - (1.0 - p_ref)
+    log_p = _log_ratio(gap, p, p_ref)
+    log_q = _log_ratio(-gap, q, 1.0 - p_ref)
+    at = n * p_ref
+    return log_q - log_p, -(at * log_p + (n - at) * log_q)
+
+
+@_jit
+def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: float, z: float) -> float:
+    """Upper bound on P(V >= v_obs + r (U - u_obs)); z places the cut-offs (any z gives a bound)."""
+    nu, nv, r = table.nu, table.nv, table.r
+    count, blocks = table.threshold.size, table.v_low.size
+    half = 0.5 * (table.width - 1.0)
+    mean_u, mean_v = nu * pu, nv * pv
+
+    # Blocks of V start at the cut-off; all of V above them enters as one bounded tail.
+    cut = mean_v + _reach(z, nv, pv, qv)
+    start, stop = 0, blocks
+    while start < stop:
+        at = (start + stop) // 2
+        if table.v_low[at] > cut:
+            start = at + 1
+        else:
+            stop = at
+    if count == 0 or start == blocks:
+        # The whole table lies above the cut-off: U is below it, or V is at least its first threshold.
+        tail = 0.0
+        if table.first <= table.beyond:
+            tail = lower_tail(nv - table.least, nv, qv, pv)
+        return min(1.0, lower_tail(table.first - 1.0, nu, pu, qu) + tail)
+    head = table.v_low[start - 1] if start > 0 else 2.0 * table.v_mid[0] - table.v_low[0] + 1.0
+    upper = 0.0
+    if head <= nv:
+        ratio = (nv - head) * pv / ((head + 1.0) * qv)
+        upper = 1.0
+        if ratio < 1.0:
+            upper = min(1.0, math.exp(log_pmf(head, nv, pv, qv)) / (1.0 - ratio))
+    lower, head_tail = 0.0, upper
+
+    # Nodes from j_high down to j_low: above, V (or U) is too rare; below, the event is taken as certain.
+    rare = mean_u - _reach(z, nu, pu, qu)
+    sure = table.first + half + (mean_v - _reach(4.0, nv, pv, qv) - table.threshold[0]) / r
+    j_low = int(max(0.0, math.floor((max(rare, sure) - table.first) / table.width)))
+    j_high = int(min(count - 1.0, math.ceil((mean_u + _reach(z, nu, pu, qu) - table.first) / table.width)))
+    bottom, top = 0, j_high + 1
+    while bottom < top:
+        at = (bottom + top) // 2
+        if table.v_end[at] > start:
+            bottom = at + 1
+        else:
+            top = at
+    j_high = bottom - 1
+    j_low = min(j_low, j_high)
+
+    odds_u, base_u = _change(nu, table.pu, pu, qu)
+    odds_v, base_v = _change(nv, table.pv, pv, qv)
+    ref_u, ref_v = nu * table.pu, nv * table.pv
+    wide = (table.width * table.width - 1.0) / 24.0
+    total = 0.0
+    i = start
+    j = j_high
+    while j >= j_low:
+        while i < table.v_end[j]:
+            slope = table.v_slope[i] + odds_v
+            square = slope * slope * table.v_square[i]
+            mass = math.exp(table.v_log[i] + (table.v_mid[i] - ref_v) * odds_v + base_v + square)
+            upper += mass
+            lower += mass * max(0.0, 1.0 - square - table.v_bend[i])
+            i += 1
+        upper = min(upper, 1.0)
+        if j == j_high:
+            # Larger u: with blocks of one value, the next threshold may lie above the cut-off of V.
+            after = table.first + (j + 1.0) * table.width
+            known = table.width == 1.0 and j + 1 < count and table.v_end[j + 1] <= start
+            if after <= table.beyond:
+                share = 1.0 if after < mean_u else lower_tail(nu - after, nu, qu, pu)
+                total += share * (head_tail if known else upper)
+        mid = table.first + half + j * table.width
+        exponent = table.u_log[j] + (mid - ref_u) * odds_u + base_u
+        if table.width > 1.0:
+            below = math.exp(table.below_log[j] + (table.threshold[j] - 1.0 - ref_v) * odds_v + base_v)
+            hazard = math.log1p(below / upper)
+            slope = table.u_slope[j] + odds_u
+            # The true hazard lies between the one of the upper and the one of the lower sum over V.
+            flat = abs(slope - r * hazard)
+            steep = abs(slope - r * hazard * (upper / max(lower, 1e-300)))
+            exponent += hazard * table.excess[j] + max(flat, steep) ** 2 * wide
+        total += math.exp(exponent) * upper
+        j -= 1
+    total += lower_tail(table.first + j_low * table.width - 1.0, nu, pu, qu)
+    return min(1.0, total * (1.0 + _ROUNDING))
+
+
+@_jit
+def _tilted(n: float, p: float, q: float, s: float) -> tuple[float, float, float]:
+    """Bin(n, p) tilted by exp(s X): its two probabilities, and log E exp(s (X - n p))."""
+    change = p * math.expm1(s)
+    if p < q:
+        log_mean = n * (math.log1p(change) - s * p)
+    else:
+        log_mean = n * (math.log1p(q * math.expm1(-s)) + s * q)
+    return p * math.exp(s) / (1.0 + change), q / (1.0 + change), log_mean
+
+
+@_jit
+def log_probability(
+    table: EventTable, swapped: bool, a: float, qa: float, b: float, qb: float, z: float
+) -> float:
+    """log of an upper bound on P(T >= t) under X0 ~ Bin(n0, a), X1 ~ Bin(n1, b); qa = 1 - a, qb = 1 - b."""
+    if swapped:
+        found = event_probability(table, qa, a, qb, b, z)
+    else:
+        found = event_probability(table, b, qb, a, qa, z)
+    return math.log(max(found, 1e-300))
+
+
+@_jit
+def _partner(theta: float, c: float, b: float) -> tuple[float, float]:
+    """a = theta + c b, rounded up (P(T >= t) grows with a), and 1 - a; both kept above 0."""
+    a = theta + c * b + 4e-16 * (abs(theta) + c * b)
+    return max(a, 1e-300), max(1.0 - a, 1e-17)
+
+
+@_jit
+def largest_log_probability(
+    table: EventTable,
+    swapped: bool,
+    n0: float,
+    n1: float,
+    c: float,
+    theta: float,
+    b_range: tuple[float, float],
+    log_target: float,
+    z: float,
+    loss: float,
+) -> float:
+    """log of an upper bound on sup P(T >= t) over b in b_range, a = min(1, theta + c b), a >= 0.
+
+    Intervals of b are bounded one after the other, each by the better suited of two ways: the tangents of
+    the module docstring (loss: a factor e^loss), or the largest a with the smallest b. Where the probability
+    is below the target, intervals are wider. Stops early once the target is exceeded for sure.
+    """
+    left, right = max(b_range[0], -theta / c), min(b_range[1], (1.0 - theta) / c)
+    if left >= b_range[1]:
+        return -690.0  # no b of the range belongs to theta
+    if right <= left:
+        return 0.0
+    worst = -690.0
+    allowed = loss
+    b = left
+    while b < right:
+        a, qa = _partner(theta, c, b)
+        var_b = b * (1.0 - b) / n1 + 0.5 * loss / (n1 * n1)
+        var_a = a * qa / n0 + 0.5 * loss / (n0 * n0)
+        tangent = math.sqrt(2.0 * allowed / (c * c / var_a + 1.0 / var_b))
+        box = allowed * math.sqrt(var_a + c * c * var_b) / (c * max(1.0, z))
+        boxed = box > tangent and b > 0.0 and theta + c * (b + box) < 1.0 - 1e-12 and b + box < right
+        if boxed:
+            end = b + box
+            a, qa = _partner(theta, c, end)
+            found = log_probability(table, swapped, a, qa, b, 1.0 - b, z)
+        else:
+            end = b + 2.0 * tangent
+            # Near the end of the range the variances may shrink: look at those of the middle too.
+            mid = b + tangent
+            if theta + c * mid < 1.0 and mid < 1.0:
+                a, qa = _partner(theta, c, mid)
+                var_b = mid * (1.0 - mid) / n1 + 0.5 * loss / (n1 * n1)
+                var_a = a * qa / n0 + 0.5 * loss / (n0 * n0)
+                end = b + min(tangent, math.sqrt(2.0 * allowed / (c * c / var_a + 1.0 / var_b))) * 2.0
+            if end + 0.5 * tangent >= right:
+                end = right
+            end = max(end, np.nextafter(b, 2.0))
+            mid = 0.5 * (b + end)
+            half = 0.5 * (end - b) * (1.0 + 1e-9) + 2e-16 * mid
+            a, qa = _partner(theta, c, mid)
+            found = -690.0
+            for side in (-1.0, 1.0):
+                tilt0 = side * half * c / (a * qa)
+                tilt1 = side * half / (mid * (1.0 - mid))
+                a_to, qa_to, log0 = _tilted(n0, a, qa, tilt0)
+                b_to, qb_to, log1 = _tilted(n1, mid, 1.0 - mid, tilt1)
+                value = log_probability(table, swapped, a_to, qa_to, b_to, qb_to, z) + log0 + log1
+                found = max(found, value)
+        if found > log_target and allowed > loss:
+            allowed = loss
+            continue
+        worst = max(worst, found)
+        if worst > log_target + 0.7:
+            return worst
+        b = end
+        allowed = min(1.0, max(loss, 0.5 * (log_target - found + allowed)))
+    return worst
+
+
+@_jit
+def _coarse_log_probability(
+    table: EventTable,
+    swapped: bool,
+    c: float,
+    theta: float,
+    b_range: tuple[float, float],
+    z: float,
+) -> float:
+    """log P(T >= t) at the largest of three points of b: where to start the search, no bound."""
+    left, right = max(b_range[0], -theta / c), min(b_range[1], (1.0 - theta) / c)
+    if left >= b_range[1]:
+        return -690.0
+    if right <= left:
+        return 0.0
+    worst = -690.0
+    for share in (0.01, 0.5, 0.99):
+        b = left + share * (right - left)
+        a, qa = _partner(theta, c, b)
+        worst = max(worst, log_probability(table, swapped, a, qa, b, 1.0 - b, z))
+    return worst
+
+
+@_jit
+def cell_table(
+    x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float], z: float
+) -> tuple[EventTable, bool]:  # fmt: skip
+    """Blocks of the event of one cell, and whether X0 is the outer variable (failures for successes).
+
+    The outer variable is the one with the coarser steps of T. z is the reach of the cut-offs.
+    """
+    estimate = x0 / n0 - c * x1 / n1
+    a_hat, b_hat = (x0 + 1.0) / (n0 + 2.0), (x1 + 1.0) / (n1 + 2.0)
+    se = math.sqrt(a_hat * (1.0 - a_hat) / n0 + c * c * b_hat * (1.0 - b_hat) / n1)
+    a_lo = min(max(estimate - 2.0 * z * se + c * b_range[0], 0.0), 1.0)
+    a_hi = min(max(estimate + z * se + c * b_range[1], 0.0), 1.0)
+    slope = c * n0 / n1
+    swapped = slope < 1.0
+    if swapped:
+        r, u_obs, nu, pu, v_obs, nv, pv = 1.0 / slope, n0 - x0, n0, 1.0 - a_hat, n1 - x1, n1, 1.0 - b_hat
+        u_lo, u_hi, v_lo, v_hi = 1.0 - a_hi, 1.0 - a_lo, 1.0 - b_range[1], 1.0 - b_range[0]
+    else:
+        r, u_obs, nu, pu, v_obs, nv, pv = slope, x1, n1, b_hat, x0, n0, a_hat
+        u_lo, u_hi, v_lo, v_hi = b_range[0], b_range[1], a_lo, a_hi
+    v_top = nv * v_hi + _reach(z, nv, v_hi, 1.0 - v_hi)
+    first = max(0.0, nu * u_lo - _reach(z, nu, u_lo, 1.0 - u_lo))
+    first = max(first, u_obs + (nv * v_lo - _reach(4.0, nv, v_lo, 1.0 - v_lo) - v_obs) / r)
+    first = math.floor(max(first, u_obs + (1.0 - v_obs) / r - 1.0))
+    while first < 0.0 or v_obs + math.ceil(r * (first - u_obs) * (1.0 + 2e-15) - 1e-9) < 1.0:
+        first += 1.0
+    last = min(nu * u_hi + _reach(z, nu, u_hi, 1.0 - u_hi), u_obs + (v_top - v_obs) / r + 1.0)
+    last = max(first, min(nu, math.ceil(last)))
+    return tabulate(u_obs, nu, pu, (first, last), v_obs, nv, pv, math.ceil(v_top), r), swapped
+
+
+@_jit
+def joint_lower_cell(
+    x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float],
+    log_target: float, z: float, loss: float,
+) -> float:  # fmt: skip
+    """Largest theta found at which sup P(T >= t) <= the target over b_range (so every smaller one is too)."""
+    z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
+    table, swapped = cell_table(x0, n0, x1, n1, c, b_range, z_cut)
+    estimate = x0 / n0 - c * x1 / n1
+    a_hat, b_hat = (x0 + 1.0) / (n0 + 2.0), (x1 + 1.0) / (n1 + 2.0)
+    se = math.sqrt(a_hat * (1.0 - a_hat) / n0 + c * c * b_hat * (1.0 - b_hat) / n1)
+    lo, hi = -c * b_range[1], 1.0 - c * b_range[0]
+
+    # A coarse search gives the start; only what the bound over all of b_range accepts is returned.
+    low, high = lo, hi
+    aim = math.sqrt(-2.0 * (log_target - loss))
+    theta = min(max(estimate - z * se, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
+    rate = -1.0 / se
+    last_theta, last_root = math.nan, math.nan
+    for _ in range(12):
+        found = _coarse_log_probability(table, swapped, c, theta, b_range, z_cut)
+        root = math.sqrt(-2.0 * min(found, 0.0))
+        if found > log_target - loss:
+            high = min(high, theta)
+        else:
+            low = max(low, theta)
+        if abs(root - aim) * aim < 0.1 * loss:
+            break
+        if root != last_root and (root - last_root) * (theta - last_theta) < 0.0:
+            rate = (root - last_root) / (theta - last_theta)
+        last_theta, last_root = theta, root
+        theta += (aim - root) / rate
+        if not low < theta < high:
+            theta = 0.5 * (low + high)
+
+    low, high = lo, hi
+    aim = math.sqrt(-2.0 * (log_target - 0.25 * loss))
+    for step in range(50):
+        found = largest_log_probability(
+            table, swapped, n0, n1, c, theta, b_range, log_target, z_cut, loss
+        )
+        if found <= log_target:
+            low = max(low, theta)
+            if found > log_target - 0.5 * loss:
+                break
+        else:
+            high = min(high, theta)
+        if high - low < 0.25 * loss * (estimate - low) / max(1.0, z * z):
+            break
+        root = math.sqrt(-2.0 * min(found, 0.0))
+        theta += (aim - root) / rate
+        if not low < theta < high or step > 8:
+            theta = 0.5 * (low + high)
+    return low
+
+
+@_jit
+def joint_lower_cells(
+    x0: npt.NDArray[np.float64],
+    n0: npt.NDArray[np.float64],
+    x1: npt.NDArray[np.float64],
+    n1: npt.NDArray[np.float64],
+    c: npt.NDArray[np.float64],
+    b_low: npt.NDArray[np.float64],
+    b_high: npt.NDArray[np.float64],
+    log_target: npt.NDArray[np.float64],
+    z: npt.NDArray[np.float64],
+    loss: float,
+) -> npt.NDArray[np.float64]:
+    """joint_lower_cell for every cell of equally long arrays."""
+    lower = np.empty(x0.size)
+    for i in range(x0.size):
+        lower[i] = joint_lower_cell(
+            x0[i], n0[i], x1[i], n1[i], c[i], (b_low[i], b_high[i]), log_target[i], z[i], loss
+        )
+    return lower

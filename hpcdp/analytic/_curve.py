@@ -1,0 +1,132 @@
+"""What every exact pair of output distributions offers: its spectrum and its trade-off curve."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp._check import refusal
+from hpcdp.analytic._invert import invert_non_increasing
+
+Array = NDArray[np.float64]
+Direction = Literal["forward", "reverse"]
+
+
+class Curve(ABC):
+    """Exact privacy spectrum and trade-off curve of an ordered pair (P, Q) of output distributions.
+
+    P is the law of M(D), Q the law of M(D'), p and q are their densities or probabilities. A new family
+    is a subclass with the three methods `_delta`, `_point` and `_tradeoff`; they get checked float64
+    arrays of any shape and return arrays of that shape. All values are exact up to rounding.
+    """
+
+    @abstractmethod
+    def _delta(self, epsilon: Array, direction: Direction) -> Array:
+        """Spectrum at checked levels, all >= 0."""
+
+    @abstractmethod
+    def _point(self, eta: Array) -> tuple[Array, Array]:
+        """Neyman-Pearson points at checked thresholds, all >= 0."""
+
+    @abstractmethod
+    def _tradeoff(self, alpha: Array) -> Array:
+        """Trade-off curve at checked sizes between 0 and 1."""
+
+    def delta(self, epsilon: ArrayLike, direction: Direction = "forward") -> Array:
+        """Return the privacy spectrum, the hockey-stick divergence sup_S P(S) - e^epsilon Q(S).
+
+        Args:
+            epsilon: levels >= 0, any shape; infinity gives the mass of infinite loss.
+            direction: "forward" is delta of (P, Q) as written above, "reverse" of (Q, P).
+
+        Returns:
+            float64 of the shape of `epsilon`, between 0 and 1.
+
+        Raises:
+            ValueError: a negative or NaN level, or an unknown direction.
+        """
+        levels = checked("epsilon", epsilon, 0.0, np.inf)
+        if direction not in ("forward", "reverse"):
+            raise refusal("direction", direction, '"forward" or "reverse"')
+        return np.asarray(np.clip(self._delta(levels, direction), 0.0, 1.0), dtype=np.float64)
+
+    def spectrum(self, epsilon: ArrayLike) -> Array:
+        """Return the spectrum of the unordered pair: the larger of both directions.
+
+        Args:
+            epsilon: levels >= 0, any shape.
+
+        Returns:
+            float64 of the shape of `epsilon`, between 0 and 1.
+
+        Raises:
+            ValueError: a negative or NaN level.
+        """
+        return np.maximum(self.delta(epsilon, "forward"), self.delta(epsilon, "reverse"))
+
+    def epsilon(self, delta: ArrayLike, direction: Direction = "forward") -> Array:
+        """Return the smallest level >= 0 at which the spectrum is at most `delta`, by bisection.
+
+        Args:
+            delta: masses, 0 < delta <= 1, any shape.
+            direction: as in `delta`.
+
+        Returns:
+            float64 of the shape of `delta`; infinity where more than `delta` has infinite loss.
+
+        Raises:
+            ValueError: a mass out of range, or an unknown direction.
+        """
+        masses = checked("delta", delta, np.nextafter(0.0, 1.0), 1.0)
+        return invert_non_increasing(lambda level: self.delta(level, direction), masses)
+
+    def point(self, eta: ArrayLike) -> tuple[Array, Array]:
+        """Return the Neyman-Pearson points at thresholds on q/p: reject P where q/p > eta, strictly.
+
+        Args:
+            eta: thresholds >= 0, any shape.
+
+        Returns:
+            alpha = P(q/p > eta) and beta = Q(q/p <= eta), each float64 of the shape of `eta`.
+
+        Raises:
+            ValueError: a negative or NaN threshold.
+        """
+        alpha, beta = self._point(checked("eta", eta, 0.0, np.inf))
+        return np.asarray(alpha, dtype=np.float64), np.asarray(beta, dtype=np.float64)
+
+    def tradeoff(self, alpha: ArrayLike) -> Array:
+        """Return T(alpha), the smallest type-II error of a test of P against Q of size at most `alpha`.
+
+        The trade-off function of Dong, Roth and Su (2022), with H0 = P; that of the reversed pair is
+        its inverse.
+
+        Args:
+            alpha: sizes between 0 and 1, any shape.
+
+        Returns:
+            float64 of the shape of `alpha`, between 0 and 1 - alpha.
+
+        Raises:
+            ValueError: a size out of range.
+        """
+        sizes = checked("alpha", alpha, 0.0, 1.0)
+        return np.asarray(np.clip(self._tradeoff(sizes), 0.0, 1.0), dtype=np.float64)
+
+
+def checked(name: str, values: ArrayLike, least: float, most: float) -> Array:
+    """Return `values` as float64; refuse a value outside [least, most] and NaN.
+
+    Raises:
+        ValueError: values that are no numbers or out of range; the first of them is named.
+    """
+    accepted = f"numbers from {least:g} to {most:g}" if most < np.inf else f"numbers >= {least:g}"
+    given: NDArray[Any] = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise refusal(name, values, accepted)
+    array = given.astype(np.float64)
+    wrong = ~((array >= least) & (array <= most))
+    if wrong.any():
+        raise refusal(name, float(array[wrong].flat[0]), accepted)
+    return array

@@ -1,0 +1,92 @@
+"""Any two distributions on finitely many outcomes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp._check import refusal
+from hpcdp.analytic._curve import Curve, Direction
+
+Array = NDArray[np.float64]
+
+SUM_TOLERANCE = 1e-9
+"""How far the sum of the probabilities may be from 1; they are then divided by their sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Discrete(Curve):
+    """Two pmfs over the same k outcomes; an outcome may be impossible under either, so of infinite loss.
+
+    Args:
+        p, q: probabilities of the same outcomes under P and under Q, shape (k,); entries >= 0, each sums
+            to 1 within 1e-9.
+
+    Raises:
+        ValueError: the shapes differ, an entry is negative or not finite, or a sum is not 1.
+    """
+
+    p: Array
+    q: Array
+
+    def __init__(self, p: ArrayLike, q: ArrayLike) -> None:
+        first, second = _pmf("p", p), _pmf("q", q)
+        if first.shape != second.shape:
+            raise refusal("q", second, f"an array of the shape of p, {first.shape}")
+        object.__setattr__(self, "p", first)
+        object.__setattr__(self, "q", second)
+
+    @cached_property
+    def _ratio(self) -> Array:
+        """q/p, infinity where p = 0; impossible outcomes have p = q = 0 and weigh nothing anywhere."""
+        return np.asarray(np.divide(self.q, self.p, out=np.full(self.p.shape, np.inf), where=self.p > 0.0))
+
+    @cached_property
+    def _vertices(self) -> tuple[Array, Array]:
+        """Corners (alpha, beta) of the trade-off curve, alpha ascending.
+
+        Outcomes are rejected by descending q/p, as in the Neyman-Pearson lemma; the curve is the
+        linear interpolation of the cumulated (sum p, 1 - sum q).
+        """
+        order = np.argsort(-self._ratio, kind="stable")
+        order = order[self.p[order] > 0.0]  # outcomes with p = 0 are rejected at no cost, at alpha = 0
+        alpha = np.concatenate(([0.0], np.cumsum(self.p[order])))
+        # Tail sums, not 1 - sums: a small beta keeps its digits.
+        beta = np.concatenate((np.cumsum(self.q[order][::-1])[::-1], [0.0]))
+        return alpha, beta
+
+    def _delta(self, epsilon: Array, direction: Direction) -> Array:
+        kept, inflated = (self.p, self.q) if direction == "forward" else (self.q, self.p)
+        infinite = kept[inflated == 0.0].sum()
+        kept, inflated = kept[inflated > 0.0], inflated[inflated > 0.0]
+        out = np.empty(epsilon.shape)
+        with np.errstate(over="ignore"):
+            # In two halves, so that the factor overflows only where the product exceeds 1.
+            roots = np.exp(0.5 * epsilon)
+            for index in np.ndindex(epsilon.shape):
+                excess = kept - (inflated * roots[index]) * roots[index]
+                out[index] = infinite + np.maximum(excess, 0.0).sum()
+        return out
+
+    def _point(self, eta: Array) -> tuple[Array, Array]:
+        alpha, beta = np.empty(eta.shape), np.empty(eta.shape)
+        for index in np.ndindex(eta.shape):
+            rejected = self._ratio > eta[index]
+            alpha[index], beta[index] = self.p[rejected].sum(), self.q[~rejected].sum()
+        return alpha, beta
+
+    def _tradeoff(self, alpha: Array) -> Array:
+        return np.asarray(np.interp(alpha, *self._vertices))
+
+
+def _pmf(name: str, values: ArrayLike) -> Array:
+    accepted = "probabilities of shape (k,): entries >= 0 of sum 1"
+    given: NDArray[Any] = np.asarray(values)
+    if given.dtype.kind not in "iuf" or given.ndim != 1 or given.size == 0:
+        raise refusal(name, values, accepted)
+    array = given.astype(np.float64)
+    if not (np.isfinite(array) & (array >= 0.0)).all() or abs(array.sum() - 1.0) > SUM_TOLERANCE:
+        raise refusal(name, values, accepted)
+    return np.asarray(array / array.sum(), dtype=np.float64)

@@ -1,0 +1,236 @@
+"""Claims about a mechanism's privacy, written as text: `laplace(epsilon=1)`, `dp(epsilon=1, delta=1e-6)`."""
+
+import ast
+import csv
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp._check import fraction, non_negative, refusal
+from hpcdp.analytic import ApproximateDP, GaussianShift, LaplaceShift, SpectrumPoints, gaussian_sigma
+from hpcdp.errors import StudyError
+
+FORMS = {
+    "laplace": "laplace(epsilon=...)",
+    "gaussian": "gaussian(mu=...) or gaussian(epsilon=..., delta=...)",
+    "dp": "dp(epsilon=..., delta=0)",
+    "file": "file(path)",
+    "store": "store(path)",
+}
+"""What is accepted, by the name that a claim begins with, as messages say it."""
+
+
+class Bound(Protocol):
+    """What a claim stands for: an exact curve, or points of a spectrum."""
+
+    def spectrum(self, epsilon: ArrayLike) -> NDArray[np.float64]:
+        """Return the largest delta allowed in either direction at levels >= 0, same shape."""
+
+    def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """Return the smallest type-II error allowed at sizes between 0 and 1, same shape."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a claim allows, for both directions of every pair.
+
+    Args:
+        text: the claim as it was written.
+        bound: the exact curve, or the known points, that it stands for.
+    """
+
+    text: str
+    bound: Bound
+
+    def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
+        """Return the largest delta that the claim allows at each level.
+
+        Args:
+            epsilon: levels >= 0, any shape.
+
+        Returns:
+            float64 of the shape of `epsilon`, between 0 and 1.
+
+        Raises:
+            ValueError: a negative or NaN level.
+        """
+        return self.bound.spectrum(epsilon)
+
+    def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """Return the smallest type-II error that the claim allows for a test of each size.
+
+        Args:
+            alpha: sizes between 0 and 1, any shape.
+
+        Returns:
+            float64 of the shape of `alpha`, between 0 and 1 - alpha.
+
+        Raises:
+            ValueError: a size out of range.
+        """
+        return self.bound.tradeoff(alpha)
+
+
+def parse_claim(text: str, folder: Path) -> Claim:
+    """Read a claim.
+
+    `laplace(epsilon=...)`, `gaussian(mu=...)` and `gaussian(epsilon=..., delta=...)` (classical calibration,
+    sensitivity 1) stand for that mechanism's exact curve, `dp(epsilon=..., delta=0)` for f_{epsilon,delta}.
+    `file(path)` is a CSV file with the header `epsilon,delta`, strictly increasing levels and a delta that
+    never rises; `store(path)` is the estimated spectrum of another run. What holds between their levels is
+    said at `SpectrumPoints`. A path may stand in quotes.
+
+    Args:
+        text: the claim.
+        folder: what relative paths are relative to.
+
+    Returns:
+        the claim, ready to be asked for delta and trade-off.
+
+    Raises:
+        StudyError: the text is no claim, or its file or store does not hold one; the message names what was
+            given and what is accepted.
+    """
+    name = text.partition("(")[0].strip()
+    if name not in FORMS or not text.rstrip().endswith(")"):
+        raise StudyError(f"claim: {text!r} was given; accepted: {', '.join(FORMS.values())}")
+    try:
+        if name == "file":
+            return Claim(text, _read_file(folder / _path(text)))
+        if name == "store":
+            return Claim(text, _read_store(folder / _path(text)))
+        return Claim(text, _curve(name, _numbers(text)))
+    except _Unreadable as error:
+        raise StudyError(f"claim {text!r}: {error} was given; accepted: {FORMS[name]}") from None
+    except ValueError as error:
+        raise StudyError(f"claim {text!r}: {error}") from None
+
+
+class _Unreadable(Exception):
+    """What was given instead of the arguments that a claim of this name takes."""
+
+
+def _call(text: str) -> ast.Call | None:
+    """The text as the syntax tree of one plain call, or None; nothing is evaluated."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    return tree if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else None
+
+
+def _numbers(text: str) -> dict[str, float]:
+    call = _call(text)
+    if call is None:
+        raise _Unreadable("something that is no call")
+    if call.args:
+        raise _Unreadable(f"{ast.unparse(call.args[0])} without a name")
+    numbers: dict[str, float] = {}
+    for keyword in call.keywords:
+        if keyword.arg is None or keyword.arg in numbers:
+            raise _Unreadable(f"{ast.unparse(keyword)} twice" if keyword.arg else ast.unparse(keyword))
+        numbers[keyword.arg] = _number(keyword.arg, keyword.value)
+    return numbers
+
+
+def _number(name: str, node: ast.expr) -> float:
+    value: Any = None
+    with suppress(ValueError, TypeError, MemoryError, RecursionError):
+        value = ast.literal_eval(node)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name}: {ast.unparse(node)} was given; accepted: a number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)  # the curve refuses it, as it is not finite
+
+
+def _curve(name: str, numbers: dict[str, float]) -> Bound:
+    forms: dict[tuple[str, ...], Callable[..., Bound]] = {
+        ("laplace", "epsilon"): _laplace,
+        ("gaussian", "mu"): GaussianShift,
+        ("gaussian", "delta", "epsilon"): _gaussian,
+        ("dp", "epsilon"): _dp,
+        ("dp", "delta", "epsilon"): _dp,
+    }
+    form = forms.get((name, *sorted(numbers)))
+    if form is None:
+        raise _Unreadable(", ".join(numbers) or "no argument")
+    return form(**numbers)
+
+
+def _laplace(epsilon: float) -> Bound:
+    return LaplaceShift(non_negative("epsilon", epsilon))
+
+
+def _gaussian(epsilon: float, delta: float) -> Bound:
+    return GaussianShift(1.0 / gaussian_sigma(epsilon, delta))
+
+
+def _dp(epsilon: float, delta: float = 0.0) -> Bound:
+    return ApproximateDP(non_negative("epsilon", epsilon), fraction("delta", delta))
+
+
+def _path(text: str) -> str:
+    """The one path between the parentheses, bare or in quotes."""
+    inside = text.partition("(")[2].rstrip()[:-1].strip()
+    call = _call(text)
+    parts = [] if call is None else [*call.args, *call.keywords]
+    if len(parts) == 1 and isinstance(parts[0], ast.Constant) and isinstance(parts[0].value, str):
+        inside = parts[0].value
+    elif len(parts) > 1 or inside[:1] in ("'", '"'):
+        raise _Unreadable(inside)
+    if not inside:
+        raise _Unreadable("no path")
+    return inside
+
+
+def _read_file(path: Path) -> SpectrumPoints:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or 'unreadable'}; accepted: a CSV file") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"{path}: bytes that are no text were given; accepted: a CSV file") from None
+    header = [cell.strip() for cell in rows[0][1]] if rows else []
+    if header != ["epsilon", "delta"]:
+        raise refusal(f"{path}: header", ",".join(header), "epsilon,delta")
+    points = [_point(path, number, row) for number, row in rows[1:]]
+    for (_, before), (epsilon, after) in pairwise(points):
+        if after > before:
+            raise refusal(
+                f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before"
+            )
+    return _points(path, np.array(points).reshape(-1, 2))
+
+
+def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
+    try:
+        epsilon, delta = map(float, row)
+    except ValueError:
+        raise refusal(f"{path}: line {number}", ",".join(row), "two numbers") from None
+    return epsilon, delta
+
+
+def _read_store(path: Path) -> SpectrumPoints:
+    from hpcdp.result import load_spectrum
+
+    if not path.exists():
+        raise ValueError(f"{path}: nothing is there; accepted: a store")
+    points = np.column_stack(load_spectrum(path))
+    return _points(path, points[np.argsort(points[:, 0])])
+
+
+def _points(path: Path, points: NDArray[np.float64]) -> SpectrumPoints:
+    try:
+        return SpectrumPoints(points[:, 0], points[:, 1])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

@@ -1,0 +1,81 @@
+"""Where tasks run: worker processes of this machine, or a running scheduler's address."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hpcdp.errors import StoreError, StudyError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_ADDRESS = re.compile(r"^[a-z]+://")
+
+WORKER_SETTINGS: Mapping[str, Any] = {
+    "distributed.scheduler.allowed-failures": 2,  # a task that kills its worker must not take every worker
+    "distributed.worker.memory.target": False,  # results are small; spilling would only slow a full machine
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.admin.large-graph-warning-threshold": "100MB",
+}
+
+
+def default_workers() -> int:
+    """One worker process a usable core."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def connect(cluster: str, workers: int | None) -> Iterator[Client]:
+    """A client of the named cluster: "local" (processes of one thread) or a scheduler's address like tcp://host:8786.
+
+    Worker processes hold one thread each: mechanisms are Python callables that hold the GIL, and the kernels are sized
+    for one core's cache.
+    """
+    if cluster == "local":
+        with _local(workers or default_workers()) as client:
+            yield client
+        return
+    if not _ADDRESS.match(cluster):
+        raise StudyError(
+            f'--cluster: "local" or a scheduler address such as tcp://host:8786; given: {cluster!r} '
+            "(profiles of batch systems come in a later version)"
+        )
+    from distributed import Client
+
+    try:
+        with Client(cluster, timeout="20s", set_as_default=False) as client:
+            yield client
+    except (OSError, TimeoutError) as error:
+        raise StoreError(f"no Dask scheduler answers at {cluster}: {error}") from error
+
+
+@contextmanager
+def _local(workers: int) -> Iterator[Client]:
+    import dask
+    from distributed import Client, LocalCluster
+
+    threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    settings = {
+        **WORKER_SETTINGS,
+        "distributed.nanny.pre-spawn-environ": threads,
+        "distributed.worker.multiprocessing-method": "spawn",
+    }
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs="CRITICAL",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client

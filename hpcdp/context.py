@@ -1,0 +1,79 @@
+"""What a task needs in its process: the problem, opened once, and the last training samples, kept while they serve."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from hpcdp.losses import make_loss
+from hpcdp.losses._protocol import Loss, Side
+from hpcdp.outputs import Outputs
+from hpcdp.problem import Problem
+from hpcdp.stages import Stage
+from hpcdp.store.layout import Layout
+from hpcdp.store.samples import read_blocks
+from hpcdp.store.studies import load_problem
+
+_SIDES_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A store's problem at one version, as tasks of this process see it."""
+
+    layout: Layout
+    problem: Problem
+    loss: Loss | None
+    _sides: OrderedDict[str, Side] = field(default_factory=OrderedDict, repr=False)
+
+    def chunks(self, stage: Stage, law: str, chunks: range) -> Iterator[Outputs]:
+        """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys."""
+        problem = self.problem
+        if stage in problem.kept_stages:
+            yield from read_blocks(self.layout, stage, law, problem.schema, chunks)
+        else:
+            for chunk in chunks:
+                yield self.draw(stage, law, chunk)
+
+    def draw(self, stage: Stage, law: str, chunk: int) -> Outputs:
+        """Draw one chunk from its key."""
+        problem = self.problem
+        start, size = chunk * stage.chunk, stage.chunk_size(chunk)
+        return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
+
+    def training(self, law: str) -> Side:
+        """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""
+        side = self._sides.get(law)
+        if side is None:
+            side = self._load_training(law)
+            self._sides[law] = side
+        self._sides.move_to_end(law)
+        while len(self._sides) > 2 and sum(s.outputs.nbytes for s in self._sides.values()) > _SIDES_BYTES:
+            self._sides.popitem(last=False)
+        return side
+
+    def _load_training(self, law: str) -> Side:
+        stage, schema = self.problem.train, self.problem.schema
+        outputs = np.empty(schema.shape(stage.total), schema.dtype)
+        filled = 0
+        for part in self.chunks(stage, law, range(stage.chunks)):
+            outputs[filled : filled + part.shape[0]] = part
+            filled += part.shape[0]
+        if schema.kind == "float" and schema.columns is None:
+            outputs.sort()  # in place: the order of training samples carries nothing
+            return Side(outputs, stage.total, is_sorted=True)
+        return Side(outputs, stage.total)
+
+
+@lru_cache(maxsize=2)
+def open_context(root: str, version: int) -> Context:
+    """The context of a store's study version in this process."""
+    layout = Layout(Path(root))
+    problem = load_problem(layout, version)
+    e = problem.study.estimate
+    return Context(layout, problem, None if problem.is_literal else make_loss(e.loss, e.parameters))

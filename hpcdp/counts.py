@@ -1,0 +1,42 @@
+"""The additive exceedance counts: integer histograms of outputs over the classes that thresholds of L̂ make.
+
+T sorted distinct thresholds t_0 < … < t_{T-1} cut the extended line in 2T + 1 classes: class 2j is the open interval
+below t_j (above t_{j-1}), class 2j + 1 is the point t_j. So both strict counts, above and below each threshold,
+come from one histogram, and histograms of disjoint chunks add up in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def merge_thresholds(epsilons: Iterable[float], etas: Iterable[float]) -> NDArray[np.float64]:
+    """All thresholds of L̂ that cells need, sorted and distinct: ε (forward), −ε (reverse), −log η (trade-off)."""
+    eps = np.asarray(list(epsilons), np.float64)
+    eta = np.asarray(list(etas), np.float64)
+    return np.unique(np.concatenate([eps, -eps, eta_thresholds(eta)]) + 0.0)  # + 0.0: no negative zero
+
+
+def eta_thresholds(etas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """−log η, the threshold of L below which q/p > η; etas > 0, same shape."""
+    return -np.log(etas) + 0.0
+
+
+def count_losses(losses: NDArray[np.float64], thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Histogram of losses (size,) over the 2T + 1 classes of sorted distinct thresholds (T,), int64."""
+    codes = np.searchsorted(thresholds, losses, "left") + np.searchsorted(thresholds, losses, "right")
+    return np.bincount(codes, minlength=2 * thresholds.size + 1).astype(np.int64)
+
+
+def above(histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Strictly above each threshold, shape (…, T), from histograms of shape (…, 2T + 1)."""
+    tail = np.cumsum(histogram[..., ::-1], axis=-1)[..., ::-1]
+    return tail[..., 2::2]
+
+
+def below(histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Strictly below each threshold, shape (…, T), from histograms of shape (…, 2T + 1)."""
+    return np.cumsum(histogram, axis=-1)[..., :-1:2]

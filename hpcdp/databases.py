@@ -1,0 +1,216 @@
+"""T and the pairs: databases from lists, files or a callable, and their neighbours."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import StudyError
+from hpcdp.imports import import_callable
+from hpcdp.keys import digest_array
+from hpcdp.study import Relative, Study
+
+Database = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """An ordered pair (D, D') and where it comes from.
+
+    number: its place in the study. origin: {} of a given pair; database and rows (and value, of an edit) of a
+    relative one, as `show` prints it. d, d_prime: the databases, 1-D or 2-D numeric arrays.
+    """
+
+    number: int
+    d: Database
+    d_prime: Database
+    origin: dict[str, Any] = field(default_factory=dict)
+
+
+def load_databases(study: Study) -> list[Database]:
+    """Databases of T (relative pairs), or D and D' of each given pair in turn."""
+    pairs = study.pairs
+    if pairs.given is not None:
+        return [
+            to_database(value, f"pairs.given.{number}.{side}")
+            for number, pair in enumerate(pairs.given)
+            for side, value in (("d", pair.d), ("d_prime", pair.d_prime))
+        ]
+    relative = pairs.relative
+    assert relative is not None
+    if relative.databases is not None:
+        return [to_database(v, f"pairs.relative.databases.{i}") for i, v in enumerate(relative.databases)]
+    if relative.file is not None:
+        return [read_database(study.folder / relative.file)]
+    assert relative.call is not None
+    made = import_callable(relative.call, study.folder, "pairs.relative.call")()
+    many = list(made) if isinstance(made, (list, tuple)) else [made]
+    if not many:
+        raise StudyError(f"pairs.relative.call: {relative.call} returned no database")
+    return [to_database(v, f"pairs.relative.call: database {i}") for i, v in enumerate(many)]
+
+
+def enumerate_pairs(study: Study, databases: Sequence[Database]) -> list[Pair]:
+    """All ordered pairs of the study; identical neighbours of one database are one pair with several rows."""
+    if study.pairs.given is not None:
+        return [Pair(i, databases[2 * i], databases[2 * i + 1]) for i in range(len(databases) // 2)]
+    relative = study.pairs.relative
+    assert relative is not None
+    pairs: list[Pair] = []
+    for number, database in enumerate(databases):
+        for d_prime, origin in _neighbours(relative, number, database):
+            pairs.append(Pair(len(pairs), database, d_prime, {"database": number, **origin}))
+    if not pairs:
+        raise StudyError("pairs.relative: no neighbour differs from its database")
+    return pairs
+
+
+def _neighbours(relative: Relative, number: int, database: Database) -> list[tuple[Database, dict[str, Any]]]:
+    rows = range(database.shape[0]) if relative.rows == "all" else relative.rows
+    beyond = [row for row in rows if row >= database.shape[0]]
+    if beyond:
+        raise StudyError(
+            f"pairs.relative.rows: database {number} has rows 0 to {database.shape[0] - 1}; given: {beyond[0]}"
+        )
+    found: dict[str, tuple[Database, dict[str, Any]]] = {}
+    if relative.relation == "remove":
+        for row in rows:
+            d_prime = np.delete(database, row, axis=0)
+            found.setdefault(digest_array(d_prime), (d_prime, {"rows": []}))[1]["rows"].append(int(row))
+        return list(found.values())
+    own = digest_array(database)
+    values = np.unique(database, axis=0) if relative.values is None else _edit_values(relative.values, database)
+    for row in rows:
+        for value in values:
+            d_prime = database.copy()
+            d_prime[row] = value
+            key = digest_array(d_prime)
+            if key != own:
+                found.setdefault(key, (d_prime, {"rows": [int(row)], "value": value.tolist()}))
+    return list(found.values())
+
+
+def _edit_values(values: list[Any], database: Database) -> Database:
+    array = to_database(values, "pairs.relative.values")
+    if array.shape[1:] != database.shape[1:]:
+        raise StudyError(
+            f"pairs.relative.values: each value is a row of the database, shape {database.shape[1:]}; "
+            f"given: shape {array.shape[1:]}"
+        )
+    if not np.can_cast(array.dtype, database.dtype, "same_kind"):
+        raise StudyError(f"pairs.relative.values: values of type {database.dtype}; given: {array.dtype}")
+    return array.astype(database.dtype)
+
+
+def to_database(value: Any, where: str) -> Database:
+    """A database as bool, int64 or float64 of shape (rows,) or (rows, columns), or StudyError naming `where`."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise StudyError(f"{where}: rows of one length; given: rows of different lengths") from None
+    if array.size == 0:
+        raise StudyError(f"{where}: an empty database (shape {array.shape}); accepted: at least one row")
+    if array.ndim not in (1, 2):
+        raise StudyError(f"{where}: a list of numbers or of rows of numbers; given: shape {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise StudyError(f"{where}: numbers only; given: {_first_odd(array)}")
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
+        if not np.isfinite(array).all():
+            raise StudyError(f"{where}: finite numbers only; given: {array[~np.isfinite(array)].flat[0]}")
+    elif array.dtype.kind in "iu":
+        array = array.astype(np.int64)
+    array = np.ascontiguousarray(array)
+    array.setflags(write=False)
+    return array
+
+
+def _first_odd(array: NDArray[Any]) -> str:
+    for item in array.flat:
+        try:
+            float(item)
+        except (TypeError, ValueError):
+            return repr(item.item() if hasattr(item, "item") else item)
+    return f"values of type {array.dtype}"
+
+
+def read_database(path: Path) -> Database:
+    """A database from a .csv (header optional), .npy or .parquet file; one column gives shape (rows,)."""
+    where = f"pairs.relative.file {path.name}"
+    if not path.is_file():
+        raise StudyError(f"{where}: no file at {path}")
+    readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise StudyError(f"{where}: accepted are .csv, .npy and .parquet; given: {path.suffix or 'no suffix'}")
+    array = reader(path, where)
+    return to_database(array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array, where)
+
+
+def _read_npy(path: Path, where: str) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise StudyError(f"{where}: not a readable .npy file of numbers: {error}") from None
+
+
+def _read_csv(path: Path, where: str) -> NDArray[Any]:
+    with path.open(newline="", encoding="utf-8-sig") as handle:
+        lines = [line for line in csv.reader(handle) if line]
+    if not lines:
+        raise StudyError(f"{where}: an empty database (no rows); accepted: at least one row")
+    header = None if all(_number(cell) is not None for cell in lines[0]) else lines[0]
+    names = header or [f"column {i}" for i in range(len(lines[0]))]
+    rows: list[list[int | float]] = []
+    for number, line in enumerate(lines[1:] if header else lines):
+        if len(line) != len(names):
+            raise StudyError(f"{where}: row {number} has {len(line)} cells; accepted: {len(names)}")
+        cells = [_number(cell) for cell in line]
+        for name, text, cell in zip(names, line, cells, strict=True):
+            if cell is None:
+                raise StudyError(f"{where}: column {name!r} is not numeric; row {number} holds {text!r}")
+        rows.append([cell for cell in cells if cell is not None])
+    if not rows:
+        raise StudyError(f"{where}: an empty database (a header and no rows); accepted: at least one row")
+    return np.asarray(rows)
+
+
+def _number(text: str) -> int | float | None:
+    text = text.strip()
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _read_parquet(path: Path, where: str) -> NDArray[Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise StudyError(f"{where}: .parquet needs pyarrow; install hpcdp[parquet]") from None
+    try:
+        table = parquet.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise StudyError(f"{where}: not a readable .parquet file: {error}") from None
+    columns = []
+    for name in table.column_names:
+        column = table[name]
+        numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+        if not numeric or column.null_count:
+            given = f"type {column.type}" if not numeric else f"{column.null_count} missing values"
+            raise StudyError(f"{where}: column {name!r} is not numeric; given: {given}")
+        columns.append(column.to_numpy())
+    return np.column_stack(columns) if columns else np.empty((0, 0))

@@ -1,0 +1,180 @@
+"""What is done: the records of a store, read once, and the integer counts they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.counts import above, below
+from hpcdp.errors import DamagedError
+from hpcdp.problem import Problem
+from hpcdp.stages import Stage
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_records, record_names
+
+Ints = NDArray[np.int64]
+Thresholds = tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Counts of one pair over test chunks start to stop, from one record; samples: outputs a side."""
+
+    start: int
+    stop: int
+    samples: int
+    histogram: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Exceed:
+    """How often L̂ was strictly above and below each threshold: arrays (2, T) int64, sides in the order D, D'."""
+
+    above: Ints
+    below: Ints
+    samples: int
+
+    @classmethod
+    def of(cls, histogram: Ints, samples: int) -> Exceed:
+        """From the histograms (2, 2T + 1) of both sides."""
+        return cls(above(histogram), below(histogram), samples)
+
+
+@dataclass
+class Index:
+    """All valid records of a store. damaged: (kind, name, message) of records that cannot be read."""
+
+    samples: set[str] = field(default_factory=set)
+    training: dict[str, dict[Thresholds, tuple[int, Ints]]] = field(default_factory=dict)
+    stored_counters: set[tuple[str, Thresholds]] = field(default_factory=set)
+    spans: dict[str, dict[Thresholds, list[Span]]] = field(default_factory=dict)
+    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
+    damaged: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def done(self, model: str, thresholds: Thresholds, stage: Stage) -> list[Span]:
+        """Disjoint spans of a pair's counts at these thresholds, as they lie in the present test stage."""
+        valid = [
+            s
+            for s in self.spans.get(model, {}).get(thresholds, [])
+            if s.stop <= stage.chunks and s.samples == samples_between(stage, s.start, s.stop)
+        ]
+        chosen: list[Span] = []
+        position = 0
+        for span in sorted(valid, key=lambda s: (s.start, -s.stop)):
+            if span.start >= position:
+                chosen.append(span)
+                position = span.stop
+        return chosen
+
+    def missing(self, model: str, thresholds: Thresholds, stage: Stage) -> list[range]:
+        """Ranges of test chunks that no record counts."""
+        gaps, position = [], 0
+        for span in self.done(model, thresholds, stage):
+            if span.start > position:
+                gaps.append(range(position, span.start))
+            position = span.stop
+        if position < stage.chunks:
+            gaps.append(range(position, stage.chunks))
+        return gaps
+
+    def threshold_sets(self, model: str, wanted: Sequence[float], stage: Stage) -> list[Thresholds]:
+        """Sets of thresholds whose records together serve the wanted ones; the last may have no record yet."""
+        rest = set(wanted)
+        chosen = []
+        known = self.spans.get(model, {})
+        for thresholds in sorted(known, key=lambda t: (-sum(s.samples for s in self.done(model, t, stage)), t)):
+            if rest & set(thresholds) and self.done(model, thresholds, stage):
+                chosen.append(thresholds)
+                rest -= set(thresholds)
+        if rest:
+            chosen.append(tuple(sorted(rest)))
+        return chosen
+
+    def totals(self, model: str, wanted: Sequence[float], stage: Stage) -> Exceed:
+        """Counts over the whole test stage at the wanted thresholds; −1 in columns that are not all counted yet."""
+        parts = []
+        for thresholds in self.threshold_sets(model, wanted, stage):
+            if not self.missing(model, thresholds, stage):
+                histogram = np.sum([s.histogram for s in self.done(model, thresholds, stage)], axis=0)
+                parts.append((thresholds, Exceed.of(histogram, stage.total)))
+        return _pick(parts, wanted)
+
+    def training_counts(self, model: str, wanted: Sequence[float]) -> Exceed:
+        """Counts on training outputs, for what is decided before testing; −1 in columns that are missing."""
+        parts = [
+            (t, Exceed.of(histogram, size)) for t, (size, histogram) in sorted(self.training.get(model, {}).items())
+        ]
+        return _pick(parts, wanted)
+
+
+def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Exceed:
+    """Columns of the wanted thresholds out of several sets; −1 where no set has them."""
+    over, under = (np.full((2, len(wanted)), -1, np.int64) for _ in range(2))
+    for thresholds, part in parts:
+        column = {t: i for i, t in enumerate(thresholds)}
+        for i, t in enumerate(wanted):
+            if t in column:
+                over[:, i], under[:, i] = part.above[:, column[t]], part.below[:, column[t]]
+    return Exceed(over, under, parts[0][1].samples if parts else 0)
+
+
+def samples_between(stage: Stage, start: int, stop: int) -> int:
+    """Samples in chunks start to stop of a stage."""
+    return min(stage.total, stop * stage.chunk) - start * stage.chunk
+
+
+def read_index(layout: Layout) -> Index:
+    """Read all records; sample records by their names only."""
+    index = Index(samples=record_names(layout, "samples"))
+    for name, body in read_records(layout, "fits"):
+        if isinstance(body, DamagedError):
+            index.damaged.append(("fits", name, str(body)))
+            continue
+        key = tuple(body["thresholds"])
+        for entry in body["entries"]:
+            histogram = np.asarray(entry["training"], np.int64)
+            index.training.setdefault(entry["model"], {})[key] = (int(histogram[0].sum()), histogram)
+            if entry["stored"]:
+                index.stored_counters.add((entry["model"], key))
+    for name, body in read_records(layout, "counts"):
+        if isinstance(body, DamagedError):
+            index.damaged.append(("counts", name, str(body)))
+            continue
+        key = tuple(body["thresholds"])
+        for entry in body["entries"]:
+            span = Span(body["start"], body["stop"], body["draws"][0], np.asarray(entry["counts"], np.int64))
+            index.spans.setdefault(entry["model"], {}).setdefault(key, []).append(span)
+    for name, body in read_records(layout, "cells"):
+        if isinstance(body, DamagedError):
+            index.damaged.append(("cells", name, str(body)))
+            continue
+        for entry in body["entries"]:
+            index.cells[entry["cell"]] = entry
+    return index
+
+
+def all_done(index: Index, problem: Problem) -> bool:
+    """Whether every cell of the problem has all its planned counts."""
+    if problem.is_literal:
+        return all(key in index.cells for key in literal_keys(problem))
+    wanted = problem.thresholds.tolist()
+    return all(
+        (index.totals(model, wanted, problem.test).above >= 0).all()
+        and (index.training_counts(model, wanted).above >= 0).all()
+        for model in dict.fromkeys(problem.model_keys)
+    )
+
+
+def literal_keys(problem: Problem) -> list[str]:
+    """Keys of all literal cells, pair by pair, forward before reverse, ε ascending."""
+    epsilons = problem.study.estimate.epsilons
+    return [
+        problem.cell_key(pair.number, direction, epsilon)
+        for pair in problem.pairs
+        for direction in ("forward", "reverse")
+        for epsilon in epsilons
+    ]

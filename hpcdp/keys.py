@@ -1,0 +1,56 @@
+"""Keys are contents, not positions: digests, and the random streams that belong to them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+STAGES = {"train": 0, "test": 1}
+"""Stage codes of the random streams; later stages get the next numbers, the numbers never change."""
+
+_TRIAL = 1 << 30  # a stage of its own, so that trial draws share no stream with a run
+
+
+def digest_bytes(*parts: bytes) -> str:
+    """128-bit BLAKE2b digest, 32 hexadecimal digits, of the parts with their lengths."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.hexdigest()
+
+
+def canonical_json(value: Any) -> bytes:
+    """One spelling of a JSON value: sorted keys, no spaces, shortest floats."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest_json(value: Any) -> str:
+    """Digest of a JSON value's one spelling."""
+    return digest_bytes(canonical_json(value))
+
+
+def digest_array(array: NDArray[Any]) -> str:
+    """Digest of an array's dtype, shape and bytes; object arrays hold bytes."""
+    head = canonical_json([array.dtype.str, list(array.shape)])
+    if array.dtype == object:
+        lengths = np.fromiter((len(item) for item in array), np.int64, array.size)
+        return digest_bytes(head, lengths.tobytes(), b"".join(array))
+    return digest_bytes(head, np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+
+
+def law_key(mechanism: str, parameters: Mapping[str, Any], database: NDArray[Any]) -> str:
+    """Key of an output distribution: the mechanism, its parameters, and the database's bytes."""
+    return digest_bytes(b"law", mechanism.encode(), canonical_json(parameters), digest_array(database).encode())
+
+
+def stream(seed: int, key: str, stage: str | None, chunk: int) -> np.random.Generator:
+    """The random stream of one chunk of one stage of one law; stage None is for trial draws."""
+    words = [int(key[start : start + 8], 16) for start in range(0, 32, 8)]
+    code = _TRIAL if stage is None else STAGES[stage]
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(*words, code, chunk))))

@@ -1,0 +1,146 @@
+"""L̂ of one-dimensional outputs as a step function on the floats, exact, small, and fast to look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses import _step_kernels as kernels
+from hpcdp.losses._votes import classes, log_ratios
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_CELLS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Votes as a step function: run r holds on [starts[r], starts[r + 1]) with v0[r], v1[r] votes of the sides.
+
+    starts: (runs,) float64, increasing, starts[0] = -inf. v0, v1: (runs,) int64. n0, n1: draws a side.
+    """
+
+    starts: Floats
+    v0: Ints
+    v1: Ints
+    n0: int
+    n1: int
+
+    def losses(self) -> Floats:
+        """L̂ of each run, shape (runs,), natural log, ±inf allowed."""
+        return log_ratios(self.v0, self.v1, self.n0, self.n1)
+
+
+def pooled_atoms(a: Floats, b: Floats, k: int) -> Floats:
+    """Values that at least k of the pooled training samples hold, sorted; a and b are sorted."""
+    half = (k + 1) // 2  # such a value is held by at least half of k points of one side
+    found = []
+    for side in (a, b):
+        head = side[: max(0, side.size - half + 1)]
+        found.append(head[head == side[half - 1 :]])
+    values = np.unique(np.concatenate(found))
+    return values[holders(a, values) + holders(b, values) >= k]
+
+
+def holders(side: Floats, values: Floats) -> Ints:
+    """How many entries of a sorted side equal each value, shape of values, int64."""
+    return np.searchsorted(side, values, "right") - np.searchsorted(side, values, "left")
+
+
+def _without(side: Floats, values: Floats) -> Floats:
+    if not values.size:
+        return side
+    position = np.minimum(np.searchsorted(values, side), values.size - 1)
+    return side[values[position] != side]
+
+
+def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:
+    """Votes of the closed k-nearest-neighbour balls with atoms (the vote rules), for every float.
+
+    a, b: sorted finite float64 training samples of the two sides; n0, n1: their draws (at least their sizes).
+    With thresholds (sorted, distinct) runs of one class are merged, which leaves all counts as they are.
+    """
+    atoms = pooled_atoms(a, b, k)
+    a0, a1 = holders(a, atoms), holders(b, atoms)
+    full = 0 if thresholds is not None else int(b.size + 1)
+    grid = np.empty(0) if thresholds is None else thresholds
+    table = np.zeros((2, 0), np.int32) if full else kernels.vote_classes(k, n0, n1, grid)
+    starts, v0, v1 = kernels.sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, grid, full, table)
+    if atoms.size:
+        after = np.nextafter(atoms, np.inf)
+        held = np.searchsorted(starts, after, "right") - 1
+        starts = np.concatenate([starts, after, atoms])
+        v0 = np.concatenate([v0, v0[held], a0])
+        v1 = np.concatenate([v1, v1[held], a1])
+        # of runs that start at one float the last one stands: an atom beats what follows an atom beats the rest
+        order = np.argsort(starts, kind="stable")
+        starts, v0, v1 = starts[order], v0[order], v1[order]
+        last = np.append(starts[1:] != starts[:-1], True)
+        starts, v0, v1 = starts[last], v0[last], v1[last]
+    return Votes(starts, v0, v1, n0, n1)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Finds the run of an output: a guide table over the middle of the starts, then a short binary search."""
+
+    starts: Floats
+    first: Ints
+    origin: float
+    scale: float
+
+    @classmethod
+    def over(cls, starts: Floats) -> Lookup:
+        """A lookup in increasing starts, starts[0] = -inf."""
+        inner = starts[1:]
+        low, high = (np.quantile(inner, [0.005, 0.995], method="nearest")) if inner.size else (0.0, 0.0)
+        cells = int(min(_CELLS, max(1, 4 * inner.size)))
+        width = float(high) * 0.5 - float(low) * 0.5
+        scale = 0.5 * cells / width if width > 0 and np.isfinite(0.5 * cells / width) else 0.0
+        return cls(starts, kernels.guide(starts, float(low), scale, cells), float(low), scale)
+
+    def runs(self, x: Floats) -> Ints:
+        """Run of each x, shape (size,), int64."""
+        out = np.empty(x.size, np.int64)
+        kernels.find_runs(x, self.starts, self.first, self.origin, self.scale, out)
+        return out
+
+    def histogram(self, x: Floats, codes: NDArray[np.int32], size: int) -> Ints:
+        """How many x fall in runs of each code, shape (size,), int64."""
+        out = np.zeros(size, np.int64)
+        kernels.count_runs(x, self.starts, codes, self.first, self.origin, self.scale, out)
+        return out
+
+
+@dataclass(frozen=True)
+class StepCounter:
+    """Counts scalar outputs by class of L̂; all it needs is starts (runs,) and codes (runs,) int32."""
+
+    lookup: Lookup
+    codes: NDArray[np.int32]
+    classes: int
+
+    @classmethod
+    def of(cls, votes: Votes, thresholds: Floats) -> StepCounter:
+        """The counter of these votes for sorted distinct thresholds."""
+        codes = classes(votes.losses(), thresholds)
+        keep = np.append(True, codes[1:] != codes[:-1])
+        return cls(Lookup.over(votes.starts[keep]), codes[keep], 2 * thresholds.size + 1)
+
+    def count(self, outputs: NDArray[Any]) -> Ints:
+        """Histogram over the 2T + 1 classes, int64, of outputs of shape (size,) or (size, 1)."""
+        return self.lookup.histogram(np.ascontiguousarray(outputs, np.float64).reshape(-1), self.codes, self.classes)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that `restore` needs."""
+        return {"starts": self.lookup.starts, "codes": self.codes, "classes": np.array(self.classes)}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]]) -> StepCounter:
+        """The counter that `state` came from."""
+        return cls(Lookup.over(state["starts"]), state["codes"], int(state["classes"]))

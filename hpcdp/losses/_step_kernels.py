@@ -1,0 +1,217 @@
+"""Kernels of one-dimensional kNN: one sweep over sorted training samples gives L̂ as a step function.
+
+As a query moves to the right, its closed k-nearest-neighbour ball [L, R] over the distinct training values only
+ever gains values on the right and loses values on the left. So O(training) events describe the votes everywhere.
+Every event is placed at the first float whose computed distances make it happen, which makes the step function
+equal to a brute-force ball on floats, ties included.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from hpcdp.losses._votes import class_of, log_ratio
+
+_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _ordinal(x):  # type: ignore[no-untyped-def]
+    bits = np.float64(x).view(np.int64)
+    return bits if bits >= 0 else -(bits & _SIGN)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _from_ordinal(o):  # type: ignore[no-untyped-def]
+    return np.int64(o).view(np.float64) if o >= 0 else -(np.int64(-o).view(np.float64))
+
+
+@njit(cache=True, nogil=True)
+def first_float(xl, xr, strict):  # type: ignore[no-untyped-def]
+    """Smallest float q in (xl, xr] whose computed q - xl is at least (strict: more than) xr - q; xl < xr."""
+    low, high = _ordinal(xl), _ordinal(xr)
+    guess = _ordinal(0.5 * xl + 0.5 * xr)
+    step = np.int64(1)
+    while low < guess < high:
+        q = _from_ordinal(guess)
+        if (q - xl > xr - q) or (not strict and q - xl == xr - q):
+            high = guess
+            guess -= step
+        else:
+            low = guess
+            guess += step
+        step *= 2
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        q = _from_ordinal(middle)
+        if (q - xl > xr - q) or (not strict and q - xl == xr - q):
+            high = middle
+        else:
+            low = middle
+    return _from_ordinal(high)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _group(a, b, i, j):  # type: ignore[no-untyped-def]
+    """Next distinct value of the merge of a[i:] and b[j:], and the positions after it."""
+    x = a[i] if j >= b.size or (i < a.size and a[i] <= b[j]) else b[j]
+    while i < a.size and a[i] == x:
+        i += 1
+    while j < b.size and b[j] == x:
+        j += 1
+    return x, i, j
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _code(v0, v1, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-def]
+    """What distinguishes two votes: their classes among the thresholds, or (full) the votes themselves."""
+    if full:
+        return v0 * full + v1
+    extra = v0 + v1 - k
+    if 0 <= extra < 2 and table.shape[1] > v0:
+        return np.int64(table[extra, v0])
+    return np.int64(class_of(log_ratio(v0, v1, n0, n1), thresholds))
+
+
+@njit(cache=True, nogil=True)
+def vote_classes(k, n0, n1, thresholds):  # type: ignore[no-untyped-def]
+    """Classes of all votes of k and of k + 1 voters, shape (2, k + 2): what almost every event looks up."""
+    table = np.zeros((2, k + 2), np.int32)
+    for extra in range(2):
+        for v0 in range(k + extra + 1):
+            table[extra, v0] = class_of(log_ratio(v0, k + extra - v0, n0, n1), thresholds)
+    return table
+
+
+@njit(cache=True, nogil=True)
+def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-def]
+    """Runs of constant votes (full > 0) or constant class (full = 0) over the real line.
+
+    a, b: sorted float64 training samples of the two sides, atoms removed. Returns (starts, v0, v1), run r holding
+    from starts[r] (starts[0] = -inf) to just before starts[r + 1], with votes v0[r], v1[r] at its start.
+    """
+    capacity = 1024
+    starts = np.empty(capacity)
+    votes = np.empty((capacity, 2), np.int64)
+    codes = np.empty(capacity, np.int64)
+    runs = 0
+
+    il = jl = ir = jr = 0
+    xl = xr = 0.0
+    il2 = jl2 = 0
+    if a.size + b.size:
+        xl, il2, jl2 = _group(a, b, 0, 0)
+    while ir + jr < k and (ir < a.size or jr < b.size):
+        xr, ir, jr = _group(a, b, ir, jr)
+    starts[0] = -np.inf
+    votes[0, 0], votes[0, 1] = ir, jr
+    codes[0] = _code(ir, jr, k, n0, n1, thresholds, full, table)
+    runs = 1
+    right_is_last = True
+    while True:
+        left_weight = (il2 - il) + (jl2 - jl)
+        weight = (ir - il) + (jr - jl)
+        pending = 0  # runs to append: the tie (union of both ends), then what follows it
+        if right_is_last:
+            if weight - left_weight < k:
+                right_is_last = False
+                continue
+            xa, xb = xl, xr
+            after0, after1 = ir - il2, jr - jl2
+            union0, union1 = ir - il, jr - jl
+            drop = True
+        else:
+            if ir >= a.size and jr >= b.size:
+                break
+            xa = xl
+            xr, ir, jr = _group(a, b, ir, jr)
+            xb = xr
+            union0, union1 = ir - il, jr - jl
+            drop = union0 + union1 - left_weight >= k
+            after0, after1 = (ir - il2, jr - jl2) if drop else (union0, union1)
+            right_is_last = drop
+        union_code = _code(union0, union1, k, n0, n1, thresholds, full, table)
+        after_code = _code(after0, after1, k, n0, n1, thresholds, full, table)
+        if union_code != codes[runs - 1] or after_code != codes[runs - 1]:
+            pending = 2
+        for half in range(pending):
+            v0, v1, code = (union0, union1, union_code) if half == 0 else (after0, after1, after_code)
+            if code == codes[runs - 1]:
+                continue
+            start = first_float(xa, xb, half == 1)
+            if start <= starts[runs - 1]:
+                runs -= 1  # events of one float: the last one stands
+                start = starts[runs]
+                if runs and codes[runs - 1] == code:
+                    continue
+            if runs == capacity:
+                capacity *= 2
+                grown_starts = np.empty(capacity)
+                grown_starts[:runs] = starts
+                starts = grown_starts
+                grown_votes = np.empty((capacity, 2), np.int64)
+                grown_votes[:runs] = votes
+                votes = grown_votes
+                grown_codes = np.empty(capacity, np.int64)
+                grown_codes[:runs] = codes
+                codes = grown_codes
+            starts[runs] = start
+            votes[runs, 0], votes[runs, 1] = v0, v1
+            codes[runs] = code
+            runs += 1
+        if drop:
+            il, jl = il2, jl2
+            if il < a.size or jl < b.size:
+                xl, il2, jl2 = _group(a, b, il, jl)
+    return starts[:runs].copy(), votes[:runs, 0].copy(), votes[:runs, 1].copy()
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _cell(x, origin, scale, cells):  # type: ignore[no-untyped-def]
+    position = (x - origin) * scale
+    if position >= cells:
+        return cells - 1
+    return int(position) if position > 0.0 else 0
+
+
+@njit(cache=True, nogil=True)
+def guide(starts, origin, scale, cells):  # type: ignore[no-untyped-def]
+    """First run that starts in each cell or later, shape (cells + 1,): an index into the sorted starts."""
+    first = np.zeros(cells + 1, np.int64)
+    for r in range(1, starts.size):
+        first[_cell(starts[r], origin, scale, cells) + 1] += 1
+    total = np.int64(1)
+    for c in range(cells + 1):
+        total += first[c]
+        first[c] = total
+    return first
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _run(x, starts, first, origin, scale, cells):  # type: ignore[no-untyped-def]
+    cell = _cell(x, origin, scale, cells)
+    low, high = first[cell], first[cell + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if starts[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@njit(cache=True, nogil=True)
+def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-def]
+    """Index of the run that holds each x."""
+    cells = first.size - 1
+    for i in range(x.size):
+        out[i] = _run(x[i], starts, first, origin, scale, cells)
+
+
+@njit(cache=True, nogil=True)
+def count_runs(x, starts, codes, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
+    """Add one to histogram[code of the run that holds x] for each x."""
+    cells = first.size - 1
+    for i in range(x.size):
+        histogram[codes[_run(x[i], starts, first, origin, scale, cells)]] += 1

@@ -1,0 +1,46 @@
+"""Mechanisms: the built-ins by name, any callable by import path, and stored samples.
+
+A mechanism callable is `mechanism(database, size, rng, **parameters)`, returning (size,) or (size, d); without `size` in
+its signature it returns one output a call. To add a built-in, put its function in a file of its family and name it
+in BUILTINS.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+BUILTINS = {
+    "laplace": "hpcdp.mechanisms.additive:laplace",
+    "gaussian": "hpcdp.mechanisms.additive:gaussian",
+    "bounded_mean": "hpcdp.mechanisms.aggregates:bounded_mean",
+    "bounded_sum": "hpcdp.mechanisms.aggregates:bounded_sum",
+    "pmf": "hpcdp.mechanisms.table:pmf",
+}
+"""Names of the built-in mechanisms that are functions, and where they are."""
+
+STORED = "stored"
+"""The built-in that reads samples drawn elsewhere."""
+
+
+def load_builtin(name: str) -> Callable[..., Any]:
+    """The function behind a built-in's name."""
+    module, _, function = BUILTINS[name].partition(":")
+    return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
+
+
+def describe_builtins() -> str:
+    """Every built-in with its parameters and the first line of its documentation."""
+    import inspect
+
+    lines = []
+    for name in BUILTINS:
+        function = load_builtin(name)
+        signature = inspect.signature(function)
+        own = [str(p).split(":")[0] + (f" = {p.default}" if p.default is not p.empty else "")
+               for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]  # fmt: skip
+        lines += [f"{name}({', '.join(own)})", f"    {(inspect.getdoc(function) or '').splitlines()[0]}"]
+    lines += [f"{STORED}(files)", "    Samples drawn elsewhere: one file (.npy, .csv, .parquet, Zarr array) per database."]
+    lines += ['"package.module:callable"', "    mechanism(database, size, rng, **parameters) -> (size,) or (size, d)"]
+    return "\n".join(lines)

@@ -1,0 +1,73 @@
+"""Callables as samplers: which arguments they take, and one output a call or many."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import MechanismError, StudyError
+
+_MANY = "mechanism(database, size, rng, **parameters)"
+_ONE = "mechanism(database, rng, **parameters)"
+
+
+@dataclass(frozen=True)
+class CallableMechanism:
+    """A mechanism function bound to its parameters. vectorised: whether it takes `size`."""
+
+    function: Callable[..., Any]
+    parameters: Mapping[str, Any]
+    vectorised: bool
+
+    def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> Any:
+        """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
+        try:
+            if self.vectorised:
+                return self.function(database.copy(), size=size, rng=rng, **self.parameters)
+            return _stack([self.function(database.copy(), rng=rng, **self.parameters) for _ in range(size)])
+        except MechanismError:
+            raise
+        except Exception as error:
+            raise MechanismError(f"the mechanism raised {type(error).__name__}: {error}") from error
+
+
+def _stack(outputs: list[Any]) -> Any:
+    text = [isinstance(output, (str, bytes)) for output in outputs]
+    if any(text) and not all(text):
+        raise MechanismError("the mechanism returned strings in some calls and numbers in others; all must be alike")
+    return np.asarray(outputs)
+
+
+def bind(function: Callable[..., Any], parameters: Mapping[str, Any], call: str) -> CallableMechanism:
+    """Check a function's signature against the contract and the study's parameters."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return CallableMechanism(function, dict(parameters), True)
+    names = signature.parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in names.values())
+    if "rng" not in names and not takes_any:
+        raise StudyError(
+            f"mechanism.call: {call} takes ({', '.join(names)}) and no rng; accepted: {_MANY} or {_ONE}; "
+            "a program with randomness of its own goes in as stored samples"
+        )
+    for reserved in ("database", "size", "rng"):
+        if reserved in parameters:
+            raise StudyError(f"mechanism.parameters.{reserved}: hpcdp passes this argument itself; leave it out")
+    vectorised = "size" in names or (takes_any and "rng" not in names)
+    arguments: dict[str, Any] = {"rng": None, **({"size": 1} if vectorised else {}), **parameters}
+    try:
+        signature.bind(None, **arguments)
+    except TypeError as error:
+        accepted = [n for n, p in names.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        own = [n for n in accepted[1:] if n not in ("size", "rng")]
+        raise StudyError(
+            f"mechanism.parameters: {error}; given: {', '.join(parameters) or 'none'}; "
+            f"accepted by {call}: {', '.join(own) or 'none'}"
+        ) from None
+    return CallableMechanism(function, dict(parameters), vectorised)

@@ -1,0 +1,135 @@
+"""Samples that were drawn elsewhere: one file per database, split into stages by a seeded permutation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.keys import digest_bytes, stream
+
+
+@dataclass
+class StoredSamples:
+    """Outputs read from files. files: one path per database, chosen by the database's one number.
+
+    A stage takes its samples from the permuted file: training from its start, testing from its end, so that either may
+    grow without touching what the other used.
+    """
+
+    files: tuple[Path, ...]
+    _cache: dict[int, NDArray[Any]] = field(default_factory=dict, repr=False)
+
+    def outputs(self, database: NDArray[Any]) -> NDArray[Any]:
+        """All outputs in the database's file, shape (n,) or (n, d)."""
+        index = self.index(database)
+        if index not in self._cache:
+            self._cache.clear()  # one file at a time: they may be large
+            self._cache[index] = read_outputs(self.files[index])
+        return self._cache[index]
+
+    def index(self, database: NDArray[Any]) -> int:
+        """The file's number: the database's one number."""
+        number = float(database.reshape(-1)[0]) if database.size == 1 else -1.0
+        if number != int(number) or not 0 <= number < len(self.files):
+            raise MechanismError(
+                f"stored: a database is one number from 0 to {len(self.files) - 1}, the place of its file in files; "
+                f"given: {database.tolist()}"
+            )
+        return int(number)
+
+    def take(self, database: NDArray[Any], seed: int, key: str, stage: str, start: int, size: int) -> NDArray[Any]:
+        """Samples start to start + size of a stage, in the order of the seeded permutation."""
+        outputs = self.outputs(database)
+        total = outputs.shape[0]
+        if start + size > total:
+            raise MechanismError(f"stored: {self.files[self.index(database)]} holds {total} outputs, too few")
+        order = stream(seed, key, None, 0).permutation(total)
+        if stage == "test":
+            order = order[::-1]
+        elif stage != "train":
+            raise MechanismError(f"stored: samples are split into train and test; asked for {stage}")
+        return outputs[order[start : start + size]]
+
+
+def load_stored(parameters: dict[str, Any], folder: Path) -> StoredSamples:
+    """Validate `files` of the study; StudyError names what is missing."""
+    unknown = sorted(set(parameters) - {"files"})
+    if unknown:
+        raise StudyError(f"mechanism.parameters.{unknown[0]}: unknown key; accepted by stored: files")
+    files = parameters.get("files")
+    if not isinstance(files, list) or not files or not all(isinstance(f, str) for f in files):
+        raise StudyError(f"mechanism.parameters.files: a list of paths, one per database; given: {files!r}")
+    paths = tuple(folder / f for f in files)
+    for path in paths:
+        if not path.exists():
+            raise StudyError(f"mechanism.parameters.files: no file at {path}")
+    return StoredSamples(paths)
+
+
+def files_digest(stored: StoredSamples) -> str:
+    """Digest of all files' names, sizes and bytes."""
+    parts: list[bytes] = []
+    for path in stored.files:
+        members = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+        parts += [part for p in members for part in (p.name.encode(), p.read_bytes())]
+    return digest_bytes(b"files", *parts)
+
+
+def read_outputs(path: Path) -> NDArray[Any]:
+    """Outputs of one file: .npy, .csv (no header, or one), .parquet (columns side by side) or a Zarr array."""
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False))
+        if suffix == ".csv":
+            return _read_csv(path)
+        if suffix == ".parquet":
+            return _read_parquet(path)
+        if path.is_dir() and (path / "zarr.json").is_file() or (path / ".zarray").is_file():
+            import zarr
+
+            return np.asarray(zarr.open_array(str(path), mode="r")[:])
+    except StudyError:
+        raise
+    except Exception as error:
+        raise StudyError(f"mechanism.parameters.files: cannot read {path}: {type(error).__name__}: {error}") from None
+    raise StudyError(f"mechanism.parameters.files: accepted are .npy, .csv, .parquet and Zarr arrays; given: {path}")
+
+
+def _read_csv(path: Path) -> NDArray[Any]:
+    import csv
+
+    with path.open(newline="", encoding="utf-8-sig") as handle:
+        lines = [line for line in csv.reader(handle) if line]
+
+    def numbers(rows: list[list[str]]) -> NDArray[Any] | None:
+        try:
+            return np.asarray([[int(c) for c in row] for row in rows])
+        except ValueError:
+            try:
+                return np.asarray([[float(c) for c in row] for row in rows])
+            except ValueError:
+                return None
+
+    array = numbers(lines)
+    if array is None and len(lines) > 1:
+        array = numbers(lines[1:])  # the first line is a header
+    if array is None:
+        array = np.asarray(lines)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _read_parquet(path: Path) -> NDArray[Any]:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise StudyError(f"mechanism.parameters.files: {path} needs pyarrow; install hpcdp[parquet]") from None
+    table = parquet.read_table(path)
+    columns = [table[name].to_numpy() for name in table.column_names]
+    columns = [c.astype(np.str_) if c.dtype == object else c for c in columns]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)

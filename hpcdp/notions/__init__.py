@@ -1,0 +1,1 @@
+"""Notions of privacy, each a functional of the additive counts, with its bounds."""

@@ -1,0 +1,24 @@
+"""How the failure probability is shared by the cells whose lower bounds hold together."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def share_level(training_delta: NDArray[np.float64] | None, cells: tuple[int, int, int], failure: float) -> NDArray[np.float64]:
+    """Failure probability of each cell's bound, shape (pairs, 2, epsilons); the sum is at most `failure`.
+
+    Half is shared equally by all cells, half by the pair and direction that training ranks first at each ε. Training
+    samples alone decide, so the union bound over all cells is finite-sample. training_delta: δ̂ on training outputs,
+    NaN where unknown; None (nothing was ranked) shares everything equally.
+    """
+    pairs, directions, epsilons = cells
+    equal = np.full(cells, failure / (pairs * directions * epsilons))
+    if training_delta is None:
+        return equal
+    shares = 0.5 * equal
+    flat = np.where(np.isnan(training_delta), -np.inf, training_delta).reshape(pairs * directions, epsilons)
+    first = flat.argmax(axis=0)  # ties: the lowest pair, forward first
+    shares.reshape(pairs * directions, epsilons)[first, np.arange(epsilons)] += 0.5 * failure / epsilons
+    return shares

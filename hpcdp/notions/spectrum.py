@@ -1,0 +1,137 @@
+"""The privacy spectrum: δ̂, its standard error and bounds per cell (pair, direction, ε), and the maximum over pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.bounds import joint_lower, normal_upper, split_lower, standard_error
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LowerBounds = Callable[[Ints, Ints, Ints, Ints, Floats, Floats, NDArray[np.bool_]], Floats]
+"""Certified lower bounds of flat arrays of cells (see `lower_bounds`); a run hands in one that uses its workers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """All cells of a run, arrays of shape (pairs, 2, epsilons); direction 0 is forward (D, D'), 1 reverse.
+
+    exceed, test: int64, with a last axis for the side that is not inflated and the inflated one; exceed is −1 and the
+    floats are NaN in cells that do not have all their counts. delta: max(0, a − e^ε·b). standard_error: plug-in,
+    asymptotic. lower: certified, finite-sample, simultaneous over all cells; NaN as above. upper: approximate.
+    """
+
+    delta: Floats
+    standard_error: Floats
+    lower: Floats
+    upper: Floats
+    exceed: Ints
+    test: Ints
+
+
+def exceedances(above: Ints, below: Ints, thresholds: Floats, epsilons: Floats) -> Ints:
+    """Counts per cell of one pair, shape (2, epsilons, 2), from strict counts (2, T) of the sides D and D'.
+
+    Forward, ε: outputs with L̂ > ε of D, then of D'. Reverse: outputs with L̂ < −ε of D', then of D (MATHS: the other
+    direction is the same with the sides swapped and L negated).
+    """
+    forward = np.searchsorted(thresholds, epsilons)
+    reverse = np.searchsorted(thresholds, -epsilons + 0.0)
+    return np.stack([above[:, forward].T, below[::-1, reverse].T])
+
+
+def estimate(exceed: Ints, test: Ints, epsilons: Floats) -> Floats:
+    """max(0, a − e^ε·b), the low-variance form of Lu et al., Theorem 4; NaN where exceed is negative."""
+    share = exceed / test
+    value = np.maximum(0.0, share[..., 0] - np.exp(epsilons) * share[..., 1])
+    return np.where((exceed >= 0).all(axis=-1), value, np.nan)
+
+
+def lower_bounds(
+    x0: Ints, n0: Ints, x1: Ints, n1: Ints, inflation: Floats, level: Floats, split: NDArray[np.bool_]
+) -> Floats:
+    """Certified lower bounds on a − e^ε·b of flat arrays of cells: the joint bound, or the split one where told so.
+
+    Finite-sample, each failing with probability at most its level, whatever the classifier.
+    """
+    out = np.empty(x0.size)
+    for chosen, bound in ((~split, joint_lower), (split, split_lower)):
+        if chosen.any():
+            out[chosen] = bound(*(values[chosen] for values in (x0, n0, x1, n1, inflation, level)))
+    return out
+
+
+def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats, run: LowerBounds) -> NDArray[np.bool_]:
+    """Cells whose split bound is expected to be the better one, from shares on training outputs alone.
+
+    share: (cells, 2) shares of training outputs in the set; the counts to expect are these shares of `test` (cells, 2).
+    """
+    expected = np.rint(np.clip(share, 0.0, 1.0) * test).astype(np.int64)
+    arguments = (expected[:, 0], test[:, 0], expected[:, 1], test[:, 1], inflation, level)
+    no, yes = np.zeros(level.size, np.bool_), np.ones(level.size, np.bool_)
+    better: NDArray[np.bool_] = run(*arguments, yes) > run(*arguments, no)
+    return better
+
+
+def make_cells(
+    exceed: Ints, test: Ints, training_share: Floats | None, epsilons: Floats, level: Floats, confidence: float, run: LowerBounds
+) -> Cells:
+    """All cells from their counts.
+
+    exceed, test: (pairs, 2, epsilons, 2). training_share: the same shape, shares of training outputs, NaN where unknown.
+    level: (pairs, 2, epsilons) failure probability of each cell's bound. A bound at ε' ≥ ε holds at ε, because δ falls.
+    """
+    known = (exceed >= 0).all(axis=-1)
+    inflation = np.broadcast_to(np.exp(epsilons), known.shape)
+    x, n, c, a = exceed[known], test[known], inflation[known], level[known]
+    delta = estimate(exceed, test, epsilons)
+    lower, upper, error = (np.full(known.shape, np.nan) for _ in range(3))
+    if x.size:
+        share = np.zeros(x.shape) if training_share is None else np.nan_to_num(training_share[known])
+        # where nothing is above 0 in training no bound will be, and the choice does not matter
+        hopeful = share[:, 0] > c * share[:, 1]
+        split = np.zeros(a.size, np.bool_)
+        if hopeful.any():
+            split[hopeful] = prefer_split(share[hopeful], n[hopeful], c[hopeful], a[hopeful], run)
+        lower[known] = np.maximum(0.0, run(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, a, split))
+        upper[known] = normal_upper(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, confidence)
+        error[known] = standard_error(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c)
+    best_beyond = np.fmax.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
+    return Cells(delta, error, np.where(known, best_beyond, np.nan), upper, exceed, test)
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """The largest cell at each ε, arrays of shape (epsilons,): of the estimates, and of the bounds; −1 where none is known."""
+
+    delta: Floats
+    pair: Ints
+    direction: Ints
+    lower: Floats
+    lower_pair: Ints
+    lower_direction: Ints
+    upper: Floats
+
+
+def maximum(cells: Cells) -> Maximum:
+    """Relative-DP spectrum: the maximum over pairs and directions (ties: lowest pair, forward first).
+
+    The largest estimate is biased upward by the choice; the largest lower bound is not, its level is shared by all cells.
+    """
+    best, pair, direction = _largest(cells.delta)
+    lower, lower_pair, lower_direction = _largest(cells.lower)
+    return Maximum(best, pair, direction, lower, lower_pair, lower_direction, _largest(cells.upper)[0])
+
+
+def _largest(values: Floats) -> tuple[Floats, Ints, Ints]:
+    flat = np.where(np.isnan(values), -np.inf, values).reshape(-1, values.shape[-1])
+    place = flat.argmax(axis=0)
+    best = flat[place, np.arange(flat.shape[1])]
+    known = best > -np.inf
+    pair, direction = np.where(known, place // 2, -1), np.where(known, place % 2, -1)
+    return np.where(known, best, np.nan), pair.astype(np.int64), direction.astype(np.int64)

@@ -1,0 +1,46 @@
+"""Fig. 1 of Lu et al. from its testing errors: δ̂ = max(0, 1 − 2 e^ε r), its standard error and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.bounds import binomial_lower, binomial_upper
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCells:
+    """Cells of the literal estimator, arrays of shape (pairs, 2, epsilons); errors −1 and floats NaN where not done.
+
+    lower: 1 − 2 e^ε·(exact upper limit of the risk), finite-sample, simultaneous over all cells, at least 0. upper: the
+    same with the lower limit of the risk at its own two-sided level; ignores the classifier's regret, so approximate.
+    """
+
+    delta: Floats
+    standard_error: Floats
+    lower: Floats
+    upper: Floats
+    errors: Ints
+    tests: Ints
+
+
+def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, confidence: float) -> RiskCells:
+    """From errors and tests, int64 of shape (pairs, 2, epsilons); level: failure probability of each cell's bound."""
+    known = errors >= 0
+    inflation = np.broadcast_to(np.exp(epsilons), known.shape)[known]
+    delta, error, lower, upper = (np.full(known.shape, np.nan) for _ in range(4))
+    if known.any():
+        x, n = errors[known], tests[known]
+        risk = x / n
+        delta[known] = np.maximum(0.0, 1.0 - 2.0 * inflation * risk)
+        error[known] = 2.0 * inflation * np.sqrt(risk * (1.0 - risk) / n)
+        lower[known] = np.maximum(0.0, 1.0 - 2.0 * inflation * binomial_upper(x, n, level[known]))
+        optimistic = binomial_lower(x, n, 0.5 * (1.0 - confidence))
+        upper[known] = np.clip(1.0 - 2.0 * inflation * optimistic, 0.0, 1.0)
+    best_beyond = np.fmax.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
+    return RiskCells(delta, error, np.where(known, best_beyond, np.nan), upper, errors, tests)

@@ -1,0 +1,137 @@
+"""Canonical outputs: what a mechanism returns, checked and brought to one of a few representations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import MechanismError
+from hpcdp.keys import canonical_json
+
+Outputs = NDArray[Any]
+"""bool, int64 or float64 of shape (size,) or (size, d), or an object array (size,) of canonical bytes."""
+
+Kind = Literal["bool", "int", "float", "bytes"]
+
+_DTYPES: Mapping[Kind, Any] = {"bool": np.bool_, "int": np.int64, "float": np.float64, "bytes": object}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What all outputs of a study look like.
+
+    kind: bool, int (int64), float (float64), or bytes (everything that is not numeric). columns: None of scalars,
+    d of vectors.
+    """
+
+    kind: Kind
+    columns: int | None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy type of the canonical outputs."""
+        return np.dtype(_DTYPES[self.kind])
+
+    def shape(self, size: int) -> tuple[int, ...]:
+        """Shape of `size` canonical outputs."""
+        return (size,) if self.columns is None else (size, self.columns)
+
+    @property
+    def bytes_per_output(self) -> int:
+        """Bytes an output takes in memory; 16 is a guess where outputs have no fixed length."""
+        return 16 if self.kind == "bytes" else self.dtype.itemsize * (self.columns or 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        """The schema that `to_dict` gave."""
+        return cls(data["kind"], data["columns"])
+
+
+def canonicalise(raw: Any, size: int) -> Outputs:
+    """Outputs of one call in canonical form; raises MechanismError on what cannot be outputs.
+
+    Accepted: an array of shape (size,) or (size, d) of booleans, integers, finite reals or strings. −0.0 becomes 0.0;
+    strings become their UTF-8 bytes, vectors of strings the JSON of their row.
+    """
+    try:
+        array = np.asarray(raw)
+    except ValueError as error:
+        raise MechanismError(f"the mechanism returned something that is no array: {error}") from None
+    if array.ndim not in (1, 2) or array.shape[0] != size or (array.ndim == 2 and array.shape[1] == 0):
+        raise MechanismError(
+            f"the mechanism returned shape {array.shape}; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
+        )
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    kind = array.dtype.kind
+    if kind == "b":
+        return np.ascontiguousarray(array)
+    if kind in "iu":
+        if kind == "u" and array.dtype.itemsize == 8 and array.size and int(array.max()) > np.iinfo(np.int64).max:
+            raise MechanismError("the mechanism returned integers above 2**63 - 1; accepted: 64-bit signed integers")
+        return np.ascontiguousarray(array, np.int64)
+    if kind == "f":
+        if array.dtype.itemsize > 8:
+            raise MechanismError(f"the mechanism returned {array.dtype}; accepted: float64 or narrower")
+        values = np.add(array, 0.0, dtype=np.float64)  # a copy, and −0.0 becomes 0.0
+        if not np.isfinite(values).all():
+            bad = values[~np.isfinite(values)].flat[0]
+            raise MechanismError(f"the mechanism returned {bad}; accepted: finite numbers")
+        return np.ascontiguousarray(values)
+    if kind in "UST":
+        return _strings(array)
+    raise MechanismError(
+        f"the mechanism returned an array of type {array.dtype}; "
+        "accepted: booleans, integers, finite reals or strings, not an object array"
+    )
+
+
+def _strings(array: NDArray[Any]) -> Outputs:
+    out = np.empty(array.shape[0], object)
+    if array.ndim == 1:
+        out[:] = [item if isinstance(item, bytes) else item.encode() for item in array.tolist()]
+    else:
+        texts = [[c.decode("latin-1") if isinstance(c, bytes) else c for c in row] for row in array.tolist()]
+        out[:] = [canonical_json(row) for row in texts]
+    return out
+
+
+def schema_of(outputs: Outputs) -> Schema:
+    """The schema of canonical outputs."""
+    kinds: dict[str, Kind] = {"b": "bool", "i": "int", "f": "float", "O": "bytes"}
+    return Schema(kinds[outputs.dtype.kind], outputs.shape[1] if outputs.ndim == 2 else None)
+
+
+def conform(outputs: Outputs, schema: Schema) -> Outputs:
+    """Canonical outputs in the study's schema; integers may stand for reals, nothing else changes kind."""
+    found = schema_of(outputs)
+    if found == schema:
+        return outputs
+    if found.columns == schema.columns and (found.kind, schema.kind) in {("int", "float"), ("bool", "int")}:
+        return outputs.astype(schema.dtype)
+    raise MechanismError(
+        f"the mechanism returned {describe(found)}; its first outputs were {describe(schema)}, and all must be alike"
+    )
+
+
+def describe(schema: Schema) -> str:
+    """The schema in words."""
+    names = {"bool": "booleans", "int": "integers", "float": "reals", "bytes": "strings"}
+    return names[schema.kind] if schema.columns is None else f"vectors of {schema.columns} {names[schema.kind]}"
+
+
+def widest(schemas: list[Schema]) -> Schema:
+    """The one schema that all of these conform to, or MechanismError."""
+    order = ["bool", "int", "float"]
+    first = max(schemas, key=lambda s: order.index(s.kind) if s.kind in order else 3)
+    for schema in schemas:
+        conform(np.empty(schema.shape(0), schema.dtype), first)
+    return first

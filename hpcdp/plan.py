@@ -1,0 +1,132 @@
+"""What would run: pairs, tasks, samples, bytes, memory, time and expected error, before anything runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hpcdp.costs import Costs
+from hpcdp.index import Index
+from hpcdp.losses import validate_parameters
+from hpcdp.losses.parameters import choose_k
+from hpcdp.outputs import describe
+from hpcdp.problem import Problem, resolve
+from hpcdp.schedule import Task, schedule
+from hpcdp.study import Study
+
+_BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A printable plan. seconds: with all workers busy. memory: bytes of a worker process. worst_error: standard error of δ̂.
+
+    tasks: how many of each kind. classifier_noise: what √k votes cost L̂ where both sides vote alike, None without k.
+    """
+
+    name: str
+    pairs: int
+    databases: int
+    laws: int
+    cells: int
+    outputs: str
+    tasks: dict[str, int]
+    samples: int
+    bytes_kept: int
+    memory: int
+    seconds: float
+    workers: int
+    k: int | None
+    worst_error: tuple[tuple[float, float], ...]
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
+        errors = "; ".join(f"{error:.1e} at ε = {epsilon:g}" for epsilon, error in self.worst_error)
+        lines = [
+            f"plan of {self.name}",
+            f"  pairs          {self.pairs:,} ordered pairs of {self.laws:,} databases ({self.databases:,} in the study)",
+            f"  cells          {self.cells:,} (pair, direction, ε) cells",
+            f"  outputs        {self.outputs}",
+            f"  tasks          {kinds}",
+            f"  samples        {self.samples:,} draws",
+            f"  store          {_bytes(self.bytes_kept)} of samples kept",
+            f"  memory         about {_bytes(self.memory)} a worker process, {self.workers} workers",
+            f"  time           about {_duration(self.seconds)}",
+            f"  expected error standard error of δ̂ at most {errors}"
+            + (f" (test samples); L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
+        ]
+        return "\n".join(lines)
+
+
+def make_plan(problem: Problem, seconds_per_draw: float, workers: int, index: Index | None = None) -> Plan:
+    """The plan of what an index (none: an empty store) leaves to do."""
+    costs = Costs.of(problem, seconds_per_draw)
+    tasks = schedule(problem, index or Index(), costs, workers)
+    e = problem.study.estimate
+    cells = len(problem.pairs) * 2 * len(e.epsilons)
+    laws = len(problem.laws)
+    samples = cells * 2 * (e.train + e.test) if problem.is_literal else laws * (e.train + e.test)
+    kept = laws * sum(stage.total for stage in problem.kept_stages) * problem.schema.bytes_per_output
+    k = getattr(validate_parameters(e.loss, e.parameters), "k", None)
+    shown = sorted({e.epsilons[0], e.epsilons[len(e.epsilons) // 2], e.epsilons[-1]})
+    return Plan(
+        name=problem.study.name,
+        pairs=len(problem.pairs),
+        databases=len(problem.databases),
+        laws=laws,
+        cells=cells,
+        outputs=describe(problem.schema),
+        tasks=_by_kind(tasks),
+        samples=samples,
+        bytes_kept=kept,
+        memory=_memory(problem),
+        seconds=sum(task.seconds for task in tasks) / max(1, min(workers, len(tasks))) + 3.0,
+        workers=workers,
+        k=choose_k(k, 2 * e.train) if k is not None else None,
+        worst_error=tuple((epsilon, _worst_error(epsilon, e.test, problem.is_literal)) for epsilon in shown),
+    )
+
+
+def plan(study: Study, workers: int) -> Plan:
+    """The plan of a whole study; raises StudyError when it is wrong."""
+    problem, trial = resolve(study)
+    return make_plan(problem, trial.seconds_per_draw, workers)
+
+
+def _by_kind(tasks: list[Task]) -> dict[str, int]:
+    kinds: dict[str, int] = {}
+    for task in tasks:
+        kinds[task.kind] = kinds.get(task.kind, 0) + 1
+    return kinds
+
+
+def _worst_error(epsilon: float, test: int, literal: bool) -> float:
+    """Largest standard error of δ̂ over all pairs (a, b) with a ≥ e^ε·b: at a = 1/2 and b = e^−ε/2."""
+    if literal:
+        risk = 0.5 * math.exp(-epsilon)
+        return 2 * math.exp(epsilon) * math.sqrt(risk * (1 - risk) / (2 * test))
+    b = 0.5 * math.exp(-epsilon)
+    return math.sqrt((0.25 + math.exp(2 * epsilon) * b * (1 - b)) / test)
+
+
+def _memory(problem: Problem) -> int:
+    """Training samples of both sides and their neighbours, and a block of test samples."""
+    e, width = problem.study.estimate, problem.schema.bytes_per_output
+    block = min(problem.test.total, problem.test.chunk * problem.test.chunks_per_block)
+    return _BASE_MEMORY + 3 * 2 * e.train * width + 3 * block * width
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

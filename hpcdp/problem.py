@@ -1,0 +1,137 @@
+"""A study with everything resolved: its databases, pairs, laws, sampler, output schema, stages and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.counts import merge_thresholds
+from hpcdp.databases import Database, Pair, enumerate_pairs, load_databases
+from hpcdp.errors import StudyError
+from hpcdp.keys import digest_json
+from hpcdp.losses import validate_parameters
+from hpcdp.outputs import Schema
+from hpcdp.sampler import Sampler, Trial, try_out
+from hpcdp.stages import Stage
+from hpcdp.study import Study
+
+DIRECTIONS = ("forward", "reverse")
+LITERAL = "literal-knn"
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """All that tasks are functions of. databases: those of T, or D and D' of the given pairs in turn."""
+
+    study: Study
+    databases: Sequence[Database]
+    sampler: Sampler
+    schema: Schema
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """All ordered pairs, in the study's order."""
+        return enumerate_pairs(self.study, self.databases)
+
+    @cached_property
+    def pair_laws(self) -> list[tuple[str, str]]:
+        """Keys of the laws of M(D) and M(D') of each pair."""
+        known: dict[int, str] = {}
+        for database in self.databases:  # D serves many pairs; its bytes are digested once
+            known[id(database)] = self.sampler.key(database)
+        return [(known[id(p.d)], known.get(id(p.d_prime)) or self.sampler.key(p.d_prime)) for p in self.pairs]
+
+    @cached_property
+    def laws(self) -> dict[str, Database]:
+        """Every law once: its key and its database."""
+        found: dict[str, Database] = {}
+        for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
+            found.setdefault(d, pair.d)
+            found.setdefault(d_prime, pair.d_prime)
+        return found
+
+    @cached_property
+    def thresholds(self) -> NDArray[np.float64]:
+        """Thresholds of L̂ that the study's cells need, sorted and distinct."""
+        return merge_thresholds(self.study.estimate.epsilons, self.study.estimate.etas)
+
+    @cached_property
+    def model_keys(self) -> list[str]:
+        """Key of each pair's learned L̂: the loss, its parameters, the training samples."""
+        e = self.study.estimate
+        parameters = validate_parameters(e.loss, e.parameters).model_dump(mode="json")
+        head = ["model", e.loss, parameters, e.train, e.chunk]
+        return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
+
+    @cached_property
+    def train(self) -> Stage:
+        """The training stage of every law."""
+        return Stage.of("train", self.study.estimate.train, self.study.estimate.chunk, self.schema)
+
+    @cached_property
+    def test(self) -> Stage:
+        """The test stage of every law."""
+        return Stage.of("test", self.study.estimate.test, self.study.estimate.chunk, self.schema)
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether each cell draws and trains for itself (Fig. 1 to the letter)."""
+        return self.study.estimate.loss == LITERAL
+
+    @property
+    def kept_stages(self) -> tuple[Stage, ...]:
+        """The stages whose samples stay in the store; the literal reference keeps none."""
+        if self.is_literal:
+            return ()
+        return {"all": (self.train, self.test), "train": (self.train,), "none": ()}[self.study.estimate.keep]
+
+    def cell_key(self, pair: int, direction: str, epsilon: float) -> str:
+        """Key of a literal cell: it draws for itself, so its key is its stream."""
+        return digest_json(["cell", self.model_keys[pair], self.study.estimate.test, direction, epsilon])
+
+    def describe_law(self, law: str) -> str:
+        """Where a law's database comes from, in words."""
+        for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
+            number = pair.origin.get("database")
+            if law == d:
+                return f"database {number}" if number is not None else f"d of pair {pair.number}"
+            if law == d_prime:
+                return describe_pair(pair.number, pair.origin)
+        return f"law {law}"
+
+
+def describe_pair(number: int, origin: dict[str, Any]) -> str:
+    """A neighbour in words: whose rows were removed or edited."""
+    if "rows" not in origin:
+        return f"d_prime of pair {number}"
+    rows = origin["rows"]
+    which = f"row {rows[0]}" if len(rows) == 1 else f"one of the equal rows {', '.join(map(str, rows[:4]))}"
+    if len(rows) > 4:
+        which += ", …"
+    if "value" in origin:
+        return f"database {origin['database']} with {which} set to {origin['value']}"
+    return f"database {origin['database']} without {which}"
+
+
+def resolve(study: Study) -> tuple[Problem, Trial]:
+    """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs."""
+    databases = load_databases(study)
+    sampler = Sampler.of(study)
+    pairs = enumerate_pairs(study, databases)
+    seen: dict[int, Database] = {}
+    for pair in pairs:
+        seen.setdefault(id(pair.d), pair.d)
+        seen.setdefault(id(pair.d_prime), pair.d_prime)
+    if study.estimate.loss == LITERAL and study.mechanism.call == "stored":
+        raise StudyError("estimate.loss: literal-knn draws anew for every ε; stored samples cannot; accepted: knn, frequency")
+    trial = try_out(sampler, list(seen.values()), study.estimate.train + study.estimate.test)
+    if study.study.claim is not None:
+        from hpcdp.claims import parse_claim
+
+        parse_claim(study.study.claim, study.folder)
+    return Problem(study, databases, sampler, trial.schema), trial

@@ -1,0 +1,74 @@
+"""What is done, to do and failed in a store, and who holds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcdp.errors import DamagedError, StoreError
+from hpcdp.index import all_done, literal_keys, read_index
+from hpcdp.problem import Problem
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import holder
+from hpcdp.store.records import read_records
+from hpcdp.store.studies import latest_version, load_problem, open_layout
+
+
+def status(store: str | Path) -> str:
+    """The store's state in a few lines: every stage with chunks done and to do, failures, the run that holds it."""
+    layout = open_layout(Path(store))
+    version = latest_version(layout)
+    if not version:
+        raise StoreError(f"{store} holds no study yet; run the study file again")
+    problem = load_problem(layout, version)
+    index = read_index(layout)
+    complete = all_done(index, problem)
+    lines = [f"{problem.study.name} in {store}: {'complete' if complete else 'incomplete'}, study version {version}"]
+    lines += [_line("cells", sum(k in index.cells for k in literal_keys(problem)), len(literal_keys(problem)))] if (
+        problem.is_literal
+    ) else _stages(layout, problem)
+    aside = sum(1 for p in (layout.root / "records").rglob("*.damaged"))
+    lines.append(f"  set aside      {aside} damaged or failed records, replaced when computed again" if aside else "  set aside      none")
+    owner = holder(layout)
+    lines.append(
+        "  held by        nobody"
+        if owner is None
+        else f"  held by        process {owner['process']} on {owner['host']}, last heartbeat {owner['age']:.0f} s ago"
+    )
+    lines += _runs(layout)
+    if not complete and owner is None:
+        lines.append(f"  go on with     hpcdp resume {store}")
+    return "\n".join(lines)
+
+
+def _stages(layout: Layout, problem: Problem) -> list[str]:
+    index = read_index(layout)
+    lines = []
+    for stage in problem.kept_stages:
+        blocks = [(law, b) for law in problem.laws for b in range(stage.blocks)]
+        done = sum(len(stage.block_chunks(b)) for law, b in blocks if stage.name_of(law, b) in index.samples)
+        lines.append(_line(f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks"))
+    wanted = problem.thresholds.tolist()
+    models = list(dict.fromkeys(problem.model_keys))
+    learned = sum(bool((index.training_counts(m, wanted).above >= 0).all()) for m in models)
+    lines.append(_line("learn", learned, len(models), "pairs"))
+    done = 0
+    for model in models:
+        sets = index.threshold_sets(model, wanted, problem.test)
+        left = {c for t in sets for gap in index.missing(model, t, problem.test) for c in gap}
+        done += problem.test.chunks - len(left)
+    lines.append(_line("count test", done, problem.test.chunks * len(models), "chunks"))
+    return lines
+
+
+def _line(name: str, done: int, total: int, unit: str = "") -> str:
+    return f"  {name:<14} {done:,} of {total:,} {unit} done, {total - done:,} to do".replace("  done", " done")
+
+
+def _runs(layout: Layout) -> list[str]:
+    found = [body for _, body in read_records(layout, "runs") if not isinstance(body, DamagedError)]
+    lines = [f"  runs           {len(found)}"]
+    if found:
+        last = found[-1]
+        end = last["end"]["time"] if "end" in last else "did not finish"
+        lines.append(f"  last run       {last['begin']['host']}, from {last['begin']['time']} to {end}")
+    return lines

@@ -1,0 +1,134 @@
+"""A result as a readable table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcdp.claims import Claim, parse_claim
+from hpcdp.problem import describe_pair
+from hpcdp.result import Result
+
+
+def claim_of(result: Result) -> Claim | None:
+    """The study's claim, if it makes one."""
+    text = result.study.study.claim
+    return parse_claim(text, result.study.folder) if text is not None else None
+
+
+def table(result: Result) -> str:
+    """The spectrum with its bounds, beside the claim; the most exposed pairs; and what each number rests on."""
+    claim = claim_of(result)
+    rows = result.spectrum()
+    state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
+    lines = [f"{result.name}: δ(ε), the largest over {len(result.pairs):,} pairs and both directions{state}", ""]
+    lines += _grid(_spectrum_rows(rows, claim, result))
+    if rows:
+        lines += ["", *_exposed(result)]
+    if "eta" in result.arrays:
+        lines += ["", "trade-off points (reject when q/p > η)", *_grid(_tradeoff_rows(result))]
+    lines += ["", *_footnotes(result, claim)]
+    return "\n".join(lines)
+
+
+def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Result) -> list[list[str]]:
+    many = len(result.pairs) > 1
+    head = ["ε", "δ̂", "certified ≥", "approx ≤"] + (["claimed"] if claim else []) + (["pair"] if many else []) + ["direction"]
+    table = [head]
+    for row in rows:
+        cells = [f"{row['epsilon']:g}", _share(row["delta"]), _share(row["lower"]), _share(row["upper"])]
+        if claim:
+            allowed = float(claim.delta(np.array([row["epsilon"]]))[0])
+            cells.append(_share(allowed) + (" violated" if row["lower"] > allowed else ""))
+        if many:
+            cells.append(str(row["pair"]) if row["delta"] > 0 else "-")
+        cells.append(row["direction"] if row["delta"] > 0 else "-")
+        table.append(cells)
+    return table
+
+
+def _share(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:.6f}" if value >= 1e-3 else f"{value:.2e}"
+
+
+def _grid(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def _exposed(result: Result) -> list[str]:
+    """The pair that leads at the most ε, and the runner-up at the same ε."""
+    delta = np.where(np.isnan(result["delta"]), -1.0, result["delta"]).max(axis=1)
+    leaders = [row["pair"] for row in result.spectrum() if row["delta"] > 0]
+    if len(result.pairs) < 2 or not leaders:
+        return []
+    lead = max(dict.fromkeys(leaders), key=lambda p: (leaders.count(p), -p))
+    columns = [i for i, row in enumerate(result.spectrum()) if row["pair"] == lead and row["delta"] > 0]
+    column = columns[len(columns) // 2]
+    order = np.argsort(-delta[:, column], kind="stable")
+    second = int(next(p for p in order if p != lead))
+    at = f"at ε = {result['epsilon'][column]:g}"
+    return [
+        f"most exposed: {_words(result, lead)}, leads at {leaders.count(lead)} of {len(leaders)} ε with δ̂ > 0; "
+        f"{at} δ̂ = {delta[lead, column]:.4f}",
+        f"next {at}: {_words(result, second)}, δ̂ = {delta[second, column]:.4f}",
+    ]
+
+
+def _words(result: Result, pair: int) -> str:
+    origin = {k: v for k, v in result.pairs[pair].items() if k != "pair"}
+    if "rows" not in origin:
+        return f"pair {pair}"
+    return f"pair {pair} ({describe_pair(pair, origin)})"
+
+
+def _tradeoff_rows(result: Result) -> list[list[str]]:
+    rows = [["pair", "η", "α̃", "β̃", "radius", "α ≤", "β ≤"]]
+    for point in result.tradeoff()[:200]:
+        values = [point[name] for name in ("alpha", "beta", "radius", "alpha_upper", "beta_upper")]
+        rows.append([str(point["pair"]), f"{point['eta']:g}", *(_share(v) for v in values)])
+    return rows
+
+
+def _footnotes(result: Result, claim: Claim | None) -> list[str]:
+    percent = f"{100 * result.confidence:g} %"
+    lines = [
+        f"certified ≥: δ is at least this, at all cells together with confidence {percent}; finite-sample, rests on independent",
+        "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
+        "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
+    ]
+    if "eta" in result.arrays:
+        lines.append(f"α ≤, β ≤ and radius are finite-sample, a family of their own at {percent}.")
+    if claim:
+        lines.append(f"claimed: {claim.text}")
+    if result.grown:
+        now = result.study.estimate
+        was = "; ".join(f"train {train:,}, test {test:,}" for train, test in result.grown)
+        lines.append(
+            f"This is a new estimate with train {now.train:,} and test {now.test:,}; the store also saw {was}. The bounds of "
+            "each estimate hold by themselves, not all estimates together."
+        )
+    return lines
+
+
+def csv_text(result: Result) -> str:
+    """All cells as CSV, one line a cell."""
+    import csv
+    import io
+
+    counts = ["errors", "tests"] if result.is_literal else ["exceed_0", "exceed_1", "test_0", "test_1"]
+    fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(fields)
+    for cell in result.cells():
+        head = [cell[name] for name in fields[:7]]
+        tail = [cell["errors"], cell["tests"]] if result.is_literal else [*cell["exceed"], *cell["test"]]
+        writer.writerow([*head, *tail])
+    return buffer.getvalue()
+
+

@@ -1,0 +1,173 @@
+"""A study's result: cells, spectrum and trade-off points, as Python objects, JSON, a table, an xarray data set."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.assemble import Arrays, assemble, pair_entries
+from hpcdp.errors import StoreError, StudyError
+from hpcdp.index import all_done, read_index
+from hpcdp.store.results import read_results
+from hpcdp.store.studies import history, latest_version, load_problem, open_layout, stored_study
+from hpcdp.study import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+DIRECTIONS = ("forward", "reverse")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a store holds. arrays: by name, with dimension names. grown: earlier (train, test) of the same store."""
+
+    study: Study
+    store: Path
+    complete: bool
+    pairs: list[dict[str, Any]]
+    arrays: Arrays
+    grown: list[tuple[int, int]]
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.study.name
+
+    @property
+    def confidence(self) -> float:
+        """Confidence at which all lower bounds hold together."""
+        return self.study.estimate.confidence
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether cells come from Fig. 1 to the letter."""
+        return "errors" in self.arrays
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name][1]
+
+    @cached_property
+    def data(self) -> xr.Dataset:
+        """All arrays with named dimensions (pair, direction, epsilon, eta)."""
+        import xarray as xr
+
+        coordinates: dict[str, Any] = {"pair": np.arange(len(self.pairs)), "direction": list(DIRECTIONS)}
+        variables = {k: v for k, v in self.arrays.items() if k not in ("epsilon", "eta", "direction")}
+        coordinates |= {k: self[k] for k in ("epsilon", "eta") if k in self.arrays}
+        attributes = {"name": self.name, "confidence": self.confidence, "complete": self.complete}
+        return xr.Dataset(variables, coordinates, attributes)
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""
+        found = []
+        for pair, direction, column in zip(*np.nonzero(~np.isnan(self["delta"])), strict=True):
+            place = (pair, direction, column)
+            cell: dict[str, Any] = {
+                "pair": int(pair),
+                "direction": DIRECTIONS[direction],
+                "epsilon": float(self["epsilon"][column]),
+                "delta": float(self["delta"][place]),
+                "lower": float(self["lower"][place]),
+                "upper": float(self["upper"][place]),
+                "standard_error": float(self["standard_error"][place]),
+            }
+            if self.is_literal:
+                cell |= {"errors": int(self["errors"][place]), "tests": int(self["tests"][place])}
+            else:
+                cell |= {"exceed": self["exceed"][place].tolist(), "test": self["test"][place].tolist()}
+            found.append(cell)
+        return found
+
+    def spectrum(self) -> list[dict[str, Any]]:
+        """The maximum over pairs and directions at each ε; what no cell knows yet is left out."""
+        found = []
+        for column in np.nonzero(~np.isnan(self["spectrum_delta"]))[0]:
+            at = {name.removeprefix("spectrum_"): a[column] for name, (_, a) in self.arrays.items() if name[:9] == "spectrum_"}
+            found.append(
+                {
+                    "epsilon": float(self["epsilon"][column]),
+                    "delta": float(at["delta"]),
+                    "pair": int(at["pair"]),
+                    "direction": DIRECTIONS[at["direction"]],
+                    "lower": float(at["lower"]),
+                    "lower_pair": int(at["lower_pair"]),
+                    "lower_direction": DIRECTIONS[at["lower_direction"]],
+                    "upper": float(at["upper"]),
+                }
+            )
+        return found
+
+    def tradeoff(self) -> list[dict[str, Any]]:
+        """Trade-off points, pair by pair, η ascending."""
+        if "eta" not in self.arrays:
+            return []
+        names = ("alpha", "beta", "radius", "alpha_upper", "beta_upper")
+        return [
+            {"pair": int(p), "eta": float(self["eta"][h]), **{name: float(self[name][p, h]) for name in names}}
+            for p, h in zip(*np.nonzero(~np.isnan(self["alpha"])), strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `show --format json` prints; nothing in it differs between two equal runs."""
+        return {
+            "name": self.name,
+            "complete": self.complete,
+            "confidence": self.confidence,
+            "pairs": self.pairs,
+            "cells": self.cells(),
+            "spectrum": self.spectrum(),
+            "tradeoff": self.tradeoff(),
+        }
+
+    def to_json(self) -> str:
+        """JSON in full precision, infinities as null."""
+        return json.dumps(_finite(self.to_dict()), allow_nan=False, ensure_ascii=False)
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given."""
+        from hpcdp.plots import draw
+
+        return draw(self, path)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def load_result(store: str | Path) -> Result:
+    """The result of a store as it is now: from its root arrays when they are whole, else from its records."""
+    layout = open_layout(Path(store))
+    version = latest_version(layout)
+    if not version:
+        raise StoreError(f"{store} holds no study yet; run the study file again")
+    study = stored_study(layout, version)
+    grown = [(e["train"], e["test"]) for e in history(layout)]
+    earlier = [sizes for sizes in dict.fromkeys(grown) if sizes != grown[-1]]
+    found = read_results(layout)
+    if found is not None and found[1]["version"] == version and found[1]["complete"]:
+        arrays, head = found
+        return Result(study, layout.root, True, head["pairs"], arrays, earlier)
+    problem = load_problem(layout, version)
+    index = read_index(layout)
+    arrays = assemble(problem, index)
+    return Result(study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier)
+
+
+def load_spectrum(store: str | Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """ε and the largest δ̂ of a complete store, shape (epsilons,) each; for the claim store(path)."""
+    result = load_result(store)
+    if not result.complete:
+        raise StudyError(f"{store} is not complete yet; go on with: hpcdp resume {store}")
+    return result["epsilon"], result["spectrum_delta"]

@@ -1,0 +1,329 @@
+"""Runs a study into a store: validate, take the lease, do what no record has, derive the results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.assemble import assemble, flat_batches, pair_entries
+from hpcdp.clusters import connect, default_workers
+from hpcdp.costs import Costs
+from hpcdp.engine import Outcome, execute, run_batches
+from hpcdp.errors import DamagedError, HpcdpError, MechanismError, StoreError
+from hpcdp.index import Index, all_done, read_index
+from hpcdp.notions.spectrum import lower_bounds
+from hpcdp.problem import Problem, resolve
+from hpcdp.progress import Progress, Silent
+from hpcdp.result import Result, load_result
+from hpcdp.sampler import looks_continuous, try_out
+from hpcdp.schedule import schedule
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import Lease, acquire
+from hpcdp.store.records import read_json, record_names, set_aside, write_json
+from hpcdp.store.results import write_results
+from hpcdp.store.studies import create_store, latest_version, load_problem, open_layout, provenance, save_problem
+from hpcdp.study import Study
+from hpcdp.tasks import Failure, check_blocks
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared when a run goes on
+_BOUNDS_PER_TASK = 500
+
+
+class RunFailed(HpcdpError, RuntimeError):
+    """The run ended without all its cells; what is committed stays. failures: what could not be done."""
+
+    def __init__(self, message: str, failures: Sequence[Failure] = ()) -> None:
+        super().__init__(message)
+        self.failures = list(failures)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is done; none of it changes the result."""
+
+    cluster: str = "local"
+    workers: int | None = None
+    client: Client | None = None
+    allow_changed_code: bool = False
+
+
+def default_store(study: Study) -> Path:
+    """runs/NAME.zarr below the current folder."""
+    return Path("runs") / f"{study.name}.zarr"
+
+
+def run(
+    study: Study | str | Path,
+    store: str | Path | None = None,
+    *,
+    cluster: str = "local",
+    workers: int | None = None,
+    client: Client | None = None,
+    allow_changed_code: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Run a study (or its file), or go on with its store, and return the result.
+
+    cluster: "local" or a scheduler address; client: your own Dask client instead. Raises StudyError before anything runs
+    when the study is wrong or the store holds another one, LeaseError when another run holds the store, RunFailed when some
+    chunks failed (the store keeps everything else), StoreError when the store cannot be written.
+    """
+    parsed = study if isinstance(study, Study) else Study.from_toml(study)
+    problem, trial = resolve(parsed)
+    return run_problem(
+        problem,
+        trial.seconds_per_draw,
+        Path(store) if store is not None else default_store(parsed),
+        Options(cluster, workers, client, allow_changed_code),
+        progress or Silent(),
+    )
+
+
+def resume(
+    store: str | Path,
+    *,
+    cluster: str = "local",
+    workers: int | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Go on from the store alone: the study is inside it. Raises as `run` does."""
+    problem, seconds_per_draw = resolve_stored(store)
+    return run_problem(problem, seconds_per_draw, Path(store), Options(cluster, workers, client), progress or Silent())
+
+
+def resolve_stored(store: str | Path) -> tuple[Problem, float]:
+    """The latest problem of a store, tried out again, and the seconds that a draw takes."""
+    with _store_errors(store):
+        layout = open_layout(Path(store))
+        version = latest_version(layout)
+        if not version:
+            raise StoreError(f"{store} holds no study yet; run the study file again")
+        problem = load_problem(layout, version)
+    needed = problem.study.estimate.train + problem.study.estimate.test
+    trial = try_out(problem.sampler, [problem.pairs[0].d, problem.pairs[0].d_prime], needed)
+    return problem, trial.seconds_per_draw
+
+
+def run_problem(problem: Problem, seconds_per_draw: float, store: Path, options: Options, progress: Progress) -> Result:
+    """Run a resolved problem into a store under its lease."""
+    with _store_errors(store):
+        layout = create_store(store)
+        lease = acquire(layout)
+        try:
+            version = save_problem(layout, problem, lease.generation, options.allow_changed_code)
+            _note_run(layout, lease, "begin")
+            _drive(layout, lease, version, problem, seconds_per_draw, options, progress)
+            _note_run(layout, lease, "end")
+        finally:
+            lease.release()
+        return load_result(store)
+
+
+@contextmanager
+def _store_errors(store: str | Path) -> Iterator[None]:
+    """Whatever the file system refuses becomes one readable error."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, HpcdpError):
+            raise
+        raise StoreError(f"cannot use the store {store}: {error.strerror or error}; what is committed is kept") from error
+
+
+def _note_run(layout: Layout, lease: Lease, key: str) -> None:
+    """Provenance of this run: who, with what, from when to when."""
+    path = layout.record("runs", f"{lease.generation:06d}")
+    body = read_json(path) if path.exists() else {"process": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
+    write_json(path, {**body, key: provenance()})
+
+
+def _drive(
+    layout: Layout,
+    lease: Lease,
+    version: int,
+    problem: Problem,
+    seconds_per_draw: float,
+    options: Options,
+    progress: Progress,
+) -> None:
+    index = _read_sound_index(layout, progress)
+    root = str(layout.root.resolve())
+    workers = options.workers or default_workers()
+    with _client(options) as client:
+        if any(kept for kept in index.samples):
+            _check_samples(client, layout, root, version, problem, index, progress)
+        tasks = schedule(problem, index, Costs.of(problem, seconds_per_draw), workers)
+        outcome = Outcome()
+        if tasks:
+            progress.begin("run", sum(task.seconds for task in tasks))
+            outcome = execute(
+                client, root, version, lease.generation, tasks, lambda task: progress.advance(task.seconds), lease.lost.is_set
+            )
+            index = _read_sound_index(layout, progress)
+        _refuse_identical_chunks(layout, problem, outcome)
+        _finish(client, layout, lease, version, problem, index, outcome, progress)
+
+
+@contextmanager
+def _client(options: Options) -> Iterator[Client]:
+    if options.client is not None:
+        yield options.client
+        return
+    with connect(options.cluster, options.workers) as client:
+        yield client
+
+
+def _read_sound_index(layout: Layout, progress: Progress) -> Index:
+    """The index, after damaged records were named and set aside so that what they stood for is done again."""
+    index = read_index(layout)
+    for kind, name, message in index.damaged:
+        progress.note(f"damaged: {message}; it is computed again")
+        set_aside(layout, kind, name)
+    return index
+
+
+def _check_samples(
+    client: Client, layout: Layout, root: str, version: int, problem: Problem, index: Index, progress: Progress
+) -> None:
+    """Find stored chunks that are missing or whose bytes changed, name them, and have them drawn again."""
+    items = [
+        (law, stage.name, block, stage.block_size(block))
+        for stage in problem.kept_stages
+        for law in problem.laws
+        for block in range(stage.blocks)
+        if stage.name_of(law, block) in index.samples
+    ]
+    if not items:
+        return
+    stages = {stage.name: stage for stage in problem.kept_stages}
+    size = sum(item[3] for item in items) * problem.schema.bytes_per_output
+    if size > _CHECKED_BYTES:
+        progress.note(f"{size / 2**30:.0f} GiB of stored samples: looked for missing files only; chunks are checked when read")
+        damaged = [
+            (stages[name].name_of(law, block), f"{layout.relative(layout.block(law, name, block, n))} is missing")
+            for law, name, block, n in items
+            if not layout.block(law, name, block, n).is_dir()
+        ]
+    else:
+        per_task = max(1, (128 << 20) // max(1, size // len(items)))
+        progress.begin("check stored samples", len(items))
+        batches = [
+            (root, version, tuple(item[:3] for item in items[i : i + per_task])) for i in range(0, len(items), per_task)
+        ]
+        damaged = [found for some in run_batches(client, check_blocks, batches, "check") for found in some]
+        progress.advance(len(items))
+    for record, message in damaged:
+        progress.note(f"damaged: {message}; it is computed again")
+        set_aside(layout, "samples", record)
+        index.samples.discard(record)
+
+
+def _refuse_identical_chunks(layout: Layout, problem: Problem, outcome: Outcome) -> None:
+    """MechanismError when two chunks of continuous outputs are equal: the mechanism ignores its rng."""
+    if problem.schema.kind != "float" or problem.sampler.call == "stored":
+        return
+    prints = dict(outcome.prints)
+    for name in record_names(layout, "samples"):
+        try:
+            found = read_json(layout.record("samples", name))["fingerprints"]
+        except DamagedError:
+            continue
+        law, stage, block, _ = name.split("-")
+        for offset, text in enumerate(found):
+            per_block = (problem.train if stage == "train" else problem.test).chunks_per_block
+            prints.setdefault(f"{law} {stage} {int(block) * per_block + offset}", text)
+    first: dict[str, str] = {}
+    for key, text in sorted(prints.items()):
+        other = first.setdefault(text, key)
+        if other != key and _is_continuous(problem, key):
+            a, b = (_chunk_words(problem, k) for k in (other, key))
+            raise MechanismError(
+                f"mechanism.call {problem.sampler.call}: {a} and {b} are identical; the mechanism ignores its rng, "
+                "so its draws are not independent and no bound would hold"
+            )
+
+
+def _is_continuous(problem: Problem, key: str) -> bool:
+    law, stage, chunk = key.split()
+    if law not in problem.laws:
+        return False
+    cut = problem.train if stage == "train" else problem.test
+    number = int(chunk)
+    if number >= cut.chunks:
+        return False
+    database = problem.laws[law]
+    outputs = problem.sampler.draw(database, law, stage, number, 0, min(1024, cut.chunk_size(number)), problem.schema)
+    return looks_continuous(outputs)
+
+
+def _chunk_words(problem: Problem, key: str) -> str:
+    law, stage, chunk = key.split()
+    return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
+
+
+def _finish(
+    client: Client,
+    layout: Layout,
+    lease: Lease,
+    version: int,
+    problem: Problem,
+    index: Index,
+    outcome: Outcome,
+    progress: Progress,
+) -> None:
+    """Derive the results, write them last, and raise RunFailed when anything is left."""
+    for failure in outcome.failures:
+        if failure.set_aside is not None:
+            set_aside(layout, "samples", failure.set_aside)
+    complete = all_done(index, problem)
+    if complete and not _results_are_current(layout, version):
+        arrays = assemble(problem, index, _on_workers(client, progress))
+        head = {
+            "version": version,
+            "complete": complete,
+            "name": problem.study.name,
+            "confidence": problem.study.estimate.confidence,
+            "pairs": pair_entries(problem),
+        }
+        write_results(layout, arrays, head, lease.generation)
+    if not complete:
+        lines = [f"{f.what}: {f.message}" for f in outcome.failures[:20]]
+        if len(outcome.failures) > 20:
+            lines.append(f"… and {len(outcome.failures) - 20} more")
+        raise RunFailed(
+            "some chunks failed and were set aside; all else is done and stored:\n  "
+            + "\n  ".join(lines or ["(unknown)"])
+            + f"\ntry them again with: hpcdp resume {layout.root}",
+            outcome.failures,
+        )
+
+
+def _results_are_current(layout: Layout, version: int) -> bool:
+    from hpcdp.store.results import read_results
+
+    found = read_results(layout)
+    return found is not None and found[1]["version"] == version and bool(found[1]["complete"])
+
+
+def _on_workers(client: Client, progress: Progress) -> Callable[..., NDArray[np.float64]]:
+    """`lower_bounds` in grouped tasks on the client's workers."""
+
+    def bounds(*arrays: Any) -> NDArray[np.float64]:
+        batches = flat_batches(arrays, _BOUNDS_PER_TASK)
+        progress.begin("certify", len(batches))
+        found = run_batches(client, lower_bounds, batches, "bounds")
+        progress.advance(len(batches))
+        return np.concatenate(found) if found else np.empty(0)
+
+    return bounds

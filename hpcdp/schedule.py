@@ -1,0 +1,251 @@
+"""The tasks that are still to do: what to sample, learn, count, in groups that last long enough to be worth a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hpcdp.costs import Costs
+from hpcdp.index import Index, Thresholds, literal_keys
+from hpcdp.problem import DIRECTIONS, Problem
+from hpcdp.stages import Stage
+
+_SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
+_TASKS_PER_WORKER = 8
+_BLOCK_PAIRS = 16  # pairs that share one drawn chunk of D, where a pair is cut in spans
+
+
+@dataclass(frozen=True)
+class Task:
+    """A unit of distribution: a pure function of the study and of these keys.
+
+    kind: sample, fit, count or literal (the functions of `hpcdp.tasks`). items: its keys. after: names of the tasks
+    that come first. units: chunks of work, for progress. seconds: how long it should take.
+    """
+
+    name: str
+    kind: str
+    items: tuple[Any, ...]
+    after: tuple[str, ...]
+    units: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CountItems:
+    """Pairs that share D, a range of test chunks, and thresholds: what one count task does."""
+
+    pairs: tuple[int, ...]
+    start: int
+    stop: int
+    thresholds: Thresholds
+
+
+def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
+    """All tasks that are left, in the order in which they should start; every `after` comes before."""
+    if problem.is_literal:
+        return _literal_tasks(problem, index, costs, workers)
+    needs = _needs(problem, index)
+    target = _target(_total_seconds(problem, index, costs, needs), workers)
+    counts = list(_count_items(problem, costs, needs, target))
+    fits = _fit_items(problem, index, costs, needs, target)
+    return _assemble(problem, index, costs, fits, counts, target)
+
+
+def _target(seconds: float, workers: int) -> float:
+    return min(_LONGEST, max(_SHORTEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
+
+
+Need = tuple[int, Thresholds, tuple[tuple[int, int], ...]]  # a pair, thresholds, and the ranges of chunks to count
+
+
+def _needs(problem: Problem, index: Index) -> list[Need]:
+    wanted = problem.thresholds.tolist()
+    needs: list[Need] = []
+    seen: set[str] = set()
+    for number, model in enumerate(problem.model_keys):
+        if model in seen:
+            continue
+        seen.add(model)
+        for thresholds in index.threshold_sets(model, wanted, problem.test):
+            gaps = index.missing(model, thresholds, problem.test)
+            if gaps or (index.training_counts(model, thresholds).above < 0).any():
+                needs.append((number, thresholds, tuple((g.start, g.stop) for g in gaps)))
+    return needs
+
+
+def _pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
+    """Seconds to fit a pair, and to count one chunk of both sides of it."""
+    kept = {stage.name for stage in problem.kept_stages}
+    get_train = costs.read if "train" in kept else costs.draw
+    get_test = costs.read if "test" in kept else costs.draw
+    fit = 2 * problem.train.total * (costs.fit + get_train)
+    chunk = 2 * min(problem.test.chunk, problem.test.total) * (costs.count + get_test)
+    return fit, chunk
+
+
+def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
+    fit, chunk = _pair_seconds(problem, costs)
+    counting = sum(fit + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
+    sampling = sum(s for _, _, _, s in _sample_items(problem, index, costs, needs))
+    return counting + sampling
+
+
+def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: float) -> Iterator[CountItems]:
+    fit, chunk = _pair_seconds(problem, costs)
+    groups: dict[tuple[str, Thresholds, tuple[tuple[int, int], ...]], list[int]] = {}
+    for number, thresholds, gaps in needs:
+        groups.setdefault((problem.pair_laws[number][0], thresholds, gaps), []).append(number)
+    for (_, thresholds, gaps), numbers in groups.items():
+        chunks = sum(stop - start for start, stop in gaps)
+        if not _is_split(problem, fit, chunk, chunks, target):
+            size = max(1, int(target / max(1e-9, fit + chunk * chunks)))
+            for some in _batches(numbers, size):
+                for start, stop in _cut(problem.test, gaps, problem.test.chunks):
+                    yield CountItems(tuple(some), start, stop, thresholds)
+            continue
+        for some in _batches(numbers, _BLOCK_PAIRS):
+            length = max(1, int(target / (chunk * len(some))))
+            for start, stop in _cut(problem.test, gaps, length):
+                yield CountItems(tuple(some), start, stop, thresholds)
+
+
+def _is_split(problem: Problem, fit: float, chunk: float, chunks: int, target: float) -> bool:
+    """Whether a pair's counting goes into several tasks, after a fit that all of them use."""
+    return chunks > 1 and fit + chunk * chunks > 2 * target
+
+
+def _cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
+    """Spans of at most `length` chunks; a short last chunk is a span of its own, so that more samples keep the rest."""
+    full = stage.total // stage.chunk
+    for start, stop in gaps:
+        edges = list(range(start, stop, length)) + [stop]
+        if start < full < stop and full not in edges:
+            edges = sorted([*edges, full])
+        yield from zip(edges[:-1], edges[1:], strict=True)
+
+
+def _fit_items(
+    problem: Problem, index: Index, costs: Costs, needs: Sequence[Need], target: float
+) -> list[tuple[list[int], Thresholds]]:
+    """Batches of pairs that are learned in tasks of their own, because several count tasks use them."""
+    fit, chunk = _pair_seconds(problem, costs)
+    groups: dict[Thresholds, list[int]] = {}
+    for number, thresholds, gaps in needs:
+        split = _is_split(problem, fit, chunk, sum(b - a for a, b in gaps), target)
+        learned = (problem.model_keys[number], thresholds) in index.stored_counters
+        trained = (index.training_counts(problem.model_keys[number], thresholds).above >= 0).all()
+        if (split and not learned) or (not gaps and not trained):
+            groups.setdefault(thresholds, []).append(number)
+    size = max(1, int(target / max(1e-9, fit)))
+    return [(some, t) for t, numbers in groups.items() for some in _batches(numbers, size)]
+
+
+def _sample_items(
+    problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]
+) -> list[tuple[str, str, int, float]]:
+    """(law, stage, block, seconds) of every block that is kept and not there yet, in the order of the pairs."""
+    found: dict[tuple[str, str, int], float] = {}
+    cost = costs.draw + costs.write
+    for stage in problem.kept_stages:
+        done = {law for law in problem.laws if stage.name_of(law, stage.blocks - 1) in index.samples}
+        for law in problem.laws:
+            for block in range(stage.blocks):
+                if (law in done and block == stage.blocks - 1) or stage.name_of(law, block) in index.samples:
+                    continue
+                found[law, stage.name, block] = cost * stage.block_size(block)
+    order = {law: i for i, law in enumerate(problem.laws)}
+    stages = {"train": 0, "test": 1}
+    few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
+    keyed = sorted(found, key=lambda f: (stages[f[1]], order[f[0]], f[2]) if few else (order[f[0]], stages[f[1]], f[2]))
+    return [(*key, found[key]) for key in keyed]
+
+
+def _assemble(
+    problem: Problem,
+    index: Index,
+    costs: Costs,
+    fits: list[tuple[list[int], Thresholds]],
+    counts: list[CountItems],
+    target: float,
+) -> list[Task]:
+    tasks: list[Task] = []
+    made_by: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    batch: list[tuple[str, str, int]] = []
+    seconds = 0.0
+
+    def flush() -> None:
+        nonlocal batch, seconds
+        if batch:
+            name = f"sample-{len(tasks)}"
+            stages = {s.name: s for s in problem.kept_stages}
+            units = sum(len(stages[stage].block_chunks(block)) for _, stage, block in batch)
+            tasks.append(Task(name, "sample", tuple(batch), (), units, seconds))
+            for law, stage, block in batch:
+                made_by.setdefault((law, stage), []).append((block, name))
+        batch, seconds = [], 0.0
+
+    for law, stage, block, cost in _sample_items(problem, index, costs, []):
+        batch.append((law, stage, block))
+        seconds += cost
+        if seconds >= target:
+            flush()
+    flush()
+
+    def sampled(law: str, stage: str, blocks: range | None = None) -> set[str]:
+        return {name for block, name in made_by.get((law, stage), []) if blocks is None or block in blocks}
+
+    fit_seconds, chunk_seconds = _pair_seconds(problem, costs)
+    fitted: dict[tuple[int, Thresholds], str] = {}
+    for numbers, thresholds in fits:
+        after = {n for pair in numbers for law in problem.pair_laws[pair] for n in sampled(law, "train")}
+        name = f"fit-{len(tasks)}"
+        tasks.append(Task(name, "fit", (tuple(numbers), thresholds), tuple(sorted(after)), len(numbers), fit_seconds * len(numbers)))
+        fitted.update({(number, thresholds): name for number in numbers})
+    for items in counts:
+        per_block = problem.test.chunks_per_block
+        blocks = range(items.start // per_block, (items.stop - 1) // per_block + 1)
+        after = {fitted[n, items.thresholds] for n in items.pairs if (n, items.thresholds) in fitted}
+        learns = [n for n in items.pairs if (n, items.thresholds) not in fitted]
+        for pair in items.pairs:
+            for law in problem.pair_laws[pair]:
+                after |= sampled(law, "test", blocks)
+        for pair in learns:
+            for law in problem.pair_laws[pair]:
+                after |= sampled(law, "train")
+        length = (items.stop - items.start) * len(items.pairs)
+        tasks.append(
+            Task(
+                f"count-{len(tasks)}",
+                "count",
+                (items,),
+                tuple(sorted(after)),
+                length,
+                chunk_seconds * length + fit_seconds * len(learns),
+            )
+        )
+    return tasks
+
+
+def _literal_tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
+    cells = [
+        (pair.number, direction, epsilon)
+        for pair in problem.pairs
+        for direction in DIRECTIONS
+        for epsilon in problem.study.estimate.epsilons
+    ]
+    todo = [c for c, key in zip(cells, literal_keys(problem), strict=True) if key not in index.cells]
+    e = problem.study.estimate
+    each = 2 * e.train * (costs.draw + costs.fit) + 2 * e.test * (costs.draw + costs.count)
+    target = _target(each * len(todo), workers)
+    size = max(1, int(target / max(1e-9, each)))
+    return [
+        Task(f"literal-{i}", "literal", tuple(some), (), len(some), each * len(some))
+        for i, some in enumerate(_batches(todo, size))
+    ]
+
+
+def _batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])

@@ -1,0 +1,55 @@
+"""Where everything is in a store: all paths in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+VERSION = 1
+"""Version of the layout, in the root's attributes; a store of another version is refused."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths below a store's root. The groups study, samples, counters and records are Zarr groups too."""
+
+    root: Path
+
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """Members of the root that are not result arrays."""
+        return tuple(self.root / name for name in ("study", "samples", "counters", "records", "lease"))
+
+    def study(self, version: int) -> Path:
+        """Record of the study as it was at its n-th version."""
+        return self.root / "study" / f"study-{version:06d}.json"
+
+    def database(self, digest: str) -> Path:
+        """Zarr array of one database."""
+        return self.root / "study" / "databases" / digest
+
+    def block(self, law: str, stage: str, block: int, size: int) -> Path:
+        """Zarr array (group, of strings) with the samples of one block of chunks."""
+        return self.root / "samples" / law / stage / f"{block:06d}-{size}"
+
+    def counter(self, name: str) -> Path:
+        """Zarr group with the arrays of a learned counter."""
+        return self.root / "counters" / name
+
+    def record(self, kind: str, name: str) -> Path:
+        """One record; kinds are samples, fits, counts, cells, runs."""
+        return self.root / "records" / kind / f"{name}.json"
+
+    def records(self, kind: str) -> Path:
+        """Folder of all records of a kind."""
+        return self.root / "records" / kind
+
+    @property
+    def lease(self) -> Path:
+        """Folder of the leases, one file a generation."""
+        return self.root / "lease"
+
+    def relative(self, path: Path) -> str:
+        """A path as messages name it."""
+        return path.relative_to(self.root).as_posix()
+

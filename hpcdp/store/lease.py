@@ -1,0 +1,168 @@
+"""A lease on a store: one run at a time, from whatever node, and a dead run's lease can be taken over.
+
+Each run takes the next generation by creating its file, which only one can do; it then rewrites the file every few
+seconds. A run on the same host that is gone is taken over at once; one elsewhere when its file has not changed for
+STALE seconds by the file system's own clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from hpcdp.errors import LeaseError
+from hpcdp.store.layout import Layout
+
+BEAT = 10.0
+"""Seconds between heartbeats."""
+STALE = 60.0
+"""Seconds without a heartbeat after which a lease of another host may be taken over."""
+
+
+@dataclass
+class Lease:
+    """A lease that is held: its generation goes into every commit."""
+
+    layout: Layout
+    generation: int
+    owner: dict[str, Any]
+    lost: threading.Event = field(default_factory=threading.Event)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file of this generation."""
+        return _file(self.layout, self.generation)
+
+    def start(self) -> None:
+        """Beat in the background until released."""
+        self._thread = threading.Thread(target=self._beat, name="hpcdp-lease", daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        beats = 0
+        while not self._stop.wait(BEAT):
+            if _file(self.layout, self.generation + 1).exists():
+                self.lost.set()
+                return
+            beats += 1
+            with contextlib.suppress(OSError):  # a full disk must not end the run; a stale lease only risks takeover
+                _write(self.path, {**self.owner, "beats": beats})
+
+    def release(self) -> None:
+        """Stop beating and mark the lease as released."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        with contextlib.suppress(OSError):
+            _write(self.path, {**self.owner, "released": True})
+
+
+def acquire(layout: Layout) -> Lease:
+    """Take the next generation, or raise LeaseError naming the run that holds the store."""
+    layout.lease.mkdir(parents=True, exist_ok=True)
+    last = latest_generation(layout)
+    if last:
+        _refuse_if_held(layout, last)
+    owner = {
+        "host": socket.gethostname(),
+        "process": os.getpid(),
+        "started": psutil.Process().create_time(),
+        "job": os.environ.get("SLURM_JOB_ID"),
+        "beats": 0,
+    }
+    path = _file(layout, last + 1)
+    temporary = path.with_name(f".{path.name}.{owner['host']}.{os.getpid()}")
+    temporary.write_text(json.dumps(owner))
+    try:
+        os.link(temporary, path)  # fails if another run was faster, on network file systems too
+    except FileExistsError:
+        raise LeaseError(f"{layout.root} is being taken by another run at this moment; try again") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    lease = Lease(layout, last + 1, owner)
+    lease.start()
+    return lease
+
+
+def latest_generation(layout: Layout) -> int:
+    """The highest generation that was ever taken, 0 when none."""
+    if not layout.lease.is_dir():
+        return 0
+    return max((int(p.stem) for p in layout.lease.glob("[0-9]*.json")), default=0)
+
+
+def holder(layout: Layout) -> dict[str, Any] | None:
+    """Who holds the store now (host, process, job, age of the heartbeat in seconds), or None."""
+    last = latest_generation(layout)
+    if not last:
+        return None
+    owner = _read(_file(layout, last))
+    if owner.get("released") or _gone(owner):
+        return None
+    return {**owner, "generation": last, "age": _age(layout, _file(layout, last))}
+
+
+def _refuse_if_held(layout: Layout, generation: int) -> None:
+    owner = holder(layout)
+    if owner is None or (owner["host"] != socket.gethostname() and owner["age"] > STALE):
+        return
+    job = f", job {owner['job']}" if owner.get("job") else ""
+    raise LeaseError(
+        f"another run holds {layout.root}: process {owner.get('process')} on {owner.get('host')}{job}, generation "
+        f"{generation}, last heartbeat {owner['age']:.0f} s ago; wait for it or end it (a lease of another host is taken "
+        f"over {STALE:.0f} s after its last heartbeat)"
+    )
+
+
+def _gone(owner: dict[str, Any]) -> bool:
+    """Whether the owner was a process of this host that does not run any more."""
+    if owner.get("host") != socket.gethostname():
+        return False
+    try:
+        process = psutil.Process(int(owner["process"]))
+        return process.status() == psutil.STATUS_ZOMBIE or abs(process.create_time() - float(owner["started"])) > 2
+    except (psutil.NoSuchProcess, KeyError, TypeError, ValueError):
+        return True
+    except psutil.AccessDenied:
+        return False
+
+
+def _age(layout: Layout, path: Path) -> float:
+    """Seconds since a file changed, by the file system's clock: hosts' clocks may differ."""
+    probe = layout.lease / f".probe.{socket.gethostname()}.{os.getpid()}"
+    try:
+        probe.write_text("")
+        now = probe.stat().st_mtime
+        probe.unlink(missing_ok=True)
+    except OSError:  # a store that may only be read
+        now = time.time()
+    return max(0.0, now - path.stat().st_mtime)
+
+
+def _file(layout: Layout, generation: int) -> Path:
+    return layout.lease / f"{generation:06d}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+        return found if isinstance(found, dict) else {}
+    except (ValueError, OSError):
+        return {"host": "unknown", "process": "unknown"}
+
+
+def _write(path: Path, owner: dict[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}.beat.{os.getpid()}")
+    temporary.write_text(json.dumps(owner))
+    os.replace(temporary, path)

@@ -1,0 +1,84 @@
+"""Records: small JSON files with a checksum, written whole or not at all, under the generation of a lease."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hpcdp.errors import DamagedError, LeaseError, StoreError
+from hpcdp.keys import canonical_json, digest_json
+from hpcdp.store.layout import Layout
+
+
+def write_json(path: Path, body: Any) -> None:
+    """Write a body with its checksum: a temporary file, fsync, then rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as handle:
+            handle.write(canonical_json({"body": body, "checksum": digest_json(body)}))
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> Any:
+    """The body of a record; DamagedError when its checksum does not match."""
+    try:
+        data = json.loads(path.read_bytes())
+        body, checksum = data["body"], data["checksum"]
+    except FileNotFoundError:
+        raise DamagedError(f"no record at {path}") from None
+    except (ValueError, KeyError, TypeError):
+        raise DamagedError(f"the record {path} is damaged (not readable as JSON)") from None
+    if digest_json(body) != checksum:
+        raise DamagedError(f"the record {path} is damaged (its checksum does not match)")
+    return body
+
+
+def commit(layout: Layout, kind: str, name: str, body: dict[str, Any], generation: int) -> None:
+    """Write a record under a lease's generation; LeaseError when a later generation has taken the store."""
+    check_generation(layout, generation)
+    write_json(layout.record(kind, name), {**body, "generation": generation})
+
+
+def check_generation(layout: Layout, generation: int) -> None:
+    """Raise LeaseError when a later run has taken the store over."""
+    if (layout.lease / f"{generation + 1:06d}.json").exists():
+        raise LeaseError(
+            f"a later run has taken over {layout.root}; this one (generation {generation}) may not commit any more"
+        )
+
+
+def record_names(layout: Layout, kind: str) -> set[str]:
+    """Names of all records of a kind, from the folder's listing alone."""
+    folder = layout.records(kind)
+    if not folder.is_dir():
+        return set()
+    return {n.removesuffix(".json") for n in os.listdir(folder) if n.endswith(".json") and not n.startswith(".")}
+
+
+def read_records(layout: Layout, kind: str) -> Iterator[tuple[str, dict[str, Any] | DamagedError]]:
+    """All records of a kind in the order of their names; a damaged one comes as its error."""
+    for name in sorted(record_names(layout, kind)):
+        try:
+            yield name, read_json(layout.record(kind, name))
+        except DamagedError as error:
+            yield name, error
+
+
+def set_aside(layout: Layout, kind: str, name: str) -> None:
+    """Take a record out of use, keeping its file under another name, so that what it stood for is done again."""
+    path = layout.record(kind, name)
+    try:
+        os.replace(path, path.with_name(f"{name}.damaged"))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StoreError(f"cannot set aside {path}: {error}") from None

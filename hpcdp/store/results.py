@@ -1,0 +1,51 @@
+"""The root arrays: derived from the records, written last, opened by xarray; never needed to go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import zarr
+
+from hpcdp.assemble import Arrays
+from hpcdp.errors import DamagedError
+from hpcdp.keys import digest_array, digest_json
+from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import check_generation, read_json, write_json
+
+_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "direction": {"flag_values": [0, 1], "flag_meanings": "forward reverse"},
+    "delta": {"long_name": "estimate of delta"},
+    "lower": {"long_name": "certified lower bound of delta, finite-sample, simultaneous over all cells"},
+    "upper": {"long_name": "approximate upper limit of delta, asymptotic, ignores the classifier's regret"},
+}
+
+
+def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generation: int) -> None:
+    """Replace the root arrays, then the record that says they are whole. head: study version, complete, pairs and so on."""
+    record = layout.root / "records" / "results.json"
+    check_generation(layout, generation)
+    record.unlink(missing_ok=True)
+    group = zarr.open_group(str(layout.root), mode="r+")
+    for old in list(layout.root.iterdir()):
+        if (old / "zarr.json").is_file() and old not in layout.groups and old.name not in arrays:
+            del group[old.name]
+    for name, (dims, values) in arrays.items():
+        write_array(layout.root / name, values, names=dims, attributes=_ATTRIBUTES.get(name))
+    group.attrs.update({key: head[key] for key in ("name", "confidence", "complete")})
+    digests = {name: digest_array(values) for name, (_, values) in arrays.items()}
+    dims_of = {name: list(dims) for name, (dims, _) in arrays.items()}
+    write_json(record, {**head, "arrays": dims_of, "digest": digest_json(digests)})
+
+
+def read_results(layout: Layout) -> tuple[Arrays, dict[str, Any]] | None:
+    """The root arrays and their head, or None when they are not there, not whole, or damaged: derive them again."""
+    try:
+        head = read_json(layout.root / "records" / "results.json")
+        arrays: Arrays = {name: (tuple(dims), read_array(layout.root / name)) for name, dims in head["arrays"].items()}
+    except DamagedError:
+        return None
+    digests = {name: digest_array(values) for name, (_, values) in arrays.items()}
+    if digest_json(digests) != head["digest"]:
+        return None
+    return arrays, head

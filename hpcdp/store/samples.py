@@ -1,0 +1,84 @@
+"""Samples in the store: a block of a few chunks is one Zarr array, one file, one writer, one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from hpcdp.errors import DamagedError
+from hpcdp.outputs import Outputs, Schema
+from hpcdp.stages import Stage
+from hpcdp.store.arrays import fingerprint, read_array, write_array
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import commit, read_json
+
+def write_block(
+    layout: Layout,
+    stage: Stage,
+    law: str,
+    block: int,
+    schema: Schema,
+    generation: int,
+    draw: Callable[[int], Outputs],
+) -> list[str]:
+    """Draw a block's chunks, write them, then the record; returns the chunks' fingerprints."""
+    path = layout.block(law, stage.name, block, stage.block_size(block))
+    parts = [draw(chunk) for chunk in stage.block_chunks(block)]
+    prints = [fingerprint(part) for part in parts]
+    outputs = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if schema.kind == "bytes":
+        lengths = np.fromiter((len(item) for item in outputs), np.int64, outputs.size)
+        write_array(path / "offsets", np.concatenate([[0], np.cumsum(lengths)]))
+        write_array(path / "data", np.frombuffer(b"".join(outputs), np.uint8), chunk=1 << 20)
+    else:
+        write_array(path, outputs, chunk=stage.chunk)
+    commit(layout, "samples", stage.name_of(law, block), {"fingerprints": prints}, generation)
+    return prints
+
+
+def read_blocks(layout: Layout, stage: Stage, law: str, schema: Schema, chunks: range) -> Iterator[Outputs]:
+    """The stored chunks of a range in order, each checked against its fingerprint; DamagedError names what is not."""
+    block, outputs, prints = -1, np.empty(0), []
+    for chunk in chunks:
+        if chunk // stage.chunks_per_block != block:
+            block = chunk // stage.chunks_per_block
+            outputs, prints = _load(layout, stage, law, block, schema)
+        first = (chunk - block * stage.chunks_per_block) * stage.chunk
+        part = outputs[first : first + stage.chunk_size(chunk)]
+        if fingerprint(part) != prints[chunk - block * stage.chunks_per_block]:
+            raise DamagedBlock(law, stage, block, chunk, layout, "its bytes do not match their checksum")
+        yield part
+
+
+def _load(layout: Layout, stage: Stage, law: str, block: int, schema: Schema) -> tuple[Outputs, list[str]]:
+    path = layout.block(law, stage.name, block, stage.block_size(block))
+    try:
+        prints = read_json(layout.record("samples", stage.name_of(law, block)))["fingerprints"]
+        outputs = _read_strings(path) if schema.kind == "bytes" else read_array(path)
+        if outputs.shape != schema.shape(stage.block_size(block)) or outputs.dtype != schema.dtype:
+            raise DamagedError("it has another shape or type than it should")
+    except DamagedError as error:
+        raise DamagedBlock(law, stage, block, stage.block_chunks(block)[0], layout, str(error)) from None
+    return outputs, prints
+
+
+def _read_strings(path: Path) -> Outputs:
+    offsets, data = read_array(path / "offsets"), read_array(path / "data").tobytes()
+    out = np.empty(offsets.size - 1, object)
+    out[:] = [data[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    return out
+
+
+class DamagedBlock(DamagedError):
+    """A stored block that cannot be used; `record` is the record to set aside."""
+
+    def __init__(self, law: str, stage: Stage, block: int, chunk: int, layout: Layout, reason: str) -> None:
+        self.record = stage.name_of(law, block)
+        where = layout.relative(layout.block(law, stage.name, block, stage.block_size(block)))
+        super().__init__(f"{stage.name} chunk {chunk} of {where} is damaged or missing: {reason}")
+        self.arguments = (law, stage, block, chunk, layout, reason)
+
+    def __reduce__(self) -> object:
+        return type(self), self.arguments

@@ -1,0 +1,209 @@
+"""The study inside the store: its versions, its databases, and what may change from one version to the next."""
+
+from __future__ import annotations
+
+import platform
+import re
+import socket
+import subprocess
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import zarr
+
+from hpcdp.databases import Database
+from hpcdp.errors import DamagedError, StoreError, StudyError
+from hpcdp.keys import digest_array
+from hpcdp.outputs import Schema
+from hpcdp.problem import Problem
+from hpcdp.sampler import Sampler
+from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.layout import VERSION, Layout
+from hpcdp.store.records import check_generation, read_json, write_json
+from hpcdp.study import Study
+
+_PACKAGES = ("hpcdp", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed")
+
+
+def create_store(root: Path) -> Layout:
+    """Make the groups of a new store, or accept an existing one of this layout version."""
+    layout = Layout(root)
+    if is_store(root):
+        return open_layout(root)
+    if root.exists() and any(root.iterdir() if root.is_dir() else [root]):
+        raise StoreError(f"{root} exists and is no hpcdp store; give another --store")
+    root.mkdir(parents=True, exist_ok=True)
+    for group in layout.groups:
+        zarr.create_group(str(group), overwrite=False)
+    zarr.create_group(str(layout.root / "study" / "databases"), overwrite=False)
+    zarr.create_group(str(root), overwrite=False, attributes={"hpcdp": {"layout": VERSION}})  # last: now it is a store
+    return layout
+
+
+def is_store(root: Path) -> bool:
+    """Whether a folder is an hpcdp store (of whatever layout version)."""
+    try:
+        return "hpcdp" in zarr.open_group(str(root), mode="r").attrs
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return False
+
+
+def open_layout(root: Path) -> Layout:
+    """The layout of an existing store; StoreError when there is none or it is of another version."""
+    if not is_store(root):
+        raise StoreError(f"no hpcdp store at {root}")
+    found: Any = zarr.open_group(str(root), mode="r").attrs["hpcdp"]
+    version = found.get("layout") if isinstance(found, dict) else None
+    if version != VERSION:
+        raise StoreError(f"{root} has layout version {version}; this hpcdp reads version {VERSION}")
+    return Layout(root)
+
+
+def latest_version(layout: Layout) -> int:
+    """Number of the study's latest version, 0 of an empty store."""
+    names = (re.fullmatch(r"study-(\d{6})\.json", p.name) for p in (layout.root / "study").glob("study-*.json"))
+    return max((int(m.group(1)) for m in names if m), default=0)
+
+
+def load_problem(layout: Layout, version: int) -> Problem:
+    """The problem of one version, from the store alone (and the mechanism's code); StoreError if the code changed."""
+    body = read_json(layout.study(version))
+    study = Study.from_dict(body["study"], body["folder"])
+    databases = [_read_database(layout, digest) for digest in body["databases"]]
+    sampler = Sampler.of(study)
+    if sampler.source != body["source"]:
+        raise StoreError(_changed_code(study))
+    return Problem(study, databases, sampler, Schema.from_dict(body["schema"]))
+
+
+def stored_study(layout: Layout, version: int) -> Study:
+    """The study of one version, without loading its databases or mechanism."""
+    body = read_json(layout.study(version))
+    return Study.from_dict(body["study"], body["folder"])
+
+
+def stored_databases(layout: Layout, version: int) -> list[str]:
+    """Digests of the databases of one version."""
+    return list(read_json(layout.study(version))["databases"])
+
+
+def _changed_code(study: Study) -> str:
+    what = "the stored samples' files" if study.mechanism.call == "stored" else f"the source of {study.mechanism.call}"
+    return f"mechanism.call: {what} changed since the store was made; --allow-changed-code goes on all the same"
+
+
+def save_problem(layout: Layout, problem: Problem, generation: int, allow_changed_code: bool) -> int:
+    """Make this problem the store's latest version, unless it is already; returns the version.
+
+    Raises StudyError naming the keys when it differs from the stored study in more than additions.
+    """
+    version = latest_version(layout)
+    digests = [digest_array(database) for database in problem.databases]
+    body = {
+        "study": problem.study.to_dict(),
+        "folder": str(problem.study.folder.resolve()),
+        "databases": digests,
+        "schema": problem.schema.to_dict(),
+        "source": problem.sampler.source,
+    }
+    if version:
+        old = read_json(layout.study(version))
+        if old["source"] != body["source"] and not allow_changed_code:
+            raise StudyError(_changed_code(problem.study))
+        refuse_changes(old, body)
+        if all(old[key] == body[key] for key in ("study", "databases", "source", "schema")):
+            return version
+    for digest, database in zip(digests, problem.databases, strict=True):
+        if not _has_database(layout, digest):
+            write_array(layout.database(digest), database)
+    check_generation(layout, generation)
+    write_json(layout.study(version + 1), body)
+    return version + 1
+
+
+def _has_database(layout: Layout, digest: str) -> bool:
+    try:
+        return digest_array(read_array(layout.database(digest))) == digest
+    except DamagedError:
+        return False
+
+
+def _read_database(layout: Layout, digest: str) -> Database:
+    database = read_array(layout.database(digest))
+    if digest_array(database) != digest:
+        raise DamagedError(f"the database {digest} in the store is damaged; run the study file again to store it anew")
+    database.setflags(write=False)
+    return database
+
+
+def refuse_changes(old: dict[str, Any], new: dict[str, Any]) -> None:
+    """StudyError naming every key in which `new` is more than an addition to `old` (contract of the study file)."""
+    before, after = old["study"], new["study"]
+    changed = [f"study.{k}" for k in before["study"] if before["study"][k] != after["study"].get(k)]
+    changed += [f"mechanism.{k}" for k in before["mechanism"] if before["mechanism"][k] != after["mechanism"].get(k)]
+    a, b = before["estimate"], after["estimate"]
+    fixed = ("loss", "parameters", "chunk", "keep", "confidence")
+    changed += [f"estimate.{k}" for k in fixed if a[k] != b[k]]
+    changed += [f"estimate.{k} (points may only be added)" for k in ("epsilons", "etas") if not set(a[k]) <= set(b[k])]
+    changed += [f"estimate.{k} (may only grow)" for k in ("train", "test") if b[k] < a[k]]
+    changed += _changed_pairs(old, new)
+    if old["schema"] != new["schema"]:
+        changed.append(f"mechanism.call (its outputs were {old['schema']}, now {new['schema']})")
+    if changed:
+        raise StudyError(
+            f"the store holds another study; changed: {'; '.join(changed)}; accepted: more databases, epsilons, etas, test "
+            "or train samples; for anything else give another --store"
+        )
+
+
+def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    a, b = old["study"]["pairs"], new["study"]["pairs"]
+    kinds = [next(k for k in ("given", "relative", "distributional") if p[k] is not None) for p in (a, b)]
+    if kinds[0] != kinds[1]:
+        return [f"pairs ({kinds[0]} became {kinds[1]})"]
+    if kinds[0] == "given":
+        pairs = [list(zip(s["databases"][::2], s["databases"][1::2], strict=True)) for s in (old, new)]
+        return [] if set(pairs[0]) <= set(pairs[1]) else ["pairs.given (pairs may only be added)"]
+    changed = []
+    if not set(old["databases"]) <= set(new["databases"]):
+        changed.append("pairs.relative (databases may only be added)")
+    before, after = a["relative"], b["relative"]
+    changed += [f"pairs.relative.{k}" for k in ("relation", "values") if before[k] != after[k]]
+    added = after["rows"] == "all" or (before["rows"] != "all" and set(before["rows"]) <= set(after["rows"]))
+    return changed + ([] if added else ["pairs.relative.rows (rows may only be added)"])
+
+
+def history(layout: Layout) -> list[dict[str, Any]]:
+    """Train and test of every version, oldest first."""
+    versions = range(1, latest_version(layout) + 1)
+    return [read_json(layout.study(v))["study"]["estimate"] for v in versions]
+
+
+def provenance() -> dict[str, Any]:
+    """Who computes: package versions, the commit when known, host, Python, and the time now."""
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "unknown"
+    return {
+        "packages": versions,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "host": socket.gethostname(),
+        "platform": platform.platform(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str | None:
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
+

@@ -1,0 +1,248 @@
+"""The study file: parsed once, validated, frozen.
+
+Every key of the file is a field here; an unknown key, a wrong type or an impossible value raises `StudyError` that
+names the key, what was given and what is accepted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from hpcdp.errors import StudyError
+
+_RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _grid(value: Any) -> Any:
+    """{start, stop, count} (stop included) or a list of numbers -> a sorted tuple of distinct floats."""
+    if isinstance(value, dict):
+        unknown = sorted(set(value) - {"start", "stop", "count"})
+        missing = sorted({"start", "stop", "count"} - set(value))
+        if unknown or missing:
+            raise ValueError(f"a grid is {{start, stop, count}}; missing: {missing or 'none'}, unknown: {unknown or 'none'}")
+        start, stop, count = value["start"], value["stop"], value["count"]
+        if type(count) is not int or count < 1:
+            raise ValueError("count is a positive integer")
+        if not _is_number(start) or not _is_number(stop) or not stop >= start:
+            raise ValueError("start and stop are finite numbers with stop >= start")
+        if count == 1:
+            return (float(start),)
+        step = (stop - start) / (count - 1)
+        points = [start + step * i for i in range(count - 1)] + [stop]
+        value = [round(p, 12) if abs(round(p, 12) - p) <= 4e-16 * max(1.0, abs(p)) else p for p in points]
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise ValueError("a grid has at least one point")
+        if not all(_is_number(v) for v in value):
+            raise ValueError("a grid is a list of finite numbers or {start, stop, count}")
+        points = sorted(float(v) + 0.0 for v in value)
+        if len(set(points)) < len(points):
+            raise ValueError("the points of a grid are distinct")
+        return tuple(points)
+    raise ValueError("a grid is a list of finite numbers or {start, stop, count}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+Grid = Annotated[tuple[float, ...], BeforeValidator(_grid)]
+Rows = Annotated[
+    Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...],
+    BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
+]
+
+
+class Header(_Section):
+    """[study]: what it is called, the seed from which the whole run follows, and an optional claim."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    seed: Annotated[int, Field(ge=0)]
+    claim: str | None = None
+
+    @model_validator(mode="after")
+    def _name_is_a_file_name(self) -> Self:
+        bad = _RESERVED.search(self.name)
+        if bad or self.name.startswith("."):
+            raise ValueError("name: letters, digits and . _ + - only, not starting with a dot")
+        return self
+
+
+class MechanismSection(_Section):
+    """[mechanism]: a built-in's name or "package.module:callable", and its keyword arguments."""
+
+    call: Annotated[str, Field(min_length=1)]
+    parameters: dict[str, Any] = {}
+
+
+class GivenPair(_Section):
+    """One ordered pair (D, D')."""
+
+    d: list[Any]
+    d_prime: list[Any]
+
+
+class Relative(_Section):
+    """T, and the neighbours of each of its databases: one row removed, or one row edited to other values."""
+
+    databases: list[list[Any]] | None = None
+    file: str | None = None
+    call: str | None = None
+    rows: Rows = "all"
+    relation: Literal["remove", "edit"] = "remove"
+    values: list[Any] | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [key for key in ("databases", "file", "call") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of databases, file, call; given: {', '.join(given) or 'none'}")
+        if self.databases is not None and not self.databases:
+            raise ValueError("databases: at least one database")
+        if isinstance(self.rows, tuple) and (not self.rows or len(set(self.rows)) < len(self.rows)):
+            raise ValueError('rows: "all" or a list of distinct row numbers, at least one')
+        if self.values is not None and (self.relation != "edit" or not self.values):
+            raise ValueError('values: a list of at least one row, with relation = "edit" only')
+        return self
+
+
+class Pairs(_Section):
+    """[pairs]: exactly one of given, relative, distributional."""
+
+    given: list[GivenPair] | None = None
+    relative: Relative | None = None
+    distributional: Any = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        found = [key for key in ("given", "relative", "distributional") if getattr(self, key) is not None]
+        if len(found) != 1:
+            raise ValueError(f"exactly one of given, relative, distributional; given: {', '.join(found) or 'none'}")
+        if self.distributional is not None:
+            raise ValueError("distributional pairs come in a later version; accepted now: given, relative")
+        if self.given is not None and not self.given:
+            raise ValueError("given: at least one pair")
+        return self
+
+
+class Estimate(_Section):
+    """[estimate]: the loss, how many samples, the grids, what is kept, the confidence."""
+
+    epsilons: Grid
+    loss: str = "knn"
+    parameters: dict[str, Any] = {}
+    train: Annotated[int, Field(ge=1)] = 1 << 20
+    test: Annotated[int, Field(ge=1)] = 1 << 20
+    chunk: Annotated[int, Field(ge=1)] = 1 << 18
+    etas: Grid = ()
+    keep: Literal["all", "train", "none"] = "all"
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+
+    @model_validator(mode="after")
+    def _values(self) -> Self:
+        from hpcdp.losses import validate_parameters
+
+        if self.epsilons[0] < 0:
+            raise ValueError(f"epsilons: at least 0; given: {self.epsilons[0]}")
+        if self.etas and self.etas[0] <= 0:
+            raise ValueError(f"etas: above 0; given: {self.etas[0]}")
+        parameters = validate_parameters(self.loss, self.parameters)
+        k = getattr(parameters, "k", None)
+        if isinstance(k, int) and k > 2 * self.train:
+            raise ValueError(f"parameters.k: at most all training points, 2·train = {2 * self.train}; given: {k}")
+        if self.loss == "literal-knn" and self.etas:
+            raise ValueError("etas: literal-knn has no trade-off points; leave etas out or use another loss")
+        return self
+
+
+class Study(_Section):
+    """A whole study, frozen. `folder` is where relative paths start and what is importable; it is no part of equality."""
+
+    study: Header
+    mechanism: MechanismSection
+    pairs: Pairs
+    estimate: Estimate
+    folder: Path = Field(default_factory=Path.cwd, exclude=True, repr=False)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Study:
+        """Read a study file; raises StudyError with one message for all that is wrong with it."""
+        path = Path(path)
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise StudyError(f"no study file at {path}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StudyError(f"cannot read the study file {path}: {error}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise StudyError(f"{path} is not TOML: {error}") from None
+        return cls.from_dict(data, path.resolve().parent)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], folder: str | Path | None = None) -> Study:
+        """Validate a study given as nested dictionaries with the keys of the study file."""
+        if "folder" in data:
+            raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {_accepted(cls, ())}")
+        try:
+            return cls.model_validate({**data, "folder": Path(folder) if folder is not None else Path.cwd()})
+        except pydantic.ValidationError as error:
+            raise StudyError("; ".join(_explain(cls, item) for item in error.errors())) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The study as JSON values, defaults filled in; equal studies give equal dictionaries."""
+        return self.model_dump(mode="json")
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.study.name
+
+    @property
+    def seed(self) -> int:
+        """The seed from which the whole run follows."""
+        return self.study.seed
+
+
+def _accepted(model: type[BaseModel], location: tuple[Any, ...]) -> str:
+    """The keys that the section at this location accepts."""
+    for part in location:
+        field = model.model_fields.get(part) if isinstance(part, str) else None
+        if field is None:
+            continue
+        found = [t for t in (field.annotation, *getattr(field.annotation, "__args__", ())) if isinstance(t, type)]
+        nested = [t for t in found if issubclass(t, BaseModel)]
+        for t in getattr(field.annotation, "__args__", ()):
+            nested += [u for u in getattr(t, "__args__", ()) if isinstance(u, type) and issubclass(u, BaseModel)]
+        if nested:
+            model = nested[0]
+    return ", ".join(key for key in model.model_fields if key != "folder")
+
+
+def _explain(model: type[BaseModel], item: Any) -> str:
+    """One problem in the words of the study file."""
+    location = tuple(part for part in item["loc"] if not (isinstance(part, str) and re.search(r"[\[\(]", part)))
+    key = ".".join(str(part) for part in location) or "study file"
+    kind, given = item["type"], _short(item["input"])
+    if kind == "extra_forbidden":
+        return f"{key}: unknown key (given: {given}); accepted: {_accepted(model, location[:-1])}"
+    if kind == "missing":
+        return f"{key}: required and missing; accepted keys here: {_accepted(model, location[:-1])}"
+    message = item["msg"].removeprefix("Value error, ")
+    return f"{key}: {message}" + ("" if "given:" in message else f"; given: {given}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."

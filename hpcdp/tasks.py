@@ -1,0 +1,297 @@
+"""The tasks: pure functions of a store's study and of their keys. Each writes its data first and its record last.
+
+A mechanism's failure on one chunk costs that chunk and what depends on it; it is reported, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.context import Context, open_context
+from hpcdp.errors import DamagedError, MechanismError, StoreError
+from hpcdp.keys import digest_json, stream
+from hpcdp.losses._protocol import Counter, Side
+from hpcdp.outputs import Outputs
+from hpcdp.problem import describe_pair
+from hpcdp.schedule import CountItems, Task
+from hpcdp.store.arrays import fingerprint, read_array, write_array
+from hpcdp.store.records import commit
+from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
+
+_RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
+_SLOW_RANKING_SAMPLES = 1 << 12
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What could not be done. what: chunk or pair, in words; set_aside: sample record to take out of use, if any."""
+
+    what: str
+    message: str
+    set_aside: str | None = None
+
+
+@dataclass
+class Report:
+    """What a task did: fingerprints of the chunks it drew (by law, stage and chunk), failures, seconds."""
+
+    task: str
+    seconds: float = 0.0
+    prints: dict[str, str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def run_task(root: str, version: int, generation: int, task: Task) -> Report:
+    """Run one task in this process; raises StoreError when the store cannot be written."""
+    begin = time.perf_counter()
+    report = Report(task.name)
+    try:
+        context = open_context(root, version)
+        _KINDS[task.kind](context, generation, task, report)
+    except OSError as error:
+        raise StoreError(f"cannot use the store {root}: {error.strerror or error}") from error
+    report.seconds = time.perf_counter() - begin
+    return report
+
+
+def _sample(context: Context, generation: int, task: Task, report: Report) -> None:
+    problem = context.problem
+    stages = {stage.name: stage for stage in problem.kept_stages}
+    for law, name, block in task.items:
+        stage = stages[name]
+        current = [-1]
+
+        def draw(chunk: int, law: str = law, stage: Any = stage, current: list[int] = current) -> Outputs:
+            current[0] = chunk
+            return context.draw(stage, law, chunk)
+
+        try:
+            prints = write_block(context.layout, stage, law, block, problem.schema, generation, draw)
+        except MechanismError as error:
+            report.failures.append(_chunk_failure(context, law, name, current[0], error))
+            continue
+        for chunk, text in zip(stage.block_chunks(block), prints, strict=True):
+            report.prints[f"{law} {name} {chunk}"] = text
+
+
+def _chunk_failure(context: Context, law: str, stage: str, chunk: int, error: Exception) -> Failure:
+    aside = error.record if isinstance(error, DamagedBlock) else None
+    return Failure(f"{stage} chunk {chunk} of {context.problem.describe_law(law)}", str(error), aside)
+
+
+def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
+    numbers, thresholds = task.items
+    entries = []
+    for number in numbers:
+        try:
+            counter, training = _learn(context, number, thresholds)
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(_pair_failure(context, number, error))
+            continue
+        state = counter.state()
+        if state is not None:
+            folder = context.layout.counter(_counter_name(context, number, thresholds))
+            for name, array in state.items():
+                write_array(folder / name, array)
+        entries.append(_fit_entry(context, number, training, stored=state is not None))
+    _commit_fits(context, generation, thresholds, entries)
+
+
+def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tuple[Counter, list[list[int]]]:
+    """A pair's counter, and the classes of its own training outputs."""
+    problem = context.problem
+    assert context.loss is not None
+    d, d_prime = (context.training(law) for law in problem.pair_laws[number])
+    counter = context.loss.fit(d, d_prime).counter(np.asarray(thresholds))
+    limit = _RANKING_SAMPLES if counter.state() is not None else _SLOW_RANKING_SAMPLES
+    return counter, [counter.count(_spread(side, limit)).tolist() for side in (d, d_prime)]
+
+
+def _spread(side: Side, limit: int) -> Outputs:
+    """At most `limit` training outputs, evenly spaced, because they may be sorted."""
+    return side.outputs[:: -(-side.size // limit)]
+
+
+def _counter_name(context: Context, number: int, thresholds: tuple[float, ...]) -> str:
+    return digest_json([context.problem.model_keys[number], list(thresholds)])
+
+
+def _fit_entry(context: Context, number: int, training: list[list[int]], stored: bool) -> dict[str, Any]:
+    return {"model": context.problem.model_keys[number], "training": training, "stored": stored}
+
+
+def _commit_fits(context: Context, generation: int, thresholds: tuple[float, ...], entries: list[dict[str, Any]]) -> None:
+    if entries:
+        body = {"thresholds": list(thresholds), "entries": entries}
+        name = digest_json(["fits", list(thresholds), [[e["model"], e["stored"]] for e in entries]])
+        commit(context.layout, "fits", name, body, generation)
+
+
+def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
+    pair = context.problem.pairs[number]
+    aside = error.record if isinstance(error, DamagedBlock) else None
+    return Failure(f"pair {number} ({describe_pair(number, pair.origin)})", str(error), aside)
+
+
+def _count(context: Context, generation: int, task: Task, report: Report) -> None:
+    items: CountItems = task.items[0]
+    problem, stage = context.problem, context.problem.test
+    chunks = range(items.start, items.stop)
+    counters = _counters(context, generation, items, report)
+    if not counters:
+        return
+    histograms = {number: np.zeros((2, 2 * len(items.thresholds) + 1), np.int64) for number in counters}
+    prints: dict[str, list[str]] = {}
+    law = problem.pair_laws[items.pairs[0]][0]
+
+    def add(law: str, numbers: list[int], side: int) -> None:
+        found = []
+        kept = stage in problem.kept_stages
+        for outputs in context.chunks(stage, law, chunks):
+            for number in numbers:
+                histograms[number][side] += counters[number].count(outputs)
+            if not kept:
+                found.append(fingerprint(outputs))
+        if found:
+            prints[law] = found
+
+    try:
+        add(law, list(counters), 0)
+    except (MechanismError, DamagedError) as error:
+        report.failures.append(_span_failure(context, law, chunks, error))
+        return
+    for number in list(counters):
+        other = problem.pair_laws[number][1]
+        try:
+            add(other, [number], 1)
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(_span_failure(context, other, chunks, error))
+            del counters[number]
+    draws = sum(stage.chunk_size(chunk) for chunk in chunks)
+    entries = [{"model": problem.model_keys[n], "counts": histograms[n].tolist()} for n in counters]
+    body = {
+        "start": items.start,
+        "stop": items.stop,
+        "thresholds": list(items.thresholds),
+        "draws": [draws, draws],
+        "accepted": [draws, draws],
+        "entries": entries,
+        "fingerprints": prints,
+    }
+    if entries:
+        key = ["counts", items.start, items.stop, draws, list(items.thresholds), [e["model"] for e in entries]]
+        commit(context.layout, "counts", digest_json(key), body, generation)
+    for drawn, texts in prints.items():
+        report.prints.update({f"{drawn} test {chunk}": text for chunk, text in zip(chunks, texts, strict=True)})
+
+
+def _span_failure(context: Context, law: str, chunks: range, error: Exception) -> Failure:
+    aside = error.record if isinstance(error, DamagedBlock) else None
+    what = f"test chunks {chunks.start} to {chunks.stop - 1} of {context.problem.describe_law(law)}"
+    return Failure(what, str(error), aside)
+
+
+def _counters(context: Context, generation: int, items: CountItems, report: Report) -> dict[int, Counter]:
+    """Counters of the block's pairs, restored where a fit task stored them, else learned here (and recorded)."""
+    counters: dict[int, Counter] = {}
+    entries = []
+    for number in items.pairs:
+        try:
+            counter = _restore(context, number, items.thresholds)
+            if counter is None:
+                counter, training = _learn(context, number, items.thresholds)
+                entries.append(_fit_entry(context, number, training, stored=False))
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(_pair_failure(context, number, error))
+            continue
+        counters[number] = counter
+    _commit_fits(context, generation, items.thresholds, entries)
+    return counters
+
+
+def _restore(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter | None:
+    assert context.loss is not None
+    folder = context.layout.counter(_counter_name(context, number, thresholds))
+    if not folder.is_dir():
+        return None
+    try:
+        state: dict[str, NDArray[Any]] = {p.name: read_array(p) for p in sorted(folder.iterdir()) if p.is_dir()}
+        return context.loss.restore(state, np.asarray(thresholds))
+    except (DamagedError, KeyError, ValueError):
+        return None  # it can be learned again
+
+
+def _literal(context: Context, generation: int, task: Task, report: Report) -> None:
+    from hpcdp.losses.literal_knn import testing_risk
+    from hpcdp.losses.parameters import LiteralKnnParameters
+
+    problem = context.problem
+    estimate = problem.study.estimate
+    parameters = LiteralKnnParameters.model_validate(estimate.parameters)
+    entries = []
+    for number, direction, epsilon in task.items:
+        key = problem.cell_key(number, direction, epsilon)
+        laws = problem.pair_laws[number]
+        first, second = laws if direction == "forward" else laws[::-1]
+        try:
+            errors, tests = testing_risk(
+                _redraw(context, first, key, "thinned"),
+                _redraw(context, second, key, "whole"),
+                stream(problem.seed, key, "train", 0),
+                epsilon,
+                estimate.train,
+                estimate.test,
+                parameters,
+                estimate.chunk,
+            )
+        except MechanismError as error:
+            report.failures.append(Failure(f"cell of pair {number}, {direction}, epsilon {epsilon}", str(error)))
+            continue
+        entries.append({"cell": key, "errors": errors, "tests": tests})
+    if entries:
+        commit(context.layout, "cells", digest_json(["cells", [e["cell"] for e in entries]]), {"entries": entries}, generation)
+
+
+def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, int], Outputs]:
+    """Draws of a law that belong to one literal cell alone; each call is the next chunk of its stage."""
+    key = digest_json([cell, law, side])
+    calls = {"train": 0, "test": 0}
+    problem = context.problem
+
+    def draw(stage: str, size: int) -> Outputs:
+        chunk = calls[stage]
+        calls[stage] += 1
+        return problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
+
+    return draw
+
+
+def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...]) -> list[tuple[str, str]]:
+    """Read stored blocks and compare their checksums; (record, message) of each that is damaged or missing."""
+    context = open_context(root, version)
+    stages = {stage.name: stage for stage in context.problem.kept_stages}
+    damaged = []
+    for law, name, block in items:
+        stage = stages[name]
+        try:
+            for _ in read_blocks(context.layout, stage, law, context.problem.schema, stage.block_chunks(block)):
+                pass
+        except DamagedBlock as error:
+            damaged.append((error.record, f"{error} ({context.problem.describe_law(law)})"))
+        except OSError as error:
+            raise StoreError(f"cannot read the store {root}: {error.strerror or error}") from error
+    return damaged
+
+
+_KINDS: dict[str, Callable[[Context, int, Task, Report], None]] = {
+    "sample": _sample,
+    "fit": _fit,
+    "count": _count,
+    "literal": _literal,
+}

@@ -1,0 +1,190 @@
+"""The study file: what is accepted, and that every refusal names the key, what was given and what is accepted."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hpcdp.databases import enumerate_pairs, load_databases
+from hpcdp.errors import StudyError
+from hpcdp.study import Study
+
+GOOD: dict[str, Any] = {
+    "study": {"name": "laplace", "seed": 20240520},
+    "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
+    "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+    "estimate": {"epsilons": {"start": 0.0, "stop": 2.0, "count": 21}},
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """GOOD with one key set; a value of ... removes the key."""
+    data = copy.deepcopy(GOOD)
+    *sections, key = path.split(".")
+    at = data
+    for section in sections:
+        at = at.setdefault(section, {})
+    if value is ...:
+        del at[key]
+    else:
+        at[key] = value
+    return data
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    study = Study.from_dict(GOOD)
+    e = study.estimate
+    assert (e.loss, e.train, e.test, e.chunk, e.keep, e.confidence) == ("knn", 1048576, 1048576, 262144, "all", 0.95)
+    assert e.etas == ()
+    assert study.study.claim is None
+    assert e.epsilons[0] == 0.0
+    assert e.epsilons[-1] == 2.0
+    np.testing.assert_allclose(e.epsilons, np.linspace(0, 2, 21), rtol=0, atol=1e-15)
+
+
+def test_grids_of_any_count_share_their_points() -> None:
+    coarse = Study.from_dict(GOOD).estimate.epsilons
+    fine = Study.from_dict(changed("estimate.epsilons", {"start": 0, "stop": 2, "count": 41})).estimate.epsilons
+    assert set(coarse) <= set(fine)
+
+
+def test_a_study_is_frozen_and_round_trips() -> None:
+    study = Study.from_dict(GOOD)
+    with pytest.raises(ValueError, match="frozen"):
+        study.estimate.train = 5  # type: ignore[misc]
+    assert Study.from_dict(study.to_dict()).to_dict() == study.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("estimate.tests", 5, ["estimate.tests", "unknown key", "5", "train"]),
+        ("studi", {}, ["studi", "unknown key", "mechanism"]),
+        ("study.seed", -1, ["study.seed", "-1", "0"]),
+        ("study.seed", 1.5, ["study.seed", "1.5", "integer"]),
+        ("study.name", ..., ["study.name", "required"]),
+        ("study.name", "a/b", ["name", "a/b", "letters"]),
+        ("estimate.epsilons", ..., ["estimate.epsilons", "required"]),
+        ("estimate.epsilons", [-0.5, 1.0], ["epsilons", "at least 0", "-0.5"]),
+        ("estimate.epsilons", [], ["epsilons", "at least one"]),
+        ("estimate.epsilons", ["a"], ["epsilons", "finite numbers"]),
+        ("estimate.epsilons", [float("inf")], ["epsilons", "finite"]),
+        ("estimate.epsilons", {"start": 0, "stop": 1}, ["epsilons", "count"]),
+        ("estimate.etas", [0.0], ["etas", "above 0"]),
+        ("estimate.train", 0, ["estimate.train", "0", "greater"]),
+        ("estimate.test", 0, ["estimate.test", "0", "greater"]),
+        ("estimate.test", "many", ["estimate.test", "many", "integer"]),
+        ("estimate.confidence", 1.0, ["estimate.confidence", "1.0", "less"]),
+        ("estimate.confidence", 0, ["estimate.confidence", "0", "greater"]),
+        ("estimate.loss", "kde", ["kde", "later version", "knn"]),
+        ("estimate.loss", "histogram", ["histogram", "later version"]),
+        ("estimate.loss", "learned", ["learned", "later version"]),
+        ("estimate.loss", "magic", ["magic", "frequency"]),
+        ("estimate.parameters", {"q": 3}, ["q", "k"]),
+        ("estimate.parameters", {"metric": "cosine"}, ["metric", "cosine", "euclidean"]),
+        ("estimate.keep", "some", ["estimate.keep", "some", "train"]),
+        ("pairs", {}, ["pairs", "exactly one"]),
+        ("pairs.relative", {"file": "x.csv"}, ["pairs", "exactly one", "given, relative"]),
+        ("pairs", {"distributional": {"call": "a:b"}}, ["distributional", "later version"]),
+        ("pairs", {"relative": {"databases": [[1]], "relation": "swap"}}, ["relation", "swap", "remove"]),
+        ("pairs", {"relative": {}}, ["exactly one of databases, file, call"]),
+        ("pairs", {"relative": {"databases": [[1, 2]], "rows": []}}, ["rows"]),
+        ("pairs.given", [{"d": [0.0]}], ["d_prime", "required"]),
+    ],
+)
+def test_refusals_name_key_value_and_choice(path: str, value: Any, words: list[str]) -> None:
+    with pytest.raises(StudyError) as caught:
+        Study.from_dict(changed(path, value))
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ({"given": [{"d": [], "d_prime": [1.0]}]}, ["pairs.given.0.d", "empty"]),
+        ({"given": [{"d": ["x"], "d_prime": [1.0]}]}, ["pairs.given.0.d", "numbers", "x"]),
+        ({"given": [{"d": [[1, 2], [3]], "d_prime": [1.0]}]}, ["pairs.given.0.d", "different lengths"]),
+        ({"given": [{"d": [float("nan")], "d_prime": [1.0]}]}, ["pairs.given.0.d", "finite", "nan"]),
+        ({"relative": {"databases": [[1.0], []]}}, ["databases.1", "empty"]),
+        ({"relative": {"databases": [[1.0, 2.0]], "rows": [2]}}, ["rows", "0 to 1", "2"]),
+        ({"relative": {"file": "nowhere.csv"}}, ["nowhere.csv", "no file"]),
+        ({"relative": {"file": "text.csv"}}, ["text.csv", "'name'", "not numeric", "Ada"]),
+        ({"relative": {"file": "head.csv"}}, ["head.csv", "empty"]),
+        ({"relative": {"file": "table.txt"}}, ["table.txt", ".csv", ".txt"]),
+        ({"relative": {"call": "no_such_module:f"}}, ["pairs.relative.call", "no_such_module"]),
+        ({"relative": {"call": "nonsense"}}, ["package.module:callable", "nonsense"]),
+    ],
+)
+def test_databases_that_cannot_be_had(tmp_path: Path, pairs: dict[str, Any], words: list[str]) -> None:
+    (tmp_path / "text.csv").write_text("age,name\n3,Ada\n4,Bob\n")
+    (tmp_path / "head.csv").write_text("age,height\n")
+    (tmp_path / "table.txt").write_text("1\n")
+    study = Study.from_dict({**GOOD, "pairs": pairs}, tmp_path)
+    with pytest.raises(StudyError) as caught:
+        enumerate_pairs(study, load_databases(study))
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+
+
+def neighbours(tmp_path: Path, **relative: Any) -> list[tuple[list[Any], dict[str, Any]]]:
+    study = Study.from_dict({**GOOD, "pairs": {"relative": relative}}, tmp_path)
+    return [(pair.d_prime.tolist(), pair.origin) for pair in enumerate_pairs(study, load_databases(study))]
+
+
+def test_remove_one_neighbours_that_are_equal_are_one_pair(tmp_path: Path) -> None:
+    assert neighbours(tmp_path, databases=[[0, 1, 1], [5.0, 6.0]]) == [
+        ([1, 1], {"database": 0, "rows": [0]}),
+        ([0, 1], {"database": 0, "rows": [1, 2]}),
+        ([6.0], {"database": 1, "rows": [0]}),
+        ([5.0], {"database": 1, "rows": [1]}),
+    ]
+    assert len(neighbours(tmp_path, databases=[[0, 1, 1]], rows=[2])) == 1
+
+
+def test_edit_neighbours(tmp_path: Path) -> None:
+    found = neighbours(tmp_path, databases=[[0, 1]], relation="edit", values=[0, 7])
+    assert found == [
+        ([7, 1], {"database": 0, "rows": [0], "value": 7}),
+        ([0, 0], {"database": 0, "rows": [1], "value": 0}),
+        ([0, 7], {"database": 0, "rows": [1], "value": 7}),
+    ]
+    assert [d for d, _ in neighbours(tmp_path, databases=[[0, 1]], relation="edit")] == [[1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("kind", ["csv", "plain.csv", "npy", "parquet"])
+def test_files_hold_the_same_database(tmp_path: Path, kind: str) -> None:
+    table = np.array([[1.5, 2.0], [3.0, 4.0], [5.0, -6.0]])
+    path = tmp_path / f"data.{kind}"
+    if kind == "csv":
+        path.write_text("a,b\n1.5,2\n3,4\n5,-6\n")
+    elif kind == "plain.csv":
+        path.write_text("1.5,2\n3,4\n5,-6\n")
+    elif kind == "npy":
+        np.save(path, table)
+    else:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        parquet.write_table(pa.table({"a": table[:, 0], "b": table[:, 1]}), path)
+    study = Study.from_dict({**GOOD, "pairs": {"relative": {"file": path.name}}}, tmp_path)
+    (database,) = load_databases(study)
+    np.testing.assert_array_equal(database, table)
+
+
+def test_a_toml_file_is_read_with_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('[study]\nname = "a"\nseed = 1\n[mechanism]\ncall = "laplace"\n[pairs]\n[[pairs.given]]\nd=[0]\nd_prime=[1]\n')
+    with pytest.raises(StudyError, match=r"estimate: required and missing"):
+        Study.from_toml(path)
+    path.write_text(path.read_text() + "[estimate]\nepsilons = [0, 1]\n")
+    assert Study.from_toml(path).folder == tmp_path.resolve()
+    with pytest.raises(StudyError, match="no study file"):
+        Study.from_toml(tmp_path / "other.toml")
+    path.write_text("[study\n")
+    with pytest.raises(StudyError, match="not TOML"):
+        Study.from_toml(path)
