@@ -12,6 +12,7 @@ import numpy as np
 
 from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import Loss, Side
+from hpcdp.losses._sort import ascending
 from hpcdp.outputs import Outputs
 from hpcdp.problem import Problem
 from hpcdp.stages import Stage
@@ -65,8 +66,7 @@ class Context:
             outputs[filled : filled + part.shape[0]] = part
             filled += part.shape[0]
         if schema.kind == "float" and schema.columns is None:
-            outputs.sort()  # in place: the order of training samples carries nothing
-            return Side(outputs, stage.total, is_sorted=True)
+            return Side(ascending(outputs), stage.total, is_sorted=True)  # the order of training samples carries nothing
         return Side(outputs, stage.total)
 
 

@@ -59,6 +59,7 @@ def _is_number(value: Any) -> bool:
 
 
 Grid = Annotated[tuple[float, ...], BeforeValidator(_grid)]
+OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else _grid(v))]
 Rows = Annotated[
     Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...],
     BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
@@ -146,7 +147,7 @@ class Estimate(_Section):
     train: Annotated[int, Field(ge=1)] = 1 << 20
     test: Annotated[int, Field(ge=1)] = 1 << 20
     chunk: Annotated[int, Field(ge=1)] = 1 << 18
-    etas: Grid = ()
+    etas: OptionalGrid = ()
     keep: Literal["all", "train", "none"] = "all"
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
 

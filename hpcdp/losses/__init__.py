@@ -1,56 +1,75 @@
-"""Losses: estimators of L by name. To add one, write its file and name it here; nothing else changes.
-
-Importing this package imports no numerical library: study files are validated with it.
-"""
+"""The losses: estimators of L = log(p/q). Importing this imports no numerical library; making a loss does."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import pydantic
 
 from hpcdp.losses.parameters import FrequencyParameters, KnnParameters, LiteralKnnParameters
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from hpcdp.losses._protocol import Loss
 
-PARAMETERS: Mapping[str, type[pydantic.BaseModel]] = {
-    "knn": KnnParameters,
-    "frequency": FrequencyParameters,
-    "literal-knn": LiteralKnnParameters,
-}
-"""What each loss accepts in `estimate.parameters`."""
+__all__ = ["LOSSES", "LossKind", "make_loss", "validate_parameters"]
 
-_LOSSES = {"knn": "hpcdp.losses.knn:Knn", "frequency": "hpcdp.losses.frequency:Frequency"}
+
+@dataclass(frozen=True)
+class LossKind:
+    """A loss by name: its parameters' model, and how to make it (None: it is no `Loss`, it trains anew for each ε)."""
+
+    parameters: type[BaseModel]
+    make: Callable[[Any], Loss] | None
+
+
+def _make_frequency(parameters: FrequencyParameters) -> Loss:
+    from hpcdp.losses.frequency import Frequency
+
+    return Frequency(parameters)
+
+
+def _make_knn(parameters: KnnParameters) -> Loss:
+    from hpcdp.losses.knn import Knn
+
+    return Knn(parameters)
+
+
+LOSSES: Mapping[str, LossKind] = {
+    "frequency": LossKind(FrequencyParameters, _make_frequency),
+    "knn": LossKind(KnnParameters, _make_knn),
+    "literal-knn": LossKind(LiteralKnnParameters, None),
+}
+
 _LATER = ("kde", "histogram", "learned")
 
 
-def validate_parameters(name: str, parameters: Mapping[str, Any]) -> pydantic.BaseModel:
-    """The validated parameters of a loss; ValueError names the loss or the parameter, what was given and accepted."""
-    if name in _LATER:
-        raise ValueError(f"loss {name!r} comes in a later version; accepted now: {', '.join(PARAMETERS)}")
-    if name not in PARAMETERS:
-        raise ValueError(f"no loss {name!r}; accepted: {', '.join(PARAMETERS)}")
-    model = PARAMETERS[name]
-    try:
-        return model.model_validate(dict(parameters))
-    except pydantic.ValidationError as error:
-        problems = []
-        for item in error.errors():
-            key = str(item["loc"][0]) if item["loc"] else "parameters"
-            if item["type"] == "extra_forbidden":
-                text = f"parameters.{key}: unknown; accepted by {name}: {', '.join(model.model_fields)}"
-            else:
-                text = f"parameters.{key}: {item['msg']}; given: {item['input']!r}"
-            problems.append(text)
-        raise ValueError("; ".join(problems)) from None
+def _kind(name: str) -> LossKind:
+    if name in LOSSES:
+        return LOSSES[name]
+    why = "comes in a later version; accepted now" if name in _LATER else "is unknown; accepted"
+    raise ValueError(f"loss {name!r} {why}: {', '.join(LOSSES)}")
 
 
-def make_loss(name: str, parameters: Mapping[str, Any]) -> Loss:
-    """The loss of a study; literal-knn is none (its cells draw and train for themselves)."""
-    validated = validate_parameters(name, parameters)
-    module, _, kind = _LOSSES[name].partition(":")
-    made: Loss = getattr(importlib.import_module(module), kind)(validated)
-    return made
+def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:
+    """The parameters of the named loss as a frozen pydantic model.
+
+    Raises:
+        ValueError: the loss is unknown or comes later, or (pydantic's ValidationError) a parameter is wrong.
+    """
+    return _kind(name).parameters.model_validate(dict(parameters))
+
+
+def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel) -> Loss:
+    """The named loss with these parameters, raw or validated.
+
+    Raises:
+        ValueError: as `validate_parameters`, or the loss is literal-knn, which has no fit.
+    """
+    kind = _kind(name)
+    raw = parameters if isinstance(parameters, Mapping) else parameters.model_dump()
+    validated = validate_parameters(name, raw)
+    if kind.make is None:
+        raise ValueError(f"loss {name!r} trains anew for each epsilon: hpcdp.losses.literal_knn.testing_risk runs it")
+    return kind.make(validated)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from hpcdp.losses._protocol import Outputs
 Ints = NDArray[np.int64]
 
 _KEYS = 1 << 62  # keys of rows stay below, so that they fit int64
-_TABLE = 1 << 20  # a key space up to here is looked up in a table, a larger one by bisection
+_SPARSE = 8  # up to so many keys per training row are looked up in a table, more by bisection
 
 
 class Distinct(Protocol):
@@ -50,16 +51,17 @@ def _locate(ascending: NDArray[Any], x: NDArray[Any], seen: NDArray[np.bool_]) -
 
 def as_rows(outputs: Outputs) -> NDArray[Any]:
     """Numeric outputs of shape (size,) or (size, d) as rows, shape (size, d)."""
-    return outputs.reshape(outputs.shape[0], -1) if outputs.ndim != 2 else outputs
+    return outputs[:, None] if outputs.ndim == 1 else outputs
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Distinct numbers or rows, in lexicographic order.
 
-    columns: distinct values of each column, ascending. A row's key is the mixed-radix number of its columns' positions;
-    merges: before column c the keys so far are replaced by their position in merges[c], or they would overflow.
-    kept: keys of the rows, ascending. table: row of each key, -1 for none; empty when there are too many keys.
+    columns: distinct values of each column, ascending. A row's key is the mixed-radix number of its columns'
+    positions. merges: before column c the keys so far become their positions in merges[c], or they would overflow.
+    kept: keys of the rows, ascending. table: row of each key, -1 for none; empty when there are too many keys, and
+    for one column, whose keys are the rows' numbers already. rows: (size, d). scalar: outputs have shape (size,).
     """
 
     columns: tuple[NDArray[Any], ...]
@@ -91,7 +93,7 @@ class Rows:
             kept, first, codes = np.unique(key, return_index=True, return_inverse=True)
             rows = table[first]
         places = np.empty(0, np.int64)
-        if space <= _TABLE:
+        if table.shape[1] > 1 and space <= _SPARSE * table.shape[0]:
             places = np.full(space, -1, np.int64)
             places[kept] = np.arange(kept.size)
         return cls(tuple(columns), merges, kept, places, rows, outputs.ndim == 1), codes
@@ -112,15 +114,12 @@ class Rows:
             if c in self.merges:
                 key = _locate(self.merges[c], key, seen)
             key = key * values.size + _locate(values, np.ascontiguousarray(table[:, c]), seen)
-        if not self.size:
-            return np.full(key.size, -1, np.int64)
-        return np.where(seen, self.table[key], -1) if self.table.size else self._bisect(key, seen)
-
-    def _bisect(self, key: Ints, seen: NDArray[np.bool_]) -> Ints:
-        if len(self.columns) == 1:
-            return np.where(seen, key, -1)
-        place = _locate(self.kept, key, seen)
-        return np.where(seen, place, -1)
+        if len(self.columns) > 1 and self.table.size:
+            key = self.table[np.where(seen, key, 0)]
+        elif len(self.columns) > 1:
+            key = _locate(self.kept, key, seen)
+        key[~seen] = -1
+        return key
 
     def values(self) -> Outputs:
         """The distinct outputs, shape (size,) or (size, d)."""
@@ -178,5 +177,5 @@ def restore_values(state: Mapping[str, NDArray[Any]]) -> Outputs:
         return state["values"]
     data, offsets = state["data"].tobytes(), state["offsets"]
     out = np.empty(offsets.size - 1, object)
-    out[:] = [data[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    out[:] = [data[a:b] for a, b in pairwise(offsets)]
     return out

@@ -1,7 +1,8 @@
 """Closed-ball votes under the Hamming metric: exact integer distances to all distinct training rows.
 
-A tree prunes nothing here, since most distances are equal. So positions of values are packed into bit planes: plane b
-holds bit b of the position of 64 columns' values. Two rows differ in as many columns as their planes' joint XOR has bits.
+A tree prunes nothing here, since most distances are equal. So positions of values are packed into bit planes: plane
+b holds bit b of the positions of 64 columns' values. Two rows differ in as many columns as the union of their planes'
+XORs has bits.
 """
 
 from __future__ import annotations

@@ -30,7 +30,11 @@ class Side:
     @cached_property
     def ascending(self) -> NDArray[np.float64]:
         """The scalar outputs as sorted float64, shape (size,); kept, because one D serves many pairs."""
-        return self.outputs if self.is_sorted else np.sort(np.asarray(self.outputs, np.float64).reshape(-1))
+        if self.is_sorted:
+            return self.outputs
+        from hpcdp.losses._sort import ascending
+
+        return ascending(np.asarray(self.outputs, np.float64).reshape(-1))
 
     @property
     def size(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isqrt
 from typing import Protocol
 
@@ -81,4 +82,4 @@ def group(codes: Ints, size: int) -> list[Ints]:
     """Places of each code 0 … size - 1, in order; negative codes belong nowhere."""
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(size + 1))
-    return [order[start:stop] for start, stop in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [order[start:stop] for start, stop in pairwise(bounds)]

@@ -44,7 +44,8 @@ class TreeSearch:
 
         # a power of two changes no comparison of distances and keeps squares from overflow and underflow
         exponent = -int(np.frexp(np.abs(rows).max(initial=0.0))[1])
-        tree = cKDTree(np.ldexp(rows, exponent), leafsize=_LEAF, balanced_tree=False)
+        with np.errstate(under="ignore"):
+            tree = cKDTree(np.ldexp(rows, exponent), leafsize=_LEAF, balanced_tree=False)
         return cls(tree, exponent, _ORDERS[metric], c0, c1, int(c0.sum() + c1.sum()), k)
 
     def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
@@ -53,7 +54,8 @@ class TreeSearch:
         rows = self.c0.size
         if not rows:
             return v0, v1
-        x = np.clip(np.ldexp(outputs, self.exponent), -_FARTHEST, _FARTHEST)
+        with np.errstate(over="ignore", under="ignore"):
+            x = np.clip(np.ldexp(outputs, self.exponent), -_FARTHEST, _FARTHEST)
         need = min(self.k, self.total)
         width = min(rows, -(-need * rows // self.total) + need // 16 + 8)
         pending = np.arange(outputs.shape[0])
@@ -86,7 +88,11 @@ def _cut(places: Ints, size: int) -> Iterator[Ints]:
 
 @dataclass(frozen=True, eq=False)
 class BallVotes:
-    """Votes of vectors: an atom's own points vote, alone; around everything else a closed ball of the other points."""
+    """Votes of vectors: an atom's own points vote, alone; around everything else a closed ball of the other points.
+
+    c0, c1: training counts of the distinct rows, atom: which of them are atoms; each has one entry more, for rows that
+    training never saw.
+    """
 
     rows: Rows
     c0: Ints
@@ -95,27 +101,36 @@ class BallVotes:
     search: TreeSearch | HammingSearch
 
     @classmethod
-    def learn(cls, a: Floats, b: Floats, k: int, metric: Metric, least: int = 0) -> BallVotes:
-        """Votes among training rows a (size, d) and b (size, d) of the two sides; atoms are held by at least k."""
-        rows, codes = Rows.learn(np.concatenate([a, b]))
-        c0 = np.bincount(codes[: a.shape[0]], minlength=rows.size)
-        c1 = np.bincount(codes[a.shape[0] :], minlength=rows.size)
-        atom = c0 + c1 >= (least or k)
-        others = (np.ascontiguousarray(rows.rows[~atom]), c0[~atom], c1[~atom], k)
-        search = HammingSearch.over(*others) if metric == "hamming" else TreeSearch.over(*others, metric)
-        return cls(rows, c0, c1, atom, search)
+    def learn(cls, rows: Rows, c0: Ints, c1: Ints, k: int, metric: Metric, least: int) -> BallVotes:
+        """Votes among distinct rows with training counts c0, c1 of both sides; atoms are held by at least `least`."""
+        atom = c0 + c1 >= least
+        others = np.ascontiguousarray(rows.rows[~atom])
+        counts = (c0[~atom], c1[~atom], k)
+        search: TreeSearch | HammingSearch
+        if metric == "hamming" or (metric != "chebyshev" and _of_bits(rows)):
+            search = HammingSearch.over(others, *counts)
+        else:
+            search = TreeSearch.over(others, *counts, metric)
+        return cls(rows, np.append(c0, 0), np.append(c1, 0), np.append(atom, False), search)
 
     def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
         """Votes of both sides for each output (size, d), int64, shape (size,) each."""
         found = self.rows.find(outputs)
-        seen, inverse = np.unique(found, return_inverse=True)  # one search serves all outputs that equal one row
-        seen = seen[seen >= 0]
-        offset = inverse.size and found.min() < 0
-        w0, w1 = self.c0[seen], self.c1[seen]
-        search = ~self.atom[seen]
-        w0[search], w1[search] = self.search.votes(self.rows.rows[seen[search]])
-        v0, v1 = np.empty(found.size, np.int64), np.empty(found.size, np.int64)
+        v0, v1 = self.c0[found], self.c1[found]
         new = found < 0
         v0[new], v1[new] = self.search.votes(outputs[new])
-        v0[~new], v1[~new] = w0[inverse[~new] - int(offset)], w1[inverse[~new] - int(offset)]
+        near = ~new & ~self.atom[found]
+        seen, back = np.unique(found[near], return_inverse=True)  # one search serves all outputs of one row
+        w0, w1 = self.search.votes(self.rows.rows[seen])
+        v0[near], v1[near] = w0[back], w1[back]
         return v0, v1
+
+
+def _of_bits(rows: Rows) -> bool:
+    """Whether each column has at most two values, as far apart as in every other column.
+
+    Then the Euclidean and Manhattan distances of training rows grow with the number of columns that differ, and a tree
+    is of no use.
+    """
+    gaps = {float(column[-1] - column[0]) for column in rows.columns if column.size > 1}
+    return len(gaps) <= 1 and all(column.size <= 2 for column in rows.columns)

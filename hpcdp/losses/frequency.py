@@ -1,9 +1,9 @@
-"""frequency: L̂ of discrete outputs, from how often each value occurs in training (MATHS 2.2, C2)."""
+"""frequency: L̂ of discrete outputs, from how often each value occurs in training (the plug-in estimate)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -65,13 +65,13 @@ class FrequencyModel:
 
 @dataclass(frozen=True)
 class Frequency:
-    """L̂(o) = ln(c_P/n_P) − ln(c_Q/n_Q) from training counts c and draws n (C2).
+    """L̂(o) = ln(c_P/n_P) − ln(c_Q/n_Q) from training counts c and draws n.
 
     It is ±inf where one count is 0 and 0 where both are. Values that fewer than `rare` pooled training points hold are
     one value, which unseen values join when rare > 0. Equality decides: -0.0 is 0.0.
     """
 
-    parameters: FrequencyParameters = FrequencyParameters()
+    parameters: FrequencyParameters = field(default_factory=FrequencyParameters)
 
     def fit(self, p: Side, q: Side) -> FrequencyModel:
         """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
@@ -80,7 +80,7 @@ class Frequency:
         c1 = np.bincount(codes[p.size :], minlength=distinct.size)
         return learn_frequencies(distinct, c0, c1, p.draws, q.draws, self.parameters.rare)
 
-    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> FrequencyCounter:  # noqa: ARG002
+    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> FrequencyCounter:
         """The counter whose `state` this is."""
         return FrequencyCounter.restore(state)
 

@@ -8,7 +8,7 @@ points vote, alone, and they vote in nobody else's ball. L̂ = log(v0/n0) - log(
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from hpcdp.losses._step import Lookup, StepCounter, Votes, learn_votes
 from hpcdp.losses._strata import Strata, VoteSource, few_valued
 from hpcdp.losses._tree import BallVotes
 from hpcdp.losses._votes import log_ratios
-from hpcdp.losses.frequency import Frequency, FrequencyCounter, learn_frequencies
+from hpcdp.losses.frequency import Frequency, FrequencyCounter
 from hpcdp.losses.parameters import FrequencyParameters, KnnParameters, choose_k
 
 __all__ = ["Knn", "KnnParameters", "choose_k"]
@@ -30,7 +30,30 @@ __all__ = ["Knn", "KnnParameters", "choose_k"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_RARE = 5  # XXX
+# Where all columns have few values, a row of this many points is an atom (frequency). Fewer tell too little, the
+# standard error of their L̂ being at least 2/√points; a larger limit puts more rows into balls that mix their losses.
+_COMMON = 20
+# Bytes have no distance but equality: those of fewer points become one value, which tells nothing, so just the rarest.
+_RARE_BYTES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class StepVotes:
+    """Votes of one column as a step function."""
+
+    steps: Votes
+    lookup: Lookup
+
+    @classmethod
+    def learn(cls, a: Floats, b: Floats, k: int) -> StepVotes:
+        """Votes among sorted training samples a and b of the two sides."""
+        steps = learn_votes(a, b, k, max(1, a.size), max(1, b.size))  # the votes do not depend on the draws
+        return cls(steps, Lookup.over(steps.starts))
+
+    def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
+        """Votes of both sides for each output (size,) or (size, 1), int64, shape (size,) each."""
+        runs = self.lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))
+        return self.steps.v0[runs], self.steps.v1[runs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,36 +67,17 @@ class StepModel:
     n1: int
 
     @cached_property
-    def _steps(self) -> StepVotes:
+    def _source(self) -> StepVotes:
         return StepVotes.learn(self.a, self.b, self.k)
 
     def score(self, outputs: Outputs) -> Floats:
         """L̂ of each output of shape (size,) or (size, 1), shape (size,), natural log."""
-        return log_ratios(*self._steps.votes(np.asarray(outputs, np.float64)), self.n0, self.n1)
+        return log_ratios(*self._source.votes(outputs), self.n0, self.n1)
 
     def counter(self, thresholds: Floats) -> StepCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
         votes = learn_votes(self.a, self.b, self.k, self.n0, self.n1, thresholds)
         return StepCounter.of(votes, thresholds)
-
-
-@dataclass(frozen=True, eq=False)
-class StepVotes:
-    """Votes of one column as a step function."""
-
-    steps: Votes
-    lookup: Lookup
-
-    @classmethod
-    def learn(cls, a: Floats, b: Floats, k: int) -> StepVotes:
-        """Votes among sorted training samples a and b of the two sides."""
-        steps = learn_votes(a, b, k, max(1, a.size), max(1, b.size))  # draws do not matter to votes
-        return cls(steps, Lookup.over(steps.starts))
-
-    def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
-        """Votes of both sides for each output (size,) or (size, 1), int64, shape (size,) each."""
-        runs = self.lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))
-        return self.steps.v0[runs], self.steps.v1[runs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,58 +99,53 @@ class VectorModel:
 
 @dataclass(frozen=True)
 class Knn:
-    """The k-nearest-neighbour estimator of L (Lu et al., S&P 2024), with the vote rules of this module."""
+    """The k-nearest-neighbour estimator of L (Lu et al., "Eureka", S&P 2024), with the vote rules of this module."""
 
-    parameters: KnnParameters = KnnParameters()
+    parameters: KnnParameters = field(default_factory=KnnParameters)
 
     def fit(self, p: Side, q: Side) -> Model:
         """Learn from training outputs of D (p) and D' (q), which have one shape and kind.
 
+        Scalars: a step function. Vectors: columns of few values are strata, the others have the metric; where all have
+        few values, rows of enough points have their frequencies and the rare rows the metric. Bytes: frequencies.
+
         Raises:
             ValueError: a given k is above the training draws.
         """
-        points = p.size + q.size
-        if isinstance(self.parameters.k, int):
-            k = max(1, min(choose_k(self.parameters.k, p.draws + q.draws), points))  # a region may hold fewer points
+        rule, points = self.parameters.k, p.size + q.size
+        if isinstance(rule, int):
+            k = max(1, min(choose_k(rule, p.draws + q.draws), points))  # a region may hold fewer points than k
         else:
-            k = choose_k(self.parameters.k, points)
+            k = choose_k(rule, points)
         if p.outputs.dtype == object:
-            return Frequency(FrequencyParameters(rare=_RARE)).fit(p, q)
-        if p.outputs.ndim == 1 or p.outputs.shape[1] == 1:
-            if self.parameters.metric == "hamming":  # the ball around a rare value holds all the rare values
-                return Frequency(FrequencyParameters(rare=k)).fit(p, q)
-            return StepModel(p.ascending, q.ascending, k, p.draws, q.draws)
-        return self._fit_vectors(p, q, k)
+            return Frequency(FrequencyParameters(rare=min(_RARE_BYTES, k))).fit(p, q)
+        if p.outputs.ndim == 2 and p.outputs.shape[1] > 1:
+            return VectorModel(self._learn_vectors(p.outputs, q.outputs, k), p.draws, q.draws)
+        if self.parameters.metric == "hamming":  # the ball around a rare value holds all the rare values
+            return Frequency(FrequencyParameters(rare=k)).fit(p, q)
+        return StepModel(p.ascending, q.ascending, k, p.draws, q.draws)
 
-    def _fit_vectors(self, p: Side, q: Side, k: int) -> Model:
-        a, b = np.asarray(p.outputs, np.float64), np.asarray(q.outputs, np.float64)
+    def _learn_vectors(self, p: Outputs, q: Outputs, k: int) -> VoteSource:
+        a, b = np.asarray(p, np.float64), np.asarray(q, np.float64)
         few = few_valued(np.concatenate([a, b]), k)
-        if few.all():
-            frequencies = _fit_common(p, q)
-            if frequencies is not None:
-                return frequencies
-        elif few.any():
-            strata = Strata.learn(a, b, few, lambda x, y: self._learn(x, y, k), least=k)
+        if few.any() and not few.all():
+            strata = Strata.learn(a, b, few, lambda x, y: self._learn_metric(x, y, k, k), k)
             if strata is not None:
-                return VectorModel(strata, p.draws, q.draws)
-        return VectorModel(self._learn(a, b, k), p.draws, q.draws)
+                return strata
+        return self._learn_metric(a, b, k, min(_COMMON, k) if few.all() else k)
 
-    def _learn(self, a: Floats, b: Floats, k: int) -> VoteSource:
+    def _learn_metric(self, a: Floats, b: Floats, k: int, common: int) -> VoteSource:
+        """Balls over all columns; atoms are rows of at least `common` (<= k) points, or of k where most are rarer."""
         if a.shape[1] == 1 and self.parameters.metric != "hamming":
             return StepVotes.learn(np.sort(a[:, 0]), np.sort(b[:, 0]), k)
-        return BallVotes.learn(a, b, k, self.parameters.metric)
+        rows, codes = Rows.learn(np.concatenate([a, b]))
+        c0 = np.bincount(codes[: a.shape[0]], minlength=rows.size)
+        c1 = np.bincount(codes[a.shape[0] :], minlength=rows.size)
+        held = c0 + c1
+        if 2 * held[held < common].sum() > codes.size:
+            common = k
+        return BallVotes.learn(rows, c0, c1, k, self.parameters.metric, common)
 
-    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> Counter:  # noqa: ARG002
+    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> Counter:
         """The counter whose `state` this is."""
         return StepCounter.restore(state) if "starts" in state else FrequencyCounter.restore(state)
-
-
-def _fit_common(p: Side, q: Side) -> Model | None:
-    """Frequencies of whole rows, or None when most training points are in rare rows."""
-    rows, codes = Rows.learn(np.concatenate([p.outputs, q.outputs]))
-    c0 = np.bincount(codes[: p.size], minlength=rows.size)
-    c1 = np.bincount(codes[p.size :], minlength=rows.size)
-    held = c0 + c1
-    if 2 * held[held < _RARE].sum() > codes.size:
-        return None
-    return learn_frequencies(rows, c0, c1, p.draws, q.draws, _RARE)

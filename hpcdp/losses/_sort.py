@@ -1,0 +1,67 @@
+"""Ascending float64 by radix sort: 2 to 3 times as fast as NumPy's sort at 10⁵ to 10⁷ values (see docs/design.md)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+_BITS = 11
+_PASSES = 6  # 6 · 11 bits cover 64
+_SIGN = np.uint64(1 << 63)
+_SMALL = 1 << 10  # below this, NumPy's sort is as fast
+
+
+@njit(cache=True, nogil=True)
+def _encode(bits, keys):  # type: ignore[no-untyped-def]
+    """Keys whose unsigned order is the order of the floats: negative ones inverted, others with the sign bit set."""
+    for i in range(bits.size):
+        keys[i] = ~bits[i] if bits[i] & _SIGN else bits[i] | _SIGN
+
+
+@njit(cache=True, nogil=True)
+def _decode(keys, bits):  # type: ignore[no-untyped-def]
+    for i in range(keys.size):
+        bits[i] = keys[i] ^ _SIGN if keys[i] & _SIGN else ~keys[i]
+
+
+@njit(cache=True, nogil=True)
+def _radix_sort(keys, spare):  # type: ignore[no-untyped-def]
+    """Sort keys least significant digit first; returns True when the result lies in spare."""
+    radix = 1 << _BITS
+    mask = np.uint64(radix - 1)
+    counts = np.zeros((_PASSES, radix), np.int64)
+    for i in range(keys.size):
+        for p in range(_PASSES):
+            counts[p, (keys[i] >> np.uint64(p * _BITS)) & mask] += 1
+    in_spare = False
+    for p in range(_PASSES):
+        position = counts[p]
+        if position.max() == keys.size:
+            continue  # all keys share this digit
+        total = 0
+        for d in range(radix):
+            count = position[d]
+            position[d] = total
+            total += count
+        source, target = (spare, keys) if in_spare else (keys, spare)
+        shift = np.uint64(p * _BITS)
+        for i in range(source.size):
+            digit = (source[i] >> shift) & mask
+            target[position[digit]] = source[i]
+            position[digit] += 1
+        in_spare = not in_spare
+    return in_spare
+
+
+def ascending(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sorted copy of finite float64 values, shape (size,)."""
+    if values.size < _SMALL:
+        return np.sort(values)
+    keys, spare = np.empty(values.size, np.uint64), np.empty(values.size, np.uint64)
+    _encode(np.ascontiguousarray(values).view(np.uint64), keys)
+    if _radix_sort(keys, spare):
+        keys, spare = spare, keys
+    out = spare.view(np.float64)
+    _decode(keys, out.view(np.uint64))
+    return out

@@ -1,0 +1,105 @@
+"""literal-knn: Fig. 1 of Lu et al. ("Eureka", S&P 2024) to the letter, the reference of the fast path.
+
+It redraws and trains anew for each ε. Its majority vote takes the same balls as `knn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import exp
+from typing import Literal
+
+import numpy as np
+
+from hpcdp.losses._protocol import Model, Outputs, Side
+from hpcdp.losses.knn import Knn
+from hpcdp.losses.parameters import KnnParameters, LiteralKnnParameters
+
+__all__ = ["LiteralKnnParameters", "testing_risk"]
+
+Stage = Literal["train", "test"]
+Draw = Callable[[Stage, int], Outputs]
+"""Fresh independent outputs of one database: draw(stage, size), new ones at each call."""
+
+_LABEL_1 = np.array([0.0])  # the threshold of L̂ below which label 1 has the majority, with equal draws a side
+
+
+def testing_risk(
+    draw_p: Draw,
+    draw_q: Draw,
+    coins: np.random.Generator,
+    epsilon: float,
+    train: int,
+    test: int,
+    parameters: LiteralKnnParameters,
+    block: int,
+) -> tuple[int, int]:
+    """Errors of the majority vote on fresh labelled draws, and how many of them there were: (errors, tests).
+
+    A labelled draw (Definition 12): a fair bit b; b = 1 gives an output of D' (draw_q) with label 1; b = 0 gives, with
+    probability e^-epsilon, an output of D (draw_p), else ⊥, with label 0. The thinned side is the first of the pair.
+    2·train of them train, 2·test test; ⊥ is counted as tested and always right. A vote is label 1 when label 1 has
+    strictly more votes. k is chosen by the training points that are not ⊥, and is never above their number.
+
+    With r = errors/tests the estimate is delta_hat = max(0, 1 - 2 e^epsilon r), its standard error is
+    2 e^epsilon sqrt(r (1 - r)/tests) (asymptotic). 1 - 2 e^epsilon r minus the errors of r estimates a lower bound of δ
+    whatever the classifier.
+
+    Args:
+        draw_p, draw_q: outputs of D and of D'.
+        coins: the bits and the thinning.
+        epsilon: at least 0. train, test: draws a side, at least 1.
+        block: at most so many labelled draws at a time are tested, so that memory stays bounded.
+
+    Raises:
+        ValueError: epsilon is negative, or a number of draws is below 1.
+    """
+    if epsilon < 0:
+        raise ValueError(f"epsilon: at least 0; given: {epsilon}")
+    if min(train, test, block) < 1:
+        raise ValueError(f"train, test and block: at least 1; given: {train}, {test}, {block}")
+    ones, zeros = 0, 0
+    for size in _blocks(2 * train, block):
+        labelled = _flip(coins, size, epsilon)
+        ones, zeros = ones + labelled[0], zeros + labelled[1]
+    model = _train(draw_p, draw_q, zeros, ones, parameters)
+
+    errors = 0
+    for size in _blocks(2 * test, block):
+        ones, zeros = _flip(coins, size, epsilon)
+        if ones:
+            errors += ones - _count_label_1(model, draw_q("test", ones))
+        if zeros:
+            errors += _count_label_1(model, draw_p("test", zeros))
+    return errors, 2 * test
+
+
+def _flip(coins: np.random.Generator, size: int, epsilon: float) -> tuple[int, int]:
+    """Of so many labelled draws, how many have label 1, and how many of the others are not ⊥."""
+    label_1 = coins.random(size) < 0.5
+    kept = coins.random(size) < exp(-epsilon)
+    return int(label_1.sum()), int((~label_1 & kept).sum())
+
+
+def _blocks(total: int, block: int) -> Iterator[int]:
+    for start in range(0, total, block):
+        yield min(block, total - start)
+
+
+def _train(draw_p: Draw, draw_q: Draw, zeros: int, ones: int, parameters: KnnParameters) -> Model | None:
+    """The votes of so many training outputs, or None without any."""
+    p = draw_p("train", zeros) if zeros else None
+    q = draw_q("train", ones) if ones else None
+    if p is None or q is None:
+        either = q if p is None else p
+        if either is None:
+            return None
+        p, q = (either[:0], either) if p is None else (either, either[:0])
+    points = zeros + ones
+    if isinstance(parameters.k, int):
+        parameters = parameters.model_copy(update={"k": min(parameters.k, points)})
+    return Knn(parameters).fit(Side(p, points), Side(q, points))  # equal draws: L̂ < 0 is label 1's majority
+
+
+def _count_label_1(model: Model | None, outputs: Outputs) -> int:
+    return 0 if model is None else int(model.counter(_LABEL_1).count(outputs)[0])
