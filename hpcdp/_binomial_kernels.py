@@ -32,11 +32,8 @@ _CUT = math.log(1e-4)
 # Block widths as a share of the standard deviation: a tail sum, and the edge of the event.
 _TAIL_SHARE = 0.25
 _EDGE_SHARE = 0.25
-# Below this many values per standard deviation of the edge, the edge is summed value by value.
-_EXACT_SPREAD = 40.0
-# Most blocks that one table may have: beyond it blocks widen and the bound loosens, but stays a bound.
-_MAX_BLOCKS = 50_000.0
-
+# Below this standard deviation of the inner variable the edge is summed value by value.
+_EXACT_DEVIATION = 40.0
 _STIRLING_TABLE = np.array(
     [
         0.0,
@@ -51,19 +48,23 @@ _STIRLING_TABLE = np.array(
 class EventTable(NamedTuple):
     """What is fixed for one event ``V >= v_obs + r (U - u_obs)`` whatever the two probabilities.
 
-    ``U`` is the outer variable, cut into blocks ("nodes") of ``width`` values from ``first`` on; ``V`` is
-    the inner one, cut into blocks listed from the top down. Log weights refer to ``pu, pv``.
+    ``U`` is the outer variable, cut into blocks ("nodes") listed upwards; ``V`` is the inner one, cut into
+    blocks listed from the top down. Log weights refer to ``pu, pv``.
     """
 
     nu: float
     pu: float
     nv: float
     pv: float
+    u_obs: float
+    v_obs: float
     r: float
-    first: float
-    width: float
-    least: float  # the threshold of u = first
+    tie: float  # how far below the edge an outcome still counts as on it
     beyond: float  # the largest u with a threshold that V can reach
+    sparse: bool  # one step of U moves the threshold so far that blocks do not pay: there are none
+    u_low: npt.NDArray[np.float64]  # per node, and one more: smallest u of the block
+    u_mid: npt.NDArray[np.float64]  # per node: middle u, a whole number
+    u_square: npt.NDArray[np.float64]  # per node: (width^2 - 1) / 24
     threshold: npt.NDArray[np.float64]  # per node: smallest v in the event at the middle u
     excess: npt.NDArray[np.float64]  # per node: how far rounding up moved the threshold
     u_log: npt.NDArray[np.float64]  # per node: log(width * pmf of U at the middle)
@@ -129,11 +130,17 @@ def _middle(low: float, high: float, n: float) -> tuple[float, float, float]:
 
 
 @_jit
+def _reach(z: float, n: float, p: float, q: float) -> float:
+    """Distance from the mean beyond which a binomial tail is about exp(-z^2/2) (Bernstein's form)."""
+    return z * math.sqrt(n * p * q) + 0.5 * z * z + 1.0
+
+
+@_jit
 def lower_tail(k: float, n: float, p: float, q: float) -> float:
     """Upper bound on P(X <= k), X ~ Bin(n, p): loose by less than 0.5 % of itself, exact up to 64 / (p q)."""
     if k < 0.0:
         return 0.0
-    if k >= n:
+    if k >= n or k > n * p + _reach(6.0, n, p, q):
         return 1.0
     length = max(1.0, math.floor(_TAIL_SHARE * math.sqrt(n * p * q)))
     odds = math.log(p) - math.log(q)
@@ -159,9 +166,21 @@ def lower_tail(k: float, n: float, p: float, q: float) -> float:
 
 
 @_jit
-def _reach(z: float, n: float, p: float, q: float) -> float:
-    """Distance from the mean beyond which a binomial tail is about exp(-z^2/2) (Bernstein's form)."""
-    return z * math.sqrt(n * p * q) + 0.5 * z * z + 1.0
+def _block_size(above: float, least: float, n: float) -> float:
+    """Number of values of the next block below `above`, which must not pass `least`."""
+    at = above - 1.0
+    size = max(1.0, math.floor(_TAIL_SHARE * math.sqrt(at * (1.0 - at / n))))
+    pieces = math.ceil((above - least) / size)
+    return math.ceil((above - least) / pieces) if pieces < 8.0 else size
+
+
+@_jit
+def _node_width(u: float, nu: float, v: float, nv: float, r: float) -> float:
+    """Number of values (odd) of a block of U at u, where the threshold of V is about v."""
+    var_u, var_v = u * (1.0 - u / nu), v * (1.0 - v / nv)
+    if var_v < _EXACT_DEVIATION**2 or var_u < _EXACT_DEVIATION:
+        return 1.0
+    return 2.0 * math.floor(0.5 * _EDGE_SHARE / math.sqrt(1.0 / var_u + r * r / var_v) - 0.5) + 1.0
 
 
 @_jit
@@ -178,53 +197,63 @@ def tabulate(
 ) -> EventTable:
     """Cut the event into blocks between u_range[0] and u_range[1], and V up to v_top."""
     qu, qv = 1.0 - pu, 1.0 - pv
-    sd_u, sd_v = math.sqrt(nu * pu * qu), math.sqrt(nv * pv * qv)
-    spread = 1.0 / math.sqrt(1.0 / (sd_u * sd_u) + (r / sd_v) ** 2)
-    first = u_range[0]
-    span = max(1.0, u_range[1] - first + 1.0)
-    width = 1.0
-    if spread >= _EXACT_SPREAD:
-        width = 2.0 * math.floor(0.5 * _EDGE_SHARE * spread) + 1.0
-    if span / width > _MAX_BLOCKS:
-        width = 2.0 * math.ceil(0.5 * span / _MAX_BLOCKS) + 1.0
-    half = 0.5 * (width - 1.0)
-    # Near-ties count as ties: a larger event has a larger probability, which is the safe side.
-    tie = 1e-9 + 1e-15 * r * max(abs(first - u_obs), abs(u_range[1] + width - u_obs))
-
     odds_u, odds_v = math.log(pu) - math.log(qu), math.log(pv) - math.log(qv)
+    first, last = u_range
+    # Near-ties count as ties: a larger event has a larger probability, which is the safe side.
+    tie = 1e-9 + 2e-15 * r * max(abs(first - u_obs), abs(last - u_obs))
+    beyond = min(nu, math.floor(u_obs + (nv - v_obs + tie) / r * (1.0 + 1e-15) + 1e-9))
+
+    # About how many deviations V spans between its lowest and highest threshold.
+    v_high = min(nv, v_top)
+    v_least = min(max(0.0, v_obs + r * (first - u_obs)), v_high)
+    arcs = math.asin(math.sqrt(v_high / nv)) - math.asin(math.sqrt(v_least / nv))
+    sparse = r > 0.5 * math.sqrt(nv) and arcs * math.sqrt(nv) > 500.0
+
     count = 0
-    while count * width < span:
-        mid = first + half + count * width
-        if mid + min(half, 1.0) > nu or v_obs + math.ceil(r * (mid - u_obs) - tie) > nv:
-            break
-        count += 1
-    threshold = np.empty(count)
-    excess = np.empty(count)
+    for filling in (False, True):
+        if filling:
+            u_low = np.empty(count + 1)
+            u_mid = np.empty(count)
+            u_square = np.empty(count)
+            threshold = np.empty(count)
+            excess = np.empty(count)
+        count = 0
+        u = first
+        while u <= last and not sparse:
+            v = v_obs + r * (u - u_obs)
+            half = 0.5 * (_node_width(u, nu, v, nv, r) - 1.0)
+            shift = r * (u + half - u_obs) - tie
+            step = math.ceil(shift)
+            if u + half + min(half, 1.0) > nu or v_obs + step > nv:
+                break
+            if filling:
+                u_low[count] = u
+                u_mid[count] = u + half
+                u_square[count] = half * (half + 1.0) / 6.0
+                threshold[count] = v_obs + step
+                excess[count] = step - shift
+            count += 1
+            u += 2.0 * half + 1.0
+        if filling:
+            u_low[count] = u
     u_log = np.empty(count)
     u_slope = np.empty(count)
     below_log = np.empty(count)
     v_end = np.zeros(count, np.int64)
     for j in range(count):
-        mid = first + half + j * width
-        shift = r * (mid - u_obs) - tie
-        step = math.ceil(shift)
-        threshold[j] = v_obs + step
-        excess[j] = step - shift
-        u_log[j] = math.log(width) + log_pmf(mid, nu, pu, qu)
-        u_slope[j] = _middle(mid - half, mid + half, nu)[2] + odds_u
+        width = u_low[j + 1] - u_low[j]
+        u_log[j] = math.log(width) + log_pmf(u_mid[j], nu, pu, qu)
+        u_slope[j] = _middle(u_low[j], u_low[j + 1] - 1.0, nu)[2] + odds_u
         below_log[j] = log_pmf(threshold[j] - 1.0, nv, pv, qv)
 
-    v_high = min(nv, v_top)
-    length = max(1.0, math.floor(_TAIL_SHARE * sd_v))
-    if count > 0:
-        length = max(length, math.ceil((v_high - threshold[0]) / _MAX_BLOCKS))
+    # Blocks of V from the top down; they end at every threshold and widen with the local deviation.
     blocks = 0
     above = v_high + 1.0
     for i in range(count):
         j = count - 1 - i
-        if threshold[j] < above:
-            blocks += math.ceil((above - threshold[j]) / length)
-            above = threshold[j]
+        while above > threshold[j]:
+            above -= _block_size(above, threshold[j], nv)
+            blocks += 1
         v_end[j] = blocks
     v_low = np.empty(blocks)
     v_mid = np.empty(blocks)
@@ -236,8 +265,8 @@ def tabulate(
     above = v_high + 1.0
     for i in range(count):
         j = count - 1 - i
-        while at < v_end[j]:
-            size = math.ceil((above - threshold[j]) / (v_end[j] - at))
+        while above > threshold[j]:
+            size = _block_size(above, threshold[j], nv)
             low, high = above - size, above - 1.0
             base, mid, slope = _middle(low, high, nv)
             v_low[at] = low
@@ -245,14 +274,11 @@ def tabulate(
             v_slope[at] = slope + odds_v
             v_log[at] = math.log(size) + log_pmf(base, nv, pv, qv) + (mid - base) * (slope + odds_v)
             v_square[at] = (size * size - 1.0) / 24.0
-            bend = 1.0 / max(low, 0.5) + 1.0 / max(nv - high, 0.5)
-            v_bend[at] = bend * v_square[at]
+            v_bend[at] = v_square[at] * (1.0 / max(low, 0.5) + 1.0 / max(nv - high, 0.5))
             above = low
             at += 1
-    least = v_obs + math.ceil(r * (first - u_obs) - tie)
-    beyond = min(nu, math.floor(u_obs + (nv - v_obs + tie) / r * (1.0 + 1e-15) + 1e-9))
     return EventTable(
-        nu, pu, nv, pv, r, first, width, least, beyond, threshold, excess,
+        nu, pu, nv, pv, u_obs, v_obs, r, tie, beyond, sparse, u_low, u_mid, u_square, threshold, excess,
         u_log, u_slope, below_log, v_end, v_low, v_mid, v_log, v_slope, v_square, v_bend,
     )  # fmt: skip
 
@@ -268,28 +294,53 @@ def _change(n: float, p_ref: float, p: float, q: float) -> tuple[float, float]:
 
 
 @_jit
+def _threshold(table: EventTable, u: float) -> float:
+    """Smallest v in the event at u."""
+    return table.v_obs + math.ceil(table.r * (u - table.u_obs) - table.tie)
+
+
+@_jit
+def _sparse_probability(
+    table: EventTable, pu: float, qu: float, pv: float, qv: float, z: float
+) -> float:
+    """event_probability of a sparse table: few values of U matter, each takes a tail sum of V."""
+    nu, nv, r = table.nu, table.nv, table.r
+    mean_u, mean_v = nu * pu, nv * pv
+    u = math.floor(table.u_obs + (mean_v + _reach(z, nv, pv, qv) - table.v_obs) / r)
+    u = max(-1.0, min(u, math.ceil(mean_u + _reach(z, nu, pu, qu)), table.beyond))
+    total = 0.0
+    if u + 1.0 <= table.beyond:
+        total = lower_tail(nv - _threshold(table, u + 1.0), nv, qv, pv)
+        if u + 1.0 > mean_u:
+            total *= lower_tail(nu - u - 1.0, nu, qu, pu)
+    least = max(0.0, mean_u - _reach(z, nu, pu, qu))
+    sure = mean_v - _reach(4.0, nv, pv, qv)
+    while u >= least:
+        k = _threshold(table, u)
+        if k < sure:
+            break
+        total += math.exp(log_pmf(u, nu, pu, qu)) * lower_tail(nv - k, nv, qv, pv)
+        u -= 1.0
+    return min(1.0, (total + lower_tail(u, nu, pu, qu)) * (1.0 + _ROUNDING))
+
+
+@_jit
 def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: float, z: float) -> float:
     """Upper bound on P(V >= v_obs + r (U - u_obs)); z places the cut-offs (any z gives a bound)."""
+    if table.sparse:
+        return _sparse_probability(table, pu, qu, pv, qv, z)
     nu, nv, r = table.nu, table.nv, table.r
-    count, blocks = table.threshold.size, table.v_low.size
-    half = 0.5 * (table.width - 1.0)
+    count, blocks = table.u_mid.size, table.v_low.size
     mean_u, mean_v = nu * pu, nv * pv
+    rare_u = _reach(z, nu, pu, qu)
 
     # Blocks of V start at the cut-off; all of V above them enters as one bounded tail.
-    cut = mean_v + _reach(z, nv, pv, qv)
-    start, stop = 0, blocks
-    while start < stop:
-        at = (start + stop) // 2
-        if table.v_low[at] > cut:
-            start = at + 1
-        else:
-            stop = at
-    if count == 0 or start == blocks:
+    start = blocks - int(np.searchsorted(table.v_low[::-1], mean_v + _reach(z, nv, pv, qv), "right"))
+    if start == blocks:
         # The whole table lies above the cut-off: U is below it, or V is at least its first threshold.
-        tail = 0.0
-        if table.first <= table.beyond:
-            tail = lower_tail(nv - table.least, nv, qv, pv)
-        return min(1.0, lower_tail(table.first - 1.0, nu, pu, qu) + tail)
+        first = table.u_low[0]
+        tail = lower_tail(nv - _threshold(table, first), nv, qv, pv) if first <= table.beyond else 0.0
+        return min(1.0, lower_tail(first - 1.0, nu, pu, qu) + tail)
     head = table.v_low[start - 1] if start > 0 else 2.0 * table.v_mid[0] - table.v_low[0] + 1.0
     upper = 0.0
     if head <= nv:
@@ -300,29 +351,25 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
     lower, head_tail = 0.0, upper
 
     # Nodes from j_high down to j_low: above, V (or U) is too rare; below, the event is taken as certain.
-    rare = mean_u - _reach(z, nu, pu, qu)
-    sure = table.first + half + (mean_v - _reach(4.0, nv, pv, qv) - table.threshold[0]) / r
-    j_low = int(max(0.0, math.floor((max(rare, sure) - table.first) / table.width)))
-    j_high = int(min(count - 1.0, math.ceil((mean_u + _reach(z, nu, pu, qu) - table.first) / table.width)))
-    bottom, top = 0, j_high + 1
-    while bottom < top:
-        at = (bottom + top) // 2
-        if table.v_end[at] > start:
-            bottom = at + 1
-        else:
-            top = at
-    j_high = bottom - 1
+    sure_v = mean_v - _reach(4.0, nv, pv, qv)
+    least_u = max(mean_u - rare_u, table.u_obs + (sure_v - table.v_obs) / r)
+    j_low = max(0, int(np.searchsorted(table.u_low, least_u, "right")) - 1)
+    j_high = min(count - 1, int(np.searchsorted(table.u_low, mean_u + rare_u, "right")))
+    while j_high >= 0 and table.v_end[j_high] <= start:
+        j_high -= 1
     j_low = min(j_low, j_high)
 
     odds_u, base_u = _change(nu, table.pu, pu, qu)
     odds_v, base_v = _change(nv, table.pv, pv, qv)
     ref_u, ref_v = nu * table.pu, nv * table.pv
-    wide = (table.width * table.width - 1.0) / 24.0
     total = 0.0
     i = start
-    j = j_high
-    while j >= j_low:
+    for j in range(j_high, j_low - 1, -1):
         while i < table.v_end[j]:
+            if table.v_low[i] < sure_v:
+                upper = 1.0
+                i = table.v_end[j]
+                break
             slope = table.v_slope[i] + odds_v
             square = slope * slope * table.v_square[i]
             mass = math.exp(table.v_log[i] + (table.v_mid[i] - ref_v) * odds_v + base_v + square)
@@ -330,27 +377,35 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
             lower += mass * max(0.0, 1.0 - square - table.v_bend[i])
             i += 1
         upper = min(upper, 1.0)
-        if j == j_high:
-            # Larger u: with blocks of one value, the next threshold may lie above the cut-off of V.
-            after = table.first + (j + 1.0) * table.width
-            known = table.width == 1.0 and j + 1 < count and table.v_end[j + 1] <= start
-            if after <= table.beyond:
-                share = 1.0 if after < mean_u else lower_tail(nu - after, nu, qu, pu)
-                total += share * (head_tail if known else upper)
-        mid = table.first + half + j * table.width
-        exponent = table.u_log[j] + (mid - ref_u) * odds_u + base_u
-        if table.width > 1.0:
+        if j == j_high and table.u_low[j + 1] <= table.beyond:
+            # Larger u: where the next block is one value, its threshold may lie above the cut-off of V.
+            after = table.u_low[j + 1]
+            known = j + 1 < count and table.v_end[j + 1] <= start and table.u_mid[j + 1] == after
+            share = 1.0 if after < mean_u else lower_tail(nu - after, nu, qu, pu)
+            total += share * (head_tail if known else upper)
+        exponent = table.u_log[j] + (table.u_mid[j] - ref_u) * odds_u + base_u
+        if table.u_square[j] > 0.0:
             below = math.exp(table.below_log[j] + (table.threshold[j] - 1.0 - ref_v) * odds_v + base_v)
             hazard = math.log1p(below / upper)
             slope = table.u_slope[j] + odds_u
             # The true hazard lies between the one of the upper and the one of the lower sum over V.
             flat = abs(slope - r * hazard)
             steep = abs(slope - r * hazard * (upper / max(lower, 1e-300)))
-            exponent += hazard * table.excess[j] + max(flat, steep) ** 2 * wide
+            exponent += hazard * table.excess[j] + max(flat, steep) ** 2 * table.u_square[j]
         total += math.exp(exponent) * upper
-        j -= 1
-    total += lower_tail(table.first + j_low * table.width - 1.0, nu, pu, qu)
+    total += lower_tail(table.u_low[j_low] - 1.0, nu, pu, qu)
     return min(1.0, total * (1.0 + _ROUNDING))
+
+
+class Cell(NamedTuple):
+    """Two binomials, the inflation c, the range of b, and the largest x1 that any x0 can outweigh."""
+
+    n0: float
+    n1: float
+    c: float
+    b_low: float
+    b_high: float
+    x1_most: float
 
 
 @_jit
@@ -385,25 +440,18 @@ def _partner(theta: float, c: float, b: float) -> tuple[float, float]:
 
 @_jit
 def largest_log_probability(
-    table: EventTable,
-    swapped: bool,
-    n0: float,
-    n1: float,
-    c: float,
-    theta: float,
-    b_range: tuple[float, float],
-    log_target: float,
-    z: float,
-    loss: float,
+    table: EventTable, swapped: bool, cell: Cell, theta: float, log_target: float, z: float, loss: float
 ) -> float:
-    """log of an upper bound on sup P(T >= t) over b in b_range, a = min(1, theta + c b), a >= 0.
+    """log of an upper bound on sup P(T >= t) over b of the cell, a = min(1, theta + c b), a >= 0.
 
-    Intervals of b are bounded one after the other, each by the better suited of two ways: the tangents of
-    the module docstring (loss: a factor e^loss), or the largest a with the smallest b. Where the probability
-    is below the target, intervals are wider. Stops early once the target is exceeded for sure.
+    Intervals of b are bounded one after the other by the better suited of two ways: the tangents of the
+    module docstring, or a box (largest a, smallest b); either loses about a factor e^loss. Intervals are
+    wider where the probability is below the target. Stops early once the target is clearly exceeded.
     """
-    left, right = max(b_range[0], -theta / c), min(b_range[1], (1.0 - theta) / c)
-    if left >= b_range[1]:
+    n0, n1, c = cell.n0, cell.n1, cell.c
+    # Beyond a = 1 the probability only falls as b grows.
+    left, right = max(cell.b_low, -theta / c), min(cell.b_high, (1.0 - theta) / c)
+    if left >= cell.b_high:
         return -690.0  # no b of the range belongs to theta
     if right <= left:
         return 0.0
@@ -411,39 +459,17 @@ def largest_log_probability(
     allowed = loss
     b = left
     while b < right:
+        tangent = _tangent_width(cell, theta, b, allowed, loss)
+        tangent = min(tangent, _tangent_width(cell, theta, min(b + tangent, right), allowed, loss))
         a, qa = _partner(theta, c, b)
-        var_b = b * (1.0 - b) / n1 + 0.5 * loss / (n1 * n1)
-        var_a = a * qa / n0 + 0.5 * loss / (n0 * n0)
-        tangent = math.sqrt(2.0 * allowed / (c * c / var_a + 1.0 / var_b))
-        box = allowed * math.sqrt(var_a + c * c * var_b) / (c * max(1.0, z))
-        boxed = box > tangent and b > 0.0 and theta + c * (b + box) < 1.0 - 1e-12 and b + box < right
-        if boxed:
-            end = b + box
-            a, qa = _partner(theta, c, end)
-            found = log_probability(table, swapped, a, qa, b, 1.0 - b, z)
+        box = allowed * math.sqrt(a * qa / n0 + c * c * b * (1.0 - b) / n1) / (c * max(1.0, z))
+        if box > tangent:  # a box takes one evaluation, the tangents take two
+            end = min(b + box, right)
+            found = _box_log_probability(table, swapped, cell, theta, b, end, z)
         else:
             end = b + 2.0 * tangent
-            # Near the end of the range the variances may shrink: look at those of the middle too.
-            mid = b + tangent
-            if theta + c * mid < 1.0 and mid < 1.0:
-                a, qa = _partner(theta, c, mid)
-                var_b = mid * (1.0 - mid) / n1 + 0.5 * loss / (n1 * n1)
-                var_a = a * qa / n0 + 0.5 * loss / (n0 * n0)
-                end = b + min(tangent, math.sqrt(2.0 * allowed / (c * c / var_a + 1.0 / var_b))) * 2.0
-            if end + 0.5 * tangent >= right:
-                end = right
-            end = max(end, np.nextafter(b, 2.0))
-            mid = 0.5 * (b + end)
-            half = 0.5 * (end - b) * (1.0 + 1e-9) + 2e-16 * mid
-            a, qa = _partner(theta, c, mid)
-            found = -690.0
-            for side in (-1.0, 1.0):
-                tilt0 = side * half * c / (a * qa)
-                tilt1 = side * half / (mid * (1.0 - mid))
-                a_to, qa_to, log0 = _tilted(n0, a, qa, tilt0)
-                b_to, qb_to, log1 = _tilted(n1, mid, 1.0 - mid, tilt1)
-                value = log_probability(table, swapped, a_to, qa_to, b_to, qb_to, z) + log0 + log1
-                found = max(found, value)
+            end = right if end + 0.5 * tangent >= right else max(end, np.nextafter(b, 2.0))
+            found = _tangent_log_probability(table, swapped, cell, theta, b, end, z)
         if found > log_target and allowed > loss:
             allowed = loss
             continue
@@ -456,24 +482,54 @@ def largest_log_probability(
 
 
 @_jit
-def _coarse_log_probability(
-    table: EventTable,
-    swapped: bool,
-    c: float,
-    theta: float,
-    b_range: tuple[float, float],
-    z: float,
+def _tangent_width(cell: Cell, theta: float, b: float, allowed: float, loss: float) -> float:
+    """Half the width of an interval of b near b for which the tangents lose about a factor e^allowed."""
+    a, qa = _partner(theta, cell.c, b)
+    var_a = a * min(1.0, qa) / cell.n0 + 0.5 * loss / (cell.n0 * cell.n0)
+    var_b = b * (1.0 - b) / cell.n1 + 0.5 * loss / (cell.n1 * cell.n1)
+    return math.sqrt(2.0 * allowed / (cell.c * cell.c / var_a + 1.0 / var_b))
+
+
+@_jit
+def _box_log_probability(
+    table: EventTable, swapped: bool, cell: Cell, theta: float, start: float, end: float, z: float
 ) -> float:
+    """log of an upper bound on P(T >= t) for b from start to end: P grows with a and falls with b."""
+    b = max(start, 1e-300)
+    if theta + cell.c * end >= 1.0 - 1e-12:
+        return math.log(max(lower_tail(cell.x1_most, cell.n1, b, 1.0 - b), 1e-300))
+    a, qa = _partner(theta, cell.c, end)
+    return log_probability(table, swapped, a, qa, b, 1.0 - b, z)
+
+
+@_jit
+def _tangent_log_probability(
+    table: EventTable, swapped: bool, cell: Cell, theta: float, start: float, end: float, z: float
+) -> float:
+    """log of an upper bound on P(T >= t) for b from start to end, from the tangents at the middle."""
+    b = 0.5 * (start + end)
+    half = 0.5 * (end - start) * (1.0 + 1e-9) + 2e-16 * b
+    a, qa = _partner(theta, cell.c, b)
+    found = -690.0
+    for side in (-half, half):
+        a_to, qa_to, log_a = _tilted(cell.n0, a, qa, side * cell.c / (a * qa))
+        b_to, qb_to, log_b = _tilted(cell.n1, b, 1.0 - b, side / (b * (1.0 - b)))
+        found = max(found, log_probability(table, swapped, a_to, qa_to, b_to, qb_to, z) + log_a + log_b)
+    return found
+
+
+@_jit
+def _coarse_log_probability(table: EventTable, swapped: bool, cell: Cell, theta: float, z: float) -> float:
     """log P(T >= t) at the largest of three points of b: where to start the search, no bound."""
-    left, right = max(b_range[0], -theta / c), min(b_range[1], (1.0 - theta) / c)
-    if left >= b_range[1]:
+    left, right = max(cell.b_low, -theta / cell.c), min(cell.b_high, (1.0 - theta) / cell.c)
+    if left >= cell.b_high:
         return -690.0
     if right <= left:
         return 0.0
     worst = -690.0
     for share in (0.01, 0.5, 0.99):
         b = left + share * (right - left)
-        a, qa = _partner(theta, c, b)
+        a, qa = _partner(theta, cell.c, b)
         worst = max(worst, log_probability(table, swapped, a, qa, b, 1.0 - b, z))
     return worst
 
@@ -521,6 +577,8 @@ def joint_lower_cell(
     estimate = x0 / n0 - c * x1 / n1
     a_hat, b_hat = (x0 + 1.0) / (n0 + 2.0), (x1 + 1.0) / (n1 + 2.0)
     se = math.sqrt(a_hat * (1.0 - a_hat) / n0 + c * c * b_hat * (1.0 - b_hat) / n1)
+    most = x1 + math.floor((n0 - x0) / n0 * (n1 / c) * (1.0 + 1e-15) + 1e-9)
+    cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
     lo, hi = -c * b_range[1], 1.0 - c * b_range[0]
 
     # A coarse search gives the start; only what the bound over all of b_range accepts is returned.
@@ -530,7 +588,7 @@ def joint_lower_cell(
     rate = -1.0 / se
     last_theta, last_root = math.nan, math.nan
     for _ in range(12):
-        found = _coarse_log_probability(table, swapped, c, theta, b_range, z_cut)
+        found = _coarse_log_probability(table, swapped, cell, theta, z_cut)
         root = math.sqrt(-2.0 * min(found, 0.0))
         if found > log_target - loss:
             high = min(high, theta)
@@ -548,9 +606,7 @@ def joint_lower_cell(
     low, high = lo, hi
     aim = math.sqrt(-2.0 * (log_target - 0.25 * loss))
     for step in range(50):
-        found = largest_log_probability(
-            table, swapped, n0, n1, c, theta, b_range, log_target, z_cut, loss
-        )
+        found = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss)
         if found <= log_target:
             low = max(low, theta)
             if found > log_target - 0.5 * loss:

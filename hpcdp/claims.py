@@ -149,7 +149,7 @@ def _number(name: str, node: ast.expr) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)  # the curve refuses it, as it is not finite
+        return math.inf if value > 0 else -math.inf  # the curve refuses it, as it is not finite
 
 
 def _curve(name: str, numbers: dict[str, float]) -> Bound:
@@ -206,9 +206,7 @@ def _read_file(path: Path) -> SpectrumPoints:
     points = [_point(path, number, row) for number, row in rows[1:]]
     for (_, before), (epsilon, after) in pairwise(points):
         if after > before:
-            raise refusal(
-                f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before"
-            )
+            raise refusal(f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before")
     return _points(path, np.array(points).reshape(-1, 2))
 
 

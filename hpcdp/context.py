@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hpcdp.keys import digest_bytes
 from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import Loss, Side
 from hpcdp.losses._sort import ascending
@@ -70,9 +71,14 @@ class Context:
         return Side(outputs, stage.total)
 
 
-@lru_cache(maxsize=2)
 def open_context(root: str, version: int) -> Context:
-    """The context of a store's study version in this process."""
+    """The context of a store's study version in this process; a store that was made anew gets a new one."""
+    record = Layout(Path(root)).study(version)
+    return _open(root, version, digest_bytes(record.read_bytes()))
+
+
+@lru_cache(maxsize=2)
+def _open(root: str, version: int, _study: str) -> Context:
     layout = Layout(Path(root))
     problem = load_problem(layout, version)
     e = problem.study.estimate

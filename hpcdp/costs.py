@@ -40,7 +40,7 @@ def _loss_costs(problem: Problem) -> tuple[float, float]:
     if e.loss == "frequency":
         return 2.0e-7, 1.5e-7
     if schema.columns is None:
-        return 1.0e-7, 2.5e-8
+        return 6.0e-8, 1.5e-8
     parameters = validate_parameters(e.loss, e.parameters)
     k = choose_k(getattr(parameters, "k", "sqrt"), 2 * e.train)
     return 2.0e-6, 3.0e-6 + 8.0e-8 * k * schema.columns

@@ -73,12 +73,11 @@ def test_gaussian_spectrum_reference():
 
 
 def test_laplace_and_gaussian_curves_cross():
-    gap = lambda epsilon: (
-        float(LaplaceShift(1.0).delta(epsilon))
-        - float(  # noqa: E731
-            GaussianShift(1.0 / gaussian_sigma(1.0, 1e-5)).delta(epsilon)
-        )
-    )
+    lap, gauss = LaplaceShift(1.0), GaussianShift(1.0 / gaussian_sigma(1.0, 1e-5))
+
+    def gap(epsilon):
+        return float(lap.delta(epsilon) - gauss.delta(epsilon))
+
     assert 1.0 - optimize.brentq(gap, 0.99, 1.0, xtol=1e-14) == pytest.approx(8.2e-8, abs=5.01e-10)
 
 
@@ -162,25 +161,27 @@ def test_dp_is_its_four_outcomes():
     ],
 )
 def test_spectrum_is_the_integral(curve, p, q, epsilon):
+    nodes, weights = np.polynomial.legendre.leggauss(12)
     for direction, kept, inflated in (("forward", p, q), ("reverse", q, p)):
-        excess = lambda x, kept=kept, inflated=inflated: max(  # noqa: E731
-            0.0, kept.pdf(x) - math.exp(epsilon) * inflated.pdf(x)
+        margin = lambda x, kept=kept, inflated=inflated: (  # noqa: E731
+            kept.logpdf(x) - inflated.logpdf(x) - epsilon
         )
-        pieces = np.linspace(-12.0, 14.0, 53)  # the kinks are few, so short pieces keep the rule accurate
-        value = sum(integrate.quad(excess, a, b, epsabs=1e-11)[0] for a, b in itertools.pairwise(pieces))
-        assert curve.delta(epsilon, direction) == pytest.approx(value, abs=1e-8)
+        breaks = [-45.0, 0.0, q.mean(), 45.0]  # the integrand is smooth between these and its root
+        if margin(-45.0) * margin(45.0) < 0.0:
+            breaks.append(optimize.brentq(margin, -45.0, 45.0))
+        edges = np.unique([np.linspace(a, b, 201) for a, b in itertools.pairwise(sorted(breaks))])
+        half = 0.5 * np.diff(edges)[:, None]
+        x = edges[:-1, None] + half * (nodes + 1.0)
+        excess = np.maximum(0.0, kept.pdf(x) - math.exp(epsilon) * inflated.pdf(x))
+        assert curve.delta(epsilon, direction) == pytest.approx(float(np.sum(half * excess * weights)), abs=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("mu", "epsilon"), [(0.05, 0.4), (0.2, 1.5), (1.0, 30.0), (3e-3, 0.09), (30.0, 900.0)]
-)
+@pytest.mark.parametrize(("mu", "epsilon"), [(0.05, 0.4), (0.2, 1.5), (1.0, 30.0), (3e-3, 0.09), (30.0, 900.0)])
 def test_gaussian_tails_keep_their_digits(mu, epsilon):
     # d delta / d mu is the normal density at epsilon/mu - mu/2: a positive integrand loses no digits.
     density = lambda m: math.exp(-0.5 * (epsilon / m - 0.5 * m) ** 2) / math.sqrt(2 * math.pi)  # noqa: E731
     pieces = mu * np.linspace(0.0, 1.0, 201)
-    truth = sum(
-        integrate.quad(density, a, b, epsabs=0, epsrel=1e-13)[0] for a, b in itertools.pairwise(pieces[1:])
-    )
+    truth = sum(integrate.quad(density, a, b, epsabs=0, epsrel=1e-13)[0] for a, b in itertools.pairwise(pieces[1:]))
     assert truth > 0.0
     assert GaussianShift(mu).delta(epsilon) == pytest.approx(truth, rel=1e-9)
 
@@ -298,9 +299,7 @@ def test_spectrum_from_tradeoff(curve):
     beta = curve.tradeoff(sizes)
     for epsilon in (0.0, 0.11, 0.42, 1.3):
         reverse = (1.0 - beta - math.exp(epsilon) * sizes).max()
-        forward = (
-            1.0 - sizes - math.exp(epsilon) * beta
-        ).max()  # the inverse curve is the same set of points
+        forward = (1.0 - sizes - math.exp(epsilon) * beta).max()  # the inverse curve is the same set of points
         for value, direction in ((reverse, "reverse"), (forward, "forward")):
             truth = float(curve.delta(epsilon, direction))
             assert truth - 3e-3 < value <= truth + 1e-12
@@ -308,7 +307,7 @@ def test_spectrum_from_tradeoff(curve):
 
 @every_curve
 def test_tradeoff_from_spectrum(curve):
-    levels = np.linspace(0.0, 14.0, 40001)[:, None]
+    levels = np.concatenate((np.linspace(0.0, 14.0, 10001), np.linspace(14.0, 140.0, 3001)))[:, None]
     sizes = np.linspace(0.0, 1.0, 23)
     steep = 1.0 - curve.delta(levels, "reverse") - np.exp(levels) * sizes
     flat = np.exp(-levels) * (1.0 - curve.delta(levels, "forward") - sizes)
@@ -340,6 +339,12 @@ def test_level_of_a_delta(curve, direction):
             assert curve.delta(np.nextafter(level, 0.0), direction) > delta
 
 
+def test_level_where_the_spectrum_turns_flat():
+    # Beyond its level the spectrum stays at delta; the smallest level is meant, not any of them.
+    assert ApproximateDP(0.6, 0.03).epsilon(0.03) == pytest.approx(0.6, rel=1e-12)
+    assert ApproximateDP(0.6, 0.03).epsilon(0.02) == math.inf
+
+
 def test_mu_of_a_delta():
     for epsilon, mu in itertools.product((0.0, 0.4, 3.0), (0.03, 0.7, 6.0)):
         delta = GaussianShift(mu).delta(epsilon)
@@ -352,9 +357,7 @@ def test_mu_of_a_delta():
 def test_spectrum_of_the_unordered_pair():
     grid = np.linspace(0.0, 0.6, 13)
     curve = CURVES["counts"]
-    np.testing.assert_array_equal(
-        curve.spectrum(grid), np.maximum(curve.delta(grid), curve.delta(grid, "reverse"))
-    )
+    np.testing.assert_array_equal(curve.spectrum(grid), np.maximum(curve.delta(grid), curve.delta(grid, "reverse")))
     assert (curve.spectrum(grid) > curve.delta(grid)).any()
 
 
@@ -455,7 +458,8 @@ def within_dkw(draws, cdf):
 def test_noise_follows_its_law():
     size = 200_000
     draws = laplace(np.array([3.0]), size, np.random.default_rng(5), epsilon=0.4, sensitivity=2.0)
-    assert draws.shape == (size,) and draws.dtype == np.float64
+    assert draws.shape == (size,)
+    assert draws.dtype == np.float64
     assert within_dkw(draws, stats.laplace(3.0, 5.0).cdf)
     assert not within_dkw(draws, stats.laplace(3.0, 5.2).cdf)  # the check has power
     quantile = stats.norm.isf(LEVEL / 2)
@@ -492,10 +496,8 @@ def test_aggregates_follow_their_law():
     assert within_dkw(mean, stats.laplace(6.0 / 4.0, 5.0 / 4.0 / 0.5).cdf)
     total = bounded_sum(database, size, np.random.default_rng(2), column=1, **common)
     assert within_dkw(total, stats.laplace(9.0, 10.0).cdf)
-    shifted = bounded_mean(
-        database[:, 0], size, np.random.default_rng(3), count=4, lower=-2.0, upper=5.0, epsilon=1.0, delta=0.01,
-        noise="gaussian",
-    )  # fmt: skip
+    normal = {"lower": -2.0, "upper": 5.0, "epsilon": 1.0, "delta": 0.01, "noise": "gaussian"}
+    shifted = bounded_mean(database[:, 0], size, np.random.default_rng(3), count=4, **normal)
     assert within_dkw(shifted, stats.norm(-2.0 + (3 + 7 + 0) / 4, gaussian_sigma(1.0, 0.01, 7 / 4)).cdf)
     empty = bounded_sum(np.empty((0, 2)), size, np.random.default_rng(4), **common)
     assert within_dkw(empty, stats.laplace(0.0, 10.0).cdf)
@@ -526,6 +528,17 @@ def test_table_draws():
             count = int(np.sum(draws == outcome))
             low, high = stats.binom.ppf([LEVEL / 2, 1 - LEVEL / 2], size, probability)
             assert low <= count <= high
+
+
+def test_table_of_many_outcomes():
+    # Few and many outcomes take different ways through the edges: both give the inverse cdf of the same uniforms.
+    uniforms = np.random.default_rng(9).random(50_000)
+    for count in (1, 2, 63, 64, 65, 400):
+        row = np.random.default_rng(count).dirichlet(np.ones(count))
+        draws = pmf(np.array(0), 50_000, np.random.default_rng(9), outcomes=range(count), table=[row])
+        upper = np.cumsum(row)
+        assert (uniforms < upper[draws] + 1e-12).all()
+        assert (uniforms >= upper[draws] - row[draws] - 1e-12).all()
 
 
 def test_table_never_draws_the_impossible():
@@ -604,9 +617,7 @@ def test_aggregate_parameters_refused(change, message):
         exact("bounded_mean", {**MEAN, **change}, database, database[:1])
 
 
-@pytest.mark.parametrize(
-    "database", [np.array([np.nan]), np.array(["a"]), np.zeros((2, 2, 2)), np.array(1.0)]
-)
+@pytest.mark.parametrize("database", [np.array([np.nan]), np.array(["a"]), np.zeros((2, 2, 2)), np.array(1.0)])
 def test_databases_refused(database):
     with pytest.raises(ValueError, match="database"):
         bounded_mean(database, 1, np.random.default_rng(0), **MEAN)

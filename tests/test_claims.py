@@ -108,9 +108,7 @@ def test_file_claim(tmp_path, name, form):
         assert claim.delta(0.4) == pytest.approx(0.2 + np.exp(0.5) - np.exp(0.4), rel=1e-12)
         assert claim.delta(0.0) == pytest.approx(0.2 + np.exp(0.5) - 1.0, rel=1e-12)
         assert claim.delta(9.0) == 0.001
-        truth = np.max(
-            [ApproximateDP(*p).tradeoff(SIZES) for p in ((0.5, 0.2), (1.0, 0.05), (2.0, 0.001))], axis=0
-        )
+        truth = np.max([ApproximateDP(*p).tradeoff(SIZES) for p in ((0.5, 0.2), (1.0, 0.05), (2.0, 0.001))], axis=0)
         np.testing.assert_array_equal(claim.tradeoff(SIZES), truth)
 
 

@@ -86,16 +86,18 @@ def test_merged_steps_count_like_the_scores(kind):
     np.testing.assert_array_equal(Knn().restore(counter.state(), THRESHOLDS).count(x), wanted)
 
 
+# Farther from two values than 2^53 times their gap, rounded distances tie where true ones do not. A step function knows
+# the order of values on one side of the query and tells them apart even then. So no value here is that far away.
 VALUES = st.one_of(
     st.integers(-4, 4).map(float),
     st.integers(-40, 40).map(lambda i: i / 10),
-    st.floats(-1e100, 1e100, allow_subnormal=False).map(lambda v: v + 0.0),
+    st.integers(-(2**30), 2**30).map(lambda i: i / 2**20),
 )
 SAMPLES = st.lists(VALUES, min_size=1, max_size=25).map(np.array)
 
 
 @given(a=SAMPLES, b=SAMPLES, x=SAMPLES, k=st.integers(1, 12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_step_equals_brute_force_on_any_floats(a, b, x, k):
     x = np.concatenate([x, a, b, a.mean(keepdims=True)])
     found = learn_votes(np.sort(a), np.sort(b), k, a.size, b.size)
@@ -220,7 +222,7 @@ def test_strata_vote_on_their_own():
     x[::3, 1] += 0.25
     wanted = np.zeros((100, 2), np.int64)
     for i, query in enumerate(x):
-        in_a, in_b = ((side[:, [0, 2]] == query[[0, 2]]).all(axis=1) for side in (a, b))
+        in_a, in_b = ((side[:, ::2] == query[::2]).all(axis=1) for side in (a, b))
         wanted[i] = votes(a[in_a, 1], b[in_b, 1], query[[1]], 11)[0]
     np.testing.assert_array_equal(model.score(x), log_ratios(wanted[:, 0], wanted[:, 1], 300, 250))
     unseen = np.array([[3.0, 0.0, 1.0], [0.5, 0.0, 0.0]])
@@ -303,20 +305,22 @@ def test_empty_training_has_no_vote():
 @pytest.mark.parametrize(
     "rule, points, k",
     [
-        ("sqrt", 100, 11),  # even: halfway, the larger odd integer
+        ("sqrt", 100, 11),  # √points is even, halfway: the larger odd integer
         ("sqrt", 99, 9),
         ("sqrt", 143, 11),
+        ("sqrt", 144, 13),
+        ("sqrt", 0, 1),
         ("sqrt", 1, 1),
         ("sqrt", 2, 1),
-        ("10sqrt", 100, 101),
         ("10sqrt", 50, 50),  # all of them
+        ("10sqrt", 400, 201),
         ("10sqrt", 1 << 20, 10241),
         (8, 100, 8),
         (100, 100, 100),
     ],
 )
 def test_k(rule, points, k):
-    assert choose_k(rule, min(points, 100) if rule == "10sqrt" and k == 101 else points) == min(k, points)
+    assert choose_k(rule, points) == k
 
 
 def test_given_k_above_the_training_points_is_refused():

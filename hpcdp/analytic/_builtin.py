@@ -73,8 +73,7 @@ def _bounded_mean(
     column: int = 0,
 ) -> Curve:
     first, second = (
-        clipped_mean(database, lower=lower, upper=upper, count=count, column=column)
-        for database in (d, d_prime)
+        clipped_mean(database, lower=lower, upper=upper, count=count, column=column) for database in (d, d_prime)
     )
     spread = aggregate_noise(noise, epsilon, delta, mean_sensitivity(lower, upper, count))
     return _shift(noise, abs(first - second) / spread)
@@ -92,17 +91,13 @@ def _bounded_sum(
     noise: str = "laplace",
     column: int = 0,
 ) -> Curve:
-    first, second = (
-        clipped_sum(database, lower=lower, upper=upper, column=column) for database in (d, d_prime)
-    )
+    first, second = (clipped_sum(database, lower=lower, upper=upper, column=column) for database in (d, d_prime))
     spread = aggregate_noise(noise, epsilon, delta, sum_sensitivity(lower, upper))
     return _shift(noise, abs(first - second) / spread)
 
 
 @register("pmf")
-def _pmf(
-    d: Database, d_prime: Database, *, outcomes: Sequence[float] | Sequence[str], table: ArrayLike
-) -> Curve:
+def _pmf(d: Database, d_prime: Database, *, outcomes: Sequence[float] | Sequence[str], table: ArrayLike) -> Curve:
     first, second = (probability_row(database, outcomes=outcomes, table=table) for database in (d, d_prime))
     return Discrete(first, second)
 

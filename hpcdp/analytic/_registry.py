@@ -33,9 +33,7 @@ def register(mechanism: str) -> Callable[[Builder], Builder]:
     return add
 
 
-def exact(
-    mechanism: str, parameters: Mapping[str, Any], d: NDArray[Any], d_prime: NDArray[Any]
-) -> Curve | None:
+def exact(mechanism: str, parameters: Mapping[str, Any], d: NDArray[Any], d_prime: NDArray[Any]) -> Curve | None:
     """Return the exact pair of a built-in mechanism on two databases, P on `d` and Q on `d_prime`.
 
     Args:

@@ -65,7 +65,7 @@ class SpectrumPoints:
             # (e^x - e^a) / (e^b - e^a) with exponents <= 0 only, so that nothing overflows
             weight = np.exp(inside - known[right]) * np.expm1(known[right - 1] - inside)
             weight = weight / np.expm1(known[right - 1] - known[right])
-            between = masses[right - 1] + weight * (masses[right] - masses[right - 1])
+            between = (1.0 - weight) * masses[right - 1] + weight * masses[right]
         with np.errstate(over="ignore", invalid="ignore"):
             rise = np.exp(known[0]) * -np.expm1(np.minimum(levels - known[0], 0.0))
         below = np.minimum(1.0, masses[0] + rise)

@@ -58,9 +58,9 @@ def as_rows(outputs: Outputs) -> NDArray[Any]:
 class Rows:
     """Distinct numbers or rows, in lexicographic order.
 
-    columns: distinct values of each column, ascending. A row's key is the mixed-radix number of its columns'
-    positions. merges: before column c the keys so far become their positions in merges[c], or they would overflow.
-    kept: keys of the rows, ascending. table: row of each key, -1 for none; empty when there are too many keys, and
+    columns: distinct values of each column, ascending, of as many columns as tell all rows apart. A row's key is the
+    mixed-radix number of its columns' positions. merges: before column c the keys so far become their positions in
+    merges[c], or they would overflow. kept: keys of the rows, ascending. table: row of each key, -1 for none; empty when there are too many keys, and
     for one column, whose keys are the rows' numbers already. rows: (size, d). scalar: outputs have shape (size,).
     """
 
@@ -87,6 +87,8 @@ class Rows:
             key = key * values.size + np.searchsorted(values, column)
             space *= values.size
             columns.append(values)
+            if values.size == column.size:
+                break  # all rows are distinct already
         if table.shape[1] == 1:  # every key occurs
             kept, codes, rows = np.arange(space), key, columns[0][:, None]
         else:
@@ -106,19 +108,23 @@ class Rows:
     def find(self, outputs: Outputs) -> Ints:
         """Number of each output's row, shape (size,); -1 for a row that is not there."""
         table = as_rows(outputs)
-        if table.shape[1] != len(self.columns):
-            raise ValueError(f"outputs have {table.shape[1]} columns, the training outputs {len(self.columns)}")
+        if table.shape[1] != self.rows.shape[1]:
+            raise ValueError(f"outputs have {table.shape[1]} columns, the training outputs {self.rows.shape[1]}")
         seen = np.ones(table.shape[0], np.bool_)
         key = np.zeros(table.shape[0], np.int64)
         for c, values in enumerate(self.columns):
             if c in self.merges:
                 key = _locate(self.merges[c], key, seen)
             key = key * values.size + _locate(values, np.ascontiguousarray(table[:, c]), seen)
-        if len(self.columns) > 1 and self.table.size:
+        if self.table.size:
             key = self.table[np.where(seen, key, 0)]
-        elif len(self.columns) > 1:
+        elif table.shape[1] > 1:
             key = _locate(self.kept, key, seen)
         key[~seen] = -1
+        if len(self.columns) < table.shape[1]:  # the other columns have to agree as well
+            found = np.flatnonzero(key >= 0)
+            differ = (self.rows[key[found]] != table[found]).any(axis=1)
+            key[found[differ]] = -1
         return key
 
     def values(self) -> Outputs:

@@ -31,29 +31,32 @@ def _count_bits(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _vote(queries, rows, c0, c1, k, columns, v0, v1):  # type: ignore[no-untyped-def]
-    """queries, rows: (…, words, planes) uint64. Votes of the smallest whole ball with at least k voters."""
+def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignore[no-untyped-def]
+    """Votes of the smallest whole ball with at least k voters, or of all voters when there are fewer.
+
+    queries, rows: (…, words, planes) uint64. unknown: (queries, words) uint64, columns whose value no row has.
+    c0, total: votes of the first side and of both, of each row.
+    """
     words, planes = rows.shape[1], rows.shape[2]
-    near0, near1 = np.zeros(columns + 1, np.int64), np.zeros(columns + 1, np.int64)
+    near = np.zeros((columns + 1, 2), np.int64)
     for i in range(queries.shape[0]):
-        near0[:] = 0
-        near1[:] = 0
+        near[:] = 0
         for j in range(rows.shape[0]):
             distance = 0
             for w in range(words):
-                differ = np.uint64(0)
-                for b in range(planes):
-                    differ |= queries[i, w, b] ^ rows[j, w, b]
+                differ = unknown[i, w]
+                for plane in range(planes):
+                    differ |= queries[i, w, plane] ^ rows[j, w, plane]
                 distance += _count_bits(differ)
-            near0[distance] += c0[j]
-            near1[distance] += c1[j]
-        a = b1 = np.int64(0)
+            near[distance, 0] += c0[j]
+            near[distance, 1] += total[j]
+        first = both = np.int64(0)
         for distance in range(columns + 1):
-            a += near0[distance]
-            b1 += near1[distance]
-            if a + b1 >= k:
+            first += near[distance, 0]
+            both += near[distance, 1]
+            if both >= k:
                 break
-        v0[i], v1[i] = a, b1
+        v0[i], v1[i] = first, both - first
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,25 +73,27 @@ class HammingSearch:
     def over(cls, rows: NDArray[np.float64], c0: Ints, c1: Ints, k: int) -> HammingSearch:
         """A search over distinct rows (rows, d) with training counts c0, c1 of both sides."""
         values = tuple(np.unique(rows[:, c]) for c in range(rows.shape[1]))
-        return cls(values, _pack(values, rows), c0, c1, k)
+        return cls(values, _pack(values, rows)[0], c0, c1, k)
 
     def votes(self, outputs: NDArray[np.float64]) -> tuple[Ints, Ints]:
         """Votes of both sides for each output (size, d), int64, shape (size,) each."""
         v0, v1 = np.empty(outputs.shape[0], np.int64), np.empty(outputs.shape[0], np.int64)
-        _vote(_pack(self.values, outputs), self.planes, self.c0, self.c1, self.k, outputs.shape[1], v0, v1)
+        _vote(*_pack(self.values, outputs), self.planes, self.c0, self.c0 + self.c1, self.k, outputs.shape[1], v0, v1)
         return v0, v1
 
 
-def _pack(values: tuple[NDArray[Any], ...], rows: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Bit planes of the rows, (rows, words, planes); a value that is not among `values` differs from them all."""
-    planes = max(1, max(v.size for v in values).bit_length())  # positions 0 … size, size for an unknown value
-    out = np.zeros((rows.shape[0], (len(values) + 63) // 64, planes), np.uint64)
+def _pack(values: tuple[NDArray[Any], ...], rows: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Bit planes of the rows, (rows, words, planes), and a bit for each value that is not among `values`."""
+    planes = max(1, max(v.size - 1 for v in values).bit_length())  # of the positions 0 … size - 1
+    words = (len(values) + 63) // 64
+    out = np.zeros((rows.shape[0], words, planes), np.uint64)
+    unknown = np.zeros((rows.shape[0], words), np.uint64)
     for c, known in enumerate(values):
-        place = np.searchsorted(known, rows[:, c])
-        unknown = place == known.size
-        place[unknown] = 0
-        unknown |= (known[place] != rows[:, c]) if known.size else True
-        place[unknown] = known.size
+        if not known.size:
+            continue
+        place = np.minimum(np.searchsorted(known, rows[:, c]), known.size - 1)
         bits = (place[:, None] >> np.arange(planes)) & 1
-        out[:, c // 64, :] |= bits.astype(np.uint64) << np.uint64(c % 64)
-    return out
+        word, shift = divmod(c, 64)
+        out[:, word, :] |= bits.astype(np.uint64) << np.uint64(shift)
+        unknown[:, word] |= (known[place] != rows[:, c]).astype(np.uint64) << np.uint64(shift)
+    return out, unknown

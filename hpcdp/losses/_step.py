@@ -15,7 +15,7 @@ from hpcdp.losses._votes import classes, log_ratios
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_CELLS = 1 << 14
+_CELLS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,18 @@ def _without(side: Floats, values: Floats) -> Floats:
     return side[values[position] != side]
 
 
+def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None) -> tuple[Floats, Ints, Ints]:
+    """Runs of one class, or (no thresholds) of equal votes, of training samples without atoms."""
+    if thresholds is None:
+        nothing, table = np.empty(0), np.zeros((2, 0), np.int32)
+        return kernels.sweep(a, b, k, n0, n1, nothing, int(b.size + 1), table)  # type: ignore[no-any-return]
+    table = kernels.vote_classes(k, n0, n1, thresholds)
+    from_a = np.empty(a.size + b.size, np.uint8)
+    if kernels.merge_sides(a, b, from_a) or from_a.size < k:
+        return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)  # type: ignore[no-any-return]
+    return kernels.sweep_distinct(a, b, from_a, k, table)  # type: ignore[no-any-return]
+
+
 def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:
     """Votes of the closed k-nearest-neighbour balls with atoms (the vote rules), for every float.
 
@@ -67,10 +79,7 @@ def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floa
     """
     atoms = pooled_atoms(a, b, k)
     a0, a1 = holders(a, atoms), holders(b, atoms)
-    full = 0 if thresholds is not None else int(b.size + 1)
-    grid = np.empty(0) if thresholds is None else thresholds
-    table = np.zeros((2, 0), np.int32) if full else kernels.vote_classes(k, n0, n1, grid)
-    starts, v0, v1 = kernels.sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, grid, full, table)
+    starts, v0, v1 = _sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, thresholds)
     if atoms.size:
         after = np.nextafter(atoms, np.inf)
         held = np.searchsorted(starts, after, "right") - 1
@@ -90,7 +99,7 @@ class Lookup:
     """Finds the run of an output: a guide table over the middle of the starts, then a short binary search."""
 
     starts: Floats
-    first: Ints
+    first: NDArray[np.int32]
     origin: float
     scale: float
 

@@ -84,6 +84,88 @@ def vote_classes(k, n0, n1, thresholds):  # type: ignore[no-untyped-def]
     return table
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no-untyped-def]
+    """Append a run unless its code is the last one's; of events of one float the last one stands. Returns the number."""
+    if code == codes[runs - 1]:
+        return runs
+    if start <= starts[runs - 1]:
+        runs -= 1
+        start = starts[runs]
+        if runs and codes[runs - 1] == code:
+            return runs
+    starts[runs] = start
+    votes[runs, 0], votes[runs, 1] = v0, v1
+    codes[runs] = code
+    return runs + 1
+
+
+@njit(cache=True, nogil=True)
+def merge_sides(a, b, from_a):  # type: ignore[no-untyped-def]
+    """Which side each entry of the merge of sorted a and b comes from; returns whether any two entries are equal."""
+    i = j = 0
+    previous = -np.inf
+    ties = 0
+    for t in range(from_a.size):
+        # no branch on which side is next: it is a coin flip that no processor predicts
+        x = a[i] if i < a.size else np.inf
+        y = b[j] if j < b.size else np.inf
+        take = x <= y
+        value = x if take else y
+        ties += value == previous
+        previous = value
+        from_a[t] = take
+        i += take
+        j += not take
+    return ties > 0
+
+
+@njit(cache=True, nogil=True)
+def sweep_distinct(a, b, from_a, k, table):  # type: ignore[no-untyped-def]
+    """`sweep` for training samples that are all distinct and by class: the ball is a window of k, or k + 1 at a tie."""
+    v0 = 0
+    for t in range(k):
+        v0 += from_a[t]
+    changes = 0
+    votes0, current = v0, table[0, v0]
+    for t in range(k, from_a.size):
+        union = votes0 + from_a[t]
+        votes0 = union - from_a[t - k]
+        changes += table[1, union] != current or table[0, votes0] != current
+        current = table[0, votes0]
+    starts = np.empty(2 * changes + 1)
+    votes = np.empty((2 * changes + 1, 2), np.int64)
+    codes = np.empty(2 * changes + 1, np.int64)
+    starts[0] = -np.inf
+    votes[0, 0], votes[0, 1] = v0, k - v0
+    codes[0] = table[0, v0]
+    runs = 1
+    il, ir = 0, v0
+    for t in range(k, from_a.size):
+        union = v0 + from_a[t]
+        after = union - from_a[t - k]
+        if table[1, union] != codes[runs - 1] or table[0, after] != codes[runs - 1]:
+            xl = a[il] if from_a[t - k] else b[t - k - il]
+            xr = a[ir] if from_a[t] else b[t - ir]
+            if table[1, union] != codes[runs - 1]:
+                start = first_float(xl, xr, False)
+                runs = _append(runs, starts, votes, codes, start, union, k + 1 - union, table[1, union])
+            if table[0, after] != codes[runs - 1]:
+                start = first_float(xl, xr, True)
+                runs = _append(runs, starts, votes, codes, start, after, k - after, table[0, after])
+        il += from_a[t - k]
+        ir += from_a[t]
+        v0 = after
+    return starts[:runs].copy(), votes[:runs, 0].copy(), votes[:runs, 1].copy()
+
+
+@njit(cache=True, nogil=True)
+def _grow(array):  # type: ignore[no-untyped-def]
+    grown = np.empty((2 * array.shape[0], *array.shape[1:]), array.dtype)
+    grown[: array.shape[0]] = array
+    return grown
+
+
 @njit(cache=True, nogil=True)
 def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-def]
     """Runs of constant votes (full > 0) or constant class (full = 0) over the real line.
@@ -91,11 +173,7 @@ def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-
     a, b: sorted float64 training samples of the two sides, atoms removed. Returns (starts, v0, v1), run r holding
     from starts[r] (starts[0] = -inf) to just before starts[r + 1], with votes v0[r], v1[r] at its start.
     """
-    capacity = 1024
-    starts = np.empty(capacity)
-    votes = np.empty((capacity, 2), np.int64)
-    codes = np.empty(capacity, np.int64)
-    runs = 0
+    starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
 
     il = jl = ir = jr = 0
     xl = xr = 0.0
@@ -112,7 +190,6 @@ def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-
     while True:
         left_weight = (il2 - il) + (jl2 - jl)
         weight = (ir - il) + (jr - jl)
-        pending = 0  # runs to append: the tie (union of both ends), then what follows it
         if right_is_last:
             if weight - left_weight < k:
                 right_is_last = False
@@ -134,32 +211,14 @@ def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-
         union_code = _code(union0, union1, k, n0, n1, thresholds, full, table)
         after_code = _code(after0, after1, k, n0, n1, thresholds, full, table)
         if union_code != codes[runs - 1] or after_code != codes[runs - 1]:
-            pending = 2
-        for half in range(pending):
-            v0, v1, code = (union0, union1, union_code) if half == 0 else (after0, after1, after_code)
-            if code == codes[runs - 1]:
-                continue
-            start = first_float(xa, xb, half == 1)
-            if start <= starts[runs - 1]:
-                runs -= 1  # events of one float: the last one stands
-                start = starts[runs]
-                if runs and codes[runs - 1] == code:
-                    continue
-            if runs == capacity:
-                capacity *= 2
-                grown_starts = np.empty(capacity)
-                grown_starts[:runs] = starts
-                starts = grown_starts
-                grown_votes = np.empty((capacity, 2), np.int64)
-                grown_votes[:runs] = votes
-                votes = grown_votes
-                grown_codes = np.empty(capacity, np.int64)
-                grown_codes[:runs] = codes
-                codes = grown_codes
-            starts[runs] = start
-            votes[runs, 0], votes[runs, 1] = v0, v1
-            codes[runs] = code
-            runs += 1
+            if runs + 2 > codes.size:
+                starts, votes, codes = _grow(starts), _grow(votes), _grow(codes)
+            if union_code != codes[runs - 1]:
+                start = first_float(xa, xb, False)
+                runs = _append(runs, starts, votes, codes, start, union0, union1, union_code)
+            if after_code != codes[runs - 1]:
+                start = first_float(xa, xb, True)
+                runs = _append(runs, starts, votes, codes, start, after0, after1, after_code)
         if drop:
             il, jl = il2, jl2
             if il < a.size or jl < b.size:
@@ -178,10 +237,10 @@ def _cell(x, origin, scale, cells):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def guide(starts, origin, scale, cells):  # type: ignore[no-untyped-def]
     """First run that starts in each cell or later, shape (cells + 1,): an index into the sorted starts."""
-    first = np.zeros(cells + 1, np.int64)
+    first = np.zeros(cells + 1, np.int32)
     for r in range(1, starts.size):
         first[_cell(starts[r], origin, scale, cells) + 1] += 1
-    total = np.int64(1)
+    total = np.int32(1)
     for c in range(cells + 1):
         total += first[c]
         first[c] = total

@@ -132,5 +132,7 @@ def _of_bits(rows: Rows) -> bool:
     Then the Euclidean and Manhattan distances of training rows grow with the number of columns that differ, and a tree
     is of no use.
     """
+    if len(rows.columns) < rows.rows.shape[1]:
+        return False
     gaps = {float(column[-1] - column[0]) for column in rows.columns if column.size > 1}
     return len(gaps) <= 1 and all(column.size <= 2 for column in rows.columns)

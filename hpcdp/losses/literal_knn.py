@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from hpcdp.losses._protocol import Model, Outputs, Side
+from hpcdp.losses._protocol import Counter, Outputs, Side
 from hpcdp.losses.knn import Knn
 from hpcdp.losses.parameters import KnnParameters, LiteralKnnParameters
 
@@ -62,15 +62,15 @@ def testing_risk(
     for size in _blocks(2 * train, block):
         labelled = _flip(coins, size, epsilon)
         ones, zeros = ones + labelled[0], zeros + labelled[1]
-    model = _train(draw_p, draw_q, zeros, ones, parameters)
+    counter = _train(draw_p, draw_q, zeros, ones, parameters)
 
     errors = 0
     for size in _blocks(2 * test, block):
         ones, zeros = _flip(coins, size, epsilon)
         if ones:
-            errors += ones - _count_label_1(model, draw_q("test", ones))
+            errors += ones - _count_label_1(counter, draw_q("test", ones))
         if zeros:
-            errors += _count_label_1(model, draw_p("test", zeros))
+            errors += _count_label_1(counter, draw_p("test", zeros))
     return errors, 2 * test
 
 
@@ -86,8 +86,8 @@ def _blocks(total: int, block: int) -> Iterator[int]:
         yield min(block, total - start)
 
 
-def _train(draw_p: Draw, draw_q: Draw, zeros: int, ones: int, parameters: KnnParameters) -> Model | None:
-    """The votes of so many training outputs, or None without any."""
+def _train(draw_p: Draw, draw_q: Draw, zeros: int, ones: int, parameters: KnnParameters) -> Counter | None:
+    """Counts by the majority of so many training outputs, or None without any."""
     p = draw_p("train", zeros) if zeros else None
     q = draw_q("train", ones) if ones else None
     if p is None or q is None:
@@ -98,8 +98,9 @@ def _train(draw_p: Draw, draw_q: Draw, zeros: int, ones: int, parameters: KnnPar
     points = zeros + ones
     if isinstance(parameters.k, int):
         parameters = parameters.model_copy(update={"k": min(parameters.k, points)})
-    return Knn(parameters).fit(Side(p, points), Side(q, points))  # equal draws: L̂ < 0 is label 1's majority
+    model = Knn(parameters).fit(Side(p, points), Side(q, points))  # equal draws: L̂ < 0 is label 1's majority
+    return model.counter(_LABEL_1)
 
 
-def _count_label_1(model: Model | None, outputs: Outputs) -> int:
-    return 0 if model is None else int(model.counter(_LABEL_1).count(outputs)[0])
+def _count_label_1(counter: Counter | None, outputs: Outputs) -> int:
+    return 0 if counter is None else int(counter.count(outputs)[0])

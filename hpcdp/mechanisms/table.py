@@ -11,6 +11,8 @@ from hpcdp._check import refusal
 ROW_SUM_TOLERANCE = 1e-9
 """How far the sum of a row of probabilities may be from 1; the row is then divided by its sum."""
 
+_FEW_EDGES = 64  # below this, comparing with every edge is faster than bisecting for every draw
+
 
 def pmf(
     database: NDArray[Any],
@@ -41,8 +43,7 @@ def pmf(
     # Only the support takes part, so rounding in the sums cannot reach an impossible outcome.
     support = np.flatnonzero(probabilities)
     edges = np.cumsum(probabilities[support])[:-1]
-    drawn = np.searchsorted(edges, rng.random(size), side="right")
-    return values[support].take(drawn)
+    return values[support][_edges_passed(edges, rng.random(size))]
 
 
 def outcome_values(outcomes: Sequence[float] | Sequence[str]) -> NDArray[Any]:
@@ -86,6 +87,16 @@ def probability_row(
         raise refusal("database", database, accepted)
     row = rows[int(number)]
     return np.asarray(row / row.sum(), dtype=np.float64)
+
+
+def _edges_passed(edges: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[Any]:
+    """How many edges are <= each uniform: the inverse cdf, as an index into the support."""
+    if edges.size >= _FEW_EDGES:
+        return np.searchsorted(edges, uniforms, side="right")
+    passed = np.zeros(uniforms.shape, dtype=np.uint8)
+    for edge in edges:
+        passed += uniforms >= edge
+    return passed
 
 
 def _rows(table: ArrayLike, count: int) -> NDArray[np.float64]:

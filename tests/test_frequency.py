@@ -1,0 +1,189 @@
+"""frequency: L̂ from training counts of each value, by equality only."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hpcdp.counts import count_losses
+from hpcdp.losses import LOSSES, make_loss, validate_parameters
+from hpcdp.losses._distinct import Rows
+from hpcdp.losses._protocol import Side
+from hpcdp.losses.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.knn import Knn, KnnParameters
+
+THRESHOLDS = np.array([-0.7, -0.1, 0.0, 0.1, 0.7])
+
+
+def words(numbers):
+    out = np.empty(len(numbers), object)
+    out[:] = [b"\x00" * (n % 3) + str(n).encode() for n in numbers.tolist()]
+    return out
+
+
+def outputs(kind, size, rng, p):
+    n = rng.geometric(p, size)
+    return {
+        "bools": lambda: n == 1,
+        "integers": lambda: n,
+        "huge integers": lambda: n + 2**62,
+        "numbers": lambda: n / 7,
+        "one column": lambda: n[:, None],
+        "rows": lambda: np.column_stack([n, rng.geometric(p, size), n % 2]),
+        "rows of bools": lambda: rng.random((size, 70)) < np.where(np.arange(70) < 3, p, 0.0),
+        "rows of many values": lambda: np.column_stack([n] * 3 + [rng.random((3, 8))[n % 3]] + [n / 3] * 30),
+        "bytes": lambda: words(n),
+    }[kind]()
+
+
+KINDS = [
+    "bools",
+    "integers",
+    "huge integers",
+    "numbers",
+    "one column",
+    "rows",
+    "rows of bools",
+    "rows of many values",
+    "bytes",
+]
+
+
+def key(output):
+    return output if isinstance(output, bytes) else tuple(np.atleast_1d(output).tolist())
+
+
+def expected(p, q, x, n0, n1, rare):
+    counts = [Counter(map(key, side)) for side in (p, q)]
+    pool = [sum(c for v, c in count.items() if counts[0][v] + counts[1][v] < rare) for count in counts]
+    losses = []
+    for v in map(key, x):
+        held = [count[v] for count in counts]
+        a, b = held if sum(held) >= max(rare, 1) else pool
+        with np.errstate(divide="ignore"):
+            losses.append(np.log(a / n0) - np.log(b / n1) if a or b else 0.0)
+    return np.array(losses)
+
+
+@pytest.mark.parametrize("rare", [0, 1, 12])
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_and_counts(kind, rare):
+    rng = np.random.default_rng(KINDS.index(kind))
+    p, q, x = outputs(kind, 700, rng, 0.3), outputs(kind, 500, rng, 0.45), outputs(kind, 900, rng, 0.25)
+    loss = Frequency(FrequencyParameters(rare=rare))
+    model = loss.fit(Side(p, 800), Side(q, 500))
+    wanted = expected(p, q, x, 800, 500, rare)
+    np.testing.assert_allclose(model.score(x), wanted, rtol=1e-14, atol=1e-15)
+    counter = model.counter(THRESHOLDS)
+    histogram = count_losses(model.score(x), THRESHOLDS)
+    np.testing.assert_array_equal(counter.count(x), histogram)
+    state = {name: array.copy() for name, array in counter.state().items()}
+    assert all(array.dtype != object for array in state.values())
+    np.testing.assert_array_equal(loss.restore(state, THRESHOLDS).count(x), histogram)
+
+
+def test_one_sided_and_unseen_values():
+    model = Frequency().fit(Side(np.array([1, 1, 2]), 3), Side(np.array([2, 3, 3, 3]), 4))
+    assert model.score(np.array([1, 3, 99])).tolist() == [np.inf, -np.inf, 0.0]
+    assert model.counter(np.array([0.0])).count(np.array([1, 1, 3, 99])).tolist() == [1, 1, 2]
+
+
+def test_unseen_values_join_the_rare_ones():
+    p, q = np.array([1] * 10 + [2, 3]), np.array([1] * 10 + [4])
+    model = Frequency(FrequencyParameters(rare=2)).fit(Side(p, 12), Side(q, 11))
+    assert model.score(np.array([2, 3, 4, 99])).tolist() == [np.log(2 / 12) - np.log(1 / 11)] * 4
+    assert model.distinct.size == 1
+
+
+def test_negative_zero_is_zero():
+    p, q = np.array([[0.0, 1.0], [-0.0, 1.0]]), np.array([[-0.0, 1.0], [2.0, 2.0]])
+    model = Frequency().fit(Side(p, 2), Side(q, 2))
+    assert model.score(np.array([[-0.0, 1.0], [0.0, 1.0]])).tolist() == [np.log(2.0)] * 2
+
+
+def test_distinct_rows_are_ordered_and_found():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2000, (3000, 9)) / 3  # 2000^9 keys: more than int64 holds
+    x[1000:2000] = x[:1000]
+    rows, codes = Rows.learn(x)
+    values, inverse = np.unique(x, axis=0, return_inverse=True)
+    np.testing.assert_array_equal(rows.values(), values)
+    np.testing.assert_array_equal(codes, inverse)
+    np.testing.assert_array_equal(rows.find(x), inverse)
+    x[:, 4] += 1 / 3
+    assert (rows.find(x[x[:, 4] > 667]) == -1).all()
+
+
+def test_wrong_number_of_columns_is_refused():
+    model = Frequency().fit(Side(np.zeros((3, 2)), 3), Side(np.zeros((3, 2)), 3))
+    with pytest.raises(ValueError, match="outputs have 3 columns, the training outputs 2"):
+        model.score(np.zeros((1, 3)))
+
+
+def test_empty_training_has_no_loss():
+    for empty in (np.empty(0), np.empty((0, 2)), np.empty(0, object)):
+        x = words(np.arange(3)) if empty.dtype == object else np.zeros((3, *empty.shape[1:]))
+        model = Frequency(FrequencyParameters(rare=3)).fit(Side(empty, 5), Side(empty, 5))
+        assert model.score(x).tolist() == [0.0, 0.0, 0.0]
+        counter = Frequency().restore(model.counter(THRESHOLDS).state(), THRESHOLDS)
+        assert counter.count(x)[5] == 3
+
+
+def test_knn_of_bytes_is_frequency():
+    rng = np.random.default_rng(1)
+    p, q, x = (words(rng.geometric(r, 2000)) for r in (0.2, 0.3, 0.1))
+    by_knn = Knn().fit(Side(p, 2000), Side(q, 2000))
+    np.testing.assert_allclose(by_knn.score(x), expected(p, q, x, 2000, 2000, 5), rtol=1e-14, atol=1e-15)
+    state = by_knn.counter(THRESHOLDS).state()
+    np.testing.assert_array_equal(Knn().restore(state, THRESHOLDS).count(x), by_knn.counter(THRESHOLDS).count(x))
+
+
+@pytest.mark.parametrize(
+    "name, parameters",
+    [
+        ("knn", {"k": 0}),
+        ("knn", {"k": -3}),
+        ("knn", {"k": True}),
+        ("knn", {"k": 5.0}),
+        ("knn", {"k": "5"}),
+        ("knn", {"k": "cbrt"}),
+        ("knn", {"metric": "cosine"}),
+        ("knn", {"neighbours": 5}),
+        ("literal-knn", {"k": 0}),
+        ("frequency", {"rare": -1}),
+        ("frequency", {"rare": True}),
+        ("frequency", {"k": 5}),
+        ("kde", {}),
+    ],
+)
+def test_wrong_parameters_are_refused(name, parameters):
+    with pytest.raises(ValueError, match=r"validation error|kde"):
+        validate_parameters(name, parameters)
+
+
+def test_registry():
+    assert sorted(LOSSES) == ["frequency", "knn", "literal-knn"]
+    assert make_loss("knn", {"k": "10sqrt", "metric": "hamming"}) == Knn(KnnParameters(k="10sqrt", metric="hamming"))
+    assert make_loss("frequency", FrequencyParameters(rare=3)) == Frequency(FrequencyParameters(rare=3))
+    with pytest.raises(ValueError, match="testing_risk"):
+        make_loss("literal-knn", {})
+    for name in ("kde", "histogram", "learned"):
+        with pytest.raises(
+            ValueError, match=f"loss '{name}' comes in a later version; accepted now: frequency, knn, literal-knn"
+        ):
+            make_loss(name, {})
+    with pytest.raises(ValueError, match="loss 'forest' is unknown; accepted: frequency, knn, literal-knn"):
+        validate_parameters("forest", {})
+
+
+def test_validation_imports_no_numerical_library():
+    code = (
+        "import sys, hpcdp.losses as l; l.validate_parameters('knn', {'k': 5})\n"
+        "print([m for m in ('numba', 'scipy', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
