@@ -118,6 +118,18 @@ def test_distinct_rows_are_ordered_and_found():
     assert (rows.find(x[x[:, 4] > 667]) == -1).all()
 
 
+def test_rows_that_one_column_tells_apart_agree_in_all():
+    rng = np.random.default_rng(1)
+    x = rng.random((50, 3))
+    rows, codes = Rows.learn(x)
+    np.testing.assert_array_equal(rows.values()[codes], x)
+    np.testing.assert_array_equal(rows.find(x), codes)
+    for column in range(3):
+        other = x.copy()
+        other[::2, column] = 0.5
+        np.testing.assert_array_equal(rows.find(other), np.where(np.arange(50) % 2, codes, -1))
+
+
 def test_wrong_number_of_columns_is_refused():
     model = Frequency().fit(Side(np.zeros((3, 2)), 3), Side(np.zeros((3, 2)), 3))
     with pytest.raises(ValueError, match="outputs have 3 columns, the training outputs 2"):

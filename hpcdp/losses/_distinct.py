@@ -60,8 +60,9 @@ class Rows:
 
     columns: distinct values of each column, ascending, of as many columns as tell all rows apart. A row's key is the
     mixed-radix number of its columns' positions. merges: before column c the keys so far become their positions in
-    merges[c], or they would overflow. kept: keys of the rows, ascending. table: row of each key, -1 for none; empty when there are too many keys, and
-    for one column, whose keys are the rows' numbers already. rows: (size, d). scalar: outputs have shape (size,).
+    merges[c], or they would overflow. kept: keys of the rows, ascending. table: row of each key, -1 for none; empty
+    when there are too many keys, and for one column, whose keys are the rows' numbers already. rows: (size, d).
+    scalar: outputs have shape (size,).
     """
 
     columns: tuple[NDArray[Any], ...]

@@ -42,8 +42,8 @@ def testing_risk(
     strictly more votes. k is chosen by the training points that are not ⊥, and is never above their number.
 
     With r = errors/tests the estimate is delta_hat = max(0, 1 - 2 e^epsilon r), its standard error is
-    2 e^epsilon sqrt(r (1 - r)/tests) (asymptotic). 1 - 2 e^epsilon r minus the errors of r estimates a lower bound of δ
-    whatever the classifier.
+    2 e^epsilon sqrt(r (1 - r)/tests) (asymptotic). Given the training draws, 1 - 2 e^epsilon r is at most δ in
+    expectation, whatever the classifier (Theorem 4).
 
     Args:
         draw_p, draw_q: outputs of D and of D'.

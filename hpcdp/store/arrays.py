@@ -47,14 +47,23 @@ def write_array(
     made[...] = array
 
 
-def read_array(path: Path, rows: slice = slice(None)) -> NDArray[Any]:
-    """Rows of an array; DamagedError when it is missing or a checksum does not match."""
+def read_array(path: Path, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """A whole array; DamagedError when it is missing, has not this shape, or a checksum does not match.
+
+    A missing chunk reads as zeros, so whoever reads compares a digest too.
+    """
     try:
         array = zarr.open_array(str(path), mode="r")
-        return np.asarray(array[rows] if array.ndim else array[...])
-    except FileNotFoundError:
+        if shape is not None and array.shape != shape:  # before memory is taken for what damage says it is
+            raise DamagedError(f"{path} has shape {array.shape}; it should have {shape}")
+        return np.asarray(array[...])
+    except DamagedError:
+        raise
+    except (FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"{path} is missing") from None
-    except (ValueError, OSError, KeyError, TypeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged metadata makes zarr raise whatever its parser stumbles over
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DamagedError(f"{path} is damaged: {error}") from None

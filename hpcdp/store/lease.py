@@ -83,13 +83,14 @@ def acquire(layout: Layout) -> Lease:
     }
     path = _file(layout, last + 1)
     temporary = path.with_name(f".{path.name}.{owner['host']}.{os.getpid()}")
-    temporary.write_text(json.dumps(owner))
     try:
+        temporary.write_text(json.dumps(owner))
         os.link(temporary, path)  # fails if another run was faster, on network file systems too
     except FileExistsError:
         raise LeaseError(f"{layout.root} is being taken by another run at this moment; try again") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing can be written, there is nothing to remove
+            temporary.unlink(missing_ok=True)
     lease = Lease(layout, last + 1, owner)
     lease.start()
     return lease
@@ -155,14 +156,20 @@ def _file(layout: Layout, generation: int) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    unknown = {"host": "unknown", "process": "unknown"}  # damaged: taken over when it is old, like another host's
     try:
         found = json.loads(path.read_text())
-        return found if isinstance(found, dict) else {}
     except (ValueError, OSError):
-        return {"host": "unknown", "process": "unknown"}
+        return unknown
+    return {**unknown, **found} if isinstance(found, dict) else unknown
 
 
 def _write(path: Path, owner: dict[str, Any]) -> None:
     temporary = path.with_name(f".{path.name}.beat.{os.getpid()}")
-    temporary.write_text(json.dumps(owner))
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(json.dumps(owner))
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise

@@ -8,7 +8,7 @@ import zarr
 
 from hpcdp.assemble import Arrays
 from hpcdp.errors import DamagedError
-from hpcdp.keys import digest_array, digest_json
+from hpcdp.keys import digest_array
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import check_generation, read_json, write_json
@@ -35,17 +35,24 @@ def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generati
     group.attrs.update({key: head[key] for key in ("name", "confidence", "complete")})
     digests = {name: digest_array(values) for name, (_, values) in arrays.items()}
     dims_of = {name: list(dims) for name, (dims, _) in arrays.items()}
-    write_json(record, {**head, "arrays": dims_of, "digest": digest_json(digests)})
+    write_json(record, {**head, "arrays": dims_of, "digests": digests})
 
 
 def read_results(layout: Layout) -> tuple[Arrays, dict[str, Any]] | None:
-    """The root arrays and their head, or None when they are not there, not whole, or damaged: derive them again."""
-    try:
-        head = read_json(layout.root / "records" / "results.json")
-        arrays: Arrays = {name: (tuple(dims), read_array(layout.root / name)) for name, dims in head["arrays"].items()}
-    except DamagedError:
+    """The root arrays and their head, or None when they were not written yet.
+
+    Raises DamagedError naming what is not whole: derive the arrays again from the records.
+    """
+    record = layout.root / "records" / "results.json"
+    if not record.is_file():
         return None
-    digests = {name: digest_array(values) for name, (_, values) in arrays.items()}
-    if digest_json(digests) != head["digest"]:
-        return None
+    head = read_json(record)
+    arrays: Arrays = {}
+    for name, dims in head["arrays"].items():
+        values = read_array(layout.root / name)
+        if digest_array(values) != head["digests"][name]:
+            raise DamagedError(f"{layout.root / name} is damaged: its values do not match their checksum")
+        arrays[name] = (tuple(dims), values)
+    # canonical JSON sorts keys; `show` prints the pair's number first, whichever way it got the entry
+    head["pairs"] = [{"pair": entry["pair"], **entry} for entry in head["pairs"]]
     return arrays, head

@@ -56,8 +56,9 @@ def _load(layout: Layout, stage: Stage, law: str, block: int, schema: Schema) ->
     path = layout.block(law, stage.name, block, stage.block_size(block))
     try:
         prints = read_json(layout.record("samples", stage.name_of(law, block)))["fingerprints"]
-        outputs = _read_strings(path) if schema.kind == "bytes" else read_array(path)
-        if outputs.shape != schema.shape(stage.block_size(block)) or outputs.dtype != schema.dtype:
+        shape = schema.shape(stage.block_size(block))
+        outputs = _read_strings(path) if schema.kind == "bytes" else read_array(path, shape)
+        if outputs.shape != shape or outputs.dtype != schema.dtype:
             raise DamagedError("it has another shape or type than it should")
     except DamagedError as error:
         raise DamagedBlock(law, stage, block, stage.block_chunks(block)[0], layout, str(error)) from None
@@ -66,6 +67,8 @@ def _load(layout: Layout, stage: Stage, law: str, block: int, schema: Schema) ->
 
 def _read_strings(path: Path) -> Outputs:
     offsets, data = read_array(path / "offsets"), read_array(path / "data").tobytes()
+    if offsets.ndim != 1 or offsets.size == 0:
+        raise DamagedError("it has another shape or type than it should")
     out = np.empty(offsets.size - 1, object)
     out[:] = [data[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     return out

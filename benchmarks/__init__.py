@@ -1,0 +1,1 @@
+"""Benchmarks that print their figures; each has a small setting that the tests run."""

@@ -1,0 +1,36 @@
+"""Peak memory of each worker process at growing numbers of test samples: it must not grow with them."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.studies import laplace_study
+from hpcdp.clusters import connect
+from hpcdp.run import run
+
+
+def peak_megabytes() -> float:
+    """Peak resident memory of this process, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main(small: bool = False) -> dict[int, float]:
+    """Print a table; returns the largest worker's peak MB by log₂ of the test samples in all."""
+    peaks = {}
+    print("memory: peak of the largest worker process, 2^20 training samples a side, keep = none, 2 workers")
+    print(f"{'test samples':>13} {'MB':>7} {'s':>7}")
+    for power in (18, 20) if small else (22, 24, 26, 28):
+        with tempfile.TemporaryDirectory(prefix="hpcdp-memory-") as folder, connect("local", 2) as client:
+            begin = time.perf_counter()
+            study = laplace_study("memory", 1 << (16 if small else 20), (1 << power) // 2, "none")
+            run(study, Path(folder) / "m.zarr", client=client, workers=2)
+            peaks[power] = max(client.run(peak_megabytes).values())
+            print(f"2^{power:<11} {peaks[power]:7.0f} {time.perf_counter() - begin:7.1f}", flush=True)
+    return peaks
+
+
+if __name__ == "__main__":
+    main()
