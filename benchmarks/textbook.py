@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-
 from hpcdp.bounds import standard_error
+
 from hpcdp.counts import above, below, merge_thresholds
 from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import Side
@@ -71,7 +71,9 @@ def main(small: bool = False) -> dict[int, float]:
 
     ratios = {}
     print("textbook: scikit-learn, one ε, against hpcdp, 21 ε and both directions; one core, drawing included")
-    print(f"{'samples':>9} {'scikit-learn s':>15} {'hpcdp s':>9} {'times faster':>13} {'textbook δ̂':>11} {'hpcdp δ̂':>9}")
+    print(
+        f"{'samples':>9} {'scikit-learn s':>15} {'hpcdp s':>9} {'times faster':>13} {'textbook δ̂':>11} {'hpcdp δ̂':>9}"
+    )
     with threadpool_limits(1):
         for power in (12, 14) if small else (14, 16, 18):
             samples = 1 << power

@@ -26,7 +26,20 @@ _WHERE = {
     "Study": "study",
 }
 
-__all__ = ["__version__", *_WHERE]  # noqa: PLE0604
+__all__ = [
+    "HpcdpError",
+    "LeaseError",
+    "MechanismError",
+    "Result",
+    "RunFailed",
+    "StoreError",
+    "Study",
+    "StudyError",
+    "__version__",
+    "load_result",
+    "resume",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -25,22 +25,24 @@ import numpy.typing as npt
 
 _jit: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
 
-# Relative error allowed for rounding in one probability: about 2e-9 is seen at n = 1e11.
+# Relative error allowed for rounding in one probability: less than 1e-8 is seen at n = 1e11.
 _ROUNDING = 1e-7
+# An outcome so little below the edge of the event counts as on it (absolute, and relative to the step).
+_TIE, _TIE_SHARE = 1e-9, 2e-15
 # log of the share of the target probability that a cut-off region may hold (it is added back as mass).
 _CUT = math.log(1e-4)
-# Block widths as a share of the standard deviation: a tail sum, and the edge of the event.
-_TAIL_SHARE = 0.25
-_EDGE_SHARE = 0.25
+# Block widths as a share of the standard deviation: inside an event, and in the tail sums of single limits.
+_SHARE = 0.25
+_FINE_SHARE = 1.0 / 16.0
 # Below this standard deviation of the inner variable the edge is summed value by value.
 _EXACT_DEVIATION = 40.0
+# Stands for log 0.
+_LOG_ZERO = -690.0
+
 _STIRLING_TABLE = np.array(
     [
         0.0,
-        *(
-            math.lgamma(k + 1.0) - (k + 0.5) * math.log(k) + k - 0.5 * math.log(2.0 * math.pi)
-            for k in range(1, 16)
-        ),
+        *(math.lgamma(k + 1.0) - (k + 0.5) * math.log(k) + k - 0.5 * math.log(2.0 * math.pi) for k in range(1, 16)),
     ]
 )
 
@@ -59,7 +61,6 @@ class EventTable(NamedTuple):
     u_obs: float
     v_obs: float
     r: float
-    tie: float  # how far below the edge an outcome still counts as on it
     beyond: float  # the largest u with a threshold that V can reach
     sparse: bool  # one step of U moves the threshold so far that blocks do not pay: there are none
     u_low: npt.NDArray[np.float64]  # per node, and one more: smallest u of the block
@@ -120,12 +121,11 @@ def _middle(low: float, high: float, n: float) -> tuple[float, float, float]:
     """
     mid = 0.5 * (low + high)
     base = math.floor(mid)
-    if high <= low:
-        return base, mid, 0.0
     if base < mid:
         return base, mid, math.log((n - base) / (base + 1.0))
-    up = (n - mid) / (mid + 1.0)
-    down = (n - mid + 1.0) / mid
+    # Any slope between those of the two sides is a tangent; at an end only one side exists.
+    up = (n - mid) / (mid + 1.0) if mid < n else (n - mid + 1.0) / mid
+    down = (n - mid + 1.0) / mid if mid > 0.0 else up
     return base, mid, 0.5 * math.log(up * down)
 
 
@@ -136,51 +136,103 @@ def _reach(z: float, n: float, p: float, q: float) -> float:
 
 
 @_jit
-def lower_tail(k: float, n: float, p: float, q: float) -> float:
-    """Upper bound on P(X <= k), X ~ Bin(n, p): loose by less than 0.5 % of itself, exact up to 64 / (p q)."""
+def lower_tail(k: float, n: float, p: float, q: float, share: float) -> float:
+    """Upper bound on P(X <= k), X ~ Bin(n, p), by blocks of `share` standard deviations from k down.
+
+    The bound is loose by about share^2 / 24 of itself, and exact where a block is one value.
+    """
     if k < 0.0:
         return 0.0
     if k >= n or k > n * p + _reach(6.0, n, p, q):
         return 1.0
-    length = max(1.0, math.floor(_TAIL_SHARE * math.sqrt(n * p * q)))
+    length = max(1.0, math.floor(share * math.sqrt(n * p * q)))
     odds = math.log(p) - math.log(q)
-    total = 0.0
-    top = k
+    total, top, edge = 0.0, k, 1.0
     while top >= 0.0:
+        # edge bounds the pmf at top; the pmf falls at least geometrically from there.
         ratio = top * q / ((n - top + 1.0) * p)
-        edge = math.exp(log_pmf(top, n, p, q))
-        if ratio < 1.0 and edge <= 1e-3 * total * (1.0 - ratio):
+        if ratio < 1.0 and edge <= share * 1e-4 * total * (1.0 - ratio):
             total += edge / (1.0 - ratio)
             break
         low = max(0.0, top - length + 1.0)
-        base, mid, slope = _middle(low, top, n)
         size = top - low + 1.0
-        if size > 1.0:
-            slope += odds
-        square = (size * size - 1.0) / 24.0
-        total += size * math.exp(log_pmf(base, n, p, q) + slope * (mid - base) + slope * slope * square)
+        base, mid, slope = _middle(low, top, n)
+        slope += odds
+        at_mid = log_pmf(base, n, p, q) + slope * (mid - base)
+        total += size * math.exp(at_mid + slope * slope * (size * size - 1.0) / 24.0)
         if total > 1.0:
             return 1.0
         top = low - 1.0
+        edge = math.exp(at_mid - max(0.0, slope) * (mid - top))
     return min(1.0, total * (1.0 + _ROUNDING))
+
+
+@_jit
+def upper_limit(k: float, n: float, level: float) -> tuple[float, float]:
+    """Clopper-Pearson upper limit p on k of n, P(X <= k) <= level at p, and 1 - p, rounded the safe way.
+
+    Newton's method in the log odds on sqrt(-2 log P), which is nearly straight, inside a bracket.
+    """
+    if k >= n:
+        return 1.0, 0.0
+    target = math.log(level)
+    if k <= 0.0:
+        return min(1.0, -math.expm1(target / n) * (1.0 + 1e-15)), math.exp(target / n) * (1.0 - 2e-16)
+    low, high = -800.0, 800.0
+    aim = math.sqrt(-2.0 * (target - 2e-7))
+    guess = (k + 0.5 * aim * aim + aim * math.sqrt(k * (1.0 - k / n) + 0.25 * aim * aim)) / (n + aim * aim)
+    odds = math.log(guess) - math.log1p(-guess)
+    for _ in range(200):
+        p, q = 1.0 / (1.0 + math.exp(-odds)), 1.0 / (1.0 + math.exp(odds))
+        found = lower_tail(k, n, p, q, _FINE_SHARE)
+        if found <= level:
+            high = odds
+            if found >= level * (1.0 - 4e-7):
+                break
+        else:
+            low = odds
+        step = math.nan
+        if 1e-300 < found < 1.0:
+            root = math.sqrt(-2.0 * math.log(found))
+            step = (aim - root) * root * found / ((n - k) * p * math.exp(log_pmf(k, n, p, q)))
+        odds = odds + step if low < odds + step < high else 0.5 * (low + high)
+        if not low < odds < high:
+            break
+    p, q = 1.0 / (1.0 + math.exp(-high)), 1.0 / (1.0 + math.exp(high))
+    # The smaller of the two is exact enough as it is; the other one is rounded away from the data.
+    if p < q:
+        return p, np.nextafter(q, 0.0)
+    return min(1.0, np.nextafter(p, 2.0)), q
 
 
 @_jit
 def _block_size(above: float, least: float, n: float) -> float:
     """Number of values of the next block below `above`, which must not pass `least`."""
     at = above - 1.0
-    size = max(1.0, math.floor(_TAIL_SHARE * math.sqrt(at * (1.0 - at / n))))
+    size = max(1.0, math.floor(_SHARE * math.sqrt(at * (1.0 - at / n))))
     pieces = math.ceil((above - least) / size)
     return math.ceil((above - least) / pieces) if pieces < 8.0 else size
+
+
+@_jit
+def _edge(shift: float, r: float) -> tuple[float, float]:
+    """Smallest step of V in the event when U is `shift` above its observed value, and by how much it is rounded.
+
+    Near-ties count as ties: a larger event has a larger probability, which is the safe side.
+    """
+    exact = r * shift - _TIE - _TIE_SHARE * abs(r * shift)
+    step = math.ceil(exact)
+    return step, step - exact
 
 
 @_jit
 def _node_width(u: float, nu: float, v: float, nv: float, r: float) -> float:
     """Number of values (odd) of a block of U at u, where the threshold of V is about v."""
     var_u, var_v = u * (1.0 - u / nu), v * (1.0 - v / nv)
-    if var_v < _EXACT_DEVIATION**2 or var_u < _EXACT_DEVIATION:
+    if var_v < _EXACT_DEVIATION**2 or var_u < 1.0:
         return 1.0
-    return 2.0 * math.floor(0.5 * _EDGE_SHARE / math.sqrt(1.0 / var_u + r * r / var_v) - 0.5) + 1.0
+    half = math.floor(0.5 * _SHARE / math.sqrt(1.0 / var_u + r * r / var_v) - 0.5)
+    return 2.0 * max(0.0, half) + 1.0
 
 
 @_jit
@@ -199,9 +251,7 @@ def tabulate(
     qu, qv = 1.0 - pu, 1.0 - pv
     odds_u, odds_v = math.log(pu) - math.log(qu), math.log(pv) - math.log(qv)
     first, last = u_range
-    # Near-ties count as ties: a larger event has a larger probability, which is the safe side.
-    tie = 1e-9 + 2e-15 * r * max(abs(first - u_obs), abs(last - u_obs))
-    beyond = min(nu, math.floor(u_obs + (nv - v_obs + tie) / r * (1.0 + 1e-15) + 1e-9))
+    beyond = min(nu, math.floor(u_obs + (nv - v_obs + _TIE) / r * (1.0 + 2.0 * _TIE_SHARE)))
 
     # About how many deviations V spans between its lowest and highest threshold.
     v_high = min(nv, v_top)
@@ -222,8 +272,7 @@ def tabulate(
         while u <= last and not sparse:
             v = v_obs + r * (u - u_obs)
             half = 0.5 * (_node_width(u, nu, v, nv, r) - 1.0)
-            shift = r * (u + half - u_obs) - tie
-            step = math.ceil(shift)
+            step, rounded = _edge(u + half - u_obs, r)
             if u + half + min(half, 1.0) > nu or v_obs + step > nv:
                 break
             if filling:
@@ -231,7 +280,7 @@ def tabulate(
                 u_mid[count] = u + half
                 u_square[count] = half * (half + 1.0) / 6.0
                 threshold[count] = v_obs + step
-                excess[count] = step - shift
+                excess[count] = rounded
             count += 1
             u += 2.0 * half + 1.0
         if filling:
@@ -278,7 +327,7 @@ def tabulate(
             above = low
             at += 1
     return EventTable(
-        nu, pu, nv, pv, u_obs, v_obs, r, tie, beyond, sparse, u_low, u_mid, u_square, threshold, excess,
+        nu, pu, nv, pv, u_obs, v_obs, r, beyond, sparse, u_low, u_mid, u_square, threshold, excess,
         u_log, u_slope, below_log, v_end, v_low, v_mid, v_log, v_slope, v_square, v_bend,
     )  # fmt: skip
 
@@ -294,15 +343,7 @@ def _change(n: float, p_ref: float, p: float, q: float) -> tuple[float, float]:
 
 
 @_jit
-def _threshold(table: EventTable, u: float) -> float:
-    """Smallest v in the event at u."""
-    return table.v_obs + math.ceil(table.r * (u - table.u_obs) - table.tie)
-
-
-@_jit
-def _sparse_probability(
-    table: EventTable, pu: float, qu: float, pv: float, qv: float, z: float
-) -> float:
+def _sparse_probability(table: EventTable, pu: float, qu: float, pv: float, qv: float, z: float) -> float:
     """event_probability of a sparse table: few values of U matter, each takes a tail sum of V."""
     nu, nv, r = table.nu, table.nv, table.r
     mean_u, mean_v = nu * pu, nv * pv
@@ -310,18 +351,18 @@ def _sparse_probability(
     u = max(-1.0, min(u, math.ceil(mean_u + _reach(z, nu, pu, qu)), table.beyond))
     total = 0.0
     if u + 1.0 <= table.beyond:
-        total = lower_tail(nv - _threshold(table, u + 1.0), nv, qv, pv)
+        total = lower_tail(nv - (table.v_obs + _edge(u + 1.0 - table.u_obs, r)[0]), nv, qv, pv, _SHARE)
         if u + 1.0 > mean_u:
-            total *= lower_tail(nu - u - 1.0, nu, qu, pu)
+            total *= lower_tail(nu - u - 1.0, nu, qu, pu, _SHARE)
     least = max(0.0, mean_u - _reach(z, nu, pu, qu))
     sure = mean_v - _reach(4.0, nv, pv, qv)
     while u >= least:
-        k = _threshold(table, u)
+        k = table.v_obs + _edge(u - table.u_obs, r)[0]
         if k < sure:
             break
-        total += math.exp(log_pmf(u, nu, pu, qu)) * lower_tail(nv - k, nv, qv, pv)
+        total += math.exp(log_pmf(u, nu, pu, qu)) * lower_tail(nv - k, nv, qv, pv, _SHARE)
         u -= 1.0
-    return min(1.0, (total + lower_tail(u, nu, pu, qu)) * (1.0 + _ROUNDING))
+    return min(1.0, (total + lower_tail(u, nu, pu, qu, _SHARE)) * (1.0 + _ROUNDING))
 
 
 @_jit
@@ -339,8 +380,11 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
     if start == blocks:
         # The whole table lies above the cut-off: U is below it, or V is at least its first threshold.
         first = table.u_low[0]
-        tail = lower_tail(nv - _threshold(table, first), nv, qv, pv) if first <= table.beyond else 0.0
-        return min(1.0, lower_tail(first - 1.0, nu, pu, qu) + tail)
+        tail = lower_tail(first - 1.0, nu, pu, qu, _SHARE)
+        if first <= table.beyond:
+            k = table.v_obs + _edge(first - table.u_obs, r)[0]
+            tail += lower_tail(nv - k, nv, qv, pv, _SHARE)
+        return min(1.0, tail)
     head = table.v_low[start - 1] if start > 0 else 2.0 * table.v_mid[0] - table.v_low[0] + 1.0
     upper = 0.0
     if head <= nv:
@@ -381,7 +425,7 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
             # Larger u: where the next block is one value, its threshold may lie above the cut-off of V.
             after = table.u_low[j + 1]
             known = j + 1 < count and table.v_end[j + 1] <= start and table.u_mid[j + 1] == after
-            share = 1.0 if after < mean_u else lower_tail(nu - after, nu, qu, pu)
+            share = 1.0 if after < mean_u else lower_tail(nu - after, nu, qu, pu, _SHARE)
             total += share * (head_tail if known else upper)
         exponent = table.u_log[j] + (table.u_mid[j] - ref_u) * odds_u + base_u
         if table.u_square[j] > 0.0:
@@ -393,7 +437,7 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
             steep = abs(slope - r * hazard * (upper / max(lower, 1e-300)))
             exponent += hazard * table.excess[j] + max(flat, steep) ** 2 * table.u_square[j]
         total += math.exp(exponent) * upper
-    total += lower_tail(table.u_low[j_low] - 1.0, nu, pu, qu)
+    total += lower_tail(table.u_low[j_low] - 1.0, nu, pu, qu, _SHARE)
     return min(1.0, total * (1.0 + _ROUNDING))
 
 
@@ -420,9 +464,7 @@ def _tilted(n: float, p: float, q: float, s: float) -> tuple[float, float, float
 
 
 @_jit
-def log_probability(
-    table: EventTable, swapped: bool, a: float, qa: float, b: float, qb: float, z: float
-) -> float:
+def log_probability(table: EventTable, swapped: bool, a: float, qa: float, b: float, qb: float, z: float) -> float:
     """log of an upper bound on P(T >= t) under X0 ~ Bin(n0, a), X1 ~ Bin(n1, b); qa = 1 - a, qb = 1 - b."""
     if swapped:
         found = event_probability(table, qa, a, qb, b, z)
@@ -439,6 +481,22 @@ def _partner(theta: float, c: float, b: float) -> tuple[float, float]:
 
 
 @_jit
+def _variances(cell: Cell, theta: float, b: float, loss: float) -> tuple[float, float]:
+    """Variances of X0/n0 and X1/n1 near b, kept above what less than one expected count would give."""
+    a, qa = _partner(theta, cell.c, b)
+    var_a = a * min(1.0, qa) / cell.n0 + 0.5 * loss / (cell.n0 * cell.n0)
+    var_b = b * (1.0 - b) / cell.n1 + 0.5 * loss / (cell.n1 * cell.n1)
+    return var_a, var_b
+
+
+@_jit
+def _tangent_width(cell: Cell, theta: float, b: float, allowed: float, loss: float) -> float:
+    """Half the width of an interval of b near b for which the tangents lose about a factor e^allowed."""
+    var_a, var_b = _variances(cell, theta, b, loss)
+    return math.sqrt(2.0 * allowed / (cell.c * cell.c / var_a + 1.0 / var_b))
+
+
+@_jit
 def largest_log_probability(
     table: EventTable, swapped: bool, cell: Cell, theta: float, log_target: float, z: float, loss: float
 ) -> float:
@@ -448,21 +506,21 @@ def largest_log_probability(
     module docstring, or a box (largest a, smallest b); either loses about a factor e^loss. Intervals are
     wider where the probability is below the target. Stops early once the target is clearly exceeded.
     """
-    n0, n1, c = cell.n0, cell.n1, cell.c
+    c = cell.c
     # Beyond a = 1 the probability only falls as b grows.
     left, right = max(cell.b_low, -theta / c), min(cell.b_high, (1.0 - theta) / c)
     if left >= cell.b_high:
-        return -690.0  # no b of the range belongs to theta
+        return _LOG_ZERO  # no b of the range belongs to theta
     if right <= left:
         return 0.0
-    worst = -690.0
+    worst = _LOG_ZERO
     allowed = loss
     b = left
     while b < right:
         tangent = _tangent_width(cell, theta, b, allowed, loss)
         tangent = min(tangent, _tangent_width(cell, theta, min(b + tangent, right), allowed, loss))
-        a, qa = _partner(theta, c, b)
-        box = allowed * math.sqrt(a * qa / n0 + c * c * b * (1.0 - b) / n1) / (c * max(1.0, z))
+        var_a, var_b = _variances(cell, theta, b, loss)
+        box = allowed * math.sqrt(var_a / (c * c) + var_b) / max(1.0, z)
         if box > tangent:  # a box takes one evaluation, the tangents take two
             end = min(b + box, right)
             found = _box_log_probability(table, swapped, cell, theta, b, end, z)
@@ -482,22 +540,13 @@ def largest_log_probability(
 
 
 @_jit
-def _tangent_width(cell: Cell, theta: float, b: float, allowed: float, loss: float) -> float:
-    """Half the width of an interval of b near b for which the tangents lose about a factor e^allowed."""
-    a, qa = _partner(theta, cell.c, b)
-    var_a = a * min(1.0, qa) / cell.n0 + 0.5 * loss / (cell.n0 * cell.n0)
-    var_b = b * (1.0 - b) / cell.n1 + 0.5 * loss / (cell.n1 * cell.n1)
-    return math.sqrt(2.0 * allowed / (cell.c * cell.c / var_a + 1.0 / var_b))
-
-
-@_jit
 def _box_log_probability(
     table: EventTable, swapped: bool, cell: Cell, theta: float, start: float, end: float, z: float
 ) -> float:
     """log of an upper bound on P(T >= t) for b from start to end: P grows with a and falls with b."""
     b = max(start, 1e-300)
     if theta + cell.c * end >= 1.0 - 1e-12:
-        return math.log(max(lower_tail(cell.x1_most, cell.n1, b, 1.0 - b), 1e-300))
+        return math.log(max(lower_tail(cell.x1_most, cell.n1, b, 1.0 - b, _SHARE), 1e-300))
     a, qa = _partner(theta, cell.c, end)
     return log_probability(table, swapped, a, qa, b, 1.0 - b, z)
 
@@ -510,7 +559,7 @@ def _tangent_log_probability(
     b = 0.5 * (start + end)
     half = 0.5 * (end - start) * (1.0 + 1e-9) + 2e-16 * b
     a, qa = _partner(theta, cell.c, b)
-    found = -690.0
+    found = _LOG_ZERO
     for side in (-half, half):
         a_to, qa_to, log_a = _tilted(cell.n0, a, qa, side * cell.c / (a * qa))
         b_to, qb_to, log_b = _tilted(cell.n1, b, 1.0 - b, side / (b * (1.0 - b)))
@@ -523,10 +572,10 @@ def _coarse_log_probability(table: EventTable, swapped: bool, cell: Cell, theta:
     """log P(T >= t) at the largest of three points of b: where to start the search, no bound."""
     left, right = max(cell.b_low, -theta / cell.c), min(cell.b_high, (1.0 - theta) / cell.c)
     if left >= cell.b_high:
-        return -690.0
+        return _LOG_ZERO
     if right <= left:
         return 0.0
-    worst = -690.0
+    worst = _LOG_ZERO
     for share in (0.01, 0.5, 0.99):
         b = left + share * (right - left)
         a, qa = _partner(theta, cell.c, b)
@@ -559,7 +608,7 @@ def cell_table(
     first = max(0.0, nu * u_lo - _reach(z, nu, u_lo, 1.0 - u_lo))
     first = max(first, u_obs + (nv * v_lo - _reach(4.0, nv, v_lo, 1.0 - v_lo) - v_obs) / r)
     first = math.floor(max(first, u_obs + (1.0 - v_obs) / r - 1.0))
-    while first < 0.0 or v_obs + math.ceil(r * (first - u_obs) * (1.0 + 2e-15) - 1e-9) < 1.0:
+    while first < 0.0 or v_obs + _edge(first - u_obs, r)[0] < 1.0:
         first += 1.0
     last = min(nu * u_hi + _reach(z, nu, u_hi, 1.0 - u_hi), u_obs + (v_top - v_obs) / r + 1.0)
     last = max(first, min(nu, math.ceil(last)))
@@ -577,7 +626,7 @@ def joint_lower_cell(
     estimate = x0 / n0 - c * x1 / n1
     a_hat, b_hat = (x0 + 1.0) / (n0 + 2.0), (x1 + 1.0) / (n1 + 2.0)
     se = math.sqrt(a_hat * (1.0 - a_hat) / n0 + c * c * b_hat * (1.0 - b_hat) / n1)
-    most = x1 + math.floor((n0 - x0) / n0 * (n1 / c) * (1.0 + 1e-15) + 1e-9)
+    most = x1 + math.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
     cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
     lo, hi = -c * b_range[1], 1.0 - c * b_range[0]
 
@@ -623,22 +672,35 @@ def joint_lower_cell(
 
 
 @_jit
+def upper_limits(
+    k: npt.NDArray[np.float64], n: npt.NDArray[np.float64], level: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """upper_limit of every element of equally long arrays: shape (size, 2), p and 1 - p."""
+    limits = np.empty((k.size, 2))
+    for i in range(k.size):
+        limits[i, 0], limits[i, 1] = upper_limit(k[i], n[i], level[i])
+    return limits
+
+
+@_jit
 def joint_lower_cells(
     x0: npt.NDArray[np.float64],
     n0: npt.NDArray[np.float64],
     x1: npt.NDArray[np.float64],
     n1: npt.NDArray[np.float64],
     c: npt.NDArray[np.float64],
-    b_low: npt.NDArray[np.float64],
-    b_high: npt.NDArray[np.float64],
-    log_target: npt.NDArray[np.float64],
+    side_level: npt.NDArray[np.float64],
+    target: npt.NDArray[np.float64],
     z: npt.NDArray[np.float64],
     loss: float,
 ) -> npt.NDArray[np.float64]:
-    """joint_lower_cell for every cell of equally long arrays."""
+    """joint_lower_cell for every cell of equally long arrays.
+
+    side_level is the level of each end of the range of b, target that of the test, z its normal quantile.
+    """
     lower = np.empty(x0.size)
     for i in range(x0.size):
-        lower[i] = joint_lower_cell(
-            x0[i], n0[i], x1[i], n1[i], c[i], (b_low[i], b_high[i]), log_target[i], z[i], loss
-        )
+        b_low = upper_limit(n1[i] - x1[i], n1[i], side_level[i])[1]
+        b_high = upper_limit(x1[i], n1[i], side_level[i])[0]
+        lower[i] = joint_lower_cell(x0[i], n0[i], x1[i], n1[i], c[i], (b_low, b_high), math.log(target[i]), z[i], loss)
     return lower

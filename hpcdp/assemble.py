@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hpcdp.counts import eta_thresholds
 from hpcdp.index import Index, literal_keys
 from hpcdp.notions.levels import share_level
-from hpcdp.notions.spectrum import LowerBounds, estimate, exceedances, lower_bounds, make_cells, maximum
+from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, maximum
 from hpcdp.notions.testing_risk import make_risk_cells
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.problem import Problem
@@ -46,7 +46,7 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     counted, share = np.stack(exceed), np.stack(training)
     test = np.full_like(counted, problem.test.total)
     ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
-    level = share_level(ranked, counted.shape[:3], 1.0 - confidence)  # type: ignore[arg-type]
+    level = share_level(ranked, counted.shape[:3], 1.0 - confidence)
     cells = make_cells(counted, test, share, epsilons, level, confidence, run)
     arrays: Arrays = {
         "delta": (_CELL, cells.delta),

@@ -31,12 +31,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HpcdpError as error:
         return _fail(error, FAILED, options.debug)
     except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second one would only end this in the middle of the word
+            signal.signal(number, signal.SIG_IGN)
         store = getattr(options, "found_store", None)
         go_on = f"; go on with: hpcdp resume {store}" if store is not None else ""
         print(f"\nhpcdp: interrupted; what is committed is kept{go_on}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
+        return FAILED
+    except OSError as error:
+        if options.debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"hpcdp: {where}{error.strerror or error}", file=sys.stderr)
         return FAILED
     except Exception as error:
         if options.debug:
@@ -75,11 +83,13 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", _run, "run a study, or go on with its store")
     run.add_argument("study", metavar="STUDY", help="a study file")
     run.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
-    run.add_argument("--allow-changed-code", action="store_true", help="go on although the mechanism's source changed")
+    changed = "go on although the mechanism's source changed"
+    run.add_argument("--allow-changed-code", action="store_true", help=changed)
     add_place(run)
 
     resume = add("resume", _resume, "go on from a store alone: the study is inside it")
     resume.add_argument("store", type=Path, metavar="STORE")
+    resume.add_argument("--allow-changed-code", action="store_true", help=changed)
     add_place(resume)
 
     status = add("status", _status, "what is done, to do and failed, per stage")
@@ -121,6 +131,7 @@ def _run(options: argparse.Namespace) -> None:
     from hpcdp.problem import resolve
     from hpcdp.study import Study
 
+    _be_interruptible()
     study = Study.from_toml(options.study)
     problem, trial = resolve(study)
     workers = options.workers or default_workers()
@@ -133,7 +144,9 @@ def _run(options: argparse.Namespace) -> None:
 def _resume(options: argparse.Namespace) -> None:
     from hpcdp.run import resolve_stored
 
-    problem, seconds_per_draw = resolve_stored(options.store)
+    _be_interruptible()
+    options.found_store = options.store
+    problem, seconds_per_draw = resolve_stored(options.store, options.allow_changed_code)
     _drive(options, options.store, problem, seconds_per_draw)
 
 
@@ -143,16 +156,19 @@ def _drive(options: argparse.Namespace, store: Path, problem: Any, seconds_per_d
     from hpcdp.run import Options, run_problem
 
     options.found_store = store
-    # a batch system's end is an interruption like Ctrl-C: clean up, say how to go on
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    changed = getattr(options, "allow_changed_code", False)
     with on_stderr() as progress:
-        place = Options(options.cluster, options.workers, None, changed)
+        place = Options(options.cluster, options.workers, None, options.allow_changed_code)
         result = run_problem(problem, seconds_per_draw, store, place, progress)
+    print(table(result))
+    print(f"\nstore: {store}", flush=True)
     picture = _default_plot(store)
     result.plot(picture)
-    print(table(result))
-    print(f"\nstore: {store}\nplot:  {picture}")
+    print(f"plot:  {picture}")
+
+
+def _be_interruptible() -> None:
+    """A batch system's end is an interruption like Ctrl-C: clean up, say how to go on."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _default_plot(store: Path) -> Path:

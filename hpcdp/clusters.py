@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hpcdp._signals import deferred, ignored
 from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ def connect(cluster: str, workers: int | None) -> Iterator[Client]:
     from distributed import Client
 
     try:
-        with Client(cluster, timeout="20s", set_as_default=False) as client:
-            yield client
+        client = Client(cluster, timeout="20s", set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise StoreError(f"no Dask scheduler answers at {cluster}: {error}") from error
+    with client:
+        yield client
 
 
 @contextmanager
@@ -59,23 +61,29 @@ def _local(workers: int) -> Iterator[Client]:
     import dask
     from distributed import Client, LocalCluster
 
-    threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    threads = dict.fromkeys(names, "1")
     settings = {
         **WORKER_SETTINGS,
         "distributed.nanny.pre-spawn-environ": threads,
         "distributed.worker.multiprocessing-method": "spawn",
     }
-    with (
-        dask.config.set(settings),
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            memory_limit=0,
-            silence_logs="CRITICAL",
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
+    with dask.config.set(settings):
+        ending = ExitStack()
+        try:
+            with deferred():
+                cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address=None,
+                    memory_limit=0,
+                    silence_logs="CRITICAL",
+                )
+                ending.enter_context(cluster)
+                client = ending.enter_context(Client(cluster, set_as_default=False))
+            yield client
+        finally:
+            with ignored():
+                ending.close()

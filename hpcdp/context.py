@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
 from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import Loss, Side
@@ -17,11 +18,23 @@ from hpcdp.losses._sort import ascending
 from hpcdp.outputs import Outputs
 from hpcdp.problem import Problem
 from hpcdp.stages import Stage
+from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Layout
 from hpcdp.store.samples import read_blocks
 from hpcdp.store.studies import load_problem
 
 _SIDES_BYTES = 1 << 29
+
+
+class ChunkError(MechanismError):
+    """The mechanism failed on one chunk. where: the chunk in words; reason: what it did."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where, self.reason = where, reason
+
+    def __reduce__(self) -> tuple[type[ChunkError], tuple[str, str]]:
+        return type(self), (self.where, self.reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +44,7 @@ class Context:
     layout: Layout
     problem: Problem
     loss: Loss | None
+    training_prints: dict[str, list[str]] = field(default_factory=dict, repr=False)  # of laws that were drawn to learn
     _sides: OrderedDict[str, Side] = field(default_factory=OrderedDict, repr=False)
 
     def chunks(self, stage: Stage, law: str, chunks: range) -> Iterator[Outputs]:
@@ -43,10 +57,13 @@ class Context:
                 yield self.draw(stage, law, chunk)
 
     def draw(self, stage: Stage, law: str, chunk: int) -> Outputs:
-        """Draw one chunk from its key."""
+        """Draw one chunk from its key; ChunkError names the chunk that the mechanism fails on."""
         problem = self.problem
         start, size = chunk * stage.chunk, stage.chunk_size(chunk)
-        return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
+        try:
+            return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
+        except MechanismError as error:
+            raise ChunkError(f"{stage.name} chunk {chunk} of {problem.describe_law(law)}", str(error)) from error
 
     def training(self, law: str) -> Side:
         """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""
@@ -62,12 +79,18 @@ class Context:
     def _load_training(self, law: str) -> Side:
         stage, schema = self.problem.train, self.problem.schema
         outputs = np.empty(schema.shape(stage.total), schema.dtype)
-        filled = 0
+        filled, prints = 0, []
         for part in self.chunks(stage, law, range(stage.chunks)):
             outputs[filled : filled + part.shape[0]] = part
             filled += part.shape[0]
+            if stage not in self.problem.kept_stages:
+                prints.append(fingerprint(part))
+        if prints:
+            self.training_prints[law] = prints
         if schema.kind == "float" and schema.columns is None:
-            return Side(ascending(outputs), stage.total, is_sorted=True)  # the order of training samples carries nothing
+            return Side(
+                ascending(outputs), stage.total, is_sorted=True
+            )  # the order of training samples carries nothing
         return Side(outputs, stage.total)
 
 

@@ -25,13 +25,30 @@ class Pair:
     """An ordered pair (D, D') and where it comes from.
 
     number: its place in the study. origin: {} of a given pair; database and rows (and value, of an edit) of a
-    relative one, as `show` prints it. d, d_prime: the databases, 1-D or 2-D numeric arrays.
+    relative one, as `show` prints it. d, d_prime: the databases, 1-D or 2-D numeric arrays; a neighbour is made when
+    asked for, because all neighbours of a database together are as large as its square.
     """
 
     number: int
     d: Database
-    d_prime: Database
+    given: Database | None = None
     origin: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def d_prime(self) -> Database:
+        """The neighbour."""
+        if self.given is not None:
+            return self.given
+        return neighbour(self.d, self.origin["rows"][0], self.origin.get("value"))
+
+
+def neighbour(database: Database, row: int, value: Any = None) -> Database:
+    """A database without one row, or (a value is given) with one row edited."""
+    if value is None:
+        return np.delete(database, row, axis=0)
+    edited = database.copy()
+    edited[row] = value
+    return edited
 
 
 def load_databases(study: Study) -> list[Database]:
@@ -65,35 +82,33 @@ def enumerate_pairs(study: Study, databases: Sequence[Database]) -> list[Pair]:
     assert relative is not None
     pairs: list[Pair] = []
     for number, database in enumerate(databases):
-        for d_prime, origin in _neighbours(relative, number, database):
-            pairs.append(Pair(len(pairs), database, d_prime, {"database": number, **origin}))
+        for origin in _neighbours(relative, number, database):
+            pairs.append(Pair(len(pairs), database, None, {"database": number, **origin}))
     if not pairs:
         raise StudyError("pairs.relative: no neighbour differs from its database")
     return pairs
 
 
-def _neighbours(relative: Relative, number: int, database: Database) -> list[tuple[Database, dict[str, Any]]]:
+def _neighbours(relative: Relative, number: int, database: Database) -> list[dict[str, Any]]:
+    """Rows (and value) of each distinct neighbour, in the order of the rows."""
     rows = range(database.shape[0]) if relative.rows == "all" else relative.rows
     beyond = [row for row in rows if row >= database.shape[0]]
     if beyond:
         raise StudyError(
             f"pairs.relative.rows: database {number} has rows 0 to {database.shape[0] - 1}; given: {beyond[0]}"
         )
-    found: dict[str, tuple[Database, dict[str, Any]]] = {}
+    found: dict[str, dict[str, Any]] = {}
     if relative.relation == "remove":
         for row in rows:
-            d_prime = np.delete(database, row, axis=0)
-            found.setdefault(digest_array(d_prime), (d_prime, {"rows": []}))[1]["rows"].append(int(row))
+            found.setdefault(digest_array(neighbour(database, row)), {"rows": []})["rows"].append(int(row))
         return list(found.values())
     own = digest_array(database)
     values = np.unique(database, axis=0) if relative.values is None else _edit_values(relative.values, database)
     for row in rows:
         for value in values:
-            d_prime = database.copy()
-            d_prime[row] = value
-            key = digest_array(d_prime)
+            key = digest_array(neighbour(database, row, value))
             if key != own:
-                found.setdefault(key, (d_prime, {"rows": [int(row)], "value": value.tolist()}))
+                found.setdefault(key, {"rows": [int(row)], "value": value.tolist()})
     return list(found.values())
 
 
@@ -208,7 +223,9 @@ def _read_parquet(path: Path, where: str) -> NDArray[Any]:
     columns = []
     for name in table.column_names:
         column = table[name]
-        numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+        numeric = (
+            pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+        )
         if not numeric or column.null_count:
             given = f"type {column.type}" if not numeric else f"{column.null_count} missing values"
             raise StudyError(f"{where}: column {name!r} is not numeric; given: {given}")

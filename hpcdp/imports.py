@@ -32,7 +32,7 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
         found = getattr(found, part)
     if not callable(found):
         raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def make_importable(folder: Path) -> None:

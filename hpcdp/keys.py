@@ -41,7 +41,7 @@ def digest_array(array: NDArray[Any]) -> str:
     if array.dtype == object:
         lengths = np.fromiter((len(item) for item in array), np.int64, array.size)
         return digest_bytes(head, lengths.tobytes(), b"".join(array))
-    return digest_bytes(head, np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return digest_bytes(head, np.ascontiguousarray(array).tobytes())
 
 
 def law_key(mechanism: str, parameters: Mapping[str, Any], database: NDArray[Any]) -> str:

@@ -63,25 +63,27 @@ def canonicalise(raw: Any, size: int) -> Outputs:
     """
     try:
         array = np.asarray(raw)
-    except ValueError as error:
-        raise MechanismError(f"the mechanism returned something that is no array: {error}") from None
+    except Exception as error:  # ragged lists, and whatever a class of someone else raises
+        raise MechanismError(
+            f"the mechanism returned a {type(raw).__name__} that is no array: {error}; accepted: ({size},) or ({size}, d)"
+        ) from None
     if array.ndim not in (1, 2) or array.shape[0] != size or (array.ndim == 2 and array.shape[1] == 0):
         raise MechanismError(
             f"the mechanism returned shape {array.shape}; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
         )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    kind = array.dtype.kind
+    kind = array.dtype.kind  # what follows copies: the mechanism may use its array again
     if kind == "b":
-        return np.ascontiguousarray(array)
+        return np.array(array, order="C")
     if kind in "iu":
         if kind == "u" and array.dtype.itemsize == 8 and array.size and int(array.max()) > np.iinfo(np.int64).max:
             raise MechanismError("the mechanism returned integers above 2**63 - 1; accepted: 64-bit signed integers")
-        return np.ascontiguousarray(array, np.int64)
+        return np.array(array, np.int64, order="C")
     if kind == "f":
         if array.dtype.itemsize > 8:
             raise MechanismError(f"the mechanism returned {array.dtype}; accepted: float64 or narrower")
-        values = np.add(array, 0.0, dtype=np.float64)  # a copy, and −0.0 becomes 0.0
+        values = np.add(array, 0.0, dtype=np.float64)  # −0.0 becomes 0.0
         if not np.isfinite(values).all():
             bad = values[~np.isfinite(values)].flat[0]
             raise MechanismError(f"the mechanism returned {bad}; accepted: finite numbers")
@@ -96,11 +98,14 @@ def canonicalise(raw: Any, size: int) -> Outputs:
 
 def _strings(array: NDArray[Any]) -> Outputs:
     out = np.empty(array.shape[0], object)
-    if array.ndim == 1:
-        out[:] = [item if isinstance(item, bytes) else item.encode() for item in array.tolist()]
-    else:
-        texts = [[c.decode("latin-1") if isinstance(c, bytes) else c for c in row] for row in array.tolist()]
-        out[:] = [canonical_json(row) for row in texts]
+    try:
+        if array.ndim == 1:
+            out[:] = [item if isinstance(item, bytes) else item.encode() for item in array.tolist()]
+        else:
+            texts = [[c.decode("latin-1") if isinstance(c, bytes) else c for c in row] for row in array.tolist()]
+            out[:] = [canonical_json(row) for row in texts]
+    except UnicodeEncodeError as error:
+        raise MechanismError(f"the mechanism returned a string that is not valid Unicode: {error}") from None
     return out
 
 

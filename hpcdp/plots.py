@@ -73,7 +73,9 @@ def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> N
     claim = claim_of(result)
     if claim is not None:
         grid = np.linspace(0, 1, 401)
-        axis.plot(grid, claim.tradeoff(grid), color=_CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}")
+        axis.plot(
+            grid, claim.tradeoff(grid), color=_CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}"
+        )
     alpha, beta = ([p[name] for p in points] for name in ("alpha", "beta"))
     over = [[p[f"{name}_upper"] - p[name] for p in points] for name in ("alpha", "beta")]
     axis.errorbar(

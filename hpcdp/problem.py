@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,23 @@ from hpcdp.study import Study
 
 DIRECTIONS = ("forward", "reverse")
 LITERAL = "literal-knn"
+
+
+class _Laws(Mapping[str, Database]):
+    """Databases by law key; of a pair, its neighbour or not."""
+
+    def __init__(self, where: dict[str, tuple[Pair, bool]]) -> None:
+        self._where = where
+
+    def __getitem__(self, law: str) -> Database:
+        pair, is_neighbour = self._where[law]
+        return pair.d_prime if is_neighbour else pair.d
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._where)
+
+    def __len__(self) -> int:
+        return len(self._where)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +61,16 @@ class Problem:
         known: dict[int, str] = {}
         for database in self.databases:  # D serves many pairs; its bytes are digested once
             known[id(database)] = self.sampler.key(database)
-        return [(known[id(p.d)], known.get(id(p.d_prime)) or self.sampler.key(p.d_prime)) for p in self.pairs]
+        return [(known[id(p.d)], self.sampler.key(p.d_prime)) for p in self.pairs]
 
     @cached_property
-    def laws(self) -> dict[str, Database]:
-        """Every law once: its key and its database."""
-        found: dict[str, Database] = {}
+    def laws(self) -> Mapping[str, Database]:
+        """Every law once: its key and its database, which is made when asked for."""
+        found: dict[str, tuple[Pair, bool]] = {}
         for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
-            found.setdefault(d, pair.d)
-            found.setdefault(d_prime, pair.d_prime)
-        return found
+            found.setdefault(d, (pair, False))
+            found.setdefault(d_prime, (pair, True))
+        return _Laws(found)
 
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:
@@ -118,18 +135,24 @@ def describe_pair(number: int, origin: dict[str, Any]) -> str:
     return f"database {origin['database']} without {which}"
 
 
+def _each_once(pairs: Sequence[Pair]) -> Iterator[Database]:
+    """D and D' of the first pair, then the others, no D twice."""
+    seen: set[int] = set()
+    for pair in pairs:
+        if id(pair.d) not in seen:
+            seen.add(id(pair.d))
+            yield pair.d
+        yield pair.d_prime
+
+
 def resolve(study: Study) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs."""
     databases = load_databases(study)
     sampler = Sampler.of(study)
     pairs = enumerate_pairs(study, databases)
-    seen: dict[int, Database] = {}
-    for pair in pairs:
-        seen.setdefault(id(pair.d), pair.d)
-        seen.setdefault(id(pair.d_prime), pair.d_prime)
     if study.estimate.loss == LITERAL and study.mechanism.call == "stored":
         raise StudyError("estimate.loss: literal-knn draws anew for every ε; stored samples cannot; accepted: knn, frequency")
-    trial = try_out(sampler, list(seen.values()), study.estimate.train + study.estimate.test)
+    trial = try_out(sampler, _each_once(pairs), study.estimate.train + study.estimate.test)
     if study.study.claim is not None:
         from hpcdp.claims import parse_claim
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.assemble import Arrays, assemble, pair_entries
-from hpcdp.errors import StoreError, StudyError
+from hpcdp.errors import DamagedError, StoreError, StudyError
 from hpcdp.index import all_done, read_index
 from hpcdp.store.results import read_results
-from hpcdp.store.studies import history, latest_version, load_problem, open_layout, stored_study
+from hpcdp.store.studies import history, latest_version, open_layout, read_problem, stored_study
 from hpcdp.study import Study
 
 if TYPE_CHECKING:
@@ -90,7 +90,11 @@ class Result:
         """The maximum over pairs and directions at each ε; what no cell knows yet is left out."""
         found = []
         for column in np.nonzero(~np.isnan(self["spectrum_delta"]))[0]:
-            at = {name.removeprefix("spectrum_"): a[column] for name, (_, a) in self.arrays.items() if name[:9] == "spectrum_"}
+            at = {
+                name.removeprefix("spectrum_"): a[column]
+                for name, (_, a) in self.arrays.items()
+                if name[:9] == "spectrum_"
+            }
             found.append(
                 {
                     "epsilon": float(self["epsilon"][column]),
@@ -155,11 +159,14 @@ def load_result(store: str | Path) -> Result:
     study = stored_study(layout, version)
     grown = [(e["train"], e["test"]) for e in history(layout)]
     earlier = [sizes for sizes in dict.fromkeys(grown) if sizes != grown[-1]]
-    found = read_results(layout)
+    try:
+        found = read_results(layout)
+    except DamagedError:
+        found = None  # they are derived from the records, so can be again
     if found is not None and found[1]["version"] == version and found[1]["complete"]:
         arrays, head = found
         return Result(study, layout.root, True, head["pairs"], arrays, earlier)
-    problem = load_problem(layout, version)
+    problem = read_problem(layout, version)
     index = read_index(layout)
     arrays = assemble(problem, index)
     return Result(study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier)

@@ -16,18 +16,19 @@ from hpcdp.assemble import assemble, flat_batches, pair_entries
 from hpcdp.clusters import connect, default_workers
 from hpcdp.costs import Costs
 from hpcdp.engine import Outcome, execute, run_batches
-from hpcdp.errors import DamagedError, HpcdpError, MechanismError, StoreError
+from hpcdp.errors import DamagedError, HpcdpError, StoreError
+from hpcdp.independence import refuse_identical_chunks
 from hpcdp.index import Index, all_done, read_index
 from hpcdp.notions.spectrum import lower_bounds
-from hpcdp.problem import Problem, resolve
+from hpcdp.problem import Problem, describe_pair, resolve
 from hpcdp.progress import Progress, Silent
 from hpcdp.result import Result, load_result
-from hpcdp.sampler import looks_continuous, try_out
-from hpcdp.schedule import schedule
+from hpcdp.sampler import try_out
+from hpcdp.schedule import Task, schedule
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
-from hpcdp.store.records import read_json, record_names, set_aside, write_json
-from hpcdp.store.results import write_results
+from hpcdp.store.records import read_json, set_aside, write_json
+from hpcdp.store.results import read_results, write_results
 from hpcdp.store.studies import create_store, latest_version, load_problem, open_layout, provenance, save_problem
 from hpcdp.study import Study
 from hpcdp.tasks import Failure, check_blocks
@@ -37,14 +38,15 @@ if TYPE_CHECKING:
 
 _CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared when a run goes on
 _BOUNDS_PER_TASK = 500
+_SHOWN = 20  # failures that a message lists
 
 
 class RunFailed(HpcdpError, RuntimeError):
-    """The run ended without all its cells; what is committed stays. failures: what could not be done."""
+    """The run ended without all its cells; what is committed stays. lines: what could not be done, in words."""
 
-    def __init__(self, message: str, failures: Sequence[Failure] = ()) -> None:
+    def __init__(self, message: str, lines: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.failures = list(failures)
+        self.lines = list(lines)
 
 
 @dataclass(frozen=True)
@@ -95,23 +97,25 @@ def resume(
     cluster: str = "local",
     workers: int | None = None,
     client: Client | None = None,
+    allow_changed_code: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Go on from the store alone: the study is inside it. Raises as `run` does."""
-    problem, seconds_per_draw = resolve_stored(store)
-    return run_problem(problem, seconds_per_draw, Path(store), Options(cluster, workers, client), progress or Silent())
+    problem, seconds_per_draw = resolve_stored(store, allow_changed_code)
+    options = Options(cluster, workers, client, allow_changed_code)
+    return run_problem(problem, seconds_per_draw, Path(store), options, progress or Silent())
 
 
-def resolve_stored(store: str | Path) -> tuple[Problem, float]:
+def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple[Problem, float]:
     """The latest problem of a store, tried out again, and the seconds that a draw takes."""
     with _store_errors(store):
         layout = open_layout(Path(store))
         version = latest_version(layout)
         if not version:
             raise StoreError(f"{store} holds no study yet; run the study file again")
-        problem = load_problem(layout, version)
+        problem = load_problem(layout, version, allow_changed_code)
     needed = problem.study.estimate.train + problem.study.estimate.test
-    trial = try_out(problem.sampler, [problem.pairs[0].d, problem.pairs[0].d_prime], needed)
+    trial = try_out(problem.sampler, list(problem.laws.values()), needed)
     return problem, trial.seconds_per_draw
 
 
@@ -123,7 +127,11 @@ def run_problem(problem: Problem, seconds_per_draw: float, store: Path, options:
         try:
             version = save_problem(layout, problem, lease.generation, options.allow_changed_code)
             _note_run(layout, lease, "begin")
-            _drive(layout, lease, version, problem, seconds_per_draw, options, progress)
+            try:
+                _drive(layout, lease, version, problem, seconds_per_draw, options, progress)
+            except RunFailed as error:
+                _note_run(layout, lease, "end", error.lines)
+                raise
             _note_run(layout, lease, "end")
         finally:
             lease.release()
@@ -141,11 +149,11 @@ def _store_errors(store: str | Path) -> Iterator[None]:
         raise StoreError(f"cannot use the store {store}: {error.strerror or error}; what is committed is kept") from error
 
 
-def _note_run(layout: Layout, lease: Lease, key: str) -> None:
-    """Provenance of this run: who, with what, from when to when."""
+def _note_run(layout: Layout, lease: Lease, key: str, failed: Sequence[str] = ()) -> None:
+    """Provenance of this run: who, with what, from when to when, and what failed."""
     path = layout.record("runs", f"{lease.generation:06d}")
     body = read_json(path) if path.exists() else {"process": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
-    write_json(path, {**body, key: provenance()})
+    write_json(path, {**body, key: provenance(), "failed": list(failed)})
 
 
 def _drive(
@@ -168,10 +176,17 @@ def _drive(
         if tasks:
             progress.begin("run", sum(task.seconds for task in tasks))
             outcome = execute(
-                client, root, version, lease.generation, tasks, lambda task: progress.advance(task.seconds), lease.lost.is_set
+                client,
+                root,
+                version,
+                lease.generation,
+                tasks,
+                lambda task: progress.advance(task.seconds),
+                lease.lost.is_set,
+                lambda task: _worker_killed(problem, task),
             )
             index = _read_sound_index(layout, progress)
-        _refuse_identical_chunks(layout, problem, outcome)
+        refuse_identical_chunks(layout, problem)
         _finish(client, layout, lease, version, problem, index, outcome, progress)
 
 
@@ -229,49 +244,6 @@ def _check_samples(
         index.samples.discard(record)
 
 
-def _refuse_identical_chunks(layout: Layout, problem: Problem, outcome: Outcome) -> None:
-    """MechanismError when two chunks of continuous outputs are equal: the mechanism ignores its rng."""
-    if problem.schema.kind != "float" or problem.sampler.call == "stored":
-        return
-    prints = dict(outcome.prints)
-    for name in record_names(layout, "samples"):
-        try:
-            found = read_json(layout.record("samples", name))["fingerprints"]
-        except DamagedError:
-            continue
-        law, stage, block, _ = name.split("-")
-        for offset, text in enumerate(found):
-            per_block = (problem.train if stage == "train" else problem.test).chunks_per_block
-            prints.setdefault(f"{law} {stage} {int(block) * per_block + offset}", text)
-    first: dict[str, str] = {}
-    for key, text in sorted(prints.items()):
-        other = first.setdefault(text, key)
-        if other != key and _is_continuous(problem, key):
-            a, b = (_chunk_words(problem, k) for k in (other, key))
-            raise MechanismError(
-                f"mechanism.call {problem.sampler.call}: {a} and {b} are identical; the mechanism ignores its rng, "
-                "so its draws are not independent and no bound would hold"
-            )
-
-
-def _is_continuous(problem: Problem, key: str) -> bool:
-    law, stage, chunk = key.split()
-    if law not in problem.laws:
-        return False
-    cut = problem.train if stage == "train" else problem.test
-    number = int(chunk)
-    if number >= cut.chunks:
-        return False
-    database = problem.laws[law]
-    outputs = problem.sampler.draw(database, law, stage, number, 0, min(1024, cut.chunk_size(number)), problem.schema)
-    return looks_continuous(outputs)
-
-
-def _chunk_words(problem: Problem, key: str) -> str:
-    law, stage, chunk = key.split()
-    return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
-
-
 def _finish(
     client: Client,
     layout: Layout,
@@ -287,7 +259,7 @@ def _finish(
         if failure.set_aside is not None:
             set_aside(layout, "samples", failure.set_aside)
     complete = all_done(index, problem)
-    if complete and not _results_are_current(layout, version):
+    if complete and not _results_are_current(layout, version, progress):
         arrays = assemble(problem, index, _on_workers(client, progress))
         head = {
             "version": version,
@@ -298,21 +270,51 @@ def _finish(
         }
         write_results(layout, arrays, head, lease.generation)
     if not complete:
-        lines = [f"{f.what}: {f.message}" for f in outcome.failures[:20]]
-        if len(outcome.failures) > 20:
-            lines.append(f"… and {len(outcome.failures) - 20} more")
+        lines = _describe(outcome.failures)
+        shown = lines[:_SHOWN] + ([f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])
         raise RunFailed(
             "some chunks failed and were set aside; all else is done and stored:\n  "
-            + "\n  ".join(lines or ["(unknown)"])
+            + "\n  ".join(shown or ["(unknown)"])
             + f"\ntry them again with: hpcdp resume {layout.root}",
-            outcome.failures,
+            lines,
         )
 
 
-def _results_are_current(layout: Layout, version: int) -> bool:
-    from hpcdp.store.results import read_results
+def _describe(failures: Sequence[Failure]) -> list[str]:
+    """One line for each cause: its first failure, and how many more things need the same chunk."""
+    causes: dict[str, list[Failure]] = {}
+    for failure in failures:
+        causes.setdefault(failure.cause, []).append(failure)
+    lines = []
+    for first, *others in causes.values():
+        more = len({other.what for other in others} - {first.what})
+        lines.append(f"{first.what}: {first.message}" + (f" (needed by {more} more)" if more else ""))
+    return lines
 
-    found = read_results(layout)
+
+def _worker_killed(problem: Problem, task: Task) -> Failure:
+    """The failure of a task, one of the parts of a larger one, that ended its worker."""
+    item, cause = task.items[0], task.name
+    if task.kind == "sample":
+        law, name, block = item
+        stage = problem.train if name == "train" else problem.test
+        chunks, cause = stage.block_chunks(block), stage.name_of(law, block)
+        what = f"{name} chunks {chunks[0]} to {chunks[-1]} of {problem.describe_law(law)}"
+    elif task.kind == "literal":
+        what = f"cell of pair {item[0]}, {item[1]}, epsilon {item[2]}"
+    else:
+        number = item.pairs[0] if task.kind == "count" else item[0]
+        pair = describe_pair(number, problem.pairs[number].origin)
+        what = f"pair {number} ({pair})" + (f", test chunks {item.start} to {item.stop - 1}" if task.kind == "count" else "")
+    return Failure(f"task {task.name}: {what}", "it ended its worker process each time it ran", cause)
+
+
+def _results_are_current(layout: Layout, version: int, progress: Progress) -> bool:
+    try:
+        found = read_results(layout)
+    except DamagedError as error:
+        progress.note(f"damaged: {error}; it is derived again from the records")
+        return False
     return found is not None and found[1]["version"] == version and bool(found[1]["complete"])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,18 +21,26 @@ from hpcdp.outputs import Outputs, Schema, canonicalise, conform, schema_of, wid
 from hpcdp.study import Study
 
 _TRIAL_SIZE = 16
+_SECOND_TRIAL_SIZE = 1024
 _TRIAL_SECONDS = 1.0
+_TIMING_SECONDS = 0.1
+_TIMING_SIZE = 1 << 18
+_CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """Draws canonical outputs of a study's mechanism. source: digest of the code or of the stored files."""
+    """Draws canonical outputs of a study's mechanism.
+
+    source: digest of the code or of the stored files. chunk: outputs that a run draws in one call.
+    """
 
     seed: int
     call: str
     parameters: dict[str, Any]
     mechanism: CallableMechanism | StoredSamples
     source: str
+    chunk: int
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
@@ -45,13 +54,20 @@ class Sampler:
             mechanism = bind(load_builtin(call), parameters, call)
             source = digest_bytes(b"builtin", call.encode())
         elif ":" in call:
-            mechanism = bind(import_callable(call, study.folder, "mechanism.call"), parameters, call)
+            mechanism = bind(_import(call, study.folder), parameters, call)
             source = source_digest(call, study.folder)
         else:
             raise StudyError(
                 f'mechanism.call: a built-in ({", ".join([*BUILTINS, STORED])}) or "package.module:callable"; given: {call!r}'
             )
-        return cls(study.seed, call, parameters, mechanism, source)
+        return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk)
+
+    @classmethod
+    def keys_only(cls, study: Study, source: str) -> Sampler:
+        """A sampler that knows the keys of its laws but cannot draw: reading results needs no mechanism."""
+        mechanism = CallableMechanism(_refuse_to_draw, {}, True)
+        call, parameters = study.mechanism.call, study.mechanism.parameters
+        return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk)
 
     def key(self, database: NDArray[Any]) -> str:
         """Key of the law of the mechanism on this database."""
@@ -81,6 +97,17 @@ class Sampler:
         return canonicalise(self.mechanism.draw(database, size, stream(self.seed, "0" * 32, None, number)), size)
 
 
+def _import(call: str, folder: Path) -> Callable[..., Any]:
+    try:
+        return import_callable(call, folder, "mechanism.call")
+    except SystemExit as error:
+        raise StudyError(f"mechanism.call: importing {call!r} ended the program (exit code {error.code})") from None
+
+
+def _refuse_to_draw(*_: Any, **__: Any) -> None:
+    raise MechanismError("this problem was opened to read results; it cannot draw")
+
+
 @dataclass(frozen=True)
 class Trial:
     """What trial draws showed: the schema, and the seconds that one draw takes."""
@@ -89,27 +116,34 @@ class Trial:
     seconds_per_draw: float
 
 
-def try_out(sampler: Sampler, databases: Sequence[NDArray[Any]], needed: int) -> Trial:
+def try_out(sampler: Sampler, databases: Iterable[NDArray[Any]], needed: int) -> Trial:
     """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
 
-    needed: samples that a database must have (for stored ones). Databases come in order of importance.
+    needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
+    test samples would overlap. Databases come in order of importance.
     """
     begin = time.perf_counter()
     schemas: list[Schema] = []
+    first: NDArray[Any] | None = None
     try:
         for number, database in enumerate(databases):
-            if number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS:
-                break
-            outputs = sampler.trial(database, _TRIAL_SIZE, 0)
-            schemas.append(schema_of(outputs))
+            first = database if first is None else first
             if isinstance(sampler.mechanism, StoredSamples):
+                outputs = sampler.trial(database, _TRIAL_SIZE, 0)
                 _check_stored(sampler.mechanism, database, outputs, needed)
-            elif number < 2:
-                _check_randomness(sampler, database, outputs)
+            else:
+                if number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS:
+                    break
+                outputs = sampler.trial(database, _TRIAL_SIZE, 0)
+                if number < 2:
+                    _check_randomness(sampler, database, outputs)
+            schemas.append(schema_of(outputs))
         schema = widest(schemas)
     except MechanismError as error:
         raise StudyError(f"mechanism.call {sampler.call}: {error} (seen in trial draws)") from error
-    return Trial(schema, _time_draws(sampler, databases[0]))
+    if first is None:
+        raise StudyError("pairs: at least one pair; given: none")
+    return Trial(schema, _time_draws(sampler, first))
 
 
 def _check_stored(stored: StoredSamples, database: NDArray[Any], outputs: Outputs, needed: int) -> None:
@@ -121,36 +155,49 @@ def _check_stored(stored: StoredSamples, database: NDArray[Any], outputs: Output
 
 
 def _check_randomness(sampler: Sampler, database: NDArray[Any], outputs: Outputs) -> None:
+    begin = time.perf_counter()
     again, other = sampler.trial(database, _TRIAL_SIZE, 0), sampler.trial(database, _TRIAL_SIZE, 1)
     if again.shape != outputs.shape or digest_array(again) != digest_array(outputs):
         raise MechanismError(
             "it gave different outputs from equal random generators; all its randomness must come from rng, "
             "or a run could not be repeated or resumed (a program with its own randomness goes in as stored samples)"
         )
-    if looks_continuous(outputs) and digest_array(other) == digest_array(outputs):
+    if digest_array(other) != digest_array(outputs):
+        return
+    if not equals_no_chance(outputs):  # a few discrete outputs may well be equal, many may not
+        per_draw = (time.perf_counter() - begin) / (2 * _TRIAL_SIZE)
+        size = max(_TRIAL_SIZE, min(_SECOND_TRIAL_SIZE, int(_TRIAL_SECONDS / per_draw)))
+        outputs, other = (sampler.trial(database, size, number) for number in (0, 1))
+    if digest_array(other) == digest_array(outputs) and equals_no_chance(outputs):
         raise MechanismError(
             "it gave identical outputs from different random generators; it ignores its rng, so its draws are not independent"
         )
 
 
-def looks_continuous(outputs: Outputs) -> bool:
-    """Whether equal chunks of such outputs cannot be chance: reals, not all the same few values."""
-    if outputs.dtype.kind != "f" or outputs.shape[0] < 2:
-        return False
+def equals_no_chance(outputs: Outputs) -> bool:
+    """Whether other draws as varied as these cannot be equal to them by chance (chance below 10⁻¹⁷).
+
+    Two independent draws are equal with probability Σ p², here with the shares of the first values as p (heuristic:
+    it errs towards chance where values are rarer than the first ones show).
+    """
     head = outputs[:1024]
-    return bool(np.unique(head, axis=0).shape[0] > 0.5 * head.shape[0])
+    _, held = np.unique(head, axis=0 if head.ndim == 2 else None, return_counts=True)
+    return bool(-head.shape[0] * np.log(np.square(held / head.shape[0]).sum()) > _CHANCE)
 
 
 def _time_draws(sampler: Sampler, database: NDArray[Any]) -> float:
-    """Seconds a draw, from growing trial draws until they take 20 ms."""
+    """Seconds a draw, from growing trial draws, at most as large as a run's, until they took a tenth of a second."""
     if isinstance(sampler.mechanism, StoredSamples):
         return 2e-8
-    size, clock = _TRIAL_SIZE, time.perf_counter
+    clock = time.perf_counter
+    size, spent, limit = min(_TRIAL_SIZE, sampler.chunk), 0.0, min(_TIMING_SIZE, sampler.chunk)
     while True:
         begin = clock()
         sampler.trial(database, size, 2)
         seconds = clock() - begin
-        if seconds > 0.02 or size >= 1 << 18:
+        spent += seconds
+        if spent > _TIMING_SECONDS or size >= limit:
             return seconds / size
-        size *= 4
+        # a call may have a cost of its own, and the first one's is larger; the next may take as long as all before
+        size = min(4 * size, limit)
 

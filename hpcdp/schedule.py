@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from hpcdp.costs import Costs
@@ -88,7 +89,7 @@ def _pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
 def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
     fit, chunk = _pair_seconds(problem, costs)
     counting = sum(fit + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
-    sampling = sum(s for _, _, _, s in _sample_items(problem, index, costs, needs))
+    sampling = sum(s for _, _, _, s in _sample_items(problem, index, costs))
     return counting + sampling
 
 
@@ -99,7 +100,7 @@ def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: 
         groups.setdefault((problem.pair_laws[number][0], thresholds, gaps), []).append(number)
     for (_, thresholds, gaps), numbers in groups.items():
         chunks = sum(stop - start for start, stop in gaps)
-        if not _is_split(problem, fit, chunk, chunks, target):
+        if not _is_split(fit, chunk, chunks, target):
             size = max(1, int(target / max(1e-9, fit + chunk * chunks)))
             for some in _batches(numbers, size):
                 for start, stop in _cut(problem.test, gaps, problem.test.chunks):
@@ -111,7 +112,7 @@ def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: 
                 yield CountItems(tuple(some), start, stop, thresholds)
 
 
-def _is_split(problem: Problem, fit: float, chunk: float, chunks: int, target: float) -> bool:
+def _is_split(fit: float, chunk: float, chunks: int, target: float) -> bool:
     """Whether a pair's counting goes into several tasks, after a fit that all of them use."""
     return chunks > 1 and fit + chunk * chunks > 2 * target
 
@@ -120,10 +121,10 @@ def _cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator
     """Spans of at most `length` chunks; a short last chunk is a span of its own, so that more samples keep the rest."""
     full = stage.total // stage.chunk
     for start, stop in gaps:
-        edges = list(range(start, stop, length)) + [stop]
+        edges = [*range(start, stop, length), stop]
         if start < full < stop and full not in edges:
             edges = sorted([*edges, full])
-        yield from zip(edges[:-1], edges[1:], strict=True)
+        yield from pairwise(edges)
 
 
 def _fit_items(
@@ -133,7 +134,7 @@ def _fit_items(
     fit, chunk = _pair_seconds(problem, costs)
     groups: dict[Thresholds, list[int]] = {}
     for number, thresholds, gaps in needs:
-        split = _is_split(problem, fit, chunk, sum(b - a for a, b in gaps), target)
+        split = _is_split(fit, chunk, sum(b - a for a, b in gaps), target)
         learned = (problem.model_keys[number], thresholds) in index.stored_counters
         trained = (index.training_counts(problem.model_keys[number], thresholds).above >= 0).all()
         if (split and not learned) or (not gaps and not trained):
@@ -142,19 +143,16 @@ def _fit_items(
     return [(some, t) for t, numbers in groups.items() for some in _batches(numbers, size)]
 
 
-def _sample_items(
-    problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]
-) -> list[tuple[str, str, int, float]]:
+def _sample_items(problem: Problem, index: Index, costs: Costs) -> list[tuple[str, str, int, float]]:
     """(law, stage, block, seconds) of every block that is kept and not there yet, in the order of the pairs."""
-    found: dict[tuple[str, str, int], float] = {}
     cost = costs.draw + costs.write
-    for stage in problem.kept_stages:
-        done = {law for law in problem.laws if stage.name_of(law, stage.blocks - 1) in index.samples}
-        for law in problem.laws:
-            for block in range(stage.blocks):
-                if (law in done and block == stage.blocks - 1) or stage.name_of(law, block) in index.samples:
-                    continue
-                found[law, stage.name, block] = cost * stage.block_size(block)
+    found = {
+        (law, stage.name, block): cost * stage.block_size(block)
+        for stage in problem.kept_stages
+        for law in problem.laws
+        for block in range(stage.blocks)
+        if stage.name_of(law, block) not in index.samples
+    }
     order = {law: i for i, law in enumerate(problem.laws)}
     stages = {"train": 0, "test": 1}
     few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
@@ -186,7 +184,7 @@ def _assemble(
                 made_by.setdefault((law, stage), []).append((block, name))
         batch, seconds = [], 0.0
 
-    for law, stage, block, cost in _sample_items(problem, index, costs, []):
+    for law, stage, block, cost in _sample_items(problem, index, costs):
         batch.append((law, stage, block))
         seconds += cost
         if seconds >= target:
@@ -201,7 +199,16 @@ def _assemble(
     for numbers, thresholds in fits:
         after = {n for pair in numbers for law in problem.pair_laws[pair] for n in sampled(law, "train")}
         name = f"fit-{len(tasks)}"
-        tasks.append(Task(name, "fit", (tuple(numbers), thresholds), tuple(sorted(after)), len(numbers), fit_seconds * len(numbers)))
+        tasks.append(
+            Task(
+                name,
+                "fit",
+                (tuple(numbers), thresholds),
+                tuple(sorted(after)),
+                len(numbers),
+                fit_seconds * len(numbers),
+            )
+        )
         fitted.update({(number, thresholds): name for number in numbers})
     for items in counts:
         per_block = problem.test.chunks_per_block

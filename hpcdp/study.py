@@ -31,7 +31,8 @@ def _grid(value: Any) -> Any:
         unknown = sorted(set(value) - {"start", "stop", "count"})
         missing = sorted({"start", "stop", "count"} - set(value))
         if unknown or missing:
-            raise ValueError(f"a grid is {{start, stop, count}}; missing: {missing or 'none'}, unknown: {unknown or 'none'}")
+            wrong = f"missing: {missing or 'none'}, unknown: {unknown or 'none'}"
+            raise ValueError(f"a grid is {{start, stop, count}}; {wrong}")
         start, stop, count = value["start"], value["stop"], value["count"]
         if type(count) is not int or count < 1:
             raise ValueError("count is a positive integer")
@@ -169,7 +170,7 @@ class Estimate(_Section):
 
 
 class Study(_Section):
-    """A whole study, frozen. `folder` is where relative paths start and what is importable; it is no part of equality."""
+    """A whole study, frozen; compare studies by `to_dict`. folder: where relative paths start and what is importable."""
 
     study: Header
     mechanism: MechanismSection

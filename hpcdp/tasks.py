@@ -6,44 +6,57 @@ A mechanism's failure on one chunk costs that chunk and what depends on it; it i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.context import Context, open_context
-from hpcdp.errors import DamagedError, MechanismError, StoreError
-from hpcdp.keys import digest_json, stream
+from hpcdp.context import ChunkError, Context, open_context
+from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
+from hpcdp.keys import digest_array, digest_json, stream
 from hpcdp.losses._protocol import Counter, Side
 from hpcdp.outputs import Outputs
 from hpcdp.problem import describe_pair
 from hpcdp.schedule import CountItems, Task
+from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
-from hpcdp.store.records import commit
+from hpcdp.store.records import commit, read_json, write_json
 from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
 _SLOW_RANKING_SAMPLES = 1 << 12
+_DIGESTS = "digests.json"  # written last: without it, or with another digest, a counter is not whole
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What could not be done. what: chunk or pair, in words; set_aside: sample record to take out of use, if any."""
+    """What could not be done, or not be used.
+
+    what: chunk or pair, in words. cause: equal for failures that have one cause, such as one chunk that many pairs need.
+    set_aside: sample record to take out of use, if any.
+    """
 
     what: str
     message: str
+    cause: str
     set_aside: str | None = None
+
+    @classmethod
+    def of(cls, what: str, error: Exception) -> Failure:
+        """From what a task met: a damaged block, a chunk that the mechanism failed on, or else."""
+        if isinstance(error, DamagedBlock):
+            return cls(what, str(error), error.record, error.record)
+        return cls(what, str(error), error.where if isinstance(error, ChunkError) else f"{what}: {error}")
 
 
 @dataclass
 class Report:
-    """What a task did: fingerprints of the chunks it drew (by law, stage and chunk), failures, seconds."""
+    """What a task did: how long it took, and what failed."""
 
     task: str
     seconds: float = 0.0
-    prints: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -56,6 +69,8 @@ def run_task(root: str, version: int, generation: int, task: Task) -> Report:
         _KINDS[task.kind](context, generation, task, report)
     except OSError as error:
         raise StoreError(f"cannot use the store {root}: {error.strerror or error}") from error
+    except StudyError as error:  # the study was sound when the run began
+        raise StoreError(str(error)) from error
     report.seconds = time.perf_counter() - begin
     return report
 
@@ -65,24 +80,17 @@ def _sample(context: Context, generation: int, task: Task, report: Report) -> No
     stages = {stage.name: stage for stage in problem.kept_stages}
     for law, name, block in task.items:
         stage = stages[name]
-        current = [-1]
+        record = stage.name_of(law, block)
+        if context.layout.record("samples", record).is_file():
+            continue  # this task ran before, in a worker that died
 
-        def draw(chunk: int, law: str = law, stage: Any = stage, current: list[int] = current) -> Outputs:
-            current[0] = chunk
+        def draw(chunk: int, law: str = law, stage: Stage = stage) -> Outputs:
             return context.draw(stage, law, chunk)
 
         try:
-            prints = write_block(context.layout, stage, law, block, problem.schema, generation, draw)
-        except MechanismError as error:
-            report.failures.append(_chunk_failure(context, law, name, current[0], error))
-            continue
-        for chunk, text in zip(stage.block_chunks(block), prints, strict=True):
-            report.prints[f"{law} {name} {chunk}"] = text
-
-
-def _chunk_failure(context: Context, law: str, stage: str, chunk: int, error: Exception) -> Failure:
-    aside = error.record if isinstance(error, DamagedBlock) else None
-    return Failure(f"{stage} chunk {chunk} of {context.problem.describe_law(law)}", str(error), aside)
+            write_block(context.layout, stage, law, block, problem.schema, generation, draw)
+        except ChunkError as error:  # whoever needs this block will miss its record
+            report.failures.append(Failure(error.where, error.reason, record))
 
 
 def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
@@ -99,6 +107,7 @@ def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
             folder = context.layout.counter(_counter_name(context, number, thresholds))
             for name, array in state.items():
                 write_array(folder / name, array)
+            write_json(folder / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
         entries.append(_fit_entry(context, number, training, stored=state is not None))
     _commit_fits(context, generation, thresholds, entries)
 
@@ -127,16 +136,30 @@ def _fit_entry(context: Context, number: int, training: list[list[int]], stored:
 
 
 def _commit_fits(context: Context, generation: int, thresholds: tuple[float, ...], entries: list[dict[str, Any]]) -> None:
-    if entries:
-        body = {"thresholds": list(thresholds), "entries": entries}
-        name = digest_json(["fits", list(thresholds), [[e["model"], e["stored"]] for e in entries]])
-        commit(context.layout, "fits", name, body, generation)
+    if not entries:
+        return
+    name = digest_json(["fits", list(thresholds), [[e["model"], e["stored"]] for e in entries]])
+    if context.layout.record("fits", name).is_file():
+        return  # learned again only to count; a record that is there stays as it is
+    models = {e["model"] for e in entries}
+    laws = {
+        law
+        for model, pair in zip(context.problem.model_keys, context.problem.pair_laws, strict=True)
+        if model in models
+        for law in pair
+    }
+    prints = {law: context.training_prints[law] for law in sorted(laws) if law in context.training_prints}
+    body = {"thresholds": list(thresholds), "entries": entries, "fingerprints": prints}
+    commit(context.layout, "fits", name, body, generation)
 
 
 def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
-    pair = context.problem.pairs[number]
-    aside = error.record if isinstance(error, DamagedBlock) else None
-    return Failure(f"pair {number} ({describe_pair(number, pair.origin)})", str(error), aside)
+    return Failure.of(_describe(context, [number]), error)
+
+
+def _describe(context: Context, numbers: Sequence[int]) -> str:
+    first = f"pair {numbers[0]} ({describe_pair(numbers[0], context.problem.pairs[numbers[0]].origin)})"
+    return first if len(numbers) == 1 else f"{first} and {len(numbers) - 1} more"
 
 
 def _count(context: Context, generation: int, task: Task, report: Report) -> None:
@@ -164,14 +187,14 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
     try:
         add(law, list(counters), 0)
     except (MechanismError, DamagedError) as error:
-        report.failures.append(_span_failure(context, law, chunks, error))
+        report.failures.append(Failure.of(_describe(context, list(counters)), error))
         return
     for number in list(counters):
         other = problem.pair_laws[number][1]
         try:
             add(other, [number], 1)
         except (MechanismError, DamagedError) as error:
-            report.failures.append(_span_failure(context, other, chunks, error))
+            report.failures.append(_pair_failure(context, number, error))
             del counters[number]
     draws = sum(stage.chunk_size(chunk) for chunk in chunks)
     entries = [{"model": problem.model_keys[n], "counts": histograms[n].tolist()} for n in counters]
@@ -187,14 +210,6 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
     if entries:
         key = ["counts", items.start, items.stop, draws, list(items.thresholds), [e["model"] for e in entries]]
         commit(context.layout, "counts", digest_json(key), body, generation)
-    for drawn, texts in prints.items():
-        report.prints.update({f"{drawn} test {chunk}": text for chunk, text in zip(chunks, texts, strict=True)})
-
-
-def _span_failure(context: Context, law: str, chunks: range, error: Exception) -> Failure:
-    aside = error.record if isinstance(error, DamagedBlock) else None
-    what = f"test chunks {chunks.start} to {chunks.stop - 1} of {context.problem.describe_law(law)}"
-    return Failure(what, str(error), aside)
 
 
 def _counters(context: Context, generation: int, items: CountItems, report: Report) -> dict[int, Counter]:
@@ -221,10 +236,13 @@ def _restore(context: Context, number: int, thresholds: tuple[float, ...]) -> Co
     if not folder.is_dir():
         return None
     try:
-        state: dict[str, NDArray[Any]] = {p.name: read_array(p) for p in sorted(folder.iterdir()) if p.is_dir()}
-        return context.loss.restore(state, np.asarray(thresholds))
-    except (DamagedError, KeyError, ValueError):
+        digests = read_json(folder / _DIGESTS)
+        state: dict[str, NDArray[Any]] = {name: read_array(folder / name) for name in digests}
+    except DamagedError:
         return None  # it can be learned again
+    if any(digest_array(state[name]) != digests[name] for name in digests):
+        return None
+    return context.loss.restore(state, np.asarray(thresholds))
 
 
 def _literal(context: Context, generation: int, task: Task, report: Report) -> None:
@@ -243,7 +261,7 @@ def _literal(context: Context, generation: int, task: Task, report: Report) -> N
             errors, tests = testing_risk(
                 _redraw(context, first, key, "thinned"),
                 _redraw(context, second, key, "whole"),
-                stream(problem.seed, key, "train", 0),
+                stream(problem.study.seed, key, "train", 0),
                 epsilon,
                 estimate.train,
                 estimate.test,
@@ -251,7 +269,8 @@ def _literal(context: Context, generation: int, task: Task, report: Report) -> N
                 estimate.chunk,
             )
         except MechanismError as error:
-            report.failures.append(Failure(f"cell of pair {number}, {direction}, epsilon {epsilon}", str(error)))
+            where = f"cell of pair {number}, {direction}, epsilon {epsilon}"
+            report.failures.append(Failure.of(where, error))
             continue
         entries.append({"cell": key, "errors": errors, "tests": tests})
     if entries:

@@ -178,7 +178,8 @@ def test_files_hold_the_same_database(tmp_path: Path, kind: str) -> None:
 
 def test_a_toml_file_is_read_with_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
-    path.write_text('[study]\nname = "a"\nseed = 1\n[mechanism]\ncall = "laplace"\n[pairs]\n[[pairs.given]]\nd=[0]\nd_prime=[1]\n')
+    pairs = "[[pairs.given]]\nd = [0]\nd_prime = [1]\n"
+    path.write_text('[study]\nname = "a"\nseed = 1\n[mechanism]\ncall = "laplace"\n' + pairs)
     with pytest.raises(StudyError, match=r"estimate: required and missing"):
         Study.from_toml(path)
     path.write_text(path.read_text() + "[estimate]\nepsilons = [0, 1]\n")

@@ -3,7 +3,8 @@
 As a query moves to the right, its closed k-nearest-neighbour ball [L, R] over the distinct training values only
 ever gains values on the right and loses values on the left. So O(training) events describe the votes everywhere.
 Every event is placed at the first float whose computed distances make it happen, which makes the step function
-equal to a brute-force ball on floats, ties included.
+equal to a brute-force ball on floats, ties included (short of queries so far out, some 2⁵³ gaps, that distances to
+different values round to one).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ STORED = "stored"
 def load_builtin(name: str) -> Callable[..., Any]:
     """The function behind a built-in's name."""
     module, _, function = BUILTINS[name].partition(":")
-    return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
+    return getattr(importlib.import_module(module), function)
 
 
 def describe_builtins() -> str:

@@ -29,18 +29,22 @@ class CallableMechanism:
         try:
             if self.vectorised:
                 return self.function(database.copy(), size=size, rng=rng, **self.parameters)
-            return _stack([self.function(database.copy(), rng=rng, **self.parameters) for _ in range(size)])
+            outputs = [self.function(database.copy(), rng=rng, **self.parameters) for _ in range(size)]
         except MechanismError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a mechanism that exits would take hpcdp along without a word
             raise MechanismError(f"the mechanism raised {type(error).__name__}: {error}") from error
+        return _stack(outputs)
 
 
 def _stack(outputs: list[Any]) -> Any:
     text = [isinstance(output, (str, bytes)) for output in outputs]
     if any(text) and not all(text):
         raise MechanismError("the mechanism returned strings in some calls and numbers in others; all must be alike")
-    return np.asarray(outputs)
+    try:
+        return np.asarray(outputs)
+    except ValueError as error:
+        raise MechanismError(f"the mechanism returned outputs of different shapes in different calls: {error}") from None
 
 
 def bind(function: Callable[..., Any], parameters: Mapping[str, Any], call: str) -> CallableMechanism:

@@ -90,7 +90,7 @@ def read_outputs(path: Path) -> NDArray[Any]:
             return _read_csv(path)
         if suffix == ".parquet":
             return _read_parquet(path)
-        if path.is_dir() and (path / "zarr.json").is_file() or (path / ".zarray").is_file():
+        if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
             import zarr
 
             return np.asarray(zarr.open_array(str(path), mode="r")[:])

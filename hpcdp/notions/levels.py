@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def share_level(training_delta: NDArray[np.float64] | None, cells: tuple[int, int, int], failure: float) -> NDArray[np.float64]:
+def share_level(
+    training_delta: NDArray[np.float64] | None, cells: tuple[int, int, int], failure: float
+) -> NDArray[np.float64]:
     """Failure probability of each cell's bound, shape (pairs, 2, epsilons); the sum is at most `failure`.
 
     Half is shared equally by all cells, half by the pair and direction that training ranks first at each ε. Training

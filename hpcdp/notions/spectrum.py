@@ -79,7 +79,13 @@ def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats, ru
 
 
 def make_cells(
-    exceed: Ints, test: Ints, training_share: Floats | None, epsilons: Floats, level: Floats, confidence: float, run: LowerBounds
+    exceed: Ints,
+    test: Ints,
+    training_share: Floats | None,
+    epsilons: Floats,
+    level: Floats,
+    confidence: float,
+    run: LowerBounds,
 ) -> Cells:
     """All cells from their counts.
 

@@ -10,7 +10,9 @@ from hpcdp.problem import Problem
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
 from hpcdp.store.records import read_records
-from hpcdp.store.studies import latest_version, load_problem, open_layout
+from hpcdp.store.studies import latest_version, open_layout, read_problem
+
+_SHOWN = 10
 
 
 def status(store: str | Path) -> str:
@@ -19,15 +21,18 @@ def status(store: str | Path) -> str:
     version = latest_version(layout)
     if not version:
         raise StoreError(f"{store} holds no study yet; run the study file again")
-    problem = load_problem(layout, version)
+    problem = read_problem(layout, version)
     index = read_index(layout)
     complete = all_done(index, problem)
     lines = [f"{problem.study.name} in {store}: {'complete' if complete else 'incomplete'}, study version {version}"]
-    lines += [_line("cells", sum(k in index.cells for k in literal_keys(problem)), len(literal_keys(problem)))] if (
-        problem.is_literal
-    ) else _stages(layout, problem)
+    lines += (
+        [_line("cells", sum(k in index.cells for k in literal_keys(problem)), len(literal_keys(problem)))]
+        if (problem.is_literal)
+        else _stages(layout, problem)
+    )
     aside = sum(1 for p in (layout.root / "records").rglob("*.damaged"))
-    lines.append(f"  set aside      {aside} damaged or failed records, replaced when computed again" if aside else "  set aside      none")
+    since = "all computed again since" if complete else "computed again by the next run"
+    lines.append(f"  set aside      {f'{aside} damaged records, {since}' if aside else 'none'}")
     owner = holder(layout)
     lines.append(
         "  held by        nobody"
@@ -71,4 +76,7 @@ def _runs(layout: Layout) -> list[str]:
         last = found[-1]
         end = last["end"]["time"] if "end" in last else "did not finish"
         lines.append(f"  last run       {last['begin']['host']}, from {last['begin']['time']} to {end}")
+        failed = last["failed"]
+        lines.append(f"  failed         {len(failed) or 'none'}" + (" in the last run:" if failed else ""))
+        lines += [f"    {line}" for line in failed[:_SHOWN]] + (["    …"] if len(failed) > _SHOWN else [])
     return lines

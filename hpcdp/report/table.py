@@ -34,7 +34,12 @@ def table(result: Result) -> str:
 
 def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Result) -> list[list[str]]:
     many = len(result.pairs) > 1
-    head = ["ε", "δ̂", "certified ≥", "approx ≤"] + (["claimed"] if claim else []) + (["pair"] if many else []) + ["direction"]
+    head = (
+        ["ε", "δ̂", "certified ≥", "approx ≤"]
+        + (["claimed"] if claim else [])
+        + (["pair"] if many else [])
+        + ["direction"]
+    )
     table = [head]
     for row in rows:
         cells = [f"{row['epsilon']:g}", _share(row["delta"]), _share(row["lower"]), _share(row["upper"])]
@@ -130,5 +135,3 @@ def csv_text(result: Result) -> str:
         tail = [cell["errors"], cell["tests"]] if result.is_literal else [*cell["exceed"], *cell["test"]]
         writer.writerow([*head, *tail])
     return buffer.getvalue()
-
-

@@ -52,4 +52,3 @@ class Layout:
     def relative(self, path: Path) -> str:
         """A path as messages name it."""
         return path.relative_to(self.root).as_posix()
-

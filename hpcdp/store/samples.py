@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import commit, read_json
+
 
 def write_block(
     layout: Layout,
@@ -40,7 +42,8 @@ def write_block(
 
 def read_blocks(layout: Layout, stage: Stage, law: str, schema: Schema, chunks: range) -> Iterator[Outputs]:
     """The stored chunks of a range in order, each checked against its fingerprint; DamagedError names what is not."""
-    block, outputs, prints = -1, np.empty(0), []
+    block, outputs = -1, np.empty(0)
+    prints: list[str] = []
     for chunk in chunks:
         if chunk // stage.chunks_per_block != block:
             block = chunk // stage.chunks_per_block
@@ -83,5 +86,5 @@ class DamagedBlock(DamagedError):
         super().__init__(f"{stage.name} chunk {chunk} of {where} is damaged or missing: {reason}")
         self.arguments = (law, stage, block, chunk, layout, reason)
 
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> tuple[type[DamagedBlock], tuple[Any, ...]]:
         return type(self), self.arguments

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import platform
 import re
 import socket
@@ -28,32 +31,55 @@ _PACKAGES = ("hpcdp", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask",
 
 
 def create_store(root: Path) -> Layout:
-    """Make the groups of a new store, or accept an existing one of this layout version."""
+    """Make the groups of a new store, or accept an existing one of this layout version.
+
+    Every step may be done already: by a run that was killed here, or by one that makes the same store at this moment.
+    """
     layout = Layout(root)
     if is_store(root):
         return open_layout(root)
-    if root.exists() and any(root.iterdir() if root.is_dir() else [root]):
+    if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
         raise StoreError(f"{root} exists and is no hpcdp store; give another --store")
-    root.mkdir(parents=True, exist_ok=True)
-    for group in layout.groups:
-        zarr.create_group(str(group), overwrite=False)
-    zarr.create_group(str(layout.root / "study" / "databases"), overwrite=False)
-    zarr.create_group(str(root), overwrite=False, attributes={"hpcdp": {"layout": VERSION}})  # last: now it is a store
-    return layout
+    for group in (*layout.groups, layout.root / "study" / "databases"):
+        _make_group(group, {})
+    _make_group(root, {"hpcdp": {"layout": VERSION}})  # last: now it is a store
+    return open_layout(root)
+
+
+def _make_group(path: Path, attributes: dict[str, Any]) -> None:
+    """A Zarr group, whole or not at all, and never in place of one that is there."""
+    path.mkdir(parents=True, exist_ok=True)
+    temporary = path / f".zarr.json.{socket.gethostname()}.{os.getpid()}"
+    try:
+        temporary.write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}))
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path / "zarr.json")
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _is_unfinished(layout: Layout) -> bool:
+    """Whether a folder holds nothing but what a run leaves that is killed while it makes a store."""
+    names = {"databases", *(group.name for group in layout.groups)}
+    return layout.root.is_dir() and all(
+        path.name in names if path.is_dir() else path.name.lstrip(".").startswith("zarr.json")
+        for path in layout.root.rglob("*")
+    )
 
 
 def is_store(root: Path) -> bool:
     """Whether a folder is an hpcdp store (of whatever layout version)."""
     try:
         return "hpcdp" in zarr.open_group(str(root), mode="r").attrs
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
 def open_layout(root: Path) -> Layout:
     """The layout of an existing store; StoreError when there is none or it is of another version."""
     if not is_store(root):
-        raise StoreError(f"no hpcdp store at {root}")
+        raise StudyError(f"no hpcdp store at {root}")
     found: Any = zarr.open_group(str(root), mode="r").attrs["hpcdp"]
     version = found.get("layout") if isinstance(found, dict) else None
     if version != VERSION:
@@ -67,14 +93,24 @@ def latest_version(layout: Layout) -> int:
     return max((int(m.group(1)) for m in names if m), default=0)
 
 
-def load_problem(layout: Layout, version: int) -> Problem:
-    """The problem of one version, from the store alone (and the mechanism's code); StoreError if the code changed."""
+def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:
+    """The problem of one version, from the store and the mechanism's code; StudyError if the code changed."""
     body = read_json(layout.study(version))
+    sampler = Sampler.of(Study.from_dict(body["study"], body["folder"]))
+    if sampler.source != body["source"] and not allow_changed_code:
+        raise StudyError(_changed_code(body))
+    return _problem(layout, body, sampler)
+
+
+def read_problem(layout: Layout, version: int) -> Problem:
+    """The problem of one version for reading results: from the store alone, so its sampler cannot draw."""
+    body = read_json(layout.study(version))
+    return _problem(layout, body, Sampler.keys_only(Study.from_dict(body["study"], body["folder"]), body["source"]))
+
+
+def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler) -> Problem:
     study = Study.from_dict(body["study"], body["folder"])
     databases = [_read_database(layout, digest) for digest in body["databases"]]
-    sampler = Sampler.of(study)
-    if sampler.source != body["source"]:
-        raise StoreError(_changed_code(study))
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]))
 
 
@@ -89,8 +125,9 @@ def stored_databases(layout: Layout, version: int) -> list[str]:
     return list(read_json(layout.study(version))["databases"])
 
 
-def _changed_code(study: Study) -> str:
-    what = "the stored samples' files" if study.mechanism.call == "stored" else f"the source of {study.mechanism.call}"
+def _changed_code(body: dict[str, Any]) -> str:
+    call = body["study"]["mechanism"]["call"]
+    what = "the stored samples' files" if call == "stored" else f"the source of {call}"
     return f"mechanism.call: {what} changed since the store was made; --allow-changed-code goes on all the same"
 
 
@@ -111,7 +148,7 @@ def save_problem(layout: Layout, problem: Problem, generation: int, allow_change
     if version:
         old = read_json(layout.study(version))
         if old["source"] != body["source"] and not allow_changed_code:
-            raise StudyError(_changed_code(problem.study))
+            raise StudyError(_changed_code(body))
         refuse_changes(old, body)
         if all(old[key] == body[key] for key in ("study", "databases", "source", "schema")):
             return version

@@ -1,0 +1,99 @@
+"""Finds chunks that are equal where chance cannot make them so: the mechanism ignored its random generator.
+
+Every chunk that was ever drawn for the study left a fingerprint in a record, of its samples where they are kept, else of
+the fit or the counts that used them. What rests on such chunks is set aside, because no bound would hold.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from functools import cache
+
+from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.keys import digest_json
+from hpcdp.problem import Problem
+from hpcdp.sampler import equals_no_chance
+from hpcdp.stages import Stage
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_json, read_records, set_aside
+
+Chunk = tuple[str, str, int]
+"""A law, a stage's name, and the chunk's number."""
+
+
+def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
+    """Set aside what rests on identical chunks, and raise MechanismError naming two of them."""
+    if problem.sampler.call == "stored" or problem.is_literal:
+        return
+    found: dict[str, set[Chunk]] = {}
+    for chunk, text in _fingerprints(layout, problem):
+        found.setdefault(text, set()).add(chunk)
+    stages = {stage.name: stage for stage in (problem.train, problem.test)}
+
+    @cache
+    def is_varied(law: str, stage: Stage, size: int) -> bool:
+        outputs = problem.sampler.draw(problem.laws[law], law, stage.name, 0, 0, size, problem.schema)
+        return equals_no_chance(outputs)
+
+    same: list[list[Chunk]] = []
+    for chunks in found.values():
+        law, name, number = min(chunks)
+        if len(chunks) > 1 and is_varied(law, stages[name], min(1024, stages[name].chunk_size(number))):
+            same.append(sorted(chunks))
+    if not same:
+        return
+    _set_aside(layout, problem, {chunk for chunks in same for chunk in chunks})
+    a, b = (f"{stage} chunk {number} of {problem.describe_law(law)}" for law, stage, number in min(same)[:2])
+    raise MechanismError(
+        f"mechanism.call {problem.sampler.call}: {a} and {b} are identical; the mechanism ignores its rng, so its draws are "
+        "not independent and no bound would hold. What rests on such chunks was set aside; repair the mechanism, then: "
+        f"hpcdp resume {layout.root} --allow-changed-code"
+    )
+
+
+def _fingerprints(layout: Layout, problem: Problem) -> Iterator[tuple[Chunk, str]]:
+    """Every chunk of the present study's laws and stages with its fingerprint, of samples that are kept and not."""
+    for stage in problem.kept_stages:
+        for law in problem.laws:
+            for block in range(stage.blocks):
+                try:
+                    prints = read_json(layout.record("samples", stage.name_of(law, block)))["fingerprints"]
+                except DamagedError:
+                    continue
+                for chunk, text in zip(stage.block_chunks(block), prints, strict=True):
+                    yield (law, stage.name, chunk), text
+    if problem.train not in problem.kept_stages:
+        yield from _of_records(layout, problem, "fits", problem.train)
+    if problem.test not in problem.kept_stages:
+        yield from _of_records(layout, problem, "counts", problem.test)
+
+
+def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> Iterator[tuple[Chunk, str]]:
+    for _, body in read_records(layout, kind):
+        if isinstance(body, DamagedError):
+            continue
+        for law, prints in body["fingerprints"].items():
+            for chunk, text in enumerate(prints, body.get("start", 0)):
+                if law in problem.laws and chunk < stage.chunks:
+                    yield (law, stage.name, chunk), text
+
+
+def _set_aside(layout: Layout, problem: Problem, chunks: set[Chunk]) -> None:
+    """Take the samples, fits and counts of these chunks' laws out of use, and the counters learned from them."""
+    for stage in problem.kept_stages:
+        for law, name, number in chunks:
+            if name == stage.name:
+                set_aside(layout, "samples", stage.name_of(law, number // stage.chunks_per_block))
+    laws = {law for law, _, _ in chunks}
+    pairs = zip(problem.model_keys, problem.pair_laws, strict=True)
+    models = {model for model, pair in pairs if laws & set(pair)}
+    for kind in ("fits", "counts"):
+        for name, body in read_records(layout, kind):
+            if isinstance(body, DamagedError):
+                continue
+            touched = models & {entry["model"] for entry in body["entries"]}
+            for model in touched:
+                shutil.rmtree(layout.counter(digest_json([model, body["thresholds"]])), ignore_errors=True)
+            if touched:
+                set_aside(layout, kind, name)

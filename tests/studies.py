@@ -1,0 +1,98 @@
+"""Studies for tests, and two ways to run them: whole, on one shared cluster, or their pure pieces in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpcdp.clusters import connect
+from hpcdp.context import Context
+from hpcdp.databases import load_databases
+from hpcdp.index import Index, Span
+from hpcdp.losses import make_loss
+from hpcdp.outputs import Schema
+from hpcdp.problem import Problem
+from hpcdp.result import Result
+from hpcdp.run import run as run_whole
+from hpcdp.sampler import Sampler
+from hpcdp.store.layout import Layout
+from hpcdp.study import Study
+from hpcdp.tasks import _learn
+
+REALS = Schema("float", None)
+
+
+def make_study(call, parameters, pairs, *, seed, folder=None, loss="knn", loss_parameters=None, **estimate):
+    """A study from its few telling values. pairs: [(d, d_prime), …], or the table of relative pairs."""
+    given = {"given": [{"d": d, "d_prime": e} for d, e in pairs]} if isinstance(pairs, list) else {"relative": pairs}
+    return Study.from_dict(
+        {
+            "study": {"name": "test", "seed": seed},
+            "mechanism": {"call": call, "parameters": parameters},
+            "pairs": given,
+            "estimate": {"loss": loss, "parameters": loss_parameters or {}, **estimate},
+        },
+        folder,
+    )
+
+
+@cache
+def _shared(config):
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    return stack.enter_context(connect("local", 2))
+
+
+@pytest.fixture(scope="session", name="client")
+def client_fixture(pytestconfig):
+    """A client of a local cluster of two workers of one thread, one for all files that import this fixture."""
+    return _shared(pytestconfig)
+
+
+def run(study: Study, store: Path, client) -> Result:
+    """Run the study into the store on this client's workers."""
+    return run_whole(study, store, client=client)
+
+
+def pose(study: Study, schema: Schema = REALS) -> Problem:
+    """The study resolved without trial draws; its outputs have this schema."""
+    return Problem(study, load_databases(study), Sampler.of(study), schema)
+
+
+def learn_and_count(problem: Problem, reuse_training: bool = False) -> tuple[Index, list]:
+    """All counts of a problem, with the functions that tasks use, but without a store and without Dask.
+
+    Returns the index that `assemble` reads, and each pair's counter. reuse_training plants a fault: training outputs
+    are counted in place of test outputs.
+    """
+    e = problem.study.estimate
+    assert e.keep == "none"  # nothing is read from the folder that the layout names
+    context = Context(Layout(Path("nowhere")), problem, make_loss(e.loss, e.parameters))
+    thresholds = tuple(problem.thresholds.tolist())
+    index, counters = Index(), []
+    for number, model in enumerate(problem.model_keys):
+        counter, training = _learn(context, number, thresholds)
+        learned = np.asarray(training, np.int64)
+        index.training[model] = {thresholds: (int(learned[0].sum()), learned)}
+        stage = problem.train if reuse_training else problem.test
+        counts = [_count(context, counter, stage, law) for law in problem.pair_laws[number]]
+        index.spans[model] = {thresholds: [Span(0, problem.test.chunks, stage.total, np.stack(counts))]}
+        counters.append(counter)
+    return index, counters
+
+
+def _count(context, counter, stage, law):
+    return sum(counter.count(outputs) for outputs in context.chunks(stage, law, range(stage.chunks)))
+
+
+def files_below(*folders: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every file below some folders with its bytes, by path."""
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                yield path, path.read_bytes()

@@ -1,0 +1,23 @@
+"""The benchmarks' small settings run and print their figures."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import command, limit, memory, textbook
+
+
+def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:
+    ratios = textbook.main(small=True)
+    assert min(ratios.values()) > 1
+    print(capsys.readouterr().out)
+
+
+def test_limit_and_memory_and_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(limit.main(small=True)) == {"none", "all"}
+    peaks = memory.main(small=True)
+    few, many = (peaks[power] for power in sorted(peaks))
+    assert many < 1.2 * few  # four times the test samples
+    seconds = command.main(small=True)
+    assert seconds["--help"] < seconds["plan"] < seconds["run, keep = all"]
+    print(capsys.readouterr().out)

@@ -1,0 +1,158 @@
+"""The commands: what they print, where, and their exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+STUDY = """
+[study]
+name = "tiny"
+seed = 7
+claim = "laplace(epsilon=1)"
+[mechanism]
+call = "laplace"
+parameters = { epsilon = 1.0 }
+[pairs]
+given = [ { d = [0.0], d_prime = [1.0] }, { d = [0.0], d_prime = [0.5] } ]
+[estimate]
+train = 6000
+test = 5000
+chunk = 2048
+epsilons = [0.0, 0.5, 1.5]
+etas = [0.5, 2.0]
+"""
+
+
+def hpcdp(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, as a user does."""
+    command = [sys.executable, "-m", "hpcdp", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study that has been run into its default store."""
+    path = tmp_path_factory.mktemp("cli")
+    (path / "tiny.toml").write_text(STUDY)
+    done = hpcdp(path, "run", "tiny.toml", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert "certified" in done.stdout
+    assert "claimed" in done.stdout
+    assert "runs/tiny.zarr" in done.stdout
+    assert "plan of tiny" in done.stderr
+    assert (path / "runs" / "tiny.png").read_bytes().startswith(b"\x89PNG")
+    return path
+
+
+def test_json_has_the_contract(folder: Path) -> None:
+    found = json.loads(hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout)
+    assert {k: found[k] for k in ("name", "complete", "confidence", "pairs")} == {
+        "name": "tiny",
+        "complete": True,
+        "confidence": 0.95,
+        "pairs": [{"pair": 0}, {"pair": 1}],
+    }
+    assert [(c["pair"], c["direction"], c["epsilon"]) for c in found["cells"]] == [
+        (p, d, e) for p in (0, 1) for d in ("forward", "reverse") for e in (0.0, 0.5, 1.5)
+    ]
+    for cell in found["cells"]:
+        a, b = (x / n for x, n in zip(cell["exceed"], cell["test"], strict=True))
+        assert cell["test"] == [5000, 5000]
+        assert cell["delta"] == pytest.approx(max(0.0, a - np.exp(cell["epsilon"]) * b), abs=1e-15)
+        assert 0 <= cell["lower"] <= max(cell["delta"], 1e-300) <= cell["upper"] + 1e-300
+    for row in found["spectrum"]:
+        cells = [c for c in found["cells"] if c["epsilon"] == row["epsilon"]]
+        assert row["delta"] == max(c["delta"] for c in cells)
+        first = next(c for c in cells if c["delta"] == row["delta"])
+        assert (row["pair"], row["direction"]) == (first["pair"], first["direction"])
+        assert row["lower"] == max(c["lower"] for c in cells)
+    points = found["tradeoff"]
+    assert [(p["pair"], p["eta"]) for p in points] == [(p, h) for p in (0, 1) for h in (0.5, 2.0)]
+    for point in points:
+        assert point["radius"] == pytest.approx(np.sqrt(np.log(4 / (0.05 / 2)) / (2 * 5000)), rel=1e-12)
+        assert point["alpha"] < point["alpha_upper"] < point["alpha"] + 2 * point["radius"]
+        assert point["beta"] < point["beta_upper"] < point["beta"] + 2 * point["radius"]
+
+
+def test_csv_and_json_agree(folder: Path) -> None:
+    cells = json.loads(hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout)["cells"]
+    rows = list(csv.DictReader(io.StringIO(hpcdp(folder, "show", "runs/tiny.zarr", "--format", "csv").stdout)))
+    assert [float(r["delta"]) for r in rows] == [c["delta"] for c in cells]
+    assert [int(r["exceed_1"]) for r in rows] == [c["exceed"][1] for c in cells]
+
+
+def test_a_second_run_changes_nothing_and_status_says_complete(folder: Path) -> None:
+    before = hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout
+    assert hpcdp(folder, "run", "tiny.toml").returncode == 0
+    assert hpcdp(folder, "resume", "runs/tiny.zarr").returncode == 0
+    assert hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout == before
+    status = hpcdp(folder, "status", "runs/tiny.zarr").stdout
+    assert "complete" in status
+    assert "0 to do" in status
+    assert "nobody" in status
+
+
+def test_plots_are_files_of_the_asked_kind(folder: Path) -> None:
+    assert hpcdp(folder, "plot", "runs/tiny.zarr", "-o", "p.svg").returncode == 0
+    assert "<svg" in (folder / "p.svg").read_text()
+    wrong = hpcdp(folder, "plot", "runs/tiny.zarr", "-o", "p.pdf")
+    assert wrong.returncode == 2
+    assert ".png and .svg" in wrong.stderr
+
+
+def test_the_store_opens_with_xarray(folder: Path) -> None:
+    import xarray as xr
+
+    import hpcdp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = xr.open_zarr(folder / "runs" / "tiny.zarr", consolidated=False)
+    assert data["delta"].dims == ("pair", "direction", "epsilon")
+    assert data["alpha"].dims == ("pair", "eta")
+    assert data["epsilon"].values.tolist() == [0.0, 0.5, 1.5]
+    result = hpcdp.load_result(folder / "runs" / "tiny.zarr")
+    np.testing.assert_array_equal(result.data["delta"], data["delta"])
+    assert result.data["direction"].values.tolist() == ["forward", "reverse"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run", "nowhere.toml"], 2, ["nowhere.toml", "no study file"]),
+        (["show", "nowhere.zarr"], 2, ["nowhere.zarr", "no hpcdp store"]),
+        (["resume", "nowhere.zarr"], 2, ["nowhere.zarr", "no hpcdp store"]),
+        (["status", "."], 2, ["no hpcdp store"]),
+        (["run", "tiny.toml", "--workers", "0"], 2, ["--workers", "positive integer", "0"]),
+        (["run", "tiny.toml", "--cluster", "moon"], 2, ["--cluster", "moon", "tcp://"]),
+        (["fly"], 2, ["fly", "plan"]),
+        ([], 2, ["COMMAND"]),
+    ],
+)
+def test_wrong_commands(folder: Path, arguments: list[str], code: int, words: list[str]) -> None:
+    done = hpcdp(folder, *arguments)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_plan_says_what_would_run(folder: Path) -> None:
+    text = hpcdp(folder, "plan", "tiny.toml").stdout
+    for words in ("2 ordered pairs", "12 (pair", "draws", "memory", "time", "standard error"):
+        assert words in text
+
+
+def test_mechanisms_are_listed() -> None:
+    text = hpcdp(Path.cwd(), "mechanisms").stdout
+    for name in ("laplace", "gaussian", "bounded_mean", "bounded_sum", "pmf", "stored", "package.module:callable"):
+        assert name in text

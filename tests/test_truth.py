@@ -1,0 +1,362 @@
+"""δ̂ and trade-off points against exact values, at parameters, sizes and seeds that were fixed beforehand.
+
+The pass rule of a cell: truth − 5 se − reg ≤ δ̂ ≤ truth + 5 se. se is the standard error of the low-variance estimator at
+the truth: the exact P(S*) and Q(S*) of the set S* = {L > ε} (reverse: {L < −ε}) and the number of test outputs; where
+S* is empty, S* of the last ε below the plateau, which bounds what any set within the plateau can give; and where S* has
+less than 1 % of the outputs, the standard error of the learned set when that is larger, as noise in L̂ makes the set
+wider. reg allows for the classifier's regret: 0.004 up to ε = 0.5 and 0.015 above; Gaussian pairs, which have no plateau, 0.004 throughout.
+Within three standard deviations s = 1/√(k π0 π1) of L̂ from a plateau at ε0, at least 0.1 s, with π0 = e^ε0/(1 + e^ε0):
+half the outputs lie on the plateau, and ½ d Φ(−d/s) is at most 0.085 s.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from studies import client_fixture, learn_and_count, make_study, pose, run  # noqa: F401
+
+from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, exact
+from hpcdp.assemble import assemble
+from hpcdp.databases import enumerate_pairs, load_databases
+from hpcdp.losses.parameters import choose_k
+from hpcdp.outputs import Schema
+
+SIZE = 200_000
+SEEDS = (3, 14, 159, 2653, 58979)
+EPSILONS = [0.0, 0.05, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.7, 1.9]
+ETAS = [0.25, 0.4, 0.5, 0.7, 0.8, 0.95, 1.0, 1.1, 1.25, 1.5, 2.0, 2.7, 4.0]
+DIRECTIONS = ("forward", "reverse")
+
+PAIRS = {
+    "laplace": ({"epsilon": 1.0}, [([0.0], [0.6]), ([0.0], [1.7]), ([2.5], [1.25])]),
+    "gaussian": ({"sigma": 2.0}, [([0.0], [0.7]), ([1.0], [-0.8])]),
+    "calibrated at 1": ({"epsilon": 1.0, "delta": 1e-5}, [([0.0], [1.0])]),
+    "calibrated at 0.7": ({"epsilon": 0.7, "delta": 1e-3, "sensitivity": 3.0}, [([1.0], [4.0])]),
+}
+"""Laplace pairs of ε0 = 0.6, 1.7, 1.25; Gaussian ones of μ = 0.35, 0.9 and of the classical calibration."""
+
+
+def plateau_of(curve):
+    """The largest |L|, where half the outputs of a Laplace pair have it; infinite of a Gaussian pair."""
+    return curve.epsilon0 if isinstance(curve, LaplaceShift) else np.inf
+
+
+def masses(curve, epsilon, direction):
+    """Exact P and Q (the side that is not inflated first) of the best set at ε, or of the last one that is not empty."""
+    level = min(epsilon, plateau_of(curve) * (1 - 1e-9))
+    alpha, beta = (float(x) for x in curve.point(np.exp(-level if direction == "forward" else level)))
+    return (1 - alpha, beta) if direction == "forward" else (1 - beta, alpha)
+
+
+def truth_error(curve, epsilon, direction, size):
+    """Standard error of the low-variance estimator at the truth; at least that of one output."""
+    a, b = masses(curve, epsilon, direction)
+    return max(1 / size, np.sqrt((a * (1 - a) + np.exp(2 * epsilon) * b * (1 - b)) / size))
+
+
+def allowance(curve, epsilon, k):
+    """reg of the pass rule."""
+    plateau = plateau_of(curve)
+    if not np.isfinite(plateau):
+        return 0.004
+    odds = np.exp(plateau)
+    spread = (1 + odds) / np.sqrt(k * odds)
+    plain = 0.004 if epsilon <= 0.5 else 0.015
+    return max(plain, 0.1 * spread) if abs(epsilon - plateau) < 3 * spread else plain
+
+
+def scores(delta, learned_error, curve, epsilons, size, k):
+    """How many se each cell (2, epsilons) of one pair is above the truth, and below it after reg: the rule is ≤ 5."""
+    above, below = [], []
+    for side, direction in enumerate(DIRECTIONS):
+        for column, epsilon in enumerate(epsilons):
+            error, truth = truth_error(curve, epsilon, direction, size), float(curve.delta(epsilon, direction))
+            below.append((truth - allowance(curve, epsilon, k) - delta[side, column]) / error)
+            if masses(curve, epsilon, direction)[0] < 0.01:
+                error = max(error, learned_error[side, column])
+            above.append((delta[side, column] - truth) / error)
+    return max(above), max(below)
+
+
+def share_below(curve, eta, side, train, k):
+    """P (side 0) or Q (side 1) of {L̂ < −log η}, mean and standard deviation, when L̂ is L with the noise of k votes.
+
+    The noise is normal with variance 1/(k π0 π1), and independent between the windows of k training outputs.
+    """
+    ours = 1 / (1 + eta) if side == 0 else eta / (1 + eta)
+    spread = 1 / np.sqrt(k * ours * (1 - ours))
+    steps = np.linspace(-6.0, 6.0, 2401)
+    alpha, beta = curve.point(eta * np.exp(-spread * steps))
+    held = np.diff(alpha if side == 0 else 1 - beta)  # the share of outputs with L that many deviations above −log η
+    falls = ndtr(-(steps[1:] + steps[:-1]) / 2)
+    start = float(alpha[0] if side == 0 else 1 - beta[0])
+    window = k / train * ours
+    return start + float(held @ falls), np.sqrt(window * float(held @ (falls * (1 - falls))))
+
+
+def point_scores(alpha, beta, curve, etas, train, size, k):
+    """The same of the trade-off points: their weighted risk η α + β or α + β/η, whose least value is the exact point's.
+
+    And of each error itself, in deviations beyond reg: a small excess risk lets a point slide along the curve, as far as
+    the noise of the votes carries it.
+    """
+    above, below, apart = [], [], []
+    for column, eta in enumerate(etas):
+        level = abs(np.log(eta))
+        reg = allowance(curve, level, k)
+        weights = np.array([min(1.0, eta), min(1.0, 1 / eta)])
+        point = np.array([float(x) for x in curve.point(eta)])
+        found = np.array([alpha[column], beta[column]])
+        a, b = masses(curve, level, "forward" if eta <= 1 else "reverse")
+        risk_error = weights.min() * np.sqrt((a * (1 - a) + np.exp(2 * level) * b * (1 - b)) / size)
+        excess = float(weights @ (found - point))
+        above.append((excess - reg) / risk_error)
+        below.append(-excess / risk_error)
+        for side in (0, 1):
+            share, slide = share_below(curve, eta, side, train, k)
+            drift = abs((share if side == 0 else 1 - share) - point[side])
+            error = np.hypot(slide, np.sqrt(share * (1 - share) / size))
+            apart.append((abs(found[side] - point[side]) - drift - reg) / max(error, 1 / size))
+    return max(above), max(below), max(apart)
+
+
+def study_of(name, rule, seed, **more):
+    parameters, pairs = PAIRS[name]
+    call = "laplace" if name == "laplace" else "gaussian"
+    estimate = dict(epsilons=EPSILONS, etas=ETAS, train=SIZE, test=SIZE, chunk=1 << 16, keep="none") | more
+    return make_study(call, parameters, pairs, seed=seed, loss_parameters={"k": rule}, **estimate)
+
+
+def worst_scores(arrays, study):
+    """Worst scores of all cells and of all points of a study on Laplace or Gaussian pairs."""
+    k = choose_k(study.estimate.parameters["k"], 2 * study.estimate.train)
+    found = []
+    for pair in enumerate_pairs(study, load_databases(study)):
+        curve = exact(study.mechanism.call, study.mechanism.parameters, pair.d, pair.d_prime)
+        names = ("delta", "standard_error", "alpha", "beta")
+        delta, error, alpha, beta = (arrays[name][1][pair.number] for name in names)
+        cells = scores(delta, error, curve, study.estimate.epsilons, study.estimate.test, k)
+        sizes = study.estimate.train, study.estimate.test
+        found.append(cells + point_scores(alpha, beta, curve, study.estimate.etas, *sizes, k))
+    return np.max(found, axis=0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("rule", ["sqrt", "10sqrt"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_noise(name, rule, seed):
+    study = study_of(name, rule, seed)
+    problem = pose(study)
+    arrays = assemble(problem, learn_and_count(problem)[0])
+    assert (worst_scores(arrays, study) <= 5.0).all()
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+def test_a_whole_run_gives_the_counts_of_the_pieces(name, client, tmp_path):
+    study = study_of(name, "sqrt", SEEDS[0], keep="all")
+    result = run(study, tmp_path / "store", client)
+    assert (worst_scores(result.arrays, study) <= 5.0).all()
+    problem = pose(study_of(name, "sqrt", SEEDS[0]))
+    arrays = assemble(problem, learn_and_count(problem)[0])
+    for array in ("exceed", "rejected", "delta", "lower", "alpha_upper"):
+        np.testing.assert_array_equal(result[array], arrays[array][1])
+
+
+MODE = np.exp(np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 0.0], [0.0, 2.0, 0.0]]))
+MODE /= MODE.sum(axis=1, keepdims=True)
+"""The exponential mechanism of ε0 = 2 for the most frequent of 0, 1, 2, on {0,1,1}, {0,1} and {1,1}."""
+
+MODE_EPSILONS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+MODE_DELTAS = np.array([
+    [0.242922, 0.198507, 0.149420, 0.095170, 0.035215, 0.0],
+    [0.242922, 0.207715, 0.168806, 0.125804, 0.078279, 0.025757],
+])  # fmt: skip
+MODE_SPECTRUM = [0.242922, 0.207715, 0.168806, 0.125804, 0.085839, 0.069128, 0.050660, 0.030250]
+
+
+def mode_study(pairs, loss, seed, **more):
+    estimate = dict(epsilons=MODE_EPSILONS, etas=[0.5, 0.8, 1.25, 2.0], train=SIZE, test=SIZE, chunk=1 << 16)
+    parameters = {"outcomes": [0, 1, 2], "table": MODE.tolist()}
+    return make_study("pmf", parameters, pairs, seed=seed, loss=loss, **(estimate | more))
+
+
+def mode_arrays(pairs, loss, seed):
+    problem = pose(mode_study(pairs, loss, seed, keep="none"), Schema("int", None))
+    return {name: array for name, (_, array) in assemble(problem, learn_and_count(problem)[0]).items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("loss", ["knn", "frequency"])
+def test_forward_and_reverse_of_an_asymmetric_pair(loss, seed):
+    p, q = MODE[0], MODE[1]
+    growth = np.exp(MODE_EPSILONS)
+    truth = np.array([np.maximum(0, p[1] - growth * q[1]), np.maximum(0, q[0] + q[2] - growth * (p[0] + p[2]))])
+    np.testing.assert_allclose(truth, MODE_DELTAS, atol=6e-7)
+
+    a, b = np.array([p[1], q[0] + q[2]])[:, None], np.array([q[1], p[0] + p[2]])[:, None]
+    error = np.sqrt((a * (1 - a) + growth**2 * b * (1 - b)) / SIZE)
+    delta = mode_arrays([([0], [1])], loss, seed)["delta"][0]
+    assert (delta <= truth + 5 * error).all()
+    assert (delta >= truth - 5 * error - 0.001).all()
+    told_apart = np.abs(truth[0] - truth[1]) > 10 * error.max(axis=0) + 0.002
+    assert told_apart[3:5].all()  # there the other orientation would not pass
+
+
+@pytest.mark.parametrize("loss", ["knn", "frequency"])
+def test_type_1_and_type_2_errors_of_an_asymmetric_pair(loss):
+    arrays = mode_arrays([([0], [1])], loss, SEEDS[0])
+    alpha, beta = arrays["alpha"][0], arrays["beta"][0]
+    p, q = MODE[0], MODE[1]  # q/p is 1.7257, 0.6349, 1.7257: reject at 0 and 2, where η lies between
+    np.testing.assert_array_equal([alpha[0], beta[0], alpha[3], beta[3]], [1.0, 0.0, 0.0, 1.0])
+    wanted = np.array([p[0] + p[2], q[1]])
+    np.testing.assert_array_equal(np.transpose(Discrete(p, q).point([0.8, 1.25])), [wanted, wanted])
+    error = np.sqrt(wanted * (1 - wanted) / SIZE)
+    for column in (1, 2):
+        assert (np.abs([alpha[column], beta[column]] - wanted) <= 5 * error).all()
+
+
+@pytest.mark.parametrize("loss", ["knn", "frequency"])
+def test_d_and_d_prime_swapped(loss, client, tmp_path):
+    one = run(mode_study([([0], [1])], loss, 7), tmp_path / "one", client)
+    other = run(mode_study([([1], [0])], loss, 7), tmp_path / "other", client)
+    assert (one["exceed"][0, 0] != one["exceed"][0, 1]).any()
+    np.testing.assert_array_equal(one["exceed"][:, ::-1], other["exceed"])
+    np.testing.assert_array_equal(one["delta"][:, ::-1], other["delta"])
+    # rejecting D at q/p > η is accepting D as the D' of the other pair at 1/η
+    np.testing.assert_array_equal(SIZE - one["rejected"][:, ::-1, ::-1], other["rejected"])
+
+
+def test_d_and_d_prime_swapped_between_real_outputs():
+    parameters, pairs = PAIRS["gaussian"]
+    both = [pairs[0], pairs[0][::-1]]
+    study = make_study("gaussian", parameters, both, seed=7, epsilons=EPSILONS, etas=ETAS, train=50_000, test=50_000,
+                       keep="none")  # fmt: skip
+    problem = pose(study)
+    exceed = assemble(problem, learn_and_count(problem)[0])["exceed"][1]
+    assert (exceed[0, 0] != exceed[0, 1]).any()
+    np.testing.assert_array_equal(exceed[0], exceed[1, ::-1])
+
+
+RELATIVE = {
+    "a sum, Laplace noise": (
+        "bounded_sum",
+        {"lower": -0.5, "upper": 1.0, "epsilon": 2.0},
+        [[0.2, 0.9, 0.9, 0.5, -0.4]],
+        4,
+    ),
+    "a sum, Gaussian noise, values beyond the limits": (
+        "bounded_sum",
+        {"lower": -1.0, "upper": 0.5, "epsilon": 1.5, "delta": 1e-2, "noise": "gaussian"},
+        [[0.3, -7.0, 9.0], [0.1, 0.2, -0.6]],
+        6,
+    ),
+    "a mean of a column, Laplace noise": (
+        "bounded_mean",
+        {"lower": 2.0, "upper": 12.0, "count": 4, "epsilon": 1.3, "column": 1},
+        [[[7.0, 4.5], [1.0, 9.0], [3.0, 7.0], [3.0, 40.0]]],
+        4,
+    ),
+    "a mean, Gaussian noise": (
+        "bounded_mean",
+        {"lower": 0.0, "upper": 10.0, "count": 3, "epsilon": 1.5, "delta": 1e-3, "noise": "gaussian"},
+        [[2.5, 9.0, 6.0]],
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_relative_spectrum(name, client, tmp_path):
+    call, parameters, databases, count = RELATIVE[name]
+    study = make_study(
+        call, parameters, {"databases": databases}, seed=271, epsilons=EPSILONS, train=SIZE, test=SIZE, chunk=1 << 16
+    )
+    pairs = enumerate_pairs(study, load_databases(study))
+    curves = [exact(call, parameters, pair.d, pair.d_prime) for pair in pairs]
+    result = run(study, tmp_path / "store", client)
+    assert len(curves) == len(result.pairs) == count
+
+    k = choose_k("sqrt", 2 * SIZE)
+    for number, curve in enumerate(curves):
+        assert max(scores(*(result[name][number] for name in ("delta", "standard_error")), curve, EPSILONS, SIZE, k)) <= 5.0
+    check_maximum(result, curves, lambda curve, epsilon: allowance(curve, epsilon, k))
+
+
+def check_maximum(result, curves, reg):
+    """The maximum and who leads, wherever the exact lead is more than noise and regret can turn; returns the leaders."""
+    leaders = set()
+    for column, epsilon in enumerate(result["epsilon"]):
+        truth = np.array([[float(c.delta(epsilon, side)) for side in DIRECTIONS] for c in curves])
+        error = np.array([[truth_error(c, epsilon, side, SIZE) for side in DIRECTIONS] for c in curves])
+        regret = np.array([[reg(c, epsilon)] * 2 for c in curves])
+        pair, side = result["spectrum_pair"][column], result["spectrum_direction"][column]
+        largest = result["spectrum_delta"][column]
+        assert largest == result["delta"][pair, side, column] == result["delta"][..., column].max()
+        assert (truth - 5 * error - regret).max() <= largest <= (truth + 5 * error).max()
+        best = np.unravel_index(truth.argmax(), truth.shape)[0]
+        others = np.delete(truth + 5 * error, best, axis=0)
+        if (truth - 5 * error - regret)[best].max() > others.max(initial=0.0):
+            leaders.add(int(best))
+            assert pair == best
+    assert leaders
+    return leaders
+
+
+MODULE = """
+import numpy as np
+
+def draw(database, size, rng, *, epsilon):
+    votes = np.array([np.count_nonzero(database == outcome) for outcome in range(3)])
+    weights = np.exp(epsilon * votes / 2)
+    return rng.choice(3, size, p=weights / weights.sum())
+"""
+
+
+@pytest.mark.parametrize("loss", ["knn", "frequency"])
+def test_relative_spectrum_of_a_mechanism_in_the_study_folder(loss, client, tmp_path):
+    (tmp_path / "most_frequent.py").write_text(MODULE)
+    epsilons = [0.1 * i for i in range(8)]
+    study = make_study(
+        "most_frequent:draw", {"epsilon": 2.0}, {"databases": [[0, 1, 1]]}, seed=31, folder=tmp_path, loss=loss,
+        epsilons=epsilons, train=SIZE, test=SIZE, chunk=1 << 16,
+    )  # fmt: skip
+    result = run(study, tmp_path / "store", client)
+    assert result.pairs == [{"pair": 0, "database": 0, "rows": [0]}, {"pair": 1, "database": 0, "rows": [1, 2]}]
+    curves = [Discrete(MODE[0], MODE[2]), Discrete(MODE[0], MODE[1])]
+    truth = np.maximum(*(curve.spectrum(epsilons) for curve in curves))
+    np.testing.assert_allclose(truth, MODE_SPECTRUM, atol=6e-7)
+    assert check_maximum(result, curves, lambda curve, epsilon: 0.001) == {0, 1}
+
+
+LITERAL = {
+    "laplace": ({"scale": 0.5}, [([0.0], [0.55])], LaplaceShift(1.1)),
+    "gaussian": ({"sigma": 1.0}, [([0.0], [0.65])], GaussianShift(0.65)),
+}
+
+
+@pytest.mark.parametrize("call", LITERAL)
+def test_literal_agrees_with_the_truth_and_with_knn(call, client, tmp_path):
+    parameters, pairs, curve = LITERAL[call]
+    size, epsilons = 100_000, [0.0, 0.2, 0.4, 0.6, 0.8]
+    fast, literal = (
+        run(
+            make_study(call, parameters, pairs, seed=577, loss=loss, epsilons=epsilons, train=size, test=size),
+            tmp_path / loss,
+            client,
+        )
+        for loss in ("knn", "literal-knn")
+    )
+    assert literal.is_literal
+    assert not fast.is_literal
+    for side, direction in enumerate(DIRECTIONS):
+        truth, delta = curve.delta(epsilons, direction), literal["delta"][0, side]
+        growth = np.exp(epsilons)
+        risk = (1 - truth) / (2 * growth)
+        error = 2 * growth * np.sqrt(risk * (1 - risk) / (2 * size))  # of the Bayes rule, with 2·size tests
+        # k counts the training points that are not ⊥: the mean of size·(1 + e^−ε) of them
+        reg = [allowance(curve, e, choose_k("sqrt", round(size * (1 + np.exp(-e))))) for e in epsilons]
+        assert (truth - 5 * error - reg <= delta).all()
+        assert (delta <= truth + 5 * error).all()
+        combined = np.hypot(literal["standard_error"][0, side], fast["standard_error"][0, side])
+        assert (np.abs(delta - fast["delta"][0, side]) <= 5 * combined).all()
