@@ -151,7 +151,7 @@ def lower_tail(k: float, n: float, p: float, q: float, share: float) -> float:
     while top >= 0.0:
         # edge bounds the pmf at top; the pmf falls at least geometrically from there.
         ratio = top * q / ((n - top + 1.0) * p)
-        if ratio < 1.0 and edge <= share * 1e-4 * total * (1.0 - ratio):
+        if ratio < 1.0 and edge <= 0.1 * share**3 * total * (1.0 - ratio):
             total += edge / (1.0 - ratio)
             break
         low = max(0.0, top - length + 1.0)
@@ -629,17 +629,21 @@ def joint_lower_cell(
     most = x1 + math.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
     cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
     lo, hi = -c * b_range[1], 1.0 - c * b_range[0]
+    if estimate <= 0.0:
+        loss = max(loss, 0.5)  # a negative bound tells little: spend less time on it
 
-    # A coarse search gives the start; only what the bound over all of b_range accepts is returned.
+    # A coarse search gives the start, low enough for the tangents' loss; only what the bound over all of
+    # b_range accepts is returned.
     low, high = lo, hi
-    aim = math.sqrt(-2.0 * (log_target - loss))
+    coarse_target = log_target - 1.35 * loss
+    aim = math.sqrt(-2.0 * coarse_target)
     theta = min(max(estimate - z * se, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
     rate = -1.0 / se
     last_theta, last_root = math.nan, math.nan
     for _ in range(12):
         found = _coarse_log_probability(table, swapped, cell, theta, z_cut)
         root = math.sqrt(-2.0 * min(found, 0.0))
-        if found > log_target - loss:
+        if found > coarse_target:
             high = min(high, theta)
         else:
             low = max(low, theta)
@@ -653,12 +657,12 @@ def joint_lower_cell(
             theta = 0.5 * (low + high)
 
     low, high = lo, hi
-    aim = math.sqrt(-2.0 * (log_target - 0.25 * loss))
+    aim = math.sqrt(-2.0 * (log_target - 0.3 * loss))
     for step in range(50):
         found = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss)
         if found <= log_target:
             low = max(low, theta)
-            if found > log_target - 0.5 * loss:
+            if found > log_target - 0.75 * loss:
                 break
         else:
             high = min(high, theta)

@@ -77,7 +77,7 @@ def _local(workers: int) -> Iterator[Client]:
                     threads_per_worker=1,
                     processes=True,
                     host="127.0.0.1",
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",
                     memory_limit=0,
                     silence_logs="CRITICAL",
                 )

@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from hpcdp.errors import StudyError
 
+_MOST_EPSILON = 200  # e^ε must stay far from the largest float
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
 
@@ -158,6 +159,8 @@ class Estimate(_Section):
 
         if self.epsilons[0] < 0:
             raise ValueError(f"epsilons: at least 0; given: {self.epsilons[0]}")
+        if self.epsilons[-1] > _MOST_EPSILON:
+            raise ValueError(f"epsilons: at most {_MOST_EPSILON}; given: {self.epsilons[-1]}")
         if self.etas and self.etas[0] <= 0:
             raise ValueError(f"etas: above 0; given: {self.etas[0]}")
         parameters = validate_parameters(self.loss, self.parameters)

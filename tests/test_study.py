@@ -70,6 +70,7 @@ def test_a_study_is_frozen_and_round_trips() -> None:
         ("study.name", "a/b", ["name", "a/b", "letters"]),
         ("estimate.epsilons", ..., ["estimate.epsilons", "required"]),
         ("estimate.epsilons", [-0.5, 1.0], ["epsilons", "at least 0", "-0.5"]),
+        ("estimate.epsilons", [0.0, 1000.0], ["epsilons", "at most 200", "1000.0"]),
         ("estimate.epsilons", [], ["epsilons", "at least one"]),
         ("estimate.epsilons", ["a"], ["epsilons", "finite numbers"]),
         ("estimate.epsilons", [float("inf")], ["epsilons", "finite"]),

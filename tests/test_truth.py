@@ -1,12 +1,14 @@
 """δ̂ and trade-off points against exact values, at parameters, sizes and seeds that were fixed beforehand.
 
 The pass rule of a cell: truth − 5 se − reg ≤ δ̂ ≤ truth + 5 se. se is the standard error of the low-variance estimator at
-the truth: the exact P(S*) and Q(S*) of the set S* = {L > ε} (reverse: {L < −ε}) and the number of test outputs; where
-S* is empty, S* of the last ε below the plateau, which bounds what any set within the plateau can give; and where S* has
-less than 1 % of the outputs, the standard error of the learned set when that is larger, as noise in L̂ makes the set
-wider. reg allows for the classifier's regret: 0.004 up to ε = 0.5 and 0.015 above; Gaussian pairs, which have no plateau, 0.004 throughout.
-Within three standard deviations s = 1/√(k π0 π1) of L̂ from a plateau at ε0, at least 0.1 s, with π0 = e^ε0/(1 + e^ε0):
-half the outputs lie on the plateau, and ½ d Φ(−d/s) is at most 0.085 s.
+the truth: the exact P(S*) and Q(S*) of the set S* = {L > ε} (reverse: {L < −ε}) and the number of test outputs. Where S*
+is empty, it is S* of the last ε below the plateau, which bounds what any set within the plateau can give; and where S*
+has less than 1 % of the outputs, the estimate may exceed the truth by the standard error of the learned set when that
+is larger, because noise in L̂ makes the set wider.
+
+reg allows for the classifier's regret: 0.004 up to ε = 0.5 and 0.015 above; Gaussian pairs, which have no plateau, 0.004
+throughout; three outcomes 0.001. Within three standard deviations s = 1/√(k π0 π1) of L̂ from a plateau at ε0, at least
+0.1 s, with π0 = e^ε0/(1 + e^ε0): half the outputs lie on the plateau, and ½ d Φ(−d/s) is at most 0.085 s.
 """
 
 from __future__ import annotations
@@ -49,14 +51,20 @@ def masses(curve, epsilon, direction):
     return (1 - alpha, beta) if direction == "forward" else (1 - beta, alpha)
 
 
-def truth_error(curve, epsilon, direction, size):
-    """Standard error of the low-variance estimator at the truth; at least that of one output."""
-    a, b = masses(curve, epsilon, direction)
+def noise(a, b, epsilon, size):
+    """Standard error of a − e^ε b, at least that of one output."""
     return max(1 / size, np.sqrt((a * (1 - a) + np.exp(2 * epsilon) * b * (1 - b)) / size))
+
+
+def truth_error(curve, epsilon, direction, size):
+    """Standard error of the low-variance estimator at the truth."""
+    return noise(*masses(curve, epsilon, direction), epsilon, size)
 
 
 def allowance(curve, epsilon, k):
     """reg of the pass rule."""
+    if isinstance(curve, Discrete):
+        return 0.001
     plateau = plateau_of(curve)
     if not np.isfinite(plateau):
         return 0.004
@@ -66,6 +74,12 @@ def allowance(curve, epsilon, k):
     return max(plain, 0.1 * spread) if abs(epsilon - plateau) < 3 * spread else plain
 
 
+def error_above(curve, epsilon, direction, size, learned_error):
+    """What an estimate may exceed the truth by: the learned set's standard error where S* is thin and that is larger."""
+    error = truth_error(curve, epsilon, direction, size)
+    return max(error, learned_error) if masses(curve, epsilon, direction)[0] < 0.01 else error
+
+
 def scores(delta, learned_error, curve, epsilons, size, k):
     """How many se each cell (2, epsilons) of one pair is above the truth, and below it after reg: the rule is ≤ 5."""
     above, below = [], []
@@ -73,9 +87,8 @@ def scores(delta, learned_error, curve, epsilons, size, k):
         for column, epsilon in enumerate(epsilons):
             error, truth = truth_error(curve, epsilon, direction, size), float(curve.delta(epsilon, direction))
             below.append((truth - allowance(curve, epsilon, k) - delta[side, column]) / error)
-            if masses(curve, epsilon, direction)[0] < 0.01:
-                error = max(error, learned_error[side, column])
-            above.append((delta[side, column] - truth) / error)
+            wider = error_above(curve, epsilon, direction, size, learned_error[side, column])
+            above.append((delta[side, column] - truth) / wider)
     return max(above), max(below)
 
 
@@ -108,11 +121,11 @@ def point_scores(alpha, beta, curve, etas, train, size, k):
         weights = np.array([min(1.0, eta), min(1.0, 1 / eta)])
         point = np.array([float(x) for x in curve.point(eta)])
         found = np.array([alpha[column], beta[column]])
-        a, b = masses(curve, level, "forward" if eta <= 1 else "reverse")
-        risk_error = weights.min() * np.sqrt((a * (1 - a) + np.exp(2 * level) * b * (1 - b)) / size)
-        excess = float(weights @ (found - point))
-        above.append((excess - reg) / risk_error)
-        below.append(-excess / risk_error)
+        # the risk is min(η, 1/η)·(1 − δ) of the sets {L̂ ≥ −log η} of D, or {L̂ < −log η} of D' where η > 1
+        direction, kept = ("forward", (1 - found[0], found[1])) if eta <= 1 else ("reverse", (1 - found[1], found[0]))
+        gain = float(weights @ (point - found)) / weights.min()
+        above.append(gain / error_above(curve, level, direction, size, noise(*kept, level, size)))
+        below.append((-gain - reg) / truth_error(curve, level, direction, size))
         for side in (0, 1):
             share, slide = share_below(curve, eta, side, train, k)
             drift = abs((share if side == 0 else 1 - share) - point[side])
@@ -279,17 +292,18 @@ def test_relative_spectrum(name, client, tmp_path):
 
     k = choose_k("sqrt", 2 * SIZE)
     for number, curve in enumerate(curves):
-        assert max(scores(*(result[name][number] for name in ("delta", "standard_error")), curve, EPSILONS, SIZE, k)) <= 5.0
-    check_maximum(result, curves, lambda curve, epsilon: allowance(curve, epsilon, k))
+        delta, error = (result[array][number] for array in ("delta", "standard_error"))
+        assert max(scores(delta, error, curve, EPSILONS, SIZE, k)) <= 5.0
+    check_maximum(result, curves, k)
 
 
-def check_maximum(result, curves, reg):
+def check_maximum(result, curves, k):
     """The maximum and who leads, wherever the exact lead is more than noise and regret can turn; returns the leaders."""
     leaders = set()
     for column, epsilon in enumerate(result["epsilon"]):
         truth = np.array([[float(c.delta(epsilon, side)) for side in DIRECTIONS] for c in curves])
         error = np.array([[truth_error(c, epsilon, side, SIZE) for side in DIRECTIONS] for c in curves])
-        regret = np.array([[reg(c, epsilon)] * 2 for c in curves])
+        regret = np.array([[allowance(c, epsilon, k)] * 2 for c in curves])
         pair, side = result["spectrum_pair"][column], result["spectrum_direction"][column]
         largest = result["spectrum_delta"][column]
         assert largest == result["delta"][pair, side, column] == result["delta"][..., column].max()
@@ -326,7 +340,7 @@ def test_relative_spectrum_of_a_mechanism_in_the_study_folder(loss, client, tmp_
     curves = [Discrete(MODE[0], MODE[2]), Discrete(MODE[0], MODE[1])]
     truth = np.maximum(*(curve.spectrum(epsilons) for curve in curves))
     np.testing.assert_allclose(truth, MODE_SPECTRUM, atol=6e-7)
-    assert check_maximum(result, curves, lambda curve, epsilon: 0.001) == {0, 1}
+    assert check_maximum(result, curves, choose_k("sqrt", 2 * SIZE)) == {0, 1}
 
 
 LITERAL = {

@@ -1,0 +1,221 @@
+"""Studies with a mechanism of their own, run by the real command in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from hpcdp.clusters import connect
+from hpcdp.keys import digest_array, stream
+from hpcdp.problem import Problem
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_json
+from hpcdp.store.studies import latest_version, read_problem
+
+COMMAND = [sys.executable, "-m", "hpcdp"]
+SEED = 20240520
+
+MECHANISM = '''
+"""Laplace noise on a sum, slow if need be, that leaves one line a call in a log."""
+import os
+import time
+
+from hpcdp.keys import digest_array
+
+LOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "calls.log")
+
+
+def note(database, size, rng):
+    line = f"{digest_array(database)} {size} {rng.bit_generator.state['state']['state']:x}\\n"
+    handle = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(handle, line.encode())
+    os.close(handle)
+
+
+def noisy(database, size, rng, pause=0.0):
+    note(database, size, rng)
+    time.sleep(pause)
+    return database.sum() + rng.laplace(size=size)
+'''
+
+
+def write_study(folder: Path, mechanism: str = MECHANISM, name: str = "study.toml", **changes: Any) -> Path:
+    """A study file and its mechanism's module in a folder. changes: values of the study's keys, which are all distinct."""
+    folder.mkdir(parents=True, exist_ok=True)
+    module = folder / "own.py"
+    if not module.exists() or module.read_text() != mechanism:
+        module.write_text(mechanism)
+    values: dict[str, Any] = {
+        "seed": SEED,
+        "call": "own:noisy",
+        "parameters": {},
+        "databases": [[0.0, 0.5, 1.0, 2.0]],
+        "rows": "all",
+        "train": 2000,
+        "test": 4500,
+        "chunk": 500,
+        "epsilons": [0.0, 0.5, 1.0],
+        "etas": [0.5, 1.0],
+        "keep": "all",
+        **changes,
+    }
+    pairs = f"relative = {{ databases = {values.pop('databases')}, rows = {_toml(values.pop('rows'))} }}"
+    pairs = values.pop("pairs", pairs)
+    head = {key: values.pop(key) for key in ("seed", "claim") if key in values}
+    mechanism_keys = {key: values.pop(key) for key in ("call", "parameters")}
+    sections = {"study": {"name": "s", **head}, "mechanism": mechanism_keys, "estimate": values}
+    text = f"[pairs]\n{pairs}\n"
+    for section, keys in sections.items():
+        text += f"[{section}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in keys.items())
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def hpcdp(*arguments: Any, folder: Path, code: int | None = 0, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, as a user does, and check its exit code and that it shows no traceback."""
+    command = [*COMMAND, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, **settings)
+    assert code is None or done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def show(store: Path) -> str:
+    """What `show --format json` prints."""
+    return hpcdp("show", store, "--format", "json", folder=store.parent).stdout
+
+
+@contextmanager
+def started(*arguments: Any, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command in a process group of its own, as a shell starts it; whatever is left of the group is killed."""
+    command = [*COMMAND, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            kill_group(process)
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """SIGKILL to a process and all that it started."""
+    if members(process):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not members(process), "the process group is gone")
+
+
+def members(process: subprocess.Popen[str]) -> list[int]:
+    """Processes of the group that are alive."""
+    found = []
+    for other in psutil.process_iter():
+        try:
+            if os.getpgid(other.pid) == process.pid and other.status() != psutil.STATUS_ZOMBIE:
+                found.append(other.pid)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            continue
+    return found
+
+
+def wait_until(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Wait for something to be so; fail naming it when it takes too long."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, f"not so after {seconds} s: {what}"
+        time.sleep(0.01)
+
+
+def records(store: Path, *kinds: str) -> list[Path]:
+    """The store's committed records of some kinds (all: samples, fits, counts, cells)."""
+    folders = [store / "records" / kind for kind in kinds or ("samples", "fits", "counts", "cells")]
+    return sorted(path for folder in folders for path in folder.glob("[!.]*.json"))
+
+
+def contents(store: Path) -> dict[Path, tuple[int, bytes]]:
+    """Time of change and bytes of every committed record, and of every file of samples that has one."""
+    files = records(store)
+    for record in records(store, "samples"):
+        law, stage, block, size = record.stem.split("-")
+        files += [p for p in (store / "samples" / law / stage / f"{block}-{size}").rglob("*") if p.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def stored_problem(store: Path) -> Problem:
+    """The problem that a store holds."""
+    return read_problem(Layout(store), latest_version(Layout(store)))
+
+
+Chunk = tuple[str, str, int]
+"""A law, a stage's name, and the chunk's number."""
+
+
+def calls(folder: Path, store: Path) -> list[Chunk]:
+    """The chunks that the logging mechanism drew, call by call; trial draws are left out."""
+    problem = stored_problem(store)
+    streams = {
+        f"{stream(SEED, law, stage.name, chunk).bit_generator.state['state']['state']:x}": (law, stage, chunk)
+        for law in problem.laws
+        for stage in (problem.train, problem.test)
+        for chunk in range(stage.chunks)
+    }
+    found = []
+    for line in (folder / "calls.log").read_text().splitlines():
+        database, size, words = line.split()
+        if words in streams:
+            law, stage, chunk = streams[words]
+            assert digest_array(problem.laws[law]) == database
+            assert stage.chunk_size(chunk) == int(size)
+            found.append((law, stage.name, chunk))
+    return found
+
+
+def committed(store: Path) -> set[Chunk]:
+    """The chunks that no run may draw again: all that needs them has a record."""
+    problem = stored_problem(store)
+    done = set()
+    for stage in problem.kept_stages:
+        names = {path.stem for path in records(store, "samples")}
+        for law in problem.laws:
+            for block in range(stage.blocks):
+                if stage.name_of(law, block) in names:
+                    done |= {(law, stage.name, chunk) for chunk in stage.block_chunks(block)}
+    counted: set[tuple[str, int]] = set()
+    learned: set[str] = set()
+    for path in records(store, "counts"):
+        body = read_json(path)
+        counted |= {(entry["model"], chunk) for entry in body["entries"] for chunk in range(body["start"], body["stop"])}
+    for path in records(store, "fits"):
+        learned |= {entry["model"] for entry in read_json(path)["entries"] if entry["stored"]}
+    for law in problem.laws:
+        models = [m for m, pair in zip(problem.model_keys, problem.pair_laws, strict=True) if law in pair]
+        if problem.test not in problem.kept_stages:
+            everyone = [c for c in range(problem.test.chunks) if all((m, c) in counted for m in models)]
+            done |= {(law, "test", chunk) for chunk in everyone}
+        if problem.train not in problem.kept_stages and learned.issuperset(models):
+            done |= {(law, "train", chunk) for chunk in range(problem.train.chunks)}
+    return done
+
+
+@pytest.fixture(scope="session")
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler with two workers, for commands that need no processes of their own."""
+    with connect("local", 2) as client:
+        yield client.scheduler.address

@@ -1,0 +1,318 @@
+"""Exactness, tightness and speed of the binomial bounds, against exact sums by NumPy, SciPy and decimal arithmetic."""
+
+from __future__ import annotations
+
+import math
+import time
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import betainc, betaincc, gammaln, ndtri
+
+from hpcdp import _binomial_kernels as kernels
+from hpcdp.bounds import (
+    binomial_lower,
+    binomial_upper,
+    hoeffding_radius,
+    joint_lower,
+    normal_upper,
+    split_lower,
+    standard_error,
+)
+
+Floats = NDArray[np.float64]
+LAPLACE = (1.0 - 0.5 * math.exp(-0.25), 0.5 * math.exp(-0.75), math.exp(0.5))  # a, b, c of eps0 = 1, eps = .5
+
+
+def pmf(n: int, p: Floats) -> Floats:
+    """Binomial probabilities of 0..n (last axis) for every p."""
+    k = np.arange(n + 1.0)
+    choose = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    p = np.asarray(p)[..., None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.where(k > 0, k * np.log(p), 0.0) + np.where(k < n, (n - k) * np.log1p(-p), 0.0)
+    return np.exp(choose + log)
+
+
+def exact_probability(a: Floats, n0: int, b: Floats, n1: int, x0: int, x1: int, c: float) -> Floats:
+    """P(T >= t_obs), T = X0/n0 − c·X1/n1, summed over every x1: no blocks, no cut-offs; near-ties belong to the event."""
+    k = x0 + np.ceil(c * n0 / n1 * (np.arange(n1 + 1.0) - x1) - 1e-9)
+    inside = np.clip(k, 1, n0)
+    at_least = betainc(inside, n0 - inside + 1.0, np.asarray(a)[..., None])
+    at_least = np.where(k <= 0, 1.0, np.where(k > n0, 0.0, at_least))
+    found: Floats = (pmf(n1, b) * at_least).sum(axis=-1)
+    return found
+
+
+def grid_bound(x0: int, n0: int, x1: int, n1: int, c: float, level: float, points: int) -> float:
+    """The inverted test with the sup over b taken on a plain grid with both ends: what joint_lower must not exceed."""
+    gamma = level / 20.0
+    low, high = float(binomial_lower(x1, n1, gamma / 2)), float(binomial_upper(x1, n1, gamma / 2))
+    rejected, kept = -c * high, 1.0 - c * low
+    for _ in range(40):
+        theta = 0.5 * (rejected + kept)
+        left, right = max(low, -theta / c), min(high, (1.0 - theta) / c)
+        if left < right:
+            b = np.linspace(left, right, points)
+            largest = exact_probability(np.clip(theta + c * b, 0.0, 1.0), n0, b, n1, x0, x1, c).max()
+        else:
+            largest = 0.0 if left >= high else 1.0
+        if largest <= level - gamma:
+            rejected = theta
+        else:
+            kept = theta
+    return kept
+
+
+def margin(bound: Floats, x0: int, n0: int, x1: int, n1: int, c: float) -> Floats:
+    """Distance of a bound from the estimate in standard errors."""
+    found: Floats = (x0 / n0 - c * x1 / n1 - bound) / standard_error(x0, n0, x1, n1, c)
+    return found
+
+
+def upper_tail(x: int, n: int, p: float) -> float:
+    """P(X >= x) for x above the mean, in 60 digits."""
+    with localcontext() as context:
+        context.prec = 60
+        share = Decimal(p)
+        term = (1 - share) ** (n - x) * share**x * math.comb(n, x)
+        total = Decimal(0)
+        for k in range(x, n + 1):
+            total += term
+            term *= Decimal(n - k) * share / (Decimal(k + 1) * (1 - share))
+            if term < total * Decimal("1e-20"):
+                break
+        return float(total)
+
+
+# --- limits of one proportion
+
+
+@pytest.mark.parametrize("n", [1, 7, 300, 2**18, 10**9, 10**11])
+@pytest.mark.parametrize("level", [0.3, 0.05, 0.05 / 42, 1e-8])
+def test_limits_fail_with_just_less_than_their_level(n: int, level: float) -> None:
+    x = np.unique(np.array([1, 2, 5, 40, n // 1000, n // 20, n // 3, n // 2, n - n // 3, n - 20, n - 1]).clip(1, n))
+    lower, upper = binomial_lower(x, n, level), binomial_upper(n - x, n, level)
+    np.testing.assert_allclose(lower, 1.0 - upper, rtol=1e-12, atol=3e-16)
+    # where the proportion is near 1 one rounding of it moves the probability by n ulps; 3e-4: the blocks of the sum
+    slack = 3e-4 + 4e-16 * n / (1.0 - lower)
+    for failure in (betainc(x, n - x + 1.0, lower), betaincc(n - x + 1.0, x, np.minimum(1.0 - lower, 1.0))):
+        assert (failure / level - 1.0 < 1e-10 + 4e-16 * n / (1.0 - lower)).all()
+        assert (failure / level - 1.0 > -slack).all()
+
+
+@pytest.mark.parametrize("n, x", [(10**9, 1000), (10**9, 3), (10**11, 40), (2**18, 700)])
+def test_lower_limit_against_sixty_digits(n: int, x: int) -> None:
+    for level in (0.05, 1e-8):
+        assert 1.0 - 1e-5 < upper_tail(x, n, float(binomial_lower(x, n, level))) / level <= 1.0
+
+
+def test_limits_of_none_and_all() -> None:
+    for n in (1, 20, 10**11):
+        assert binomial_lower(0, n, 1e-3) == 0.0
+        assert binomial_upper(n, n, 1e-3) == 1.0
+        np.testing.assert_allclose(binomial_lower(n, n, 1e-3), 1e-3 ** (1.0 / n), rtol=1e-12)
+        np.testing.assert_allclose(binomial_upper(0, n, 1e-3), -np.expm1(np.log(1e-3) / n), rtol=1e-12)
+
+
+@pytest.mark.parametrize("start", [0, 90, 10**6, 25 * 10**9, 10**11 - 60])
+def test_limits_grow_with_every_success(start: int) -> None:
+    x = start + np.arange(60)
+    assert (np.diff(binomial_lower(x, 10**11, 1e-5)) > 0.0).all()
+    assert (np.diff(binomial_upper(x, 10**11, 1e-5)) > 0.0).all()
+
+
+# --- the joint bound
+
+
+def test_probability_is_an_upper_bound_and_close() -> None:
+    """The compiled sum over blocks against the exact sum, where the target level lies; both choices of the outer side."""
+    rng = np.random.default_rng(4)
+    seen = {(swapped, wide): 0 for swapped in (False, True) for wide in (False, True)}
+    for _ in range(400):
+        n0, n1 = (int(n) for n in np.exp(rng.uniform(0.0, math.log(20_000), 2)))
+        n1 = n0 if rng.random() < 0.5 else n1
+        c = float(rng.choice([0.4, 1.0, 1.3, 2.0, math.e, 20.0]))
+        x0, x1 = (int(rng.binomial(n, p)) for n, p in ((n0, rng.beta(0.5, 0.5)), (n1, rng.beta(0.3, 1.0))))
+        low, high = float(binomial_lower(x1, n1, 1e-5)), float(binomial_upper(x1, n1, 1e-5))
+        table, swapped = kernels.cell_table(float(x0), float(n0), float(x1), float(n1), c, (low, high), 5.2)
+        wide = bool((table.u_square > 0.0).any())
+        spread = math.hypot(*(f * math.sqrt((x + 1) * (n - x + 1) / n) / n for f, x, n in ((1, x0, n0), (c, x1, n1))))
+        theta = x0 / n0 - c * x1 / n1 - rng.uniform(0.0, 4.0) * spread
+        b = rng.uniform(max(low, -theta / c), max(low, -theta / c, min(high, (1.0 - theta) / c)))
+        a = theta + c * b
+        if not (0.0 < a < 1.0 and 0.0 < b < 1.0):
+            continue
+        exact = float(exact_probability(np.array(a), n0, np.array(b), n1, x0, x1, c))
+        found = math.exp(kernels.log_probability(table, swapped, a, 1.0 - a, b, 1.0 - b, 5.2))
+        assert found >= exact * (1.0 - 1e-9)
+        if exact > 1e-4:
+            assert found <= exact * 1.06 + 1e-5
+            seen[swapped, wide] += 1
+    assert min(seen.values()) > 5, seen
+
+
+@pytest.mark.parametrize(
+    "x0, n0, x1, n1, c",
+    [
+        (122, 200, 47, 200, math.exp(0.5)),
+        (40, 400, 2, 400, 7.0),
+        (3, 50, 0, 50, math.e),
+        (900, 1000, 310, 1000, 1.0),
+        (60, 300, 800, 9000, 2.0),
+    ],
+)
+@pytest.mark.parametrize("level", [0.05, 0.05 / 42, 1e-6])
+def test_joint_bound_is_just_below_that_of_fine_grids(
+    x0: int, n0: int, x1: int, n1: int, c: float, level: float
+) -> None:
+    bound = float(joint_lower(x0, n0, x1, n1, c, level))
+    coarse, fine = (grid_bound(x0, n0, x1, n1, c, level, points) for points in (24, 240))
+    width = x0 / n0 - c * x1 / n1 - fine
+    assert abs(coarse - fine) < 0.01 * width
+    assert bound <= fine + 1e-9
+    assert bound >= fine - 0.015 * width
+
+
+@pytest.mark.parametrize("n0, n1", [(12, 12), (20, 20), (16, 13)])
+@pytest.mark.parametrize("level", [0.3, 0.05, 0.005])
+def test_coverage_by_full_enumeration(n0: int, n1: int, level: float) -> None:
+    a = b = np.concatenate([np.linspace(0.0, 1.0, 33), [0.003, 0.01, 0.02, 0.98, 0.99, 0.997]])
+    weight0, weight1 = pmf(n0, a), pmf(n1, b)
+    x0, x1 = np.arange(n0 + 1)[:, None], np.arange(n1 + 1)[None, :]
+    for c in (0.5, 1.0, math.exp(0.5), 7.3):
+        theta = a[:, None] - c * b[None, :]
+        worst = {}
+        for bound in (joint_lower, split_lower):
+            found = bound(x0, n0, x1, n1, c, level)
+            fails = (found > theta[..., None, None] + 1e-12).astype(np.float64)
+            failure = np.einsum("ix,jy,ijxy->ij", weight0, weight1, fails)
+            worst[bound.__name__] = failure.max()
+            assert failure.max() <= level * (1.0 + 1e-9)
+        # the joint bound spends more of its level, which is what makes it tighter
+        assert worst["joint_lower"] > worst["split_lower"]
+
+
+@pytest.mark.parametrize("n", [2**18, 10**9, 10**11])
+@pytest.mark.parametrize("cells, joint, split", [(42, 3.05, 4.55), (18_564, 4.6, 6.6)])
+def test_margins_of_laplace(n: int, cells: int, joint: float, split: float) -> None:
+    a, b, c = LAPLACE
+    counts = (round(a * n), n, round(b * n), n, c)
+    tight, loose = (margin(bound(*counts, 0.05 / cells), *counts) for bound in (joint_lower, split_lower))
+    assert abs(tight - joint) < 0.05
+    assert abs(loose - split) < 0.1
+    assert tight > -ndtri(0.05 / cells)  # no bound of this kind beats the normal quantile
+
+
+def test_joint_bound_follows_the_counts() -> None:
+    for n, c in ((30, 1.0), (30, math.exp(0.5)), (60, 7.0)):
+        x0, x1 = np.arange(n + 1)[:, None], np.arange(n + 1)[None, :]
+        for level in (0.05, 0.05 / 42):
+            bound = joint_lower(x0, n, x1, n, c, level)
+            estimate = x0 / n - c * x1 / n
+            slack = np.where(estimate > 0.0, 0.01 * (estimate - bound), np.inf)  # the accuracy of the search
+            assert (np.diff(bound, axis=0) > -slack[1:]).all()
+            assert (np.diff(bound, axis=1) < slack[:, :-1]).all()
+            assert (bound <= estimate + 1e-12).all()
+            assert (joint_lower(x0, n, x1, n, c, level / 10) <= bound + np.minimum(slack, 1.0)).all()
+
+
+def test_extremes_are_finite_and_in_range() -> None:
+    n = np.array([1, 2, 1000, 10**6, 10**11])[:, None, None, None]
+    share0 = np.array([0.0, 1e-9, 0.3, 1.0])[:, None, None]
+    share1 = np.array([0.0, 1e-10, 0.4, 1.0])[:, None]
+    c = np.array([1e-3, 1.0, math.exp(5.0), 1e9])
+    x0, x1 = np.rint(share0 * n).astype(np.int64), np.rint(share1 * n).astype(np.int64)
+    for level in (0.4, 1e-8):
+        bound = joint_lower(x0, n, x1, n, c, level)
+        estimate = x0 / n - c * x1 / n
+        assert bound.shape == (5, 4, 4, 4)
+        assert (bound >= -c * (1.0 + 1e-12)).all()
+        assert (bound <= estimate + 1e-12 * (1.0 + c)).all()
+    # certain counts: the bound must not lag behind the closed form of one side by more than the shared level explains
+    all_and_none = float(joint_lower(10**11, 10**11, 0, 10**11, math.exp(5.0), 1e-8))
+    assert all_and_none == pytest.approx(1.0, abs=1e-8)
+    assert all_and_none > float(split_lower(10**11, 10**11, 0, 10**11, math.exp(5.0), 1e-8)) - 1e-10
+
+
+def test_no_inflation_leaves_one_limit() -> None:
+    np.testing.assert_array_equal(
+        joint_lower([3, 9], 20, [[4], [0]], 20, 0.0, 0.01), np.tile(binomial_lower([3, 9], 20, 0.01), (2, 1))
+    )
+
+
+def test_split_bound_is_the_two_limits() -> None:
+    half = 0.5 * 0.01
+    expected = binomial_lower(61, 100, half) - 1.5 * binomial_upper(20, 100, half)
+    assert split_lower(61, 100, 20, 100, 1.5, 0.01) == expected
+
+
+@pytest.mark.parametrize("n", [2**18, 10**9])
+def test_speed(n: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The aim is 1 ms a cell on an idle core; the limit leaves room for a busy machine."""
+    rng = np.random.default_rng(1)
+    a = rng.uniform(0.02, 0.95, 500)
+    b = a * rng.uniform(0.05, 0.9, 500)
+    counts = (rng.binomial(n, a), n, rng.binomial(n, b), n, a / b * rng.uniform(0.5, 1.1, 500))
+    joint_lower(*(np.atleast_1d(v)[:1] for v in counts), 0.05)
+    started = time.perf_counter()
+    bound = joint_lower(*counts, 0.05 / 18_564)
+    seconds = time.perf_counter() - started
+    with capsys.disabled():
+        print(f"\njoint_lower, n = {n:.1e}: {1e3 * seconds / bound.size:.2f} ms a cell")
+    assert seconds / bound.size < 5e-3
+
+
+# --- the rest
+
+
+def test_hoeffding_radius() -> None:
+    np.testing.assert_allclose(hoeffding_radius([1000, 4000], 0.05), np.sqrt(np.log(80.0) / np.array([2000.0, 8000.0])))
+    # every threshold at once: the largest gap of two empirical distribution functions, 2,000 repetitions
+    rng = np.random.default_rng(2)
+    n, gamma = 200, 0.2
+    samples = np.sort(rng.random((2000, 2, n)), axis=-1)
+    gap = np.maximum(np.arange(1, n + 1) / n - samples, samples - np.arange(n) / n).max(axis=(1, 2))
+    failures = (gap > hoeffding_radius(n, gamma)).mean()
+    assert 0.1 < failures <= gamma + 4.0 * math.sqrt(gamma * (1.0 - gamma) / 2000)
+
+
+def test_normal_upper() -> None:
+    counts = (610, 1000, 240, 1000, 1.6)
+    estimate = 0.61 - 1.6 * 0.24
+    expected = estimate + ndtri(0.95) * standard_error(*counts)
+    assert normal_upper(*counts, 0.95) == pytest.approx(expected, rel=1e-3)
+    assert (normal_upper([0, 5], 1000, [0, 0], 1000, 1.6, 0.95) > [0.0, 0.005]).all()
+    np.testing.assert_array_equal(normal_upper([1000, 0], 1000, [0, 1000], 1000, 2.0, 0.95), [1.0, 0.0])
+
+
+def test_standard_error_is_that_of_the_difference() -> None:
+    rng = np.random.default_rng(3)
+    drawn = rng.binomial(500, 0.6, 40_000) / 500 - 3.0 * rng.binomial(2000, 0.1, 40_000) / 2000
+    assert standard_error(300, 500, 200, 2000, 3.0) == pytest.approx(drawn.std(), rel=0.02)
+    assert standard_error(0, 5, 5, 5, 2.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: binomial_lower(3, 2, 0.1), r"successes, trials: \(3, 2\)"),
+        (lambda: binomial_upper(-1, 2, 0.1), r"successes, trials: \(-1, 2\)"),
+        (lambda: binomial_upper(0, 0, 0.1), "trials: 0"),
+        (lambda: binomial_upper(1.5, 2, 0.1), "successes: 1.5"),
+        (lambda: binomial_lower(1, 2, [0.1, 1.0]), "level: 1.0"),
+        (lambda: joint_lower(1, 2, 3, 2, 1.0, 0.1), r"x1, n1: \(3, 2\)"),
+        (lambda: joint_lower(1, 2, 1, 2, -0.5, 0.1), "inflation: -0.5"),
+        (lambda: joint_lower(1, 2, 1, 2, math.nan, 0.1), "inflation: nan"),
+        (lambda: split_lower(1, 2, 1, 2, math.inf, 0.1), "inflation: inf"),
+        (lambda: split_lower(1, 2, 1, 2, 1.0, 0.0), "level: 0.0"),
+        (lambda: hoeffding_radius(10, 2.0), "gamma: 2.0"),
+        (lambda: normal_upper(1, 2, 1, 2, 1.0, 1.0), "confidence: 1.0"),
+        (lambda: standard_error("1", 2, 1, 2, 1.0), "x0: '<U1'"),
+    ],
+)
+def test_refusals_name_the_argument_and_the_value(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

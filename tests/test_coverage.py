@@ -1,0 +1,147 @@
+"""Every certified bound of a study holds, all at once, in at least as many of 400 small studies as its confidence says.
+
+The studies go through the real pipeline, from sampling to bounds. Exact values come from closed forms: δ of the pair,
+and the probabilities of each learned set, which is a union of intervals. The same count of studies falls far below the
+confidence with either of two planted faults, so it would show them.
+"""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from studies import learn_and_count, make_study, pose
+
+from hpcdp.analytic import exact
+from hpcdp.assemble import assemble
+from hpcdp.bounds import binomial_lower, binomial_upper
+from hpcdp.counts import above, below, eta_thresholds
+from hpcdp.losses.literal_knn import testing_risk as risk
+from hpcdp.losses.parameters import LiteralKnnParameters
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.spectrum import exceedances
+from hpcdp.notions.testing_risk import make_risk_cells
+
+RUNS = 400
+CONFIDENCE = 0.95
+EPSILONS = np.array([0.0, 0.2, 0.4, 0.7, 1.0])
+ETAS = [0.5, 0.8, 1.25, 2.0]
+SIZES = [(400, 400), (1000, 600), (600, 1000), (2000, 2000)]
+"""Training and test samples, in turn."""
+
+PAIRS = {
+    "laplace": ({"scale": 1.0}, [([0.0], [1.0]), ([0.0], [-0.6])]),
+    "gaussian": ({"sigma": 1.0}, [([0.0], [0.9]), ([0.5], [0.0])]),
+}
+
+
+def laplace_cdf(x):
+    return np.where(x < 0, 0.5 * np.exp(-np.abs(x)), 1 - 0.5 * np.exp(-np.abs(x)))
+
+
+CDF = {"laplace": laplace_cdf, "gaussian": ndtr}
+
+
+def share_nothing(_ranked, cells, failure):
+    """The planted fault: each cell has all the failure probability."""
+    return np.full(cells, failure)
+
+
+def run_coverage(fault=None):
+    """The share of studies in which all bounds of a kind hold: delta, sets, proportions, errors, radius.
+
+    delta: lower ≤ the pair's exact δ. sets: lower ≤ the largest exact P(S) − e^ε′ Q(S) of the learned sets S of ε′ ≥ ε,
+    which leaves the classifier's regret no room to hide a fault. proportions: exact P(S) and Q(S) of all cells within
+    two-sided limits that share the level. errors: α ≤ alpha_upper and β ≤ beta_upper. radius: both within it.
+
+    fault: "uncorrected" (confidence 0.5 for each bound alone), or "reused" (test outputs are the training outputs, k = 9).
+    """
+    held = [_hold(run, fault) for run in range(RUNS)]
+    return {name: float(np.mean([one[name] for one in held])) for name in held[0]}
+
+
+def _hold(run, fault):
+    call = ("laplace", "gaussian")[run % 2]
+    parameters, pairs = PAIRS[call]
+    train, test = SIZES[run // 2 % len(SIZES)]
+    study = make_study(
+        call, parameters, pairs, seed=run, train=train, test=train if fault == "reused" else test, keep="none",
+        epsilons=EPSILONS.tolist(), etas=ETAS, confidence=0.5 if fault == "uncorrected" else CONFIDENCE,
+        loss_parameters={"k": 9 if fault == "reused" else "sqrt"},
+    )  # fmt: skip
+    problem = pose(study)
+    index, counters = learn_and_count(problem, reuse_training=fault == "reused")
+    with patch("hpcdp.assemble.share_level", share_nothing if fault == "uncorrected" else share_level):
+        found = {name: values for name, (_, values) in assemble(problem, index).items()}
+
+    growth = np.exp(EPSILONS)
+    delta, shares, rejected = [], [], []
+    for pair, counter in zip(problem.pairs, counters, strict=True):
+        curve = exact(call, parameters, pair.d, pair.d_prime)
+        delta.append([curve.delta(EPSILONS, direction) for direction in ("forward", "reverse")])
+        laws = np.array([class_masses(counter, CDF[call], database[0]) for database in (pair.d, pair.d_prime)])
+        shares.append(exceedances(above(laws), below(laws), problem.thresholds, EPSILONS))
+        rejected.append(below(laws)[:, np.searchsorted(problem.thresholds, eta_thresholds(np.array(ETAS)))].T)
+    sets, reject = np.array(shares), np.array(rejected)
+    certain = np.maximum.accumulate((sets[..., 0] - growth * sets[..., 1])[..., ::-1], axis=-1)[..., ::-1]
+
+    alone = 0.5 if fault == "uncorrected" else (1 - CONFIDENCE) / found["exceed"].size
+    x, n = found["exceed"], found["test"]
+    low, high = binomial_lower(x, n, alone / 2), binomial_upper(x, n, alone / 2)
+    alpha, beta = reject[..., 0], 1 - reject[..., 1]
+    off = np.maximum(np.abs(found["alpha"] - alpha), np.abs(found["beta"] - beta))
+    return {
+        "delta": (found["lower"] <= delta).all(),
+        "sets": (found["lower"] <= np.maximum(0.0, certain)).all(),
+        "proportions": ((low <= sets) & (sets <= high)).all(),
+        "errors": ((alpha <= found["alpha_upper"]) & (beta <= found["beta_upper"])).all(),
+        "radius": (off <= found["radius"]).all(),
+    }
+
+
+def class_masses(counter, cdf, centre):
+    """Exact probability of each class of L̂ (2T + 1,) for unit noise around the centre: the counter is a step function."""
+    edges = cdf(np.append(counter.lookup.starts, np.inf) - centre)
+    return np.bincount(counter.codes, np.diff(edges), counter.classes)
+
+
+def test_all_bounds_hold_together():
+    for name, share in run_coverage().items():
+        assert share >= CONFIDENCE, name
+
+
+@pytest.mark.parametrize("fault", ["uncorrected", "reused"])
+def test_a_planted_fault_shows(fault):
+    found = run_coverage(fault)
+    for name in ("delta", "sets", "proportions"):
+        assert found[name] < 0.8, name
+
+
+def test_exact_masses_are_those_of_the_counted_classes():
+    problem = pose(
+        make_study("laplace", *PAIRS["laplace"], seed=5, train=500, test=10, epsilons=EPSILONS.tolist(), keep="none")
+    )
+    counter = learn_and_count(problem)[1][0]
+    outputs = np.random.default_rng(6).laplace(0.0, 1.0, 1_000_000)
+    share, mass = counter.count(outputs) / outputs.size, class_masses(counter, laplace_cdf, 0.0)
+    assert abs(mass.sum() - 1.0) < 1e-12
+    assert (np.abs(share - mass) <= 5 * np.sqrt(mass * (1 - mass) / outputs.size) + 1e-12).all()
+
+
+def test_literal_bounds_hold_together():
+    size, epsilons = 300, np.array([0.0, 0.3, 0.8])
+    shape, rule = (1, 2, epsilons.size), LiteralKnnParameters()
+    level = share_level(None, shape, 1 - CONFIDENCE)
+    truth = exact("laplace", {"scale": 1.0}, np.array([0.0]), np.array([1.0])).spectrum(epsilons)
+    held = []
+    for run in range(RUNS):
+        rng = np.random.default_rng([41, run])
+        draws = [lambda _, n, c=c: rng.laplace(c, 1.0, n) for c in (0.0, 1.0)]  # noqa: B023
+        counts = [
+            [risk(*draws[::side], rng, epsilon, size, size, rule, size) for epsilon in epsilons] for side in (1, -1)
+        ]
+        errors, tests = np.moveaxis(np.array([counts]), -1, 0)
+        held.append((make_risk_cells(errors, tests, epsilons, level, CONFIDENCE).lower <= truth).all())
+    assert np.mean(held) >= CONFIDENCE
