@@ -29,8 +29,8 @@ def deferred() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGTERM, before)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    if terminated:
-        signal.raise_signal(signal.SIGTERM)
+        if terminated:  # in place of what its death did to processes that were starting
+            signal.raise_signal(signal.SIGTERM)
 
 
 @contextmanager

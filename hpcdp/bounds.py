@@ -69,7 +69,7 @@ def _inflation(value: ArrayLike) -> Floats:
 def _flat(*arrays: Floats) -> tuple[tuple[int, ...], list[Floats]]:
     """The common shape, and every array broadcast to it and flattened."""
     spread = np.broadcast_arrays(*arrays)
-    return spread[0].shape, [np.ascontiguousarray(a).ravel() for a in spread]
+    return spread[0].shape, [np.array(a, order="C").ravel() for a in spread]
 
 
 def binomial_upper(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) -> Floats:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import os
 import signal
 import sys
 import traceback
@@ -25,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 done, 1 the run failed, 2 wrong command or study, 130 interrupted."""
     options = _parser().parse_args(arguments)
     try:
+        if options.command in (_run, _resume):  # a batch system's end is an interruption like Ctrl-C
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         return int(options.command(options) or DONE)
     except StudyError as error:
         return _fail(error, WRONG, options.debug)
@@ -35,7 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, signal.SIG_IGN)
         store = getattr(options, "found_store", None)
         go_on = f"; go on with: hpcdp resume {store}" if store is not None else ""
-        print(f"\nhpcdp: interrupted; what is committed is kept{go_on}", file=sys.stderr)
+        print(f"\nhpcdp: interrupted; what is committed is kept{go_on}", file=sys.stderr, flush=True)
+        if arguments is None:  # Python ends by the signal itself when it interrupted an exec, as imports make them
+            atexit._run_exitfuncs()
+            os._exit(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
@@ -131,34 +138,34 @@ def _run(options: argparse.Namespace) -> None:
     from hpcdp.problem import resolve
     from hpcdp.study import Study
 
-    _be_interruptible()
     study = Study.from_toml(options.study)
     problem, trial = resolve(study)
     workers = options.workers or default_workers()
-    print(make_plan(problem, trial.seconds_per_draw, workers), end="\n\n", file=sys.stderr, flush=True)
+    print(make_plan(problem, trial, workers), end="\n\n", file=sys.stderr, flush=True)
     from hpcdp.run import default_store
 
-    _drive(options, options.store or default_store(study), problem, trial.seconds_per_draw)
+    _drive(options, options.store or default_store(study), problem, trial)
 
 
 def _resume(options: argparse.Namespace) -> None:
     from hpcdp.run import resolve_stored
 
-    _be_interruptible()
     options.found_store = options.store
-    problem, seconds_per_draw = resolve_stored(options.store, options.allow_changed_code)
-    _drive(options, options.store, problem, seconds_per_draw)
+    problem, trial = resolve_stored(options.store, options.allow_changed_code)
+    _drive(options, options.store, problem, trial)
 
 
-def _drive(options: argparse.Namespace, store: Path, problem: Any, seconds_per_draw: float) -> None:
+def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any) -> None:
     from hpcdp.progress import on_stderr
     from hpcdp.report.table import table
     from hpcdp.run import Options, run_problem
 
+    if not options.debug:
+        _silence_dask()
     options.found_store = store
     with on_stderr() as progress:
         place = Options(options.cluster, options.workers, None, options.allow_changed_code)
-        result = run_problem(problem, seconds_per_draw, store, place, progress)
+        result = run_problem(problem, trial, store, place, progress)
     print(table(result))
     print(f"\nstore: {store}", flush=True)
     picture = _default_plot(store)
@@ -166,9 +173,11 @@ def _drive(options: argparse.Namespace, store: Path, problem: Any, seconds_per_d
     print(f"plot:  {picture}")
 
 
-def _be_interruptible() -> None:
-    """A batch system's end is an interruption like Ctrl-C: clean up, say how to go on."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _silence_dask() -> None:
+    """Keep Dask's log to itself: what it tells of lost connections is no news while workers end."""
+    import dask
+
+    dask.config.set({"logging": dict.fromkeys(("distributed", "distributed.client", "tornado.application"), "critical")})
 
 
 def _default_plot(store: Path) -> Path:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import choose_k
 from hpcdp.problem import Problem
+from hpcdp.sampler import Trial
 
 _READ = 1.0e-9  # a stored byte
 _WRITE = 2.0e-9
@@ -26,14 +27,14 @@ class Costs:
     count: float
 
     @classmethod
-    def of(cls, problem: Problem, seconds_per_draw: float) -> Costs:
+    def of(cls, problem: Problem, trial: Trial) -> Costs:
         """Costs of a problem's loss, schema and mechanism."""
-        fit, count = _loss_costs(problem)
+        fit, count = _loss_costs(problem, trial.many_valued)
         width = problem.schema.bytes_per_output
-        return cls(seconds_per_draw, _WRITE * width, _READ * width, fit, count)
+        return cls(trial.seconds_per_draw, _WRITE * width, _READ * width, fit, count)
 
 
-def _loss_costs(problem: Problem) -> tuple[float, float]:
+def _loss_costs(problem: Problem, many_valued: int) -> tuple[float, float]:
     e, schema = problem.study.estimate, problem.schema
     if schema.kind == "bytes":
         return 1.0e-6, 5.0e-7
@@ -41,6 +42,8 @@ def _loss_costs(problem: Problem) -> tuple[float, float]:
         return 2.0e-7, 1.5e-7
     if schema.columns is None:
         return 6.0e-8, 1.5e-8
+    if many_valued <= 1:  # strata, frequencies, or both: no tree is searched
+        return 1.0e-6, 4.0e-7
     parameters = validate_parameters(e.loss, e.parameters)
     k = choose_k(getattr(parameters, "k", "sqrt"), 2 * e.train)
-    return 2.0e-6, 3.0e-6 + 8.0e-8 * k * schema.columns
+    return 2.0e-6, 3.0e-6 + 5.0e-8 * k * many_valued**2

@@ -1,12 +1,19 @@
-"""Callables by import path, with the study's folder importable."""
+"""Callables by import path, with the study's folder importable.
+
+A process that lives long, such as a worker of somebody's Dask cluster, serves many studies: a module of the study's
+folder is imported anew when its file changed, or when another study's folder has a module of the same name.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hpcdp.errors import StudyError
@@ -18,9 +25,8 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
         raise StudyError(f'{where}: "package.module:callable"; given: {path!r}')
-    make_importable(folder)
     try:
-        module = importlib.import_module(module_name)
+        module = _import(module_name, folder)
     except Exception as error:
         raise StudyError(
             f"{where}: cannot import module {module_name!r} of {path!r}: {type(error).__name__}: {error}"
@@ -35,20 +41,46 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     return found
 
 
-def make_importable(folder: Path) -> None:
-    """Put the study's folder first on the import path, once."""
-    text = str(folder)
-    if text not in sys.path:
+_imported: dict[str, str] = {}  # modules that came from here, with the digest of their source then
+_lock = threading.RLock()
+
+
+def _import(module_name: str, folder: Path) -> ModuleType:
+    """The module as it is now, with the study's folder first on the import path."""
+    with _lock:
+        text = str(folder)
+        if text in sys.path:
+            sys.path.remove(text)
         sys.path.insert(0, text)
         importlib.invalidate_caches()
+        _forget_if_other(module_name, folder)
+        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # bytecode may be older than a change it misses
+        try:
+            module = importlib.import_module(module_name)
+        finally:
+            sys.dont_write_bytecode = before
+        _imported.setdefault(module_name, _file_digest(module))
+        return module
+
+
+def _forget_if_other(module_name: str, folder: Path) -> None:
+    """Drop a module that was imported here if an import would now find another file, or another text in it."""
+    module = sys.modules.get(module_name)
+    if module is None or module_name not in _imported:
+        return
+    own = PathFinder.find_spec(module_name, [str(folder)]) if "." not in module_name else None
+    moved = own is not None and own.origin != getattr(module, "__file__", None)
+    if moved or _file_digest(module) != _imported[module_name]:
+        del sys.modules[module_name], _imported[module_name]
+
+
+def _file_digest(module: Any) -> str:
+    """Digest of a module's source file; of nothing where there is no such file."""
+    file = getattr(module, "__file__", None)
+    return digest_bytes(b"source", Path(file).read_bytes()) if file is not None and Path(file).is_file() else ""
 
 
 def source_digest(path: str, folder: Path) -> str:
     """Digest of the source file that holds the callable, or of its name where there is no such file."""
-    module_name = path.partition(":")[0]
-    make_importable(folder)
-    module = sys.modules.get(module_name) or importlib.import_module(module_name)
-    file = getattr(module, "__file__", None)
-    if file is None or not Path(file).is_file():
-        return digest_bytes(b"name", path.encode())
-    return digest_bytes(b"source", Path(file).read_bytes())
+    module = _import(path.partition(":")[0], folder)
+    return _file_digest(module) or digest_bytes(b"name", path.encode())

@@ -11,6 +11,7 @@ from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import choose_k
 from hpcdp.outputs import describe
 from hpcdp.problem import Problem, resolve
+from hpcdp.sampler import Trial
 from hpcdp.schedule import Task, schedule
 from hpcdp.study import Study
 
@@ -58,9 +59,9 @@ class Plan:
         return "\n".join(lines)
 
 
-def make_plan(problem: Problem, seconds_per_draw: float, workers: int, index: Index | None = None) -> Plan:
+def make_plan(problem: Problem, trial: Trial, workers: int, index: Index | None = None) -> Plan:
     """The plan of what an index (none: an empty store) leaves to do."""
-    costs = Costs.of(problem, seconds_per_draw)
+    costs = Costs.of(problem, trial)
     tasks = schedule(problem, index or Index(), costs, workers)
     e = problem.study.estimate
     cells = len(problem.pairs) * 2 * len(e.epsilons)
@@ -90,7 +91,7 @@ def make_plan(problem: Problem, seconds_per_draw: float, workers: int, index: In
 def plan(study: Study, workers: int) -> Plan:
     """The plan of a whole study; raises StudyError when it is wrong."""
     problem, trial = resolve(study)
-    return make_plan(problem, trial.seconds_per_draw, workers)
+    return make_plan(problem, trial, workers)
 
 
 def _by_kind(tasks: list[Task]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.problem import Problem, describe_pair, resolve
 from hpcdp.progress import Progress, Silent
 from hpcdp.result import Result, load_result
-from hpcdp.sampler import try_out
+from hpcdp.sampler import Trial, try_out
 from hpcdp.schedule import Task, schedule
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
@@ -84,7 +84,7 @@ def run(
     problem, trial = resolve(parsed)
     return run_problem(
         problem,
-        trial.seconds_per_draw,
+        trial,
         Path(store) if store is not None else default_store(parsed),
         Options(cluster, workers, client, allow_changed_code),
         progress or Silent(),
@@ -101,13 +101,13 @@ def resume(
     progress: Progress | None = None,
 ) -> Result:
     """Go on from the store alone: the study is inside it. Raises as `run` does."""
-    problem, seconds_per_draw = resolve_stored(store, allow_changed_code)
+    problem, trial = resolve_stored(store, allow_changed_code)
     options = Options(cluster, workers, client, allow_changed_code)
-    return run_problem(problem, seconds_per_draw, Path(store), options, progress or Silent())
+    return run_problem(problem, trial, Path(store), options, progress or Silent())
 
 
-def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple[Problem, float]:
-    """The latest problem of a store, tried out again, and the seconds that a draw takes."""
+def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple[Problem, Trial]:
+    """The latest problem of a store, tried out again."""
     with _store_errors(store):
         layout = open_layout(Path(store))
         version = latest_version(layout)
@@ -115,11 +115,11 @@ def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple
             raise StoreError(f"{store} holds no study yet; run the study file again")
         problem = load_problem(layout, version, allow_changed_code)
     needed = problem.study.estimate.train + problem.study.estimate.test
-    trial = try_out(problem.sampler, list(problem.laws.values()), needed)
-    return problem, trial.seconds_per_draw
+    trial = try_out(problem.sampler, problem.laws.values(), needed)
+    return problem, trial
 
 
-def run_problem(problem: Problem, seconds_per_draw: float, store: Path, options: Options, progress: Progress) -> Result:
+def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
     """Run a resolved problem into a store under its lease."""
     with _store_errors(store):
         layout = create_store(store)
@@ -128,7 +128,7 @@ def run_problem(problem: Problem, seconds_per_draw: float, store: Path, options:
             version = save_problem(layout, problem, lease.generation, options.allow_changed_code)
             _note_run(layout, lease, "begin")
             try:
-                _drive(layout, lease, version, problem, seconds_per_draw, options, progress)
+                _drive(layout, lease, version, problem, trial, options, progress)
             except RunFailed as error:
                 _note_run(layout, lease, "end", error.lines)
                 raise
@@ -161,7 +161,7 @@ def _drive(
     lease: Lease,
     version: int,
     problem: Problem,
-    seconds_per_draw: float,
+    trial: Trial,
     options: Options,
     progress: Progress,
 ) -> None:
@@ -171,7 +171,7 @@ def _drive(
     with _client(options) as client:
         if any(kept for kept in index.samples):
             _check_samples(client, layout, root, version, problem, index, progress)
-        tasks = schedule(problem, index, Costs.of(problem, seconds_per_draw), workers)
+        tasks = schedule(problem, index, Costs.of(problem, trial), workers)
         outcome = Outcome()
         if tasks:
             progress.begin("run", sum(task.seconds for task in tasks))

@@ -110,10 +110,14 @@ def _refuse_to_draw(*_: Any, **__: Any) -> None:
 
 @dataclass(frozen=True)
 class Trial:
-    """What trial draws showed: the schema, and the seconds that one draw takes."""
+    """What trial draws showed: the schema, the seconds that one draw takes, and how many columns have many values.
+
+    The last two only decide how tasks are cut and what the plan says of time.
+    """
 
     schema: Schema
     seconds_per_draw: float
+    many_valued: int
 
 
 def try_out(sampler: Sampler, databases: Iterable[NDArray[Any]], needed: int) -> Trial:
@@ -143,7 +147,7 @@ def try_out(sampler: Sampler, databases: Iterable[NDArray[Any]], needed: int) ->
         raise StudyError(f"mechanism.call {sampler.call}: {error} (seen in trial draws)") from error
     if first is None:
         raise StudyError("pairs: at least one pair; given: none")
-    return Trial(schema, _time_draws(sampler, first))
+    return Trial(schema, *_time_draws(sampler, first))
 
 
 def _check_stored(stored: StoredSamples, database: NDArray[Any], outputs: Outputs, needed: int) -> None:
@@ -185,19 +189,29 @@ def equals_no_chance(outputs: Outputs) -> bool:
     return bool(-head.shape[0] * np.log(np.square(held / head.shape[0]).sum()) > _CHANCE)
 
 
-def _time_draws(sampler: Sampler, database: NDArray[Any]) -> float:
-    """Seconds a draw, from growing trial draws, at most as large as a run's, until they took a tenth of a second."""
+def _many_valued(outputs: Outputs) -> int:
+    """How many columns of some outputs hold more distinct values than a tenth of their number."""
+    head = outputs[:4096]
+    columns = [head] if head.ndim == 1 else list(head.T)
+    return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
+
+
+def _time_draws(sampler: Sampler, database: NDArray[Any]) -> tuple[float, int]:
+    """Seconds a draw, and columns with many values.
+
+    From growing trial draws, at most as large as a run's, until they took a tenth of a second.
+    """
     if isinstance(sampler.mechanism, StoredSamples):
-        return 2e-8
+        return 2e-8, _many_valued(sampler.trial(database, _TRIAL_SIZE, 0))
     clock = time.perf_counter
     size, spent, limit = min(_TRIAL_SIZE, sampler.chunk), 0.0, min(_TIMING_SIZE, sampler.chunk)
     while True:
         begin = clock()
-        sampler.trial(database, size, 2)
+        outputs = sampler.trial(database, size, 2)
         seconds = clock() - begin
         spent += seconds
         if spent > _TIMING_SECONDS or size >= limit:
-            return seconds / size
+            return seconds / size, _many_valued(outputs)
         # a call may have a cost of its own, and the first one's is larger; the next may take as long as all before
         size = min(4 * size, limit)
 

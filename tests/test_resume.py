@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import pty
 import random
+import select
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from commands import (
+    COMMAND,
     calls,
     committed,
     contents,
@@ -74,12 +78,9 @@ def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str) -> 
     assert show(store) == undisturbed
 
 
-SLEEPY = {"train": 1000, "test": 20000, "chunk": 500, "parameters": {"pause": 0.05}}
-
-
-def test_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C in a terminal, then SIGTERM to the whole group as a batch system sends it: both end soon, and quietly."""
-    study, store = write_study(tmp_path, databases=[[0.0, 1.0]], **SLEEPY), tmp_path / "s.zarr"
+def test_interrupted(tmp_path: Path, undisturbed: str) -> None:
+    """Ctrl-C and SIGTERM to the whole group, as shells and batch systems send them, end a run soon and quietly."""
+    study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
     for number, command in ((signal.SIGINT, ("run", study, "--store", store)), (signal.SIGTERM, ("resume", store))):
         more = len(records(store)) + 1
         with started(*command, "--workers", 2, folder=tmp_path) as process:
@@ -87,13 +88,44 @@ def test_interrupted(tmp_path: Path) -> None:
             begin = time.monotonic()
             os.killpg(process.pid, number)
             out, err = process.communicate(timeout=30)
-            seconds = time.monotonic() - begin
+            assert time.monotonic() - begin < 12
             assert process.returncode == 130, err
-            assert not members(process), "no worker is left behind"
-        assert seconds < 12
-        words = [line for line in err.splitlines() if line and not line.startswith((" ", "plan of", "check stored"))]
-        assert words == [f"hpcdp: interrupted; what is committed is kept; go on with: hpcdp resume {store}"]
+            wait_until(lambda process=process: not members(process), "no process is left behind", 5)
+        news = [line for line in err.splitlines() if line and not line.startswith((" ", "plan of", "check stored"))]
+        assert news == [f"hpcdp: interrupted; what is committed is kept; go on with: hpcdp resume {store}"]
         assert out == ""
     hpcdp("resume", store, folder=tmp_path)
-    whole = write_study(tmp_path / "whole", databases=[[0.0, 1.0]], **{**SLEEPY, "parameters": {}})
-    assert whole
+    assert show(store) == undisturbed
+
+
+# gives the command the terminal that is its stdin, as a login does
+ON_A_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_control_c_on_a_terminal(tmp_path: Path) -> None:
+    study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", ON_A_TERMINAL, *COMMAND, "run", str(study), "--store", str(store)]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        screen, typed = b"", 0.0
+        while process.poll() is None:
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    screen += os.read(ours, 1 << 16)
+                except OSError:  # the terminal's other end is closed
+                    break
+            if not typed and records(store):
+                os.write(ours, b"\x03")
+                typed = time.monotonic()
+            assert not typed or time.monotonic() - typed < 12
+        assert process.wait(timeout=10) == 130
+    os.close(ours)
+    text = screen.decode()
+    assert "Traceback" not in text
+    assert f"hpcdp resume {store}" in text.replace("\r\n", "")

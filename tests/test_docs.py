@@ -1,0 +1,284 @@
+"""The documentation: its code blocks run and print what it says, its links lead somewhere, its tables name what exists.
+
+A comment before a fenced block says what is done with it: `file: NAME` writes it, `python` runs it as a script, `run` runs
+the lines that begin with "$ " as commands and compares what they print with the lines below them (`run: exit 2`: the last
+one ends with that code, and stderr is compared), `output` compares it with what the block before printed, `not run: …` says why not.
+"..." stands for any text in a line or, alone on its line, for any lines.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from hpcdp.claims import FORMS
+from hpcdp.clusters import connect
+from hpcdp.losses import LOSSES
+from hpcdp.mechanisms import BUILTINS, STORED, load_builtin
+from hpcdp.result import load_result
+from hpcdp.study import Study
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}" for name in DOCS)]
+CHECKED = ("python", "toml", "csv", "console")  # languages whose blocks must say what is done with them
+
+_BLOCK = re.compile(r"(?:^<!-- (?P<note>.+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_NOTE = re.compile(r"file: \S+|python|run|run: exit \d+|output|not run: .+")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page. note: the comment before it, empty without one."""
+
+    page: str
+    note: str
+    language: str
+    text: str
+
+
+def read_blocks(page: str) -> list[Block]:
+    """All fenced blocks of a page in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [Block(page, m["note"] or "", m["language"], m["text"]) for m in _BLOCK.finditer(text)]
+
+
+def agrees(expected: str, found: str) -> bool:
+    """Whether a text is what a page says, up to "..." and space at the ends of lines."""
+    lines = [line.rstrip() for line in expected.strip("\n").splitlines()]
+    pattern = "".join(r"(?:.*\n)*?" if x == "..." else re.escape(x).replace(r"\.\.\.", ".*") + "\n" for x in lines)
+    return re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in found.strip("\n").splitlines())) is not None
+
+
+class Reader:
+    """Somebody who follows a page in an empty folder, with a cluster that is there already."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder, self.printed = folder, ""
+        binaries = folder / ".bin"
+        binaries.mkdir()
+        for name, text in {
+            "python": f'exec "{sys.executable}" "$@"',
+            "hpcdp": f'case "$1" in run|resume) set -- "$@" --cluster {address};; esac\nexec "{sys.executable}" -m hpcdp "$@"',
+        }.items():
+            (binaries / name).write_text(f"#!/bin/sh\n{text}\n")
+            (binaries / name).chmod(0o755)
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.environment = {
+            **os.environ,
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONWARNINGS": "error",
+        }
+
+    def call(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def follow(self, block: Block) -> Iterator[tuple[str, int, int, str, str]]:
+        """Do what the block's note says; yields (command, exit code said and found, text said and found)."""
+        if block.note.startswith("file: "):
+            (self.folder / block.note.removeprefix("file: ")).write_text(block.text, encoding="utf-8")
+        elif block.note == "python":
+            script = self.folder / "block.py"
+            script.write_text(block.text, encoding="utf-8")
+            done = self.call(sys.executable, str(script))
+            self.printed = done.stdout
+            yield "python", 0, done.returncode, "", "" if done.returncode == 0 else done.stderr
+        elif block.note == "output":
+            yield "the block before", 0, 0, block.text, self.printed
+        elif block.note.startswith("run"):
+            yield from self._commands(block)
+
+    def _commands(self, block: Block) -> Iterator[tuple[str, int, int, str, str]]:
+        assert block.text.startswith("$ ")
+        parts = [part.partition("\n") for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]]
+        last = int(block.note.partition("exit ")[2] or 0)
+        for number, (command, _, said) in enumerate(parts):
+            done = self.call("sh", "-c", command)
+            code = last if number == len(parts) - 1 else 0
+            found = done.stdout if done.returncode == 0 else done.stderr
+            yield command, code, done.returncode, said, found
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Follow a page once, to its end; returns the folder in which it was followed."""
+    folders: dict[str, Path] = {}
+    with connect("local", 2) as client:
+
+        def follow(page: str) -> Path:
+            if page not in folders:
+                folders[page] = tmp_path_factory.mktemp("page")
+                reader = Reader(folders[page], client.scheduler.address)
+                for block in read_blocks(page):
+                    for command, code_said, code, said, found in reader.follow(block):
+                        assert code == code_said, f"{page}: {command}\n{found}"
+                        assert not said or agrees(said, found), f"{page}: {command}\nprinted\n{found}"
+            return folders[page]
+
+        yield follow
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/study.md", "docs/store.md", "docs/extending.md", "docs/tutorial.md"])
+def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) -> None:
+    assert read(page).is_dir()
+
+
+def test_the_reference_study_is_valid_and_has_every_default(read: Callable[[str], Path]) -> None:
+    study = Study.from_toml(read("docs/study.md") / "reference.toml")
+    least = study.to_dict()
+    least["estimate"] = {"epsilons": least["estimate"]["epsilons"], "etas": least["estimate"]["etas"]}
+    least["estimate"]["parameters"] = study.estimate.parameters
+    assert Study.from_dict(least).to_dict() == study.to_dict()
+
+
+def test_every_block_says_what_is_done_with_it() -> None:
+    blocks = [block for page in PAGES for block in read_blocks(page)]
+    assert len(blocks) > 30
+    for block in blocks:
+        assert block.language not in CHECKED or _NOTE.fullmatch(block.note), f"{block.page}: {block.text}"
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "same"),
+    [
+        ("a 1\n", "a 1 \n\n", True),
+        ("a 1\n", "a 2\n", False),
+        ("a\n...\nz\n", "a\nb\nc\nz\n", True),
+        ("a\n...\nz\n", "a\nb\nc\n", False),
+        ("took ... s\n", "took 1.5 s\n", True),
+        ("a\n", "a\nb\n", False),
+    ],
+)
+def test_texts_are_compared_line_by_line(expected: str, found: str, same: bool) -> None:
+    assert agrees(expected, found) is same
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets on the usual hosts."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_local_links_lead_somewhere(page: str) -> None:
+    text = _BLOCK.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        found = (ROOT / page).parent / path if path else ROOT / page
+        assert found.exists(), f"{page}: {target}"
+        if anchor:
+            body = _BLOCK.sub("", found.read_text(encoding="utf-8"))
+            headings = re.findall(r"^#+ (.*)$", body, flags=re.M)
+            assert anchor in [slug(heading) for heading in headings], f"{page}: {target}"
+
+
+def test_pictures_are_small() -> None:
+    pictures = list((ROOT / "docs" / "images").iterdir())
+    assert pictures
+    assert all(picture.stat().st_size < 150_000 for picture in pictures)
+
+
+def nested(annotation: object) -> tuple[type[BaseModel] | None, bool]:
+    """The model inside an annotation, if any, and whether it is in a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    for part in typing.get_args(annotation):
+        model, many = nested(part)
+        if model is not None:
+            return model, many or typing.get_origin(annotation) is list
+    return None, False
+
+
+def keys_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    """Every key of the study file below a section, as docs/study.md writes it, with its field."""
+    for name, field in model.model_fields.items():
+        yield prefix + name, field
+        inner, many = nested(field.annotation)
+        if inner is not None:
+            yield from keys_of(inner, f"{prefix}{name}{'[]' if many else ''}.")
+
+
+def rows_of(page: str, first: str) -> list[list[str]]:
+    """Cells of the rows of the tables whose first column has this name."""
+    tables = re.findall(r"(?:^\|.*\n)+", (ROOT / page).read_text(encoding="utf-8"), flags=re.M)
+    cut = [[re.split(r" (?<!\\)\| ", line.strip("| \n")) for line in table.splitlines()] for table in tables]
+    return [row for table in cut if table[0][0] == first for row in table[2:]]
+
+
+def names_in(cell: str) -> list[str]:
+    """What is in backticks in a cell of a table."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def literal(cell: str) -> object:
+    """The value that a cell of a table writes in TOML."""
+    return tomllib.loads(f"x = {names_in(cell)[0]}")["x"]
+
+
+def test_every_key_of_the_study_file_is_documented_with_its_default() -> None:
+    sections = {name: field for name, field in Study.model_fields.items() if name != "folder"}
+    fields = {k: f for name, s in sections.items() for k, f in keys_of(typing.cast(type, s.annotation), f"{name}.")}
+    documented = {names_in(row[0])[0]: row[2] for row in rows_of("docs/study.md", "key")}
+    assert set(documented) == set(fields)
+    for key, field in fields.items():
+        if field.is_required():
+            assert documented[key] == "required", key
+        elif field.default is None:
+            assert documented[key] == "none", key
+        else:
+            default = list(field.default) if isinstance(field.default, tuple) else field.default
+            assert literal(documented[key]) == default, key
+
+
+def test_every_parameter_of_a_loss_is_documented_with_its_default() -> None:
+    documented = {
+        (loss, names_in(row[1])[0]): literal(row[3]) for row in rows_of("docs/study.md", "loss") for loss in names_in(row[0])
+    }
+    fields = {(n, k): f.default for n, kind in LOSSES.items() for k, f in kind.parameters.model_fields.items()}
+    assert documented == fields
+
+
+def test_every_built_in_is_documented_with_its_parameters() -> None:
+    documented = {names_in(row[0])[0]: names_in(row[1]) for row in rows_of("docs/study.md", "call")}
+    assert set(documented) == {*BUILTINS, STORED}
+    assert documented[STORED] == ["files"]
+    for name in BUILTINS:
+        own = inspect.signature(load_builtin(name)).parameters.values()
+        own = {p.name: p.default for p in own if p.kind is p.KEYWORD_ONLY}
+        assert {text.partition(" =")[0] for text in documented[name]} == set(own), name
+        given = {k: v for text in documented[name] if "=" in text for k, v in tomllib.loads(text).items()}
+        assert {k: v for k, v in own.items() if v not in (inspect.Parameter.empty, None)} == given, name
+
+
+def test_every_claim_is_documented() -> None:
+    claims = {names_in(row[0])[0].partition("(")[0] for row in rows_of("docs/study.md", "claim")}
+    assert claims == set(FORMS)
+
+
+def test_every_array_and_json_key_is_documented(read: Callable[[str], Path]) -> None:
+    result = load_result(read("docs/store.md") / "runs" / "damage.zarr")
+    arrays = {name for row in rows_of("docs/store.md", "array") for name in names_in(row[0])}
+    assert arrays == set(result.arrays) | {"errors", "tests"}
+    keys = {name: set(names_in(row[1])) for row in rows_of("docs/store.md", "key") for name in names_in(row[0])}
+    found = json.loads(result.to_json())
+    assert set(found) == set(keys)
+    assert set(found["cells"][0]) == keys["cells"] - {"errors", "tests"}
+    assert set(found["spectrum"][0]) == keys["spectrum"]
+    assert set(found["tradeoff"][0]) == keys["tradeoff"]
