@@ -30,6 +30,15 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_place(cluster: str) -> None:
+    """Refuse what names no place to run, before anything is written."""
+    if cluster != "local" and not _ADDRESS.match(cluster):
+        raise StudyError(
+            f'--cluster: "local" or a scheduler address such as tcp://host:8786; given: {cluster!r} '
+            "(profiles of batch systems come in a later version)"
+        )
+
+
 @contextmanager
 def connect(cluster: str, workers: int | None) -> Iterator[Client]:
     """A client of the named cluster: "local" (processes of one thread) or a scheduler's address like tcp://host:8786.
@@ -41,11 +50,7 @@ def connect(cluster: str, workers: int | None) -> Iterator[Client]:
         with _local(workers or default_workers()) as client:
             yield client
         return
-    if not _ADDRESS.match(cluster):
-        raise StudyError(
-            f'--cluster: "local" or a scheduler address such as tcp://host:8786; given: {cluster!r} '
-            "(profiles of batch systems come in a later version)"
-        )
+    check_place(cluster)
     from distributed import Client
 
     try:

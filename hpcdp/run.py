@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.assemble import assemble, flat_batches, pair_entries
-from hpcdp.clusters import connect, default_workers
+from hpcdp.clusters import check_place, connect, default_workers
 from hpcdp.costs import Costs
 from hpcdp.engine import Outcome, execute, run_batches
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
@@ -121,6 +121,7 @@ def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple
 
 def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
     """Run a resolved problem into a store under its lease."""
+    check_place(options.cluster)
     with _store_errors(store):
         layout = create_store(store)
         lease = acquire(layout)

@@ -146,6 +146,11 @@ def test_wrong_commands(folder: Path, arguments: list[str], code: int, words: li
         assert word in done.stderr
 
 
+def test_a_wrong_place_leaves_no_store(folder: Path) -> None:
+    assert hpcdp(folder, "run", "tiny.toml", "--store", "other.zarr", "--cluster", "moon").returncode == 2
+    assert not (folder / "other.zarr").exists()
+
+
 def test_plan_says_what_would_run(folder: Path) -> None:
     text = hpcdp(folder, "plan", "tiny.toml").stdout
     for words in ("2 ordered pairs", "12 (pair", "draws", "memory", "time", "standard error"):

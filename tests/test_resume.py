@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import random
@@ -14,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import (
+from commands import (  # noqa: F401 (scheduler is a fixture)
     COMMAND,
     calls,
     committed,
@@ -23,6 +24,7 @@ from commands import (
     kill_group,
     members,
     records,
+    scheduler,
     show,
     started,
     wait_until,
@@ -129,3 +131,82 @@ def test_control_c_on_a_terminal(tmp_path: Path) -> None:
     text = screen.decode()
     assert "Traceback" not in text
     assert f"hpcdp resume {store}" in text.replace("\r\n", "")
+
+
+def cells(store: Path) -> dict[tuple[str, str, float], list[list[int]]]:
+    """Counts of every cell by what its pair is, not by the pair's number."""
+    found = json.loads(show(store))
+    assert found["complete"]
+    pairs = [json.dumps({k: v for k, v in pair.items() if k != "pair"}) for pair in found["pairs"]]
+    return {(pairs[c["pair"]], c["direction"], c["epsilon"]): [c["exceed"], c["test"]] for c in found["cells"]}
+
+
+@pytest.mark.slow
+def test_additions_change_nothing_that_is_there(tmp_path: Path, scheduler: str) -> None:
+    store = tmp_path / "s.zarr"
+    settings: dict[str, object] = {"rows": [0, 2], "train": 1000, "test": 2250, "databases": [[0.0, 0.5, 1.0, 2.0]]}
+
+    def run(**more: object) -> None:
+        settings.update(more)
+        hpcdp("run", write_study(tmp_path, **settings), "--store", store, "--cluster", scheduler, folder=tmp_path)
+
+    run()
+    steps: list[dict[str, object]] = [
+        {"epsilons": [0.0, 0.25, 0.5, 1.0, 2.0]},
+        {"etas": [0.25, 0.5, 1.0]},
+        {"databases": [[0.0, 0.5, 1.0, 2.0], [1.0, 4.0, 5.0]]},
+        {"rows": "all", "databases": [[0.0, 0.5, 1.0, 2.0], [1.0, 4.0, 5.0]]},
+        {"test": 3000},
+        {"train": 1500},
+    ]
+    for step in steps:
+        before, known, drawn = contents(store), cells(store), len(calls(tmp_path, store))
+        chunks = set(calls(tmp_path, store))
+        run(**step)
+        after = contents(store)
+        assert {path: after[path] for path in before} == before, f"{step} changed what was there"
+        if not {"test", "train"} & set(step):
+            now = cells(store)
+            assert {cell: now[cell] for cell in known} == known
+            assert not chunks & set(calls(tmp_path, store)[drawn:]), "no chunk was drawn again"
+    shown = hpcdp("show", store, folder=tmp_path).stdout
+    assert "2250" in shown.replace(",", ""), "the table tells of the smaller test stage that came before"
+    hpcdp("run", tmp_path / "study.toml", "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    assert show(tmp_path / "anew.zarr") == show(store), "a store that grew is as one made at once"
+
+
+def test_other_changes_are_refused_and_named(tmp_path: Path, scheduler: str) -> None:
+    store = tmp_path / "s.zarr"
+    settings: dict[str, object] = {"rows": [0, 2], "train": 600, "test": 700}
+    hpcdp("run", write_study(tmp_path, **settings), "--store", store, "--cluster", scheduler, folder=tmp_path)
+    before, printed = contents(store), show(store)
+    changes: list[tuple[dict[str, object], list[str]]] = [
+        (
+            {
+                "seed": 7,
+                "claim": "laplace(epsilon=1)",
+                "parameters": {"pause": 0.001},
+                "chunk": 250,
+                "keep": "none",
+                "confidence": 0.9,
+                "train": 500,
+                "test": 600,
+                "epsilons": [0.0, 0.5],
+                "etas": [0.5],
+                "loss": "frequency",
+                "rows": [0],
+            },
+            ["study.seed", "study.claim", "mechanism.parameters", "pairs.relative.rows"]
+            + [f"estimate.{key}" for key in ("chunk", "keep", "confidence", "train", "test", "epsilons", "etas", "loss")],
+        ),
+        ({"databases": [[0.0, 0.5, 1.0, 3.0]]}, ["pairs.relative.databases"]),
+        ({"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]"}, ["pairs (relative became given)"]),
+    ]
+    for change, keys in changes:
+        study = write_study(tmp_path, **{**settings, **change})
+        error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=2).stderr
+        message = error.splitlines()[-1]
+        assert [key for key in keys if key not in message] == []
+        assert "epsilons (points" not in message or "epsilons" in change
+    assert contents(store) == before
+    assert show(store) == printed
