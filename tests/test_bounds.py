@@ -225,12 +225,12 @@ def test_extremes_are_finite_and_in_range() -> None:
     n = np.array([1, 2, 1000, 10**6, 10**11])[:, None, None, None]
     share0 = np.array([0.0, 1e-9, 0.3, 1.0])[:, None, None]
     share1 = np.array([0.0, 1e-10, 0.4, 1.0])[:, None]
-    c = np.array([1e-3, 1.0, math.exp(5.0), 1e9])
+    c = np.array([1e-200, 1e-3, 1.0, math.exp(5.0), 1e9, 1e100])
     x0, x1 = np.rint(share0 * n).astype(np.int64), np.rint(share1 * n).astype(np.int64)
     for level in (0.4, 1e-8):
         bound = joint_lower(x0, n, x1, n, c, level)
         estimate = x0 / n - c * x1 / n
-        assert bound.shape == (5, 4, 4, 4)
+        assert bound.shape == (5, 4, 4, 6)
         assert (bound >= -c * (1.0 + 1e-12)).all()
         assert (bound <= estimate + 1e-12 * (1.0 + c)).all()
 

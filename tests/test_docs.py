@@ -1,9 +1,9 @@
 """The documentation: its code blocks run and print what it says, its links lead somewhere, its tables name what exists.
 
-A comment before a fenced block says what is done with it: `file: NAME` writes it, `python` runs it as a script, `run` runs
-the lines that begin with "$ " as commands and compares what they print with the lines below them (`run: exit 2`: the last
-one ends with that code, and stderr is compared), `output` compares it with what the block before printed, `not run: …` says why not.
-"..." stands for any text in a line or, alone on its line, for any lines.
+A comment before a fenced block says what is done with it: `file: NAME` writes it, `python` runs it as a script, `output`
+compares it with what the script before printed, `run` runs the lines that begin with "$ " as commands and compares what
+they print with the lines below them (`run: exit 2`: the last one ends with that code, and stderr is compared), `not run: …`
+says why not. "..." stands for any text in a line or, alone on its line, for any lines.
 """
 
 from __future__ import annotations
@@ -134,9 +134,38 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
         yield follow
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/study.md", "docs/store.md", "docs/extending.md", "docs/tutorial.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/study.md",
+        "docs/store.md",
+        "docs/extending.md",
+        pytest.param("docs/tutorial.md", marks=pytest.mark.slow),
+    ],
+)
 def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) -> None:
     assert read(page).is_dir()
+
+
+def test_every_page_with_blocks_is_followed() -> None:
+    """The list above is all pages whose blocks do something."""
+    active = {page for page in PAGES if any(b.note and not b.note.startswith("not run") for b in read_blocks(page))}
+    assert active == {"README.md", "docs/study.md", "docs/store.md", "docs/extending.md", "docs/tutorial.md"}
+
+
+def test_the_script_prints_the_spectrum_of_its_store(tmp_path: Path) -> None:
+    reader = Reader(tmp_path, "none")
+    done = reader.call(sys.executable, str(ROOT / "workflows" / "local_script.py"), "script.zarr")
+    assert done.returncode == 0, done.stderr
+    head, *lines = done.stdout.splitlines()
+    result = load_result(tmp_path / "script.zarr")
+    assert result.complete
+    assert f"{len(result.pairs)} pairs" in head
+    shown = [float(re.search(r"δ ≥ (\S+)", line)[1]) for line in lines]
+    assert shown == [round(row["lower"], 5) for row in result.spectrum()]
+    assert len(lines) == 6
+    assert shown[0] > 0.3
 
 
 def test_the_reference_study_is_valid_and_has_every_default(read: Callable[[str], Path]) -> None:
@@ -249,7 +278,9 @@ def test_every_key_of_the_study_file_is_documented_with_its_default() -> None:
 
 def test_every_parameter_of_a_loss_is_documented_with_its_default() -> None:
     documented = {
-        (loss, names_in(row[1])[0]): literal(row[3]) for row in rows_of("docs/study.md", "loss") for loss in names_in(row[0])
+        (loss, names_in(row[1])[0]): literal(row[3])
+        for row in rows_of("docs/study.md", "loss")
+        for loss in names_in(row[0])
     }
     fields = {(n, k): f.default for n, kind in LOSSES.items() for k, f in kind.parameters.model_fields.items()}
     assert documented == fields

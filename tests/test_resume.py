@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import (  # noqa: F401 (scheduler is a fixture)
+from commands import (
     COMMAND,
     calls,
     committed,
@@ -24,7 +24,7 @@ from commands import (  # noqa: F401 (scheduler is a fixture)
     kill_group,
     members,
     records,
-    scheduler,
+    scheduler_fixture,  # noqa: F401
     show,
     started,
     wait_until,
@@ -152,9 +152,7 @@ def test_additions_change_nothing_that_is_there(tmp_path: Path, scheduler: str) 
 
     run()
     steps: list[dict[str, object]] = [
-        {"epsilons": [0.0, 0.25, 0.5, 1.0, 2.0]},
-        {"etas": [0.25, 0.5, 1.0]},
-        {"databases": [[0.0, 0.5, 1.0, 2.0], [1.0, 4.0, 5.0]]},
+        {"epsilons": [0.0, 0.25, 0.5, 1.0, 2.0], "etas": [0.25, 0.5, 1.0]},
         {"rows": "all", "databases": [[0.0, 0.5, 1.0, 2.0], [1.0, 4.0, 5.0]]},
         {"test": 3000},
         {"train": 1500},
@@ -199,7 +197,7 @@ def test_other_changes_are_refused_and_named(tmp_path: Path, scheduler: str) -> 
             ["study.seed", "study.claim", "mechanism.parameters", "pairs.relative.rows"]
             + [f"estimate.{key}" for key in ("chunk", "keep", "confidence", "train", "test", "epsilons", "etas", "loss")],
         ),
-        ({"databases": [[0.0, 0.5, 1.0, 3.0]]}, ["pairs.relative.databases"]),
+        ({"databases": [[0.0, 0.5, 1.0, 3.0]]}, ["pairs.relative (databases may only be added)"]),
         ({"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]"}, ["pairs (relative became given)"]),
     ]
     for change, keys in changes:

@@ -230,6 +230,18 @@ def test_type_1_and_type_2_errors_of_an_asymmetric_pair(loss):
 
 
 @pytest.mark.parametrize("loss", ["knn", "frequency"])
+def test_exceeding_is_strict(loss):
+    parameters = {"outcomes": [0], "table": [[1.0], [1.0]]}
+    study = make_study("pmf", parameters, [([0], [1])], seed=1, loss=loss, epsilons=[0.0], etas=[1.0], train=100, test=100,
+                       keep="none")  # fmt: skip
+    problem = pose(study, Schema("int", None))
+    arrays = {name: array for name, (_, array) in assemble(problem, learn_and_count(problem)[0]).items()}
+    assert not arrays["exceed"].any()  # L̂ = 0 is above 0 in neither direction
+    wanted = Discrete([1.0], [1.0]).point(1.0)
+    assert (arrays["alpha"].item(), arrays["beta"].item()) == wanted == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("loss", ["knn", "frequency"])
 def test_d_and_d_prime_swapped(loss, client, tmp_path):
     one = run(mode_study([([0], [1])], loss, 7), tmp_path / "one", client)
     other = run(mode_study([([1], [0])], loss, 7), tmp_path / "other", client)

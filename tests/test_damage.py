@@ -1,0 +1,223 @@
+"""Damaged, missing and unwritable files: each is named in one message, and what it held is computed again, alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import (
+    calls,
+    contents,
+    hpcdp,
+    one_message,
+    records,
+    scheduler_fixture,  # noqa: F401
+    show,
+    started,
+    wait_until,
+    write_study,
+)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
+    """A folder with a complete store s.zarr; tests damage copies of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    study = write_study(folder, databases=[[0.0, 0.5, 1.0]])
+    hpcdp("run", study, "--store", folder / "s.zarr", "--cluster", scheduler, folder=folder)
+    return folder
+
+
+@pytest.fixture(name="copy")
+def copy_fixture(whole: Path, tmp_path: Path) -> Path:
+    """A copy of the complete store, whose mechanism logs into the folder of the original."""
+    return Path(shutil.copytree(whole / "s.zarr", tmp_path / "s.zarr"))
+
+
+def flip_bit(path: Path, place: float = 0.5) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(place * len(data))] ^= 4
+    path.write_bytes(bytes(data))
+
+
+def blocks(store: Path, stage: str) -> list[Path]:
+    return sorted(path for law in (store / "samples").iterdir() if law.is_dir() for path in (law / stage).iterdir())
+
+
+def damaged_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if "damaged" in line]
+
+
+def test_a_flipped_bit_and_a_missing_file_among_samples(whole: Path, copy: Path, scheduler: str) -> None:
+    flipped, missing = blocks(copy, "test")[1], blocks(copy, "train")[0]
+    (file,) = [path for path in flipped.rglob("c/*") if path.is_file()]
+    flip_bit(file)
+    shutil.rmtree(missing / "c")
+    before, drawn = contents(copy), len(calls(whole, copy))
+    hit = [path for path in before if path.stem == f"{flipped.parent.parent.name}-test-{flipped.name}"]
+    hit += [path for path in before if path.stem == f"{missing.parent.parent.name}-train-{missing.name}"]
+    assert len(hit) == 2
+    done = hpcdp("resume", copy, "--cluster", scheduler, folder=copy.parent)
+    lines = damaged_lines(done.stderr)
+    assert len(lines) == 2
+    for line, block, stage in zip(sorted(lines), (flipped, missing), ("test", "train"), strict=True):
+        assert line.startswith(f"damaged: {stage} chunk ")
+        assert str(block.relative_to(copy)) in line
+        assert "computed again" in line
+    new = {(law, stage) for law, stage, _ in calls(whole, copy)[drawn:]}
+    assert new == {(flipped.parent.parent.name, "test"), (missing.parent.parent.name, "train")}
+    after = contents(copy)
+    same = [path for path in before if path not in hit and flipped not in path.parents and missing not in path.parents]
+    assert {path: after[path] for path in same} == {path: before[path] for path in same}
+    assert {path.relative_to(copy): data for path, (_, data) in after.items() if "samples" in path.parts and path not in hit} == {
+        path.relative_to(whole / "s.zarr"): data
+        for path, (_, data) in contents(whole / "s.zarr").items()
+        if "samples" in path.parts and path.relative_to(whole / "s.zarr") not in {h.relative_to(copy) for h in hit}
+    }, "the same bits came back"
+    assert show(copy) == show(whole / "s.zarr")
+
+
+def test_a_truncated_count_record(whole: Path, copy: Path, scheduler: str) -> None:
+    (record, *_), before = records(copy, "counts"), contents(copy)
+    record.write_bytes(record.read_bytes()[:-40])
+    drawn = len(calls(whole, copy))
+    assert json.loads(show(copy))["complete"] is True, "the results that were written whole are still there"
+    done = hpcdp("run", whole / "study.toml", "--store", copy, "--cluster", scheduler, folder=copy.parent)
+    (line,) = damaged_lines(done.stderr)
+    assert record.name in line
+    assert "computed again" in line
+    assert calls(whole, copy)[drawn:] == []
+    after = contents(copy)
+    assert {path: item for path, item in after.items() if path != record} == {
+        path: item for path, item in before.items() if path != record
+    }
+    assert json.loads(after[record][1])["body"]["entries"] == json.loads(before[record][1])["body"]["entries"]
+    assert show(copy) == show(whole / "s.zarr")
+
+
+def test_a_damaged_root_array(whole: Path, copy: Path, scheduler: str) -> None:
+    before, printed = contents(copy), show(whole / "s.zarr")
+
+    def lose_file(array: Path) -> None:
+        (file,) = [path for path in (array / "c").rglob("*") if path.is_file()]
+        file.unlink()
+
+    def flip(array: Path) -> None:
+        (file,) = [path for path in (array / "c").rglob("*") if path.is_file()]
+        flip_bit(file)
+
+    def cut_metadata(array: Path) -> None:
+        (array / "zarr.json").write_text('{"shape": ')
+
+    for damage, name in ((lose_file, "exceed"), (flip, "lower"), (cut_metadata, "test")):
+        damage(copy / name)
+        assert show(copy) == printed, "it is derived from the records"
+        (line,) = damaged_lines(hpcdp("resume", copy, "--cluster", scheduler, folder=copy.parent).stderr)
+        assert str(copy / name) in line
+        assert contents(copy) == before
+    assert show(copy) == printed
+    assert damaged_lines(hpcdp("resume", copy, "--cluster", scheduler, folder=copy.parent).stderr) == []
+
+
+def test_damage_in_the_middle_of_a_run(tmp_path: Path, scheduler: str) -> None:
+    settings = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "test": 16000}
+    study, store = write_study(tmp_path, **settings), tmp_path / "s.zarr"
+    with started("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path) as process:
+        wait_until(lambda: bool(records(store, "samples")), "a first block of samples")
+        law, stage, block, size = records(store, "samples")[0].stem.split("-")
+        (file,) = [p for p in (store / "samples" / law / stage / f"{block}-{size}" / "c").iterdir() if p.is_file()]
+        flip_bit(file, 0.01)
+        assert not records(store, "counts"), "the damage came too late"
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 1, error
+    assert "Traceback" not in error
+    assert f"{stage} chunk 0 of samples/{law}/{stage}/{block}-{size} is damaged" in error
+    assert f"hpcdp resume {store}" in error
+    assert json.loads(show(store))["complete"] is False
+    assert "failed" in hpcdp("status", store, folder=tmp_path).stdout
+    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+    hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    assert show(store) == show(tmp_path / "anew.zarr")
+
+
+def mount(options: str, folder: Path) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"this machine does not allow mounting: {done.stderr.strip()}")
+
+
+@pytest.fixture(name="disk")
+def disk_fixture(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 400 kB in memory."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if shutil.which("mount") is None:
+        pytest.skip("there is no mount command")
+    mount("size=400k", folder)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def remount(folder: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
+
+
+def test_a_full_disk(tmp_path: Path, disk: Path, scheduler: str) -> None:
+    study, store = write_study(tmp_path, train=4000, test=12000), disk / "s.zarr"
+    line = one_message(hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1))
+    assert "No space left on device" in line
+    assert str(store) in line
+    before, drawn = contents(store), set(calls(tmp_path, store))
+    done = {tuple(path.stem.split("-")[:2]) for path in records(store, "samples")}
+    assert done, "something was committed before the disk was full"
+    assert "No space left on device" in one_message(
+        hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path, code=1)
+    ), "it is as full as it was"
+    number = len(calls(tmp_path, store))
+    remount(disk, "size=40m")
+    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    assert not {call for call in calls(tmp_path, store)[number:] if call[:2] in done and call in drawn}
+    hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    assert show(store) == show(tmp_path / "anew.zarr")
+
+
+def test_a_store_that_may_only_be_read(whole: Path, disk: Path, scheduler: str) -> None:
+    remount(disk, "size=40m")
+    store = Path(shutil.copytree(whole / "s.zarr", disk / "s.zarr"))
+    remount(disk, "ro")
+    assert show(store) == show(whole / "s.zarr")
+    assert "complete" in hpcdp("status", store, folder=whole).stdout
+    for command in (("resume", store), ("run", whole / "study.toml", "--store", store)):
+        line = one_message(hpcdp(*command, "--cluster", scheduler, folder=whole, code=1))
+        assert "Read-only file system" in line
+        assert str(store) in line
+    line = one_message(
+        hpcdp("run", whole / "study.toml", "--store", disk / "new.zarr", "--cluster", scheduler, folder=whole, code=1)
+    )
+    assert "Read-only file system" in line
+    remount(disk, "rw")
+
+
+def test_a_store_without_permission_to_write(whole: Path, copy: Path) -> None:
+    prefix: list[str] = []
+    if os.getuid() == 0:  # root may write everywhere, unless it gives that up
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may write everywhere, and there is no setpriv to give that up with")
+        prefix = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(path.stat().st_mode & ~0o222)
+    line = one_message(hpcdp("resume", copy, "--workers", 1, folder=copy.parent, prefix=prefix, code=1))
+    assert "Permission denied" in line
+    assert str(copy) in line
+    shown = hpcdp("show", copy, "--format", "json", folder=copy.parent, prefix=prefix)
+    assert shown.stdout == show(whole / "s.zarr")
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(path.stat().st_mode | 0o200)
