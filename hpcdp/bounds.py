@@ -139,7 +139,7 @@ def joint_lower(
 
     Margins are 0.67 (level .05/42, equal standard errors) to 0.94 (one side dominates) of those of `split_lower`. The
     split bound is the better one in two corners: few x1 (up to about 10) whose single steps c/n1 are several standard
-    errors of X0/n0, from c·n0/n1 of about 50 on (by up to 13 % of the margin at .05/42, 20 % at .05), and x0 near n0.
+    errors of X0/n0, from c·n0/n1 of about 50 on (by up to 13 % of the margin at .05/42, 23 % at .05), and x0 near n0.
     Choose before looking at the counts: the better of the two bounds is no bound at that level.
 
     Args:

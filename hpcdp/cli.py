@@ -7,8 +7,10 @@ import atexit
 import os
 import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,9 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 done, 1 the run failed, 2 wrong command or study, 130 interrupted."""
     options = _parser().parse_args(arguments)
     try:
-        if options.command in (_run, _resume):  # a batch system's end is an interruption like Ctrl-C
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-        return int(options.command(options) or DONE)
+        with _interruptible():
+            return int(options.command(options) or DONE)
     except StudyError as error:
         return _fail(error, WRONG, options.debug)
     except HpcdpError as error:
@@ -58,6 +59,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"hpcdp: unexpected {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
         return FAILED
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A batch system's end is an interruption like Ctrl-C: clean up, say how to go on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _fail(error: Exception, code: int, debug: bool) -> int:

@@ -43,7 +43,7 @@ def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
             same.append(sorted(chunks))
     if not same:
         return
-    _set_aside(layout, problem, {chunk for chunks in same for chunk in chunks})
+    _set_aside(layout, problem, {law for chunks in same for law, _, _ in chunks})
     a, b = (f"{stage} chunk {number} of {problem.describe_law(law)}" for law, stage, number in min(same)[:2])
     raise MechanismError(
         f"mechanism.call {problem.sampler.call}: {a} and {b} are identical; the mechanism ignores its rng, so its draws are "
@@ -79,13 +79,12 @@ def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> It
                     yield (law, stage.name, chunk), text
 
 
-def _set_aside(layout: Layout, problem: Problem, chunks: set[Chunk]) -> None:
-    """Take the samples, fits and counts of these chunks' laws out of use, and the counters learned from them."""
-    for stage in problem.kept_stages:
-        for law, name, number in chunks:
-            if name == stage.name:
-                set_aside(layout, "samples", stage.name_of(law, number // stage.chunks_per_block))
-    laws = {law for law, _, _ in chunks}
+def _set_aside(layout: Layout, problem: Problem, laws: set[str]) -> None:
+    """Take the samples, fits and counts of these laws out of use, and the counters learned from them."""
+    for law in laws:  # all of each: a shorter last chunk may be the start of others, and looks like none
+        for stage in problem.kept_stages:
+            for block in range(stage.blocks):
+                set_aside(layout, "samples", stage.name_of(law, block))
     pairs = zip(problem.model_keys, problem.pair_laws, strict=True)
     models = {model for model, pair in pairs if laws & set(pair)}
     for kind in ("fits", "counts"):

@@ -31,7 +31,7 @@ from hpcdp.store.records import read_json, set_aside, write_json
 from hpcdp.store.results import read_results, write_results
 from hpcdp.store.studies import create_store, latest_version, load_problem, open_layout, provenance, save_problem
 from hpcdp.study import Study
-from hpcdp.tasks import Failure, check_blocks
+from hpcdp.tasks import Failure, check_blocks, unusable
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -147,7 +147,7 @@ def _store_errors(store: str | Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, HpcdpError):
             raise
-        raise StoreError(f"cannot use the store {store}: {error.strerror or error}; what is committed is kept") from error
+        raise unusable(store, error) from error
 
 
 def _note_run(layout: Layout, lease: Lease, key: str, failed: Sequence[str] = ()) -> None:

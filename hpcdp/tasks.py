@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,19 @@ def run_task(root: str, version: int, generation: int, task: Task) -> Report:
         context = open_context(root, version)
         _KINDS[task.kind](context, generation, task, report)
     except OSError as error:
-        raise StoreError(f"cannot use the store {root}: {error.strerror or error}") from error
+        raise unusable(root, error) from error
     except StudyError as error:  # the study was sound when the run began
         raise StoreError(str(error)) from error
     report.seconds = time.perf_counter() - begin
     return report
+
+
+def unusable(store: str | Path, error: OSError) -> StoreError:
+    """What the file system refused, as one readable error."""
+    return StoreError(
+        f"cannot use the store {store}: {error.strerror or error}; what is committed is kept; "
+        f"when the store can be written again: hpcdp resume {store}"
+    )
 
 
 def _sample(context: Context, generation: int, task: Task, report: Report) -> None:
@@ -304,7 +313,7 @@ def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...
         except DamagedBlock as error:
             damaged.append((error.record, f"{error} ({context.problem.describe_law(law)})"))
         except OSError as error:
-            raise StoreError(f"cannot read the store {root}: {error.strerror or error}") from error
+            raise unusable(root, error) from error
     return damaged
 
 

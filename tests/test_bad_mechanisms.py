@@ -1,0 +1,280 @@
+"""Mechanisms that do wrong: refused before anything runs, or set aside by the chunk when they show it later."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from commands import (
+    MECHANISM,
+    SEED,
+    contents,
+    hpcdp,
+    one_message,
+    scheduler_fixture,  # noqa: F401
+    show,
+    stored_problem,
+    write_study,
+)
+
+from hpcdp.cli import main
+from hpcdp.keys import law_key, stream
+
+HEAD = "import sys\nimport numpy as np\n"
+
+
+def refusal(folder: Path, capsys: pytest.CaptureFixture[str], module: str, **settings: Any) -> str:
+    """The message with which `run` refuses a study, after checks that nothing else happened."""
+    study = write_study(folder, HEAD + dedent(module), **settings)
+    assert main(["run", str(study), "--store", str(folder / "s.zarr"), "--workers", "1"]) == 2
+    assert not (folder / "s.zarr").exists()
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("hpcdp: ")
+    assert error.count("\n") == 1
+    return error
+
+
+BODIES = {
+    "raise ValueError('no luck')": "ValueError: no luck",
+    "sys.exit('enough')": "SystemExit: enough",
+    "return np.where(rng.random(size) < 0.9, np.nan, 1.0)": "nan",
+    "return np.full(size, np.inf)": "inf",
+    "return np.full(size, -np.inf)": "-inf",
+    "return rng.random(size + 1)": "shape (17,)",
+    "return rng.random((2, size))": "shape (2, 16)",
+    "return rng.random((size, 2, 2))": "shape (16, 2, 2)",
+    "return rng.random((size, 0))": "shape (16, 0)",
+    "return rng.random()": "shape ()",
+    "return None": "shape ()",
+    "return {'outputs': rng.random(size)}": "shape ()",
+    "return np.array([rng] * size)": "object array",
+    "return [[1.0], [1.0, 2.0]] * (size // 2)": "no array",
+    "return rng.random(size) + 1j": "complex128",
+    "return rng.random(size).astype(np.longdouble)": "longdouble",
+    "return np.full(size, 2**64 - 1, np.uint64)": "2**63 - 1",
+    "return np.full(size, '2020-01-01', 'M8[D]')": "datetime64",
+    "return ['\\ud800'] * size": "Unicode",
+    "return np.random.laplace(size=size)": "it could not be repeated or resumed",
+    "return np.random.default_rng(0).laplace(size=size)": "ignores its rng",
+    "return np.random.default_rng(0).integers(0, 2, size)": "ignores its rng",
+    "return np.random.default_rng(0).choice(['a', 'b'], size)": "ignores its rng",
+    "return np.arange(size) + database.sum()": "ignores its rng",
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_outputs_that_cannot_be_used(body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refusal(tmp_path, capsys, f"def noisy(database, size, rng):\n    {body}\n")
+    assert "mechanism.call own:noisy" in message
+    words = BODIES[body].replace("it could not be repeated", "could not be repeated").replace("longdouble", "float128")
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        ("return [1.0] * int(rng.integers(1, 4))", "different shapes in different calls"),
+        ("return 'a' if rng.random() < 0.5 else 1.0", "strings in some calls and numbers in others"),
+        ("return None", "object array"),
+        ("raise OSError('gone')", "OSError: gone"),
+    ],
+)
+def test_one_output_a_call_that_cannot_be_used(
+    body: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in refusal(tmp_path, capsys, f"def noisy(database, rng):\n    {body}\n")
+
+
+GOOD = "def noisy(database, size, rng):\n    return rng.laplace(size=size)\n"
+
+
+@pytest.mark.parametrize(
+    "module, settings, words",
+    [
+        (GOOD, {"call": "missing_module:noisy"}, ["mechanism.call", "cannot import module 'missing_module'"]),
+        ("def noisy(:\n", {}, ["mechanism.call", "SyntaxError"]),
+        ("sys.exit(0)", {}, ["mechanism.call", "ended the program"]),
+        ("raise RuntimeError('no licence')", {}, ["mechanism.call", "RuntimeError: no licence"]),
+        (GOOD, {"call": "own:nosy"}, ["mechanism.call", "has no 'nosy'"]),
+        ("noisy = 3", {}, ["mechanism.call", "a callable", "int"]),
+        (GOOD, {"parameters": {"scale": 1.0}}, ["mechanism.parameters", "scale", "accepted by own:noisy: none"]),
+        (GOOD.replace("rng)", "rng, *, scale)"), {}, ["mechanism.parameters", "scale"]),
+        (GOOD, {"parameters": {"rng": 1}}, ["mechanism.parameters.rng"]),
+        ("def noisy(database, size):\n    return np.zeros(size)\n", {}, ["mechanism.call", "no rng"]),
+        (GOOD, {"call": "laplacian"}, ["mechanism.call", "'laplacian'", "gaussian"]),
+        (GOOD, {"call": "own.noisy"}, ["mechanism.call", "package.module:callable"]),
+        (GOOD, {"call": "laplace", "parameters": {"epsilom": 1.0}}, ["mechanism.parameters", "epsilom", "epsilon"]),
+        (GOOD, {"call": "laplace", "parameters": {"epsilon": -1.0}}, ["mechanism", "epsilon", "-1"]),
+        (GOOD, {"call": "gaussian", "parameters": {"epsilon": 1.0}}, ["mechanism", "delta"]),
+        (GOOD, {"call": "stored", "parameters": {"files": ["none.npy"]}}, ["mechanism.parameters.files", "none.npy"]),
+        (GOOD, {"call": "stored"}, ["mechanism.parameters.files"]),
+    ],
+)
+def test_names_and_parameters_that_do_not_fit(
+    module: str, settings: dict[str, Any], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = refusal(tmp_path, capsys, module, **settings)
+    assert [word for word in words if word not in message] == []
+
+
+def test_the_command_refuses_too(tmp_path: Path) -> None:
+    study = write_study(tmp_path, "def noisy(database, size, rng):\n    raise ValueError('no luck')\n")
+    for command in (("run", study), ("plan", study)):
+        line = one_message(hpcdp(*command, folder=tmp_path, code=2))
+        assert "mechanism.call own:noisy: the mechanism raised ValueError: no luck" in line
+    assert not (tmp_path / "runs").exists()
+
+
+# Fails on the chunks whose random streams stand in a file, with the words that follow them.
+TOUCHY = (
+    MECHANISM
+    + '''
+
+BAD = os.path.join(os.path.dirname(LOG), "bad.txt")
+
+
+def touchy(database, size, rng):
+    words = f"{rng.bit_generator.state['state']['state']:x}"
+    outputs = noisy(database, size, rng)
+    with open(BAD) as lines:
+        for bad, kind in (line.split(maxsplit=1) for line in lines):
+            if bad == words and kind.startswith("nan"):
+                outputs[3] = float("nan")
+            elif bad == words and kind.startswith("die"):
+                os._exit(3)
+            elif bad == words:
+                raise ValueError(kind.strip())
+    return outputs
+'''
+)
+DATABASE = [0.0, 0.5, 1.0]
+
+
+def state(removed: int | None, stage: str, chunk: int) -> str:
+    """The random stream of a chunk of the database without one of its rows."""
+    import numpy as np
+
+    database = np.asarray(DATABASE) if removed is None else np.delete(np.asarray(DATABASE), removed)
+    rng = stream(SEED, law_key("own:touchy", {}, database), stage, chunk)
+    return f"{rng.bit_generator.state['state']['state']:x}"
+
+
+def complete_pairs(store: Path) -> set[int]:
+    """The pairs of an incomplete store's cells, after a check that each has all of them."""
+    found = json.loads(show(store))
+    assert found["complete"] is False
+    pairs = [cell["pair"] for cell in found["cells"]]
+    assert all(pairs.count(pair) == 6 for pair in pairs)
+    return set(pairs)
+
+
+@pytest.fixture(scope="module", name="honest")
+def honest_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> str:
+    """The JSON of the touchy mechanism's study when nothing is wrong."""
+    folder = tmp_path_factory.mktemp("honest")
+    study = write_study(folder, TOUCHY, call="own:touchy", databases=[DATABASE])
+    (folder / "bad.txt").write_text("")
+    hpcdp("run", study, "--store", folder / "s.zarr", "--cluster", scheduler, folder=folder)
+    return show(folder / "s.zarr")
+
+
+@pytest.mark.parametrize(
+    "keep, removed, stage, chunk, kind",
+    [("all", 1, "test", 3, "nan"), ("none", 1, "test", 3, "no luck"), ("none", 2, "train", 1, "nan")],
+)
+def test_a_chunk_that_fails_is_set_aside_and_named(
+    keep: str, removed: int, stage: str, chunk: int, kind: str, honest: str, tmp_path: Path, scheduler: str
+) -> None:
+    study, store = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep), tmp_path / "s.zarr"
+    (tmp_path / "bad.txt").write_text(f"{state(removed, stage, chunk)} {kind}\n")
+    error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1).stderr
+    assert f"{stage} chunk {chunk} of database 0 without row {removed}" in error
+    assert kind in error
+    assert error.count("the mechanism r") == 1, "one cause is told once"
+    assert f"hpcdp resume {store}" in error
+    assert complete_pairs(store) == {0, 1, 2} - {removed}
+    assert f"{stage} chunk {chunk}" in hpcdp("status", store, folder=tmp_path).stdout
+    before = contents(store)
+    (tmp_path / "bad.txt").write_text("")
+    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    assert show(store) == honest
+
+
+def test_the_database_that_all_pairs_share(honest: str, tmp_path: Path, scheduler: str) -> None:
+    study, store = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE]), tmp_path / "s.zarr"
+    (tmp_path / "bad.txt").write_text(f"{state(None, 'train', 0)} nan\n")
+    error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1).stderr
+    assert "train chunk 0 of database 0: the mechanism returned nan" in error
+    assert "needed by 3 more" in error
+    assert complete_pairs(store) == set()
+    (tmp_path / "bad.txt").write_text("")
+    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+    assert show(store) == honest
+
+
+def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: str) -> None:
+    picky = MECHANISM.replace("    time.sleep(pause)\n", "    if size == 250:\n        raise ValueError('an odd size')\n")
+    settings: dict[str, Any] = {"databases": [DATABASE], "test": 4250}
+    study, store = write_study(tmp_path, picky, **settings), tmp_path / "s.zarr"
+    error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1).stderr
+    assert "test chunk 8 of database 0" in error
+    assert "an odd size" in error
+    assert complete_pairs(store) == set()
+    before = contents(store)
+    write_study(tmp_path, MECHANISM, **settings)
+    for command in (("resume", store), ("run", study, "--store", store)):
+        line = hpcdp(*command, "--cluster", scheduler, folder=tmp_path, code=2).stderr.splitlines()[-1]
+        assert "source of own:noisy changed" in line
+        assert "--allow-changed-code" in line
+    assert complete_pairs(store) == set(), "results are shown whatever became of the code"
+    assert "incomplete" in hpcdp("status", store, folder=tmp_path).stdout
+    hpcdp("resume", store, "--allow-changed-code", "--cluster", scheduler, folder=tmp_path)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    assert show(store) == show(tmp_path / "anew.zarr")
+    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", ["all", "none"])
+def test_a_mechanism_that_ends_its_worker(keep: str, honest: str, tmp_path: Path) -> None:
+    study, store = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep), tmp_path / "s.zarr"
+    (tmp_path / "bad.txt").write_text(f"{state(1, 'test', 3)} die\n")
+    error = hpcdp("run", study, "--store", store, "--workers", 2, folder=tmp_path, code=1).stderr
+    (line,) = [line for line in error.splitlines() if "ended its worker" in line]
+    assert line.startswith("  task ")
+    assert "database 0 without row 1" in line
+    assert complete_pairs(store) == {0, 2}, "all else is done"
+    before = contents(store)
+    (tmp_path / "bad.txt").write_text("")
+    hpcdp("resume", store, "--workers", 2, folder=tmp_path)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    assert show(store) == honest
+
+
+@pytest.mark.parametrize("keep", ["all", "none"])
+def test_chunks_that_become_identical_later(keep: str, tmp_path: Path, scheduler: str) -> None:
+    """A mechanism that keeps its first large array: its trial draws are sound, its bounds would not be."""
+    cached = MECHANISM + "    \n\nKEPT = {}\nhonest = noisy\n\n\ndef noisy(database, size, rng):\n    outputs = honest(database, size, rng)\n"
+    cached += "    return outputs if size < 250 else KEPT.setdefault(size, outputs)\n"
+    settings: dict[str, Any] = {"databases": [DATABASE], "keep": keep, "test": 2250, "chunk": 1000}
+    study, store = write_study(tmp_path, cached, **settings), tmp_path / "s.zarr"
+    for command in (("run", study, "--store", store), ("resume", store)):
+        error = hpcdp(*command, "--cluster", scheduler, folder=tmp_path, code=1).stderr
+        assert "identical" in error
+        assert "chunk 0 of" in error
+        assert "--allow-changed-code" in error
+        assert complete_pairs(store) == set()
+    write_study(tmp_path, MECHANISM, **settings)
+    hpcdp("resume", store, "--allow-changed-code", "--cluster", scheduler, folder=tmp_path)
+    hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    assert show(store) == show(tmp_path / "anew.zarr")
+    assert stored_problem(store).study.estimate.keep == keep

@@ -1,0 +1,164 @@
+"""One run at a time holds a store, and a dead run's hold can be taken over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import (
+    hpcdp,
+    kill_group,
+    one_message,
+    records,
+    scheduler_fixture,  # noqa: F401
+    show,
+    started,
+    wait_until,
+    write_study,
+)
+
+from hpcdp.errors import LeaseError
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import STALE, acquire, holder
+from hpcdp.store.records import commit
+from hpcdp.store.studies import create_store
+
+SLOW = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "train": 1000, "test": 16000}
+
+
+@pytest.fixture(name="layout")
+def layout_fixture(tmp_path: Path) -> Layout:
+    """An empty store."""
+    return create_store(tmp_path / "s.zarr")
+
+
+def lease_files(store: Path) -> list[Path]:
+    return sorted((store / "lease").glob("[0-9]*.json"))
+
+
+def test_a_held_store_refuses_others_until_its_run_is_killed(tmp_path: Path, scheduler: str) -> None:
+    study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
+    with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
+        wait_until(lambda: bool(records(store, "samples")), "a first block of samples")
+        os.killpg(process.pid, signal.SIGSTOP)  # so that it is not done too soon
+        for command in (("run", study, "--store", store), ("resume", store)):
+            line = one_message(hpcdp(*command, "--cluster", scheduler, folder=tmp_path, code=1))
+            assert f"process {process.pid} on {socket.gethostname()}" in line
+            assert str(store) in line
+        assert f"process {process.pid} on {socket.gethostname()}" in hpcdp("status", store, folder=tmp_path).stdout
+        assert json.loads(show(store))["complete"] is False, "reading needs no lease"
+        assert process.poll() is None
+        kill_group(process)
+        begin = time.monotonic()
+        hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+        assert time.monotonic() - begin < STALE, "no heartbeat was waited for"
+    assert json.loads(show(store))["complete"] is True
+    assert [path.stem for path in lease_files(store)] == ["000001", "000002"]
+
+
+def test_a_lease_of_another_host(layout: Layout) -> None:
+    lease = acquire(layout)
+    lease.release()
+    owner = json.loads(lease.path.read_text())
+    del owner["released"]
+    lease.path.write_text(json.dumps({**owner, "host": "node17.cluster", "job": "4711"}))
+    with pytest.raises(LeaseError, match=r"process \d+ on node17\.cluster, job 4711"):
+        acquire(layout)
+    os.utime(lease.path, (time.time() - STALE + 10,) * 2)
+    with pytest.raises(LeaseError, match=r"last heartbeat 5\d s ago"):
+        acquire(layout)
+    assert lease_files(layout.root) == [lease.path], "a refusal leaves nothing behind"
+    os.utime(lease.path, (time.time() - STALE - 1,) * 2)
+    later = acquire(layout)
+    assert later.generation == 2
+    later.release()
+    assert holder(layout) is None
+
+
+def test_a_heartbeat_keeps_a_lease_young(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcdp.store.lease.BEAT", 0.05)
+    lease = acquire(layout)
+    os.utime(lease.path, (time.time() - 2 * STALE,) * 2)
+    wait_until(lambda: time.time() - lease.path.stat().st_mtime < STALE, "a heartbeat", 5)
+    assert not lease.lost.is_set()
+    (layout.lease / "000002.json").write_text("{}")
+    wait_until(lease.lost.is_set, "the run sees that a later one has taken the store", 5)
+    lease.release()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
+def test_a_damaged_lease_is_taken_over_when_it_is_old(text: str, layout: Layout) -> None:
+    path = layout.lease / "000001.json"
+    path.write_text(text)
+    with pytest.raises(LeaseError, match="unknown"):
+        acquire(layout)
+    os.utime(path, (time.time() - STALE - 1,) * 2)
+    acquire(layout).release()
+
+
+def test_a_commit_under_an_old_generation_writes_nothing(layout: Layout) -> None:
+    old = acquire(layout)
+    commit(layout, "counts", "before", {"entries": []}, old.generation)
+    os.utime(old.path, (time.time() - STALE - 1,) * 2)
+    owner = json.loads(old.path.read_text())
+    old.path.write_text(json.dumps({**owner, "host": "elsewhere"}))
+    os.utime(old.path, (time.time() - STALE - 1,) * 2)
+    new = acquire(layout)
+    with pytest.raises(LeaseError, match="generation 1"):
+        commit(layout, "counts", "after", {"entries": []}, old.generation)
+    assert [path.name for path in (layout.root / "records" / "counts").iterdir()] == ["before.json"]
+    commit(layout, "counts", "after", {"entries": []}, new.generation)
+    for lease in (old, new):
+        lease.release()
+
+
+RACER = """
+import sys, time
+from pathlib import Path
+from hpcdp.errors import LeaseError
+from hpcdp.store.lease import acquire
+from hpcdp.store.studies import create_store
+
+root, start = Path(sys.argv[1]), Path(sys.argv[2])
+print("ready", flush=True)
+while not start.exists():
+    pass
+try:
+    lease = acquire(create_store(root))
+except LeaseError as error:
+    print(f"refused: {error}", flush=True)
+else:
+    print(f"won {lease.generation}", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture(name="racers")
+def racers_fixture(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """Eight processes that make and take one store when the file `start` appears."""
+    command = [sys.executable, "-c", RACER, str(tmp_path / "s.zarr"), str(tmp_path / "start")]
+    pipe = subprocess.PIPE
+    racers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(8)]
+    yield racers
+    for racer in racers:
+        racer.kill()
+        racer.communicate()
+
+
+def test_of_eight_that_start_at_once_one_wins(racers: list[subprocess.Popen[str]], tmp_path: Path) -> None:
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    (tmp_path / "start").touch()
+    said = [racer.stdout.readline() for racer in racers if racer.stdout is not None]
+    assert sorted(line.split(":")[0].strip() for line in said) == ["refused"] * 7 + ["won 1"], said
+    assert [path.stem for path in lease_files(tmp_path / "s.zarr")] == ["000001"]
+    assert not list((tmp_path / "s.zarr").rglob(".*")), "no temporary file is left"
