@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.studies import laplace_study
 from hpcdp.clusters import connect
-from hpcdp.run import run
+from hpcdp.driver import run
 
 _CHUNK = 1 << 18
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.studies import laplace_study
 from hpcdp.clusters import connect
-from hpcdp.run import run
+from hpcdp.driver import run
 
 
 def peak_megabytes() -> float:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from hpcdp.bounds import standard_error
 
+from hpcdp.bounds import standard_error
 from hpcdp.counts import above, below, merge_thresholds
 from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import Side

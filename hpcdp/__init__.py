@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpcdp.driver import RunFailed, resume, run
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
     from hpcdp.result import Result, load_result
-    from hpcdp.run import RunFailed, resume, run
     from hpcdp.study import Study
 
 __version__ = "0.1.0"
@@ -20,9 +20,9 @@ _WHERE = {
     "StudyError": "errors",
     "Result": "result",
     "load_result": "result",
-    "RunFailed": "run",
-    "resume": "run",
-    "run": "run",
+    "RunFailed": "driver",
+    "resume": "driver",
+    "run": "driver",
     "Study": "study",
 }
 

@@ -156,13 +156,13 @@ def _run(options: argparse.Namespace) -> None:
     problem, trial = resolve(study)
     workers = options.workers or default_workers()
     print(make_plan(problem, trial, workers), end="\n\n", file=sys.stderr, flush=True)
-    from hpcdp.run import default_store
+    from hpcdp.driver import default_store
 
     _drive(options, options.store or default_store(study), problem, trial)
 
 
 def _resume(options: argparse.Namespace) -> None:
-    from hpcdp.run import resolve_stored
+    from hpcdp.driver import resolve_stored
 
     options.found_store = options.store
     problem, trial = resolve_stored(options.store, options.allow_changed_code)
@@ -170,9 +170,9 @@ def _resume(options: argparse.Namespace) -> None:
 
 
 def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any) -> None:
+    from hpcdp.driver import Options, run_problem
     from hpcdp.progress import on_stderr
     from hpcdp.report.table import table
-    from hpcdp.run import Options, run_problem
 
     if not options.debug:
         _silence_dask()
@@ -191,7 +191,9 @@ def _silence_dask() -> None:
     """Keep Dask's log to itself: what it tells of lost connections is no news while workers end."""
     import dask
 
-    dask.config.set({"logging": dict.fromkeys(("distributed", "distributed.client", "tornado.application"), "critical")})
+    dask.config.set(
+        {"logging": dict.fromkeys(("distributed", "distributed.client", "tornado.application"), "critical")}
+    )
 
 
 def _default_plot(store: Path) -> Path:

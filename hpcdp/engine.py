@@ -131,7 +131,9 @@ def _collect(future: Future[Any], outcome: Outcome) -> bool:
     return True
 
 
-def run_batches(client: Client, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str) -> list[Any]:
+def run_batches(
+    client: Client, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
+) -> list[Any]:
     """Results of function(*batch) for all batches, in their order, through a bounded window."""
     from distributed import KilledWorker, as_completed
 
@@ -150,6 +152,8 @@ def run_batches(client: Client, function: Callable[..., Any], batches: Sequence[
         try:
             results[position.pop(future)] = future.result()
         except KilledWorker:
-            raise StoreError(f"the task {name} ended its worker process each time it ran; is there enough memory?") from None
+            raise StoreError(
+                f"the task {name} ended its worker process each time it ran; is there enough memory?"
+            ) from None
         future.release()
     return results

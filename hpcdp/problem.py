@@ -151,7 +151,9 @@ def resolve(study: Study) -> tuple[Problem, Trial]:
     sampler = Sampler.of(study)
     pairs = enumerate_pairs(study, databases)
     if study.estimate.loss == LITERAL and study.mechanism.call == "stored":
-        raise StudyError("estimate.loss: literal-knn draws anew for every ε; stored samples cannot; accepted: knn, frequency")
+        raise StudyError(
+            "estimate.loss: literal-knn draws anew for every ε; stored samples cannot; accepted: knn, frequency"
+        )
     trial = try_out(sampler, _each_once(pairs), study.estimate.train + study.estimate.test)
     if study.study.claim is not None:
         from hpcdp.claims import parse_claim

@@ -214,4 +214,3 @@ def _time_draws(sampler: Sampler, database: NDArray[Any]) -> tuple[float, int]:
             return seconds / size, _many_valued(outputs)
         # a call may have a cost of its own, and the first one's is larger; the next may take as long as all before
         size = min(4 * size, limit)
-

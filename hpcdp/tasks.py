@@ -144,7 +144,9 @@ def _fit_entry(context: Context, number: int, training: list[list[int]], stored:
     return {"model": context.problem.model_keys[number], "training": training, "stored": stored}
 
 
-def _commit_fits(context: Context, generation: int, thresholds: tuple[float, ...], entries: list[dict[str, Any]]) -> None:
+def _commit_fits(
+    context: Context, generation: int, thresholds: tuple[float, ...], entries: list[dict[str, Any]]
+) -> None:
     if not entries:
         return
     name = digest_json(["fits", list(thresholds), [[e["model"], e["stored"]] for e in entries]])
@@ -283,7 +285,13 @@ def _literal(context: Context, generation: int, task: Task, report: Report) -> N
             continue
         entries.append({"cell": key, "errors": errors, "tests": tests})
     if entries:
-        commit(context.layout, "cells", digest_json(["cells", [e["cell"] for e in entries]]), {"entries": entries}, generation)
+        commit(
+            context.layout,
+            "cells",
+            digest_json(["cells", [e["cell"] for e in entries]]),
+            {"entries": entries},
+            generation,
+        )
 
 
 def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, int], Outputs]:

@@ -211,7 +211,9 @@ def committed(store: Path) -> set[Chunk]:
     learned: set[str] = set()
     for path in records(store, "counts"):
         body = read_json(path)
-        counted |= {(entry["model"], chunk) for entry in body["entries"] for chunk in range(body["start"], body["stop"])}
+        counted |= {
+            (entry["model"], chunk) for entry in body["entries"] for chunk in range(body["start"], body["stop"])
+        }
     for path in records(store, "fits"):
         learned |= {entry["model"] for entry in read_json(path)["entries"] if entry["stored"]}
     for law in problem.laws:

@@ -13,12 +13,12 @@ import pytest
 from hpcdp.clusters import connect
 from hpcdp.context import Context
 from hpcdp.databases import load_databases
+from hpcdp.driver import run as run_whole
 from hpcdp.index import Index, Span
 from hpcdp.losses import make_loss
 from hpcdp.outputs import Schema
 from hpcdp.problem import Problem
 from hpcdp.result import Result
-from hpcdp.run import run as run_whole
 from hpcdp.sampler import Sampler
 from hpcdp.store.layout import Layout
 from hpcdp.study import Study

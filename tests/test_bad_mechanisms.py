@@ -132,7 +132,7 @@ def test_the_command_refuses_too(tmp_path: Path) -> None:
 # Fails on the chunks whose random streams stand in a file, with the words that follow them.
 TOUCHY = (
     MECHANISM
-    + '''
+    + """
 
 BAD = os.path.join(os.path.dirname(LOG), "bad.txt")
 
@@ -149,7 +149,7 @@ def touchy(database, size, rng):
             elif bad == words:
                 raise ValueError(kind.strip())
     return outputs
-'''
+"""
 )
 DATABASE = [0.0, 0.5, 1.0]
 
@@ -189,7 +189,10 @@ def honest_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> 
 def test_a_chunk_that_fails_is_set_aside_and_named(
     keep: str, removed: int, stage: str, chunk: int, kind: str, honest: str, tmp_path: Path, scheduler: str
 ) -> None:
-    study, store = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep), tmp_path / "s.zarr"
+    study, store = (
+        write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep),
+        tmp_path / "s.zarr",
+    )
     (tmp_path / "bad.txt").write_text(f"{state(removed, stage, chunk)} {kind}\n")
     error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1).stderr
     assert f"{stage} chunk {chunk} of database 0 without row {removed}" in error
@@ -219,7 +222,9 @@ def test_the_database_that_all_pairs_share(honest: str, tmp_path: Path, schedule
 
 
 def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: str) -> None:
-    picky = MECHANISM.replace("    time.sleep(pause)\n", "    if size == 250:\n        raise ValueError('an odd size')\n")
+    picky = MECHANISM.replace(
+        "    time.sleep(pause)\n", "    if size == 250:\n        raise ValueError('an odd size')\n"
+    )
     settings: dict[str, Any] = {"databases": [DATABASE], "test": 4250}
     study, store = write_study(tmp_path, picky, **settings), tmp_path / "s.zarr"
     error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1).stderr
@@ -245,7 +250,10 @@ def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: s
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", ["all", "none"])
 def test_a_mechanism_that_ends_its_worker(keep: str, honest: str, tmp_path: Path) -> None:
-    study, store = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep), tmp_path / "s.zarr"
+    study, store = (
+        write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep),
+        tmp_path / "s.zarr",
+    )
     (tmp_path / "bad.txt").write_text(f"{state(1, 'test', 3)} die\n")
     error = hpcdp("run", study, "--store", store, "--workers", 2, folder=tmp_path, code=1).stderr
     (line,) = [line for line in error.splitlines() if "ended its worker" in line]
@@ -263,7 +271,10 @@ def test_a_mechanism_that_ends_its_worker(keep: str, honest: str, tmp_path: Path
 @pytest.mark.parametrize("keep", ["all", "none"])
 def test_chunks_that_become_identical_later(keep: str, tmp_path: Path, scheduler: str) -> None:
     """A mechanism that keeps its first large array: its trial draws are sound, its bounds would not be."""
-    cached = MECHANISM + "    \n\nKEPT = {}\nhonest = noisy\n\n\ndef noisy(database, size, rng):\n    outputs = honest(database, size, rng)\n"
+    cached = (
+        MECHANISM
+        + "    \n\nKEPT = {}\nhonest = noisy\n\n\ndef noisy(database, size, rng):\n    outputs = honest(database, size, rng)\n"
+    )
     cached += "    return outputs if size < 250 else KEPT.setdefault(size, outputs)\n"
     settings: dict[str, Any] = {"databases": [DATABASE], "keep": keep, "test": 2250, "chunk": 1000}
     study, store = write_study(tmp_path, cached, **settings), tmp_path / "s.zarr"

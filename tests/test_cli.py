@@ -161,3 +161,9 @@ def test_mechanisms_are_listed() -> None:
     text = hpcdp(Path.cwd(), "mechanisms").stdout
     for name in ("laplace", "gaussian", "bounded_mean", "bounded_sum", "pmf", "stored", "package.module:callable"):
         assert name in text
+
+
+def test_the_public_names_stay_what_they_are() -> None:
+    code = "import hpcdp; first = {n: getattr(hpcdp, n) for n in hpcdp.__all__}; import hpcdp.cli, hpcdp.result, hpcdp.study"
+    check = "; assert all(getattr(hpcdp, n) is v for n, v in first.items()); assert callable(hpcdp.run)"
+    subprocess.run([sys.executable, "-c", code + check], check=True, timeout=60)

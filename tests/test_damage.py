@@ -74,7 +74,9 @@ def test_a_flipped_bit_and_a_missing_file_among_samples(whole: Path, copy: Path,
     after = contents(copy)
     same = [path for path in before if path not in hit and flipped not in path.parents and missing not in path.parents]
     assert {path: after[path] for path in same} == {path: before[path] for path in same}
-    assert {path.relative_to(copy): data for path, (_, data) in after.items() if "samples" in path.parts and path not in hit} == {
+    assert {
+        path.relative_to(copy): data for path, (_, data) in after.items() if "samples" in path.parts and path not in hit
+    } == {
         path.relative_to(whole / "s.zarr"): data
         for path, (_, data) in contents(whole / "s.zarr").items()
         if "samples" in path.parts and path.relative_to(whole / "s.zarr") not in {h.relative_to(copy) for h in hit}

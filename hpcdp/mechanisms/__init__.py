@@ -41,6 +41,9 @@ def describe_builtins() -> str:
         own = [str(p).split(":")[0] + (f" = {p.default}" if p.default is not p.empty else "")
                for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]  # fmt: skip
         lines += [f"{name}({', '.join(own)})", f"    {(inspect.getdoc(function) or '').splitlines()[0]}"]
-    lines += [f"{STORED}(files)", "    Samples drawn elsewhere: one file (.npy, .csv, .parquet, Zarr array) per database."]
+    lines += [
+        f"{STORED}(files)",
+        "    Samples drawn elsewhere: one file (.npy, .csv, .parquet, Zarr array) per database.",
+    ]
     lines += ['"package.module:callable"', "    mechanism(database, size, rng, **parameters) -> (size,) or (size, d)"]
     return "\n".join(lines)

@@ -44,7 +44,9 @@ def _stack(outputs: list[Any]) -> Any:
     try:
         return np.asarray(outputs)
     except ValueError as error:
-        raise MechanismError(f"the mechanism returned outputs of different shapes in different calls: {error}") from None
+        raise MechanismError(
+            f"the mechanism returned outputs of different shapes in different calls: {error}"
+        ) from None
 
 
 def bind(function: Callable[..., Any], parameters: Mapping[str, Any], call: str) -> CallableMechanism:

@@ -225,7 +225,9 @@ def _check_samples(
     stages = {stage.name: stage for stage in problem.kept_stages}
     size = sum(item[3] for item in items) * problem.schema.bytes_per_output
     if size > _CHECKED_BYTES:
-        progress.note(f"{size / 2**30:.0f} GiB of stored samples: looked for missing files only; chunks are checked when read")
+        progress.note(
+            f"{size / 2**30:.0f} GiB of stored samples: looked for missing files only; chunks are checked when read"
+        )
         damaged = [
             (stages[name].name_of(law, block), f"{layout.relative(layout.block(law, name, block, n))} is missing")
             for law, name, block, n in items
@@ -306,7 +308,9 @@ def _worker_killed(problem: Problem, task: Task) -> Failure:
     else:
         number = item.pairs[0] if task.kind == "count" else item[0]
         pair = describe_pair(number, problem.pairs[number].origin)
-        what = f"pair {number} ({pair})" + (f", test chunks {item.start} to {item.stop - 1}" if task.kind == "count" else "")
+        what = f"pair {number} ({pair})" + (
+            f", test chunks {item.start} to {item.stop - 1}" if task.kind == "count" else ""
+        )
     return Failure(f"task {task.name}: {what}", "it ended its worker process each time it ran", cause)
 
 
