@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from hpcdp import _binomial_kernels as kernels
+from hpcdp import _joint_kernels
 from hpcdp._check import refusal
 
 # Share of the level spent on the range of b (Berger and Boos). A larger share costs the test more of its level, a
@@ -135,7 +136,7 @@ def joint_lower(
     The test of "θ <= θ0" rejects for large T = X0/n0 − c·X1/n1. Its p-value is γ + sup P(T >= t) over b in a two-sided
     Clopper–Pearson interval of level γ = level/20, with a = θ0 + c·b (Berger and Boos 1994). The bound is a θ0 that the
     test rejects, within about 0.3 % of the margin of the largest; so it errs to the safe side only. The sup is bounded on
-    whole intervals of b, not on a grid, and every probability from above (see `hpcdp._binomial_kernels`).
+    whole intervals of b, not on a grid, and every probability from above (see `hpcdp._joint_kernels`).
 
     Margins are 0.67 (level .05/42, equal standard errors) to 0.94 (one side dominates) of those of `split_lower`. The
     split bound is the better one in two corners: few x1 (up to about 10) whose single steps c/n1 are several standard
@@ -163,7 +164,7 @@ def joint_lower(
     *cells, levels = (v[~plain] for v in arrays)
     gamma = _BERGER_BOOS_SHARE * levels
     target = levels - gamma
-    lower[~plain] = kernels.joint_lower_cells(*cells, 0.5 * gamma, target, -ndtri(target), _LOSS)
+    lower[~plain] = _joint_kernels.joint_lower_cells(*cells, 0.5 * gamma, target, -ndtri(target), _LOSS)
     return lower.reshape(shape)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, gammaln, ndtri
 
 from hpcdp import _binomial_kernels as kernels
+from hpcdp import _joint_kernels as joint
 from hpcdp.bounds import (
     binomial_lower,
     binomial_upper,
@@ -139,7 +140,7 @@ def test_probability_is_an_upper_bound_and_close() -> None:
         c = float(rng.choice([0.4, 1.0, 1.3, 2.0, math.e, 20.0]))
         x0, x1 = (int(rng.binomial(n, p)) for n, p in ((n0, rng.beta(0.5, 0.5)), (n1, rng.beta(0.3, 1.0))))
         low, high = float(binomial_lower(x1, n1, 1e-5)), float(binomial_upper(x1, n1, 1e-5))
-        table, swapped = kernels.cell_table(float(x0), float(n0), float(x1), float(n1), c, (low, high), 5.2)
+        table, swapped = joint.cell_table(float(x0), float(n0), float(x1), float(n1), c, (low, high), 5.2)
         wide = bool((table.u_square > 0.0).any())
         spread = math.hypot(*(f * math.sqrt((x + 1) * (n - x + 1) / n) / n for f, x, n in ((1, x0, n0), (c, x1, n1))))
         theta = x0 / n0 - c * x1 / n1 - rng.uniform(0.0, 4.0) * spread
@@ -148,7 +149,7 @@ def test_probability_is_an_upper_bound_and_close() -> None:
         if not (0.0 < a < 1.0 and 0.0 < b < 1.0):
             continue
         exact = float(exact_probability(np.array(a), n0, np.array(b), n1, x0, x1, c))
-        found = math.exp(kernels.log_probability(table, swapped, a, 1.0 - a, b, 1.0 - b, 5.2))
+        found = math.exp(joint.log_probability(table, swapped, a, 1.0 - a, b, 1.0 - b, 5.2))
         assert found >= exact * (1.0 - 1e-9)
         if exact > 1e-4:
             assert found <= exact * 1.06 + 1e-5
