@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, gammaln, ndtri
 
-from hpcdp import _binomial_kernels as kernels
 from hpcdp import _joint_kernels as joint
 from hpcdp.bounds import (
     binomial_lower,
