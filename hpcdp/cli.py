@@ -155,10 +155,11 @@ def _run(options: argparse.Namespace) -> None:
     study = Study.from_toml(options.study)
     problem, trial = resolve(study)
     workers = options.workers or default_workers()
-    print(make_plan(problem, trial, workers), end="\n\n", file=sys.stderr, flush=True)
-    from hpcdp.driver import default_store
+    from hpcdp.driver import default_store, index_of
 
-    _drive(options, options.store or default_store(study), problem, trial)
+    store = options.store or default_store(study)
+    print(make_plan(problem, trial, workers, index_of(store)), end="\n\n", file=sys.stderr, flush=True)
+    _drive(options, store, problem, trial)
 
 
 def _resume(options: argparse.Namespace) -> None:

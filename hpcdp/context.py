@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class Context:
     loss: Loss | None
     training_prints: dict[str, list[str]] = field(default_factory=dict, repr=False)  # of laws that were drawn to learn
     _sides: OrderedDict[str, Side] = field(default_factory=OrderedDict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)  # a user's own workers may have several threads
 
     def chunks(self, stage: Stage, law: str, chunks: range) -> Iterator[Outputs]:
         """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys."""
@@ -67,14 +69,15 @@ class Context:
 
     def training(self, law: str) -> Side:
         """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""
-        side = self._sides.get(law)
-        if side is None:
-            side = self._load_training(law)
-            self._sides[law] = side
-        self._sides.move_to_end(law)
-        while len(self._sides) > 2 and sum(s.outputs.nbytes for s in self._sides.values()) > _SIDES_BYTES:
-            self._sides.popitem(last=False)
-        return side
+        with self._lock:
+            side = self._sides.get(law)
+            if side is None:
+                side = self._load_training(law)
+                self._sides[law] = side
+            self._sides.move_to_end(law)
+            while len(self._sides) > 2 and sum(s.outputs.nbytes for s in self._sides.values()) > _SIDES_BYTES:
+                self._sides.popitem(last=False)
+            return side
 
     def _load_training(self, law: str) -> Side:
         stage, schema = self.problem.train, self.problem.schema
@@ -88,9 +91,8 @@ class Context:
         if prints:
             self.training_prints[law] = prints
         if schema.kind == "float" and schema.columns is None:
-            return Side(
-                ascending(outputs), stage.total, is_sorted=True
-            )  # the order of training samples carries nothing
+            # the order of training samples carries nothing
+            return Side(ascending(outputs), stage.total, is_sorted=True)
         return Side(outputs, stage.total)
 
 

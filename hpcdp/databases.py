@@ -67,7 +67,11 @@ def load_databases(study: Study) -> list[Database]:
     if relative.file is not None:
         return [read_database(study.folder / relative.file)]
     assert relative.call is not None
-    made = import_callable(relative.call, study.folder, "pairs.relative.call")()
+    function = import_callable(relative.call, study.folder, "pairs.relative.call")
+    try:
+        made = function()
+    except Exception as error:
+        raise StudyError(f"pairs.relative.call: {relative.call} raised {type(error).__name__}: {error}") from error
     many = list(made) if isinstance(made, (list, tuple)) else [made]
     if not many:
         raise StudyError(f"pairs.relative.call: {relative.call} returned no database")

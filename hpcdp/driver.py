@@ -29,7 +29,15 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
 from hpcdp.store.records import read_json, set_aside, write_json
 from hpcdp.store.results import read_results, write_results
-from hpcdp.store.studies import create_store, latest_version, load_problem, open_layout, provenance, save_problem
+from hpcdp.store.studies import (
+    create_store,
+    is_store,
+    latest_version,
+    load_problem,
+    open_layout,
+    provenance,
+    save_problem,
+)
 from hpcdp.study import Study
 from hpcdp.tasks import Failure, check_blocks, unusable
 
@@ -117,6 +125,11 @@ def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple
     needed = problem.study.estimate.train + problem.study.estimate.test
     trial = try_out(problem.sampler, problem.laws.values(), needed)
     return problem, trial
+
+
+def index_of(store: Path) -> Index:
+    """What a store holds already, for the plan; nothing when there is no store yet."""
+    return read_index(Layout(store)) if is_store(store) else Index()
 
 
 def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:

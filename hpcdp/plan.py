@@ -45,7 +45,7 @@ class Plan:
         errors = "; ".join(f"{error:.1e} at ε = {epsilon:g}" for epsilon, error in self.worst_error)
         lines = [
             f"plan of {self.name}",
-            f"  pairs          {self.pairs:,} ordered pairs of {self.laws:,} databases",
+            f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} databases",
             f"  cells          {self.cells:,} (pair, direction, ε) cells",
             f"  outputs        {self.outputs}",
             f"  tasks          {kinds}",

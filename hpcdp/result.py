@@ -27,14 +27,14 @@ DIRECTIONS = ("forward", "reverse")
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a store holds. arrays: by name, with dimension names. grown: earlier (train, test) of the same store."""
+    """What a store holds. arrays: by name, with dimension names. grown: what earlier versions of the study asked for."""
 
     study: Study
     store: Path
     complete: bool
     pairs: list[dict[str, Any]]
     arrays: Arrays
-    grown: list[tuple[int, int]]
+    grown: list[str]
 
     @property
     def name(self) -> str:
@@ -157,8 +157,8 @@ def load_result(store: str | Path) -> Result:
     if not version:
         raise StoreError(f"{store} holds no study yet; run the study file again")
     study = stored_study(layout, version)
-    grown = [(e["train"], e["test"]) for e in history(layout)]
-    earlier = [sizes for sizes in dict.fromkeys(grown) if sizes != grown[-1]]
+    versions = history(layout)
+    earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
     try:
         found = read_results(layout)
     except DamagedError:

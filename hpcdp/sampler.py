@@ -142,12 +142,11 @@ def try_out(sampler: Sampler, databases: Iterable[NDArray[Any]], needed: int) ->
                 if number < 2:
                     _check_randomness(sampler, database, outputs)
             schemas.append(schema_of(outputs))
-        schema = widest(schemas)
+        if first is None:
+            raise StudyError("pairs: at least one pair; given: none")
+        return Trial(widest(schemas), *_time_draws(sampler, first))
     except MechanismError as error:
         raise StudyError(f"mechanism.call {sampler.call}: {error} (seen in trial draws)") from error
-    if first is None:
-        raise StudyError("pairs: at least one pair; given: none")
-    return Trial(schema, *_time_draws(sampler, first))
 
 
 def _check_stored(stored: StoredSamples, database: NDArray[Any], outputs: Outputs, needed: int) -> None:

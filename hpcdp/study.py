@@ -79,7 +79,7 @@ class Header(_Section):
     def _name_is_a_file_name(self) -> Self:
         bad = _RESERVED.search(self.name)
         if bad or self.name.startswith("."):
-            raise ValueError("name: letters, digits and . _ + - only, not starting with a dot")
+            raise ValueError(f"name: letters, digits and . _ + - only, not starting with a dot; given: {self.name!r}")
         return self
 
 
@@ -244,7 +244,11 @@ def _explain(model: type[BaseModel], item: Any) -> str:
         return f"{key}: unknown key (given: {given}); accepted: {_accepted(model, location[:-1])}"
     if kind == "missing":
         return f"{key}: required and missing; accepted keys here: {_accepted(model, location[:-1])}"
-    message = item["msg"].removeprefix("Value error, ")
+    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if kind == "value_error" and isinstance(item["input"], dict):  # of a whole section: it names its key itself
+        inner = message.partition(":")[0].partition(".")[0].partition(" ")[0]
+        named = inner in _accepted(model, location).split(", ")
+        return f"{key}.{message}" if named else f"{key}: {message}"
     return f"{key}: {message}" + ("" if "given:" in message else f"; given: {given}")
 
 

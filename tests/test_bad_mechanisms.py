@@ -1,13 +1,18 @@
-"""Mechanisms that do wrong: refused before anything runs, or set aside by the chunk when they show it later."""
+"""Mechanisms of all kinds. Those that do wrong are refused before anything runs, or set aside by the chunk when they show
+it later; whatever returns numbers, strings or vectors, or left them in files, runs from end to end.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import numpy as np
 import pytest
+import zarr
 from commands import (
     MECHANISM,
     SEED,
@@ -19,6 +24,7 @@ from commands import (
     stored_problem,
     write_study,
 )
+from numpy.typing import NDArray
 
 from hpcdp.cli import main
 from hpcdp.keys import law_key, stream
@@ -156,8 +162,6 @@ DATABASE = [0.0, 0.5, 1.0]
 
 def state(removed: int | None, stage: str, chunk: int) -> str:
     """The random stream of a chunk of the database without one of its rows."""
-    import numpy as np
-
     database = np.asarray(DATABASE) if removed is None else np.delete(np.asarray(DATABASE), removed)
     rng = stream(SEED, law_key("own:touchy", {}, database), stage, chunk)
     return f"{rng.bit_generator.state['state']['state']:x}"
@@ -289,3 +293,107 @@ def test_chunks_that_become_identical_later(keep: str, tmp_path: Path, scheduler
     hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
     assert show(store) == show(tmp_path / "anew.zarr")
     assert stored_problem(store).study.estimate.keep == keep
+
+
+# Randomised response: the other answer with probability 1/4.
+KINDS = {
+    "booleans": "def noisy(database, size, rng):\n    return rng.random(size) < (0.75 if database[0] else 0.25)\n",
+    "integers": "def noisy(database, size, rng):\n    return int(database[0]) ^ (rng.random(size) < 0.25).astype(np.uint8)\n",
+    "strings": "def noisy(database, size, rng):\n    answer = rng.random(size) < 0.25\n"
+    "    return np.where(answer ^ bool(database[0]), 'ja', 'nein ü')\n",
+    "vectors": "def noisy(database, size, rng):\n    answer = int(database[0]) ^ (rng.random(size) < 0.25)\n"
+    "    return np.column_stack([answer, rng.random(size)])\n",
+    "vectors of strings": "def noisy(database, size, rng):\n    answer = int(database[0]) ^ (rng.random(size) < 0.25)\n"
+    "    return np.column_stack([answer, np.ones(size)]).astype(str)\n",
+    "one string a call": "def noisy(database, rng):\n    return 'yes' if (rng.random() < 0.25) ^ bool(database[0]) else 'no'\n",
+    "one number a call": "def noisy(database, rng):\n    return float((rng.random() < 0.25) ^ bool(database[0]))\n",
+    "one vector a call": "def noisy(database, rng):\n    return [(rng.random() < 0.25) ^ bool(database[0]), 7]\n",
+    "one buffer for all": "OUT = np.zeros(500, np.int64)\n\n\ndef noisy(database, size, rng):\n"
+    "    OUT[:size] = int(database[0]) ^ (rng.random(size) < 0.25)\n    return OUT[:size]\n",
+}
+
+
+def measure(folder: Path, scheduler: str, **settings: Any) -> dict[str, Any]:
+    """What `show` prints of a study of randomised response with one pair."""
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
+    sizes = {"train": 2000, "test": 5000, "epsilons": [0.0, math.log(2), math.log(6)], "etas": [1.0]}
+    study = write_study(folder, settings.pop("module", GOOD), **{"pairs": pairs, **sizes, **settings})
+    assert main(["run", str(study), "--store", str(folder / "s.zarr"), "--cluster", scheduler]) == 0
+    return json.loads(show(folder / "s.zarr"))  # type: ignore[no-any-return]
+
+
+def check_randomised_response(found: dict[str, Any]) -> None:
+    """δ(ε) = 3/4 − e^ε/4 up to ε = log 3, and the trade-off point at η = 1: each within six standard errors."""
+    assert found["complete"] is True
+    for cell in found["cells"]:
+        truth = max(0.0, 0.75 - math.exp(cell["epsilon"]) / 4)
+        assert abs(cell["delta"] - truth) <= 6 * math.sqrt((1 + math.exp(2 * cell["epsilon"])) * 0.1875 / 5000)
+        assert cell["lower"] <= truth
+    (point,) = found["tradeoff"]
+    assert abs(point["alpha"] - 0.25) < 0.04
+    assert abs(point["beta"] - 0.25) < 0.04
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_of_every_kind(kind: str, tmp_path: Path, scheduler: str) -> None:
+    check_randomised_response(measure(tmp_path, scheduler, module=HEAD + KINDS[kind]))
+
+
+def write_samples(path: Path, samples: NDArray[Any]) -> None:
+    if path.suffix == ".npy":
+        np.save(path, samples)
+    elif path.suffix == ".csv":
+        header = "answer\n" if samples.dtype.kind == "i" else ""  # above text it would be one more output
+        path.write_text(header + "\n".join(str(sample) for sample in samples.tolist()) + "\n")
+    elif path.suffix == ".parquet":
+        arrow = pytest.importorskip("pyarrow", reason="this test writes .parquet files, which needs pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.table({"answer": samples}), path)
+    else:
+        array = zarr.create_array(str(path), shape=samples.shape, dtype=samples.dtype, chunks=(1000,))
+        array[:] = samples
+
+
+@pytest.mark.parametrize(
+    "suffix, names",
+    [(".npy", [0, 1]), (".csv", [0, 1]), (".csv", ["no", "yes"]), (".parquet", ["no", "yes"]), (".zarr", [0.0, 1.5])],
+)
+def test_stored_samples(
+    suffix: str, names: list[Any], tmp_path: Path, scheduler: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(SEED)
+    files = [f"{database}{suffix}" for database in (0, 1)]
+    for database, file in enumerate(files):
+        write_samples(tmp_path / file, np.array(names)[database ^ (rng.random(7000) < 0.25)])
+    settings: dict[str, Any] = {"call": "stored", "parameters": {"files": files}}
+    check_randomised_response(measure(tmp_path, scheduler, **settings))
+    capsys.readouterr()
+    settings |= {"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "train": 2000, "test": 5001}
+    settings["parameters"] = {"files": [f"../{file}" for file in files]}
+    message = refusal(tmp_path / "short", capsys, GOOD, **settings)
+    assert "holds 7000 outputs" in message
+    assert "train + test = 7001" in message
+
+
+def test_the_last_of_many_stored_files_is_too_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With fewer rows than train + test, training and test samples would overlap and no bound would hold."""
+    rng = np.random.default_rng(SEED)
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", rng.random(1100 if number == 3 else 1200))
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] }, { d = [2.0], d_prime = [3.0] } ]"
+    files = [f"{number}.npy" for number in range(4)]
+    message = refusal(
+        tmp_path, capsys, GOOD, call="stored", parameters={"files": files}, pairs=pairs, train=600, test=600
+    )
+    assert "3.npy holds 1100 outputs" in message
+    assert "train + test = 1200" in message
+
+
+def test_a_module_that_two_studies_have_by_one_name(tmp_path: Path, scheduler: str) -> None:
+    """Workers that live on serve each study with the mechanism of its own folder."""
+    shown = [
+        measure(tmp_path / name, scheduler, module=HEAD + KINDS["integers"].replace("0.25", share))
+        for name, share in (("a", "0.25"), ("b", "0.45"))
+    ]
+    check_randomised_response(shown[0])
+    assert abs(shown[1]["cells"][0]["delta"] - 0.1) < 0.05

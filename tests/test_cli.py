@@ -116,7 +116,8 @@ def test_the_store_opens_with_xarray(folder: Path) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        data = xr.open_zarr(folder / "runs" / "tiny.zarr", consolidated=False)
+        data = xr.open_zarr(folder / "runs" / "tiny.zarr")
+        xr.testing.assert_identical(data, xr.open_zarr(folder / "runs" / "tiny.zarr", consolidated=False))
     assert data["delta"].dims == ("pair", "direction", "epsilon")
     assert data["alpha"].dims == ("pair", "eta")
     assert data["epsilon"].values.tolist() == [0.0, 0.5, 1.5]

@@ -173,8 +173,11 @@ def test_knn_of_bytes_is_frequency():
     ],
 )
 def test_wrong_parameters_are_refused(name, parameters):
-    with pytest.raises(ValueError, match=r"validation error|kde"):
+    with pytest.raises(ValueError, match=r"^(parameters\.\w+|loss): ") as caught:
         validate_parameters(name, parameters)
+    for key, value in parameters.items():
+        assert f"parameters.{key}: " in str(caught.value)
+        assert f"given: {value!r}" in str(caught.value) or "accepted by" in str(caught.value)
 
 
 def test_registry():

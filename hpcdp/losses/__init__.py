@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, ValidationError
+
 from hpcdp.losses.parameters import FrequencyParameters, KnnParameters, LiteralKnnParameters
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from hpcdp.losses._protocol import Loss
 
 __all__ = ["LOSSES", "LossKind", "make_loss", "validate_parameters"]
@@ -49,16 +49,28 @@ def _kind(name: str) -> LossKind:
     if name in LOSSES:
         return LOSSES[name]
     why = "comes in a later version; accepted now" if name in _LATER else "is unknown; accepted"
-    raise ValueError(f"loss {name!r} {why}: {', '.join(LOSSES)}")
+    raise ValueError(f"loss: {name!r} {why}: {', '.join(LOSSES)}")
 
 
 def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:
     """The parameters of the named loss as a frozen pydantic model.
 
     Raises:
-        ValueError: the loss is unknown or comes later, or (pydantic's ValidationError) a parameter is wrong.
+        ValueError: the loss is unknown or comes later ("loss: …"), or a parameter is wrong ("parameters.NAME: …").
     """
-    return _kind(name).parameters.model_validate(dict(parameters))
+    model = _kind(name).parameters
+    try:
+        return model.model_validate(dict(parameters))
+    except ValidationError as error:
+        problems: dict[str, str] = {}
+        for item in error.errors():
+            key = str(item["loc"][0])
+            if item["type"] == "extra_forbidden":
+                text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}"
+            else:
+                text = f"{item['msg'].removeprefix('Input should be ')}; given: {item['input']!r}"
+            problems[key] = f"{problems[key].partition(';')[0]}, or {text}" if key in problems else text
+        raise ValueError("; ".join(f"parameters.{key}: {text}" for key, text in problems.items())) from None
 
 
 def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel) -> Loss:

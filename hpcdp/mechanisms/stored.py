@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,16 @@ class StoredSamples:
 
     files: tuple[Path, ...]
     _cache: dict[int, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def outputs(self, database: NDArray[Any]) -> NDArray[Any]:
         """All outputs in the database's file, shape (n,) or (n, d)."""
         index = self.index(database)
-        if index not in self._cache:
-            self._cache.clear()  # one file at a time: they may be large
-            self._cache[index] = read_outputs(self.files[index])
-        return self._cache[index]
+        with self._lock:
+            if index not in self._cache:
+                self._cache.clear()  # one file at a time: they may be large
+                self._cache[index] = read_outputs(self.files[index])
+            return self._cache[index]
 
     def index(self, database: NDArray[Any]) -> int:
         """The file's number: the database's one number."""
@@ -81,7 +84,10 @@ def files_digest(stored: StoredSamples) -> str:
 
 
 def read_outputs(path: Path) -> NDArray[Any]:
-    """Outputs of one file: .npy, .csv (no header, or one), .parquet (columns side by side) or a Zarr array."""
+    """Outputs of one file: .npy, .csv, .parquet (columns side by side) or a Zarr array.
+
+    A .csv of numbers may have a header; in a .csv of text every line is an output.
+    """
     suffix = path.suffix.lower()
     try:
         if suffix == ".npy":

@@ -74,7 +74,7 @@ def _runs(layout: Layout) -> list[str]:
     lines = [f"  runs           {len(found)}"]
     if found:
         last = found[-1]
-        end = last["end"]["time"] if "end" in last else "did not finish"
+        end = last["end"]["time"] if "end" in last else "(no end noted)"
         lines.append(f"  last run       {last['begin']['host']}, from {last['begin']['time']} to {end}")
         failed = last["failed"]
         lines.append(f"  failed         {len(failed) or 'none'}" + (" in the last run:" if failed else ""))

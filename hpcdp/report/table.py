@@ -22,10 +22,13 @@ def table(result: Result) -> str:
     claim = claim_of(result)
     rows = result.spectrum()
     state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
-    lines = [f"{result.name}: δ(ε), the largest over {len(result.pairs):,} pairs and both directions{state}", ""]
+    many = len(result.pairs)
+    over = "both directions of 1 pair" if many == 1 else f"{many:,} pairs and both directions"
+    lines = [f"{result.name}: δ(ε), the largest over {over}{state}", ""]
     lines += _grid(_spectrum_rows(rows, claim, result))
-    if rows:
-        lines += ["", *_exposed(result)]
+    exposed = _exposed(result) if rows else []
+    if exposed:
+        lines += ["", *exposed]
     if "eta" in result.arrays:
         lines += ["", "trade-off points (reject when q/p > η)", *_grid(_tradeoff_rows(result))]
     lines += ["", *_footnotes(result, claim)]
@@ -111,11 +114,9 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     if claim:
         lines.append(f"claimed: {claim.text}")
     if result.grown:
-        now = result.study.estimate
-        was = "; ".join(f"train {train:,}, test {test:,}" for train, test in result.grown)
         lines.append(
-            f"This is a new estimate with train {now.train:,} and test {now.test:,}; the store also saw {was}. The bounds of "
-            "each estimate hold by themselves, not all estimates together."
+            f"This is a new estimate; the study of this store was before: {'; '.join(result.grown)}. The bounds of each "
+            "estimate hold by themselves, if what was added was not chosen after a look at the results."
         )
     return lines
 

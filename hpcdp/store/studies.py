@@ -36,6 +36,10 @@ def create_store(root: Path) -> Layout:
     Every step may be done already: by a run that was killed here, or by one that makes the same store at this moment.
     """
     layout = Layout(root)
+    if _has_lost_its_root(layout):
+        (root / "zarr.json").unlink(missing_ok=True)
+        (root / "records" / "results.json").unlink(missing_ok=True)  # attributes of the root come with the results
+        _make_group(root, {"hpcdp": {"layout": VERSION}})
     if is_store(root):
         return open_layout(root)
     if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
@@ -68,6 +72,11 @@ def _is_unfinished(layout: Layout) -> bool:
     )
 
 
+def _has_lost_its_root(layout: Layout) -> bool:
+    """Whether this is a store but for the metadata of its root, which can be written anew."""
+    return layout.study(1).is_file() and not is_store(layout.root)
+
+
 def is_store(root: Path) -> bool:
     """Whether a folder is an hpcdp store (of whatever layout version)."""
     try:
@@ -78,6 +87,8 @@ def is_store(root: Path) -> bool:
 
 def open_layout(root: Path) -> Layout:
     """The layout of an existing store; StoreError when there is none or it is of another version."""
+    if _has_lost_its_root(Layout(root)):
+        raise StoreError(f"{root / 'zarr.json'} is damaged or missing; run the study file again, which writes it anew")
     if not is_store(root):
         raise StudyError(f"no hpcdp store at {root}")
     found: Any = zarr.open_group(str(root), mode="r").attrs["hpcdp"]
@@ -93,9 +104,16 @@ def latest_version(layout: Layout) -> int:
     return max((int(m.group(1)) for m in names if m), default=0)
 
 
+def _read_study(layout: Layout, version: int) -> Any:
+    try:
+        return read_json(layout.study(version))
+    except DamagedError as error:
+        raise DamagedError(f"{error}; put that file back from a copy, or give another --store") from None
+
+
 def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:
     """The problem of one version, from the store and the mechanism's code; StudyError if the code changed."""
-    body = read_json(layout.study(version))
+    body = _read_study(layout, version)
     sampler = Sampler.of(Study.from_dict(body["study"], body["folder"]))
     if sampler.source != body["source"] and not allow_changed_code:
         raise StudyError(_changed_code(body))
@@ -104,7 +122,7 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
 
 def read_problem(layout: Layout, version: int) -> Problem:
     """The problem of one version for reading results: from the store alone, so its sampler cannot draw."""
-    body = read_json(layout.study(version))
+    body = _read_study(layout, version)
     return _problem(layout, body, Sampler.keys_only(Study.from_dict(body["study"], body["folder"]), body["source"]))
 
 
@@ -116,13 +134,13 @@ def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler) -> Problem:
 
 def stored_study(layout: Layout, version: int) -> Study:
     """The study of one version, without loading its databases or mechanism."""
-    body = read_json(layout.study(version))
+    body = _read_study(layout, version)
     return Study.from_dict(body["study"], body["folder"])
 
 
 def stored_databases(layout: Layout, version: int) -> list[str]:
     """Digests of the databases of one version."""
-    return list(read_json(layout.study(version))["databases"])
+    return list(_read_study(layout, version)["databases"])
 
 
 def _changed_code(body: dict[str, Any]) -> str:
@@ -146,7 +164,7 @@ def save_problem(layout: Layout, problem: Problem, generation: int, allow_change
         "source": problem.sampler.source,
     }
     if version:
-        old = read_json(layout.study(version))
+        old = _read_study(layout, version)
         if old["source"] != body["source"] and not allow_changed_code:
             raise StudyError(_changed_code(body))
         refuse_changes(old, body)
@@ -168,9 +186,10 @@ def _has_database(layout: Layout, digest: str) -> bool:
 
 
 def _read_database(layout: Layout, digest: str) -> Database:
+    if not _has_database(layout, digest):
+        where = layout.relative(layout.database(digest))
+        raise DamagedError(f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew")
     database = read_array(layout.database(digest))
-    if digest_array(database) != digest:
-        raise DamagedError(f"the database {digest} in the store is damaged; run the study file again to store it anew")
     database.setflags(write=False)
     return database
 
@@ -212,10 +231,18 @@ def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     return changed + ([] if added else ["pairs.relative.rows (rows may only be added)"])
 
 
-def history(layout: Layout) -> list[dict[str, Any]]:
-    """Train and test of every version, oldest first."""
-    versions = range(1, latest_version(layout) + 1)
-    return [read_json(layout.study(v))["study"]["estimate"] for v in versions]
+def history(layout: Layout) -> list[str]:
+    """What every version of the study asked for, in words, oldest first."""
+    found = []
+    for version in range(1, latest_version(layout) + 1):
+        body = _read_study(layout, version)
+        estimate, relative = body["study"]["estimate"], body["study"]["pairs"]["relative"]
+        rows = "" if relative is None or relative["rows"] == "all" else f" ({len(relative['rows'])} rows)"
+        found.append(
+            f"train {estimate['train']:,}, test {estimate['test']:,}, {len(estimate['epsilons'])} ε, "
+            f"{len(estimate['etas'])} η, {len(body['databases'])} databases{rows}"
+        )
+    return found
 
 
 def provenance() -> dict[str, Any]:
