@@ -188,10 +188,10 @@ def test_registry():
         make_loss("literal-knn", {})
     for name in ("kde", "histogram", "learned"):
         with pytest.raises(
-            ValueError, match=f"loss '{name}' comes in a later version; accepted now: frequency, knn, literal-knn"
+            ValueError, match=f"loss: '{name}' comes in a later version; accepted now: frequency, knn, literal-knn"
         ):
             make_loss(name, {})
-    with pytest.raises(ValueError, match="loss 'forest' is unknown; accepted: frequency, knn, literal-knn"):
+    with pytest.raises(ValueError, match="loss: 'forest' is unknown; accepted: frequency, knn, literal-knn"):
         validate_parameters("forest", {})
 
 
