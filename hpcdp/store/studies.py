@@ -188,7 +188,9 @@ def _has_database(layout: Layout, digest: str) -> bool:
 def _read_database(layout: Layout, digest: str) -> Database:
     if not _has_database(layout, digest):
         where = layout.relative(layout.database(digest))
-        raise DamagedError(f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew")
+        raise DamagedError(
+            f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew"
+        )
     database = read_array(layout.database(digest))
     database.setflags(write=False)
     return database
