@@ -1,7 +1,8 @@
-"""Studies with a mechanism of their own, run by the real command in processes of its own."""
+"""Studies with a mechanism of their own, and the real commands: in processes of their own, or in this one."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from hpcdp.cli import main
 from hpcdp.clusters import connect
 from hpcdp.keys import digest_array, stream
 from hpcdp.problem import Problem
@@ -100,6 +102,16 @@ def hpcdp(
     return done
 
 
+def call(*arguments: Any, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which has the libraries already; paths are absolute."""
+    out, error = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(error):
+        found = main([*map(str, arguments)])
+    assert found == code, f"exit code {found}\n{out.getvalue()}\n{error.getvalue()}"
+    assert "Traceback" not in error.getvalue(), error.getvalue()
+    return subprocess.CompletedProcess([*map(str, arguments)], found, out.getvalue(), error.getvalue())
+
+
 def one_message(done: subprocess.CompletedProcess[str]) -> str:
     """The only line on stderr that is no news of the plan or of progress."""
     news = ("plan of", " ", "run:", "certify:", "check stored samples:")
@@ -110,7 +122,7 @@ def one_message(done: subprocess.CompletedProcess[str]) -> str:
 
 def show(store: Path) -> str:
     """What `show --format json` prints."""
-    return hpcdp("show", store, "--format", "json", folder=store.parent).stdout
+    return call("show", store, "--format", "json").stdout
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import ExitStack
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -16,11 +17,13 @@ import zarr
 from commands import (
     MECHANISM,
     SEED,
+    call,
     contents,
     hpcdp,
     one_message,
     scheduler_fixture,  # noqa: F401
     show,
+    started,
     stored_problem,
     write_study,
 )
@@ -182,7 +185,7 @@ def honest_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> 
     folder = tmp_path_factory.mktemp("honest")
     study = write_study(folder, TOUCHY, call="own:touchy", databases=[DATABASE])
     (folder / "bad.txt").write_text("")
-    hpcdp("run", study, "--store", folder / "s.zarr", "--cluster", scheduler, folder=folder)
+    call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)
     return show(folder / "s.zarr")
 
 
@@ -198,16 +201,16 @@ def test_a_chunk_that_fails_is_set_aside_and_named(
         tmp_path / "s.zarr",
     )
     (tmp_path / "bad.txt").write_text(f"{state(removed, stage, chunk)} {kind}\n")
-    error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1).stderr
+    error = call("run", study, "--store", store, "--cluster", scheduler, code=1).stderr
     assert f"{stage} chunk {chunk} of database 0 without row {removed}" in error
     assert kind in error
     assert error.count("the mechanism r") == 1, "one cause is told once"
     assert f"hpcdp resume {store}" in error
     assert complete_pairs(store) == {0, 1, 2} - {removed}
-    assert f"{stage} chunk {chunk}" in hpcdp("status", store, folder=tmp_path).stdout
+    assert f"{stage} chunk {chunk}" in call("status", store).stdout
     before = contents(store)
     (tmp_path / "bad.txt").write_text("")
-    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+    call("resume", store, "--cluster", scheduler)
     after = contents(store)
     assert {path: after[path] for path in before} == before
     assert show(store) == honest
@@ -216,12 +219,12 @@ def test_a_chunk_that_fails_is_set_aside_and_named(
 def test_the_database_that_all_pairs_share(honest: str, tmp_path: Path, scheduler: str) -> None:
     study, store = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE]), tmp_path / "s.zarr"
     (tmp_path / "bad.txt").write_text(f"{state(None, 'train', 0)} nan\n")
-    error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1).stderr
+    error = call("run", study, "--store", store, "--cluster", scheduler, code=1).stderr
     assert "train chunk 0 of database 0: the mechanism returned nan" in error
     assert "needed by 3 more" in error
     assert complete_pairs(store) == set()
     (tmp_path / "bad.txt").write_text("")
-    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+    call("resume", store, "--cluster", scheduler)
     assert show(store) == honest
 
 
@@ -231,24 +234,24 @@ def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: s
     )
     settings: dict[str, Any] = {"databases": [DATABASE], "test": 4250}
     study, store = write_study(tmp_path, picky, **settings), tmp_path / "s.zarr"
-    error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1).stderr
+    error = call("run", study, "--store", store, "--cluster", scheduler, code=1).stderr
     assert "test chunk 8 of database 0" in error
     assert "an odd size" in error
     assert complete_pairs(store) == set()
     before = contents(store)
     write_study(tmp_path, MECHANISM, **settings)
     for command in (("resume", store), ("run", study, "--store", store)):
-        line = hpcdp(*command, "--cluster", scheduler, folder=tmp_path, code=2).stderr.splitlines()[-1]
+        line = call(*command, "--cluster", scheduler, code=2).stderr.splitlines()[-1]
         assert "source of own:noisy changed" in line
         assert "--allow-changed-code" in line
     assert complete_pairs(store) == set(), "results are shown whatever became of the code"
-    assert "incomplete" in hpcdp("status", store, folder=tmp_path).stdout
-    hpcdp("resume", store, "--allow-changed-code", "--cluster", scheduler, folder=tmp_path)
+    assert "incomplete" in call("status", store).stdout
+    call("resume", store, "--allow-changed-code", "--cluster", scheduler)
     after = contents(store)
     assert {path: after[path] for path in before} == before
-    hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
     assert show(store) == show(tmp_path / "anew.zarr")
-    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+    call("resume", store, "--cluster", scheduler)
 
 
 @pytest.mark.slow
@@ -283,14 +286,14 @@ def test_chunks_that_become_identical_later(keep: str, tmp_path: Path, scheduler
     settings: dict[str, Any] = {"databases": [DATABASE], "keep": keep, "test": 2250, "chunk": 1000}
     study, store = write_study(tmp_path, cached, **settings), tmp_path / "s.zarr"
     for command in (("run", study, "--store", store), ("resume", store)):
-        error = hpcdp(*command, "--cluster", scheduler, folder=tmp_path, code=1).stderr
+        error = call(*command, "--cluster", scheduler, code=1).stderr
         assert "identical" in error
         assert "chunk 0 of" in error
         assert "--allow-changed-code" in error
         assert complete_pairs(store) == set()
     write_study(tmp_path, MECHANISM, **settings)
-    hpcdp("resume", store, "--allow-changed-code", "--cluster", scheduler, folder=tmp_path)
-    hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    call("resume", store, "--allow-changed-code", "--cluster", scheduler)
+    call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
     assert show(store) == show(tmp_path / "anew.zarr")
     assert stored_problem(store).study.estimate.keep == keep
 
@@ -389,11 +392,18 @@ def test_the_last_of_many_stored_files_is_too_short(tmp_path: Path, capsys: pyte
     assert "train + test = 1200" in message
 
 
-def test_a_module_that_two_studies_have_by_one_name(tmp_path: Path, scheduler: str) -> None:
-    """Workers that live on serve each study with the mechanism of its own folder."""
-    shown = [
-        measure(tmp_path / name, scheduler, module=HEAD + KINDS["integers"].replace("0.25", share))
-        for name, share in (("a", "0.25"), ("b", "0.45"))
-    ]
-    check_randomised_response(shown[0])
-    assert abs(shown[1]["cells"][0]["delta"] - 0.1) < 0.05
+def test_two_studies_at_once_on_one_cluster(tmp_path: Path, scheduler: str) -> None:
+    """Their modules have one name, and so have their tasks; each gets the mechanism of its own folder."""
+    shares = {"a": 0.25, "b": 0.45}
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
+    with ExitStack() as stack:
+        for name, share in shares.items():
+            module = HEAD + KINDS["integers"].replace("0.25", str(share))
+            study = write_study(tmp_path / name, module, pairs=pairs, train=2000, test=5000, epsilons=[0.0])
+            command = ("run", study, "--store", tmp_path / name / "s.zarr", "--cluster", scheduler)
+            process = stack.enter_context(started(*command, folder=tmp_path / name))
+            stack.callback(process.communicate)  # last in, first out: it is waited for before it would be killed
+    for name, share in shares.items():
+        (forward, reverse) = json.loads(show(tmp_path / name / "s.zarr"))["cells"]
+        for cell in (forward, reverse):
+            assert abs(cell["delta"] - (1 - 2 * share)) < 6 * math.sqrt(2 * 0.25 / 5000)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import (
+    call,
     calls,
     contents,
     hpcdp,
@@ -29,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
     """A folder with a complete store s.zarr; tests damage copies of it."""
     folder = tmp_path_factory.mktemp("whole")
     study = write_study(folder, databases=[[0.0, 0.5, 1.0]])
-    hpcdp("run", study, "--store", folder / "s.zarr", "--cluster", scheduler, folder=folder)
+    call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)
     return folder
 
 
@@ -62,7 +63,7 @@ def test_a_flipped_bit_and_a_missing_file_among_samples(whole: Path, copy: Path,
     hit = [path for path in before if path.stem == f"{flipped.parent.parent.name}-test-{flipped.name}"]
     hit += [path for path in before if path.stem == f"{missing.parent.parent.name}-train-{missing.name}"]
     assert len(hit) == 2
-    done = hpcdp("resume", copy, "--cluster", scheduler, folder=copy.parent)
+    done = call("resume", copy, "--cluster", scheduler)
     lines = damaged_lines(done.stderr)
     assert len(lines) == 2
     for line, block, stage in zip(sorted(lines), (flipped, missing), ("test", "train"), strict=True):
@@ -89,7 +90,7 @@ def test_a_truncated_count_record(whole: Path, copy: Path, scheduler: str) -> No
     record.write_bytes(record.read_bytes()[:-40])
     drawn = len(calls(whole, copy))
     assert json.loads(show(copy))["complete"] is True, "the results that were written whole are still there"
-    done = hpcdp("run", whole / "study.toml", "--store", copy, "--cluster", scheduler, folder=copy.parent)
+    done = call("run", whole / "study.toml", "--store", copy, "--cluster", scheduler)
     (line,) = damaged_lines(done.stderr)
     assert record.name in line
     assert "computed again" in line
@@ -119,11 +120,11 @@ def test_a_damaged_root_array(whole: Path, copy: Path, scheduler: str) -> None:
     for damage, name in ((lose_file, "exceed"), (flip, "lower"), (cut_metadata, "test")):
         damage(copy / name)
         assert show(copy) == printed, "it is derived from the records"
-        (line,) = damaged_lines(hpcdp("resume", copy, "--cluster", scheduler, folder=copy.parent).stderr)
+        (line,) = damaged_lines(call("resume", copy, "--cluster", scheduler).stderr)
         assert str(copy / name) in line
         assert contents(copy) == before
     assert show(copy) == printed
-    assert damaged_lines(hpcdp("resume", copy, "--cluster", scheduler, folder=copy.parent).stderr) == []
+    assert damaged_lines(call("resume", copy, "--cluster", scheduler).stderr) == []
 
 
 def test_damage_in_the_middle_of_a_run(tmp_path: Path, scheduler: str) -> None:
@@ -141,9 +142,9 @@ def test_damage_in_the_middle_of_a_run(tmp_path: Path, scheduler: str) -> None:
     assert f"{stage} chunk 0 of samples/{law}/{stage}/{block}-{size} is damaged" in error
     assert f"hpcdp resume {store}" in error
     assert json.loads(show(store))["complete"] is False
-    assert "failed" in hpcdp("status", store, folder=tmp_path).stdout
-    hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
-    hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    assert "failed" in call("status", store).stdout
+    call("resume", store, "--cluster", scheduler)
+    call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
     assert show(store) == show(tmp_path / "anew.zarr")
 
 
@@ -187,7 +188,7 @@ def test_a_full_disk(tmp_path: Path, disk: Path, scheduler: str) -> None:
     after = contents(store)
     assert {path: after[path] for path in before} == before
     assert not {call for call in calls(tmp_path, store)[number:] if call[:2] in done and call in drawn}
-    hpcdp("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
     assert show(store) == show(tmp_path / "anew.zarr")
 
 

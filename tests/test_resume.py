@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from commands import (
     COMMAND,
+    call,
     calls,
     committed,
     contents,
@@ -148,7 +149,7 @@ def test_additions_change_nothing_that_is_there(tmp_path: Path, scheduler: str) 
 
     def run(**more: object) -> None:
         settings.update(more)
-        hpcdp("run", write_study(tmp_path, **settings), "--store", store, "--cluster", scheduler, folder=tmp_path)
+        call("run", write_study(tmp_path, **settings), "--store", store, "--cluster", scheduler)
 
     run()
     steps: list[dict[str, object]] = [
@@ -167,16 +168,16 @@ def test_additions_change_nothing_that_is_there(tmp_path: Path, scheduler: str) 
             now = cells(store)
             assert {cell: now[cell] for cell in known} == known
             assert not chunks & set(calls(tmp_path, store)[drawn:]), "no chunk was drawn again"
-    shown = hpcdp("show", store, folder=tmp_path).stdout
+    shown = call("show", store).stdout
     assert "2250" in shown.replace(",", ""), "the table tells of the smaller test stage that came before"
-    hpcdp("run", tmp_path / "study.toml", "--store", tmp_path / "anew.zarr", "--cluster", scheduler, folder=tmp_path)
+    call("run", tmp_path / "study.toml", "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
     assert show(tmp_path / "anew.zarr") == show(store), "a store that grew is as one made at once"
 
 
 def test_other_changes_are_refused_and_named(tmp_path: Path, scheduler: str) -> None:
     store = tmp_path / "s.zarr"
     settings: dict[str, object] = {"rows": [0, 2], "train": 600, "test": 700}
-    hpcdp("run", write_study(tmp_path, **settings), "--store", store, "--cluster", scheduler, folder=tmp_path)
+    call("run", write_study(tmp_path, **settings), "--store", store, "--cluster", scheduler)
     before, printed = contents(store), show(store)
     changes: list[tuple[dict[str, object], list[str]]] = [
         (
@@ -205,7 +206,7 @@ def test_other_changes_are_refused_and_named(tmp_path: Path, scheduler: str) -> 
     ]
     for change, keys in changes:
         study = write_study(tmp_path, **{**settings, **change})
-        error = hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=2).stderr
+        error = call("run", study, "--store", store, "--cluster", scheduler, code=2).stderr
         message = error.splitlines()[-1]
         assert [key for key in keys if key not in message] == []
         assert "epsilons (points" not in message or "epsilons" in change
