@@ -127,6 +127,59 @@ def test_a_damaged_root_array(whole: Path, copy: Path, scheduler: str) -> None:
     assert damaged_lines(call("resume", copy, "--cluster", scheduler).stderr) == []
 
 
+def test_a_counter_that_was_half_written(tmp_path: Path, scheduler: str) -> None:
+    """A missing chunk of it reads as zeros; it is learned again instead."""
+    settings = {"databases": [[0.0, 1.0]], "keep": "none", "parameters": {"pause": 0.02}, "test": 20000}
+    study, store = write_study(tmp_path, **settings), tmp_path / "s.zarr"
+    call("run", study, "--store", store, "--cluster", scheduler)
+    printed = show(store)
+    counters = [path for path in (store / "counters").iterdir() if path.is_dir()]
+    assert counters, "counting was cut in spans that share what was learned"
+    for counter in counters:
+        for path in counter.glob("*/c/*"):
+            path.unlink()
+    for path in records(store, "counts"):
+        path.unlink()
+    call("resume", store, "--cluster", scheduler)
+    assert show(store) == printed
+
+
+def test_what_the_study_needs(copy: Path, whole: Path, scheduler: str) -> None:
+    """A damaged database, and the root's metadata, are told by `resume` and written anew by `run`."""
+    printed = show(copy)
+    (database,) = [path for path in (copy / "study" / "databases").iterdir() if path.is_dir()]
+    (file,) = [path for path in database.rglob("c/*") if path.is_file()]
+    for path, message in (
+        (file, f"study/databases/{database.name} in {copy}"),
+        (copy / "zarr.json", f"{copy}/zarr.json"),
+    ):
+        flip_bit(path, 0.01)
+        error = call("resume", copy, "--cluster", scheduler, code=1).stderr
+        assert error.startswith(f"hpcdp: {message} is damaged or missing; run the study file again")
+        call("run", whole / "study.toml", "--store", copy, "--cluster", scheduler)
+        assert show(copy) == printed
+    record = copy / "study" / "study-000001.json"
+    record.write_bytes(record.read_bytes()[:-3])
+    error = call("run", whole / "study.toml", "--store", copy, "--cluster", scheduler, code=1).stderr
+    assert error.count("\n") == 1 or error.splitlines()[-1].startswith("hpcdp: ")
+    assert f"{record} is damaged" in error
+
+
+def test_a_run_that_was_killed_while_it_made_its_store(tmp_path: Path, scheduler: str) -> None:
+    study, store = write_study(tmp_path), tmp_path / "s.zarr"
+    (store / "study").mkdir(parents=True)
+    (store / "study" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {}}')
+    (store / "study" / ".zarr.json.node1.4711").write_text('{"zarr_')
+    (store / "samples").mkdir()
+    call("run", study, "--store", store, "--cluster", scheduler)
+    assert json.loads(show(store))["complete"] is True
+    other = tmp_path / "other"
+    (other / "samples").mkdir(parents=True)
+    (other / "samples" / "mine.csv").write_text("1")
+    assert "is no hpcdp store" in call("run", study, "--store", other, "--cluster", scheduler, code=2).stderr
+    assert [path.name for path in other.rglob("*")] == ["samples", "mine.csv"]
+
+
 def test_damage_in_the_middle_of_a_run(tmp_path: Path, scheduler: str) -> None:
     settings = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "test": 16000}
     study, store = write_study(tmp_path, **settings), tmp_path / "s.zarr"

@@ -43,7 +43,7 @@ def create_store(root: Path) -> Layout:
     if is_store(root):
         return open_layout(root)
     if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
-        raise StoreError(f"{root} exists and is no hpcdp store; give another --store")
+        raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
     for group in (*layout.groups, layout.root / "study" / "databases"):
         _make_group(group, {})
     _make_group(root, {"hpcdp": {"layout": VERSION}})  # last: now it is a store
@@ -163,16 +163,16 @@ def save_problem(layout: Layout, problem: Problem, generation: int, allow_change
         "schema": problem.schema.to_dict(),
         "source": problem.sampler.source,
     }
-    if version:
-        old = _read_study(layout, version)
+    old = _read_study(layout, version) if version else None
+    if old is not None:
         if old["source"] != body["source"] and not allow_changed_code:
             raise StudyError(_changed_code(body))
         refuse_changes(old, body)
-        if all(old[key] == body[key] for key in ("study", "databases", "source", "schema")):
-            return version
     for digest, database in zip(digests, problem.databases, strict=True):
         if not _has_database(layout, digest):
             write_array(layout.database(digest), database)
+    if old is not None and all(old[key] == body[key] for key in ("study", "databases", "source", "schema")):
+        return version
     check_generation(layout, generation)
     write_json(layout.study(version + 1), body)
     return version + 1
