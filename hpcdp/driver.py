@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -180,6 +181,7 @@ def _drive(
     progress: Progress,
 ) -> None:
     index = _read_sound_index(layout, progress)
+    _remove_unrecorded_counters(layout, index)
     root = str(layout.root.resolve())
     workers = options.workers or default_workers()
     with _client(options) as client:
@@ -220,6 +222,14 @@ def _read_sound_index(layout: Layout, progress: Progress) -> Index:
         progress.note(f"damaged: {message}; it is computed again")
         set_aside(layout, kind, name)
     return index
+
+
+def _remove_unrecorded_counters(layout: Layout, index: Index) -> None:
+    """What a killed task learned and did not record: who finds it would count with it, and never record its training."""
+    known = {layout.counter(model, thresholds) for model, thresholds in index.stored_counters}
+    for folder in (layout.root / "counters").glob("*"):
+        if folder.is_dir() and folder not in known:
+            shutil.rmtree(folder)
 
 
 def _check_samples(

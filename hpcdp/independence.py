@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import cache
 
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.keys import digest_json
 from hpcdp.problem import Problem
 from hpcdp.sampler import equals_no_chance
 from hpcdp.stages import Stage
@@ -93,6 +92,6 @@ def _set_aside(layout: Layout, problem: Problem, laws: set[str]) -> None:
                 continue
             touched = models & {entry["model"] for entry in body["entries"]}
             for model in touched:
-                shutil.rmtree(layout.counter(digest_json([model, body["thresholds"]])), ignore_errors=True)
+                shutil.rmtree(layout.counter(model, body["thresholds"]), ignore_errors=True)
             if touched:
                 set_aside(layout, kind, name)

@@ -113,7 +113,7 @@ def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
             continue
         state = counter.state()
         if state is not None:
-            folder = context.layout.counter(_counter_name(context, number, thresholds))
+            folder = context.layout.counter(context.problem.model_keys[number], thresholds)
             for name, array in state.items():
                 write_array(folder / name, array)
             write_json(folder / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
@@ -134,10 +134,6 @@ def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tupl
 def _spread(side: Side, limit: int) -> Outputs:
     """At most `limit` training outputs, evenly spaced, because they may be sorted."""
     return side.outputs[:: -(-side.size // limit)]
-
-
-def _counter_name(context: Context, number: int, thresholds: tuple[float, ...]) -> str:
-    return digest_json([context.problem.model_keys[number], list(thresholds)])
 
 
 def _fit_entry(context: Context, number: int, training: list[list[int]], stored: bool) -> dict[str, Any]:
@@ -243,7 +239,7 @@ def _counters(context: Context, generation: int, items: CountItems, report: Repo
 
 def _restore(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter | None:
     assert context.loss is not None
-    folder = context.layout.counter(_counter_name(context, number, thresholds))
+    folder = context.layout.counter(context.problem.model_keys[number], thresholds)
     if not folder.is_dir():
         return None
     try:

@@ -24,6 +24,8 @@ from commands import (
     write_study,
 )
 
+from hpcdp.store.records import read_json
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
@@ -128,20 +130,24 @@ def test_a_damaged_root_array(whole: Path, copy: Path, scheduler: str) -> None:
 
 
 def test_a_counter_that_was_half_written(tmp_path: Path, scheduler: str) -> None:
-    """A missing chunk of it reads as zeros; it is learned again instead."""
-    settings = {"databases": [[0.0, 1.0]], "keep": "none", "parameters": {"pause": 0.02}, "test": 20000}
+    """A missing chunk of it reads as zeros; it is learned again instead, and so is one that has no record."""
+    settings = {"databases": [[0.0, 1.0]], "keep": "none", "parameters": {"pause": 0.02}, "test": 20250}
     study, store = write_study(tmp_path, **settings), tmp_path / "s.zarr"
     call("run", study, "--store", store, "--cluster", scheduler)
     printed = show(store)
-    counters = [path for path in (store / "counters").iterdir() if path.is_dir()]
-    assert counters, "counting was cut in spans that share what was learned"
-    for counter in counters:
-        for path in counter.glob("*/c/*"):
-            path.unlink()
-    for path in records(store, "counts"):
+    assert list((store / "counters").glob("*/*/c/*")), "counting was cut in spans that share what was learned"
+    # as if killed before its record, with less left than makes it worth a fit of its own
+    last = [path for path in records(store, "counts") if read_json(path)["start"] == 40]
+    for path in [*last, *records(store, "fits")]:
         path.unlink()
     call("resume", store, "--cluster", scheduler)
     assert show(store) == printed
+    call("run", study, "--store", tmp_path / "damaged.zarr", "--cluster", scheduler)
+    for path in (tmp_path / "damaged.zarr" / "counters").glob("*/*/c/*"):
+        path.unlink()
+    records(tmp_path / "damaged.zarr", "counts")[0].unlink()
+    call("resume", tmp_path / "damaged.zarr", "--cluster", scheduler)
+    assert show(tmp_path / "damaged.zarr") == printed
 
 
 def test_what_the_study_needs(copy: Path, whole: Path, scheduler: str) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from hpcdp.keys import digest_json
 
 VERSION = 1
 """Version of the layout, in the root's attributes; a store of another version is refused."""
@@ -32,9 +35,9 @@ class Layout:
         """Zarr array (group, of strings) with the samples of one block of chunks."""
         return self.root / "samples" / law / stage / f"{block:06d}-{size}"
 
-    def counter(self, name: str) -> Path:
+    def counter(self, model: str, thresholds: Sequence[float]) -> Path:
         """Zarr group with the arrays of a learned counter."""
-        return self.root / "counters" / name
+        return self.root / "counters" / digest_json([model, list(thresholds)])
 
     def record(self, kind: str, name: str) -> Path:
         """One record; kinds are samples, fits, counts, cells, runs."""
