@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.studies import laplace_study
-from hpcdp.clusters import connect
+from hpcdp.clusters import open_local
 from hpcdp.driver import run
 
 _CHUNK = 1 << 18
@@ -42,9 +42,9 @@ def main(small: bool = False) -> dict[str, float]:
     with (
         tempfile.TemporaryDirectory(prefix="hpcdp-limit-") as folder,
         ProcessPoolExecutor(2) as pool,
-        connect("local", 2) as client,
+        open_local(2) as place,
     ):
-        run(laplace_study("warm", 1 << 16, 1 << 16, "all"), Path(folder) / "warm.zarr", client=client, workers=2)
+        run(laplace_study("warm", 1 << 16, 1 << 16, "all"), Path(folder) / "warm.zarr", client=place.client, workers=2)
         list(pool.map(draw_and_sort, (1, 2), (side, side), (side, side)))
         for _ in range(repeats):
             begin = time.perf_counter()
@@ -53,7 +53,7 @@ def main(small: bool = False) -> dict[str, float]:
             for keep in ("none", "all"):
                 store = Path(folder) / f"{keep}.zarr"
                 begin = time.perf_counter()
-                run(laplace_study(keep, side, side, keep), store, client=client, workers=2)
+                run(laplace_study(keep, side, side, keep), store, client=place.client, workers=2)
                 times[keep].append(time.perf_counter() - begin)
                 shutil.rmtree(store)
     print(f"limit: 2^{power} samples in all, half of them training, 2 processes, median of {repeats}")

@@ -2,7 +2,7 @@
 
 Along the line ``a = theta + c b`` the logarithm of every term ``P(X0 = x0, X1 = x1)`` is concave in ``b``. The tangents
 at the middle of an interval of ``b`` turn the sum into a sum over tilted binomials that is convex in ``b``, so that its two
-end values bound it on the whole interval. Probabilities of events come from `hpcdp._binomial_kernels`, from above.
+end values bound it on the whole interval. Probabilities of events come from `hpcdp._event_kernels`, from above.
 """
 
 from __future__ import annotations
@@ -13,21 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hpcdp._binomial_kernels import (
-    _CUT,
-    _LOG_ZERO,
-    _SHARE,
-    _TIE,
-    _TIE_SHARE,
-    EventTable,
-    _edge,
-    _jit,
-    _reach,
-    event_probability,
-    lower_tail,
-    tabulate,
-    upper_limit,
-)
+from hpcdp._binomial_kernels import _jit, _reach, lower_tail, upper_limit
+from hpcdp._event_kernels import _SHARE, _TIE, _TIE_SHARE, EventTable, _edge, event_probability, tabulate
+
+# log of the share of the target probability that a cut-off region may hold (it is added back as mass).
+_CUT = math.log(1e-4)
+# Stands for log 0.
+_LOG_ZERO = -690.0
 
 
 class Cell(NamedTuple):

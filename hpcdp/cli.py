@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from hpcdp import __version__
 from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.stopping import GRACE, Stop, Stopped, stopped_by_signals
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return int(options.command(options) or DONE)
     except StudyError as error:
         return _fail(error, WRONG, options.debug)
+    except Stopped as error:
+        return _stopped(error, options)
     except HpcdpError as error:
         return _fail(error, FAILED, options.debug)
     except KeyboardInterrupt:
@@ -81,6 +84,26 @@ def _fail(error: Exception, code: int, debug: bool) -> int:
     return code
 
 
+def _stopped(error: Stopped, options: argparse.Namespace) -> int:
+    """A run that was asked to end did so in order; in a chain of jobs the next one is submitted."""
+    store: Path = options.found_store
+    if getattr(options, "chained", False) and error.is_walltime:
+        from hpcdp.clusters.folder import job_folder
+        from hpcdp.clusters.submit import submit_next
+        from hpcdp.store.studies import latest_version, open_layout, stored_study
+
+        layout = open_layout(store)
+        name = stored_study(layout, latest_version(layout)).name
+        try:
+            job = submit_next(layout, job_folder(layout, name))
+        except HpcdpError as reason:
+            return _fail(reason, FAILED, options.debug)
+        print(f"hpcdp: {error}; what is committed is kept; job {job} goes on", file=sys.stderr)
+        return DONE
+    print(f"hpcdp: {error}; what is committed is kept; go on with: hpcdp resume {store}", file=sys.stderr)
+    return INTERRUPTED
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="hpcdp", description="Measure how private a mechanism really is.")
     parser.add_argument("--version", action="version", version=f"hpcdp {__version__}")
@@ -93,13 +116,17 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     def add_place(command: argparse.ArgumentParser) -> None:
-        text = '"local", or a scheduler address such as tcp://host:8786'
+        text = (
+            '"local", a scheduler address such as tls://host:8786, a scheduler file (.json), a cluster profile (.toml)'
+        )
         command.add_argument("--cluster", default="local", metavar="WHERE", help=text)
         command.add_argument("--workers", type=_positive, metavar="N", help="worker processes on this machine")
+        command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
 
     plan = add("plan", _plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error")
     plan.add_argument("study", metavar="STUDY", help="a study file")
     plan.add_argument("--workers", type=_positive, metavar="N", help="worker processes to plan for")
+    plan.add_argument("--profile", metavar="PROFILE", help="a cluster profile (.toml) to plan for")
 
     run = add("run", _run, "run a study, or go on with its store")
     run.add_argument("study", metavar="STUDY", help="a study file")
@@ -115,6 +142,24 @@ def _parser() -> argparse.ArgumentParser:
 
     status = add("status", _status, "what is done, to do and failed, per stage")
     status.add_argument("store", type=Path, metavar="STORE")
+
+    submit = add("submit", _submit, "submit the whole run to a cluster as a job; prints the job's id")
+    submit.add_argument("study", metavar="STUDY", help="a study file")
+    submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
+    submit.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
+    submit.add_argument("--allow-changed-code", action="store_true", help=changed)
+
+    logs = add("logs", _logs, "the last lines of the logs of a store's jobs")
+    logs.add_argument("store", type=Path, metavar="STORE")
+    logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each log (default: 20)")
+    logs.add_argument("--job", metavar="ID", help="of this job only")
+
+    cancel = add("cancel", _cancel, "end a run and its jobs; the store stays and can be resumed")
+    cancel.add_argument("store", type=Path, metavar="STORE")
+
+    text = "make a certificate for a Dask scheduler that you start yourself; prints what the shell should export"
+    certificate = add("certificate", _certificate, text)
+    certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
 
     show = add("show", _show, "print a store's results")
     show.add_argument("store", type=Path, metavar="STORE")
@@ -143,34 +188,52 @@ def _plan(options: argparse.Namespace) -> None:
     from hpcdp.plan import plan
     from hpcdp.study import Study
 
-    print(plan(Study.from_toml(options.study), options.workers or default_workers()))
+    profile = None
+    if options.profile:
+        from hpcdp.clusters.profile import Profile
+
+        profile = Profile.from_toml(options.profile)
+    print(plan(Study.from_toml(options.study), options.workers or default_workers(), profile))
 
 
 def _run(options: argparse.Namespace) -> None:
-    from hpcdp.clusters import default_workers
-    from hpcdp.plan import make_plan
+    from hpcdp.clusters import parse_place
     from hpcdp.problem import resolve
     from hpcdp.study import Study
 
+    parse_place(options.cluster)
     study = Study.from_toml(options.study)
     problem, trial = resolve(study)
-    workers = options.workers or default_workers()
-    from hpcdp.driver import default_store, index_of
+    from hpcdp.driver import default_store
 
     store = options.store or default_store(study)
-    print(make_plan(problem, trial, workers, index_of(store)), end="\n\n", file=sys.stderr, flush=True)
+    _print_plan(options, store, problem, trial)
     _drive(options, store, problem, trial)
 
 
+def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any = None) -> None:
+    from hpcdp.clusters import default_workers, parse_place
+    from hpcdp.driver import index_of
+    from hpcdp.plan import make_plan
+
+    profile = profile or parse_place(options.cluster).profile
+    workers = getattr(options, "workers", None) or default_workers()
+    plan = make_plan(problem, trial, workers, index_of(store), profile)
+    print(plan, end="\n\n", file=sys.stderr, flush=True)
+
+
 def _resume(options: argparse.Namespace) -> None:
+    from hpcdp.clusters import parse_place
     from hpcdp.driver import resolve_stored
 
     options.found_store = options.store
+    parse_place(options.cluster)
     problem, trial = resolve_stored(options.store, options.allow_changed_code)
     _drive(options, options.store, problem, trial)
 
 
 def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any) -> None:
+    from hpcdp.clusters import parse_place
     from hpcdp.driver import Options, run_problem
     from hpcdp.progress import on_stderr
     from hpcdp.report.table import table
@@ -178,14 +241,79 @@ def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any) -
     if not options.debug:
         _silence_dask()
     options.found_store = store
-    with on_stderr() as progress:
-        place = Options(options.cluster, options.workers, None, options.allow_changed_code)
+    profile = parse_place(options.cluster).profile
+    drain = 0.75 * profile.cluster.drain if profile else GRACE
+    stop = Stop()
+    with on_stderr() as progress, stopped_by_signals(stop, drain, terminate=profile is not None):
+        place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop)
         result = run_problem(problem, trial, store, place, progress)
     print(table(result))
     print(f"\nstore: {store}", flush=True)
     picture = _default_plot(store)
     result.plot(picture)
     print(f"plot:  {picture}")
+
+
+def _submit(options: argparse.Namespace) -> None:
+    from hpcdp.clusters import slurm
+    from hpcdp.clusters.profile import Profile
+    from hpcdp.driver import default_store, store_problem
+    from hpcdp.problem import resolve
+    from hpcdp.study import Study
+
+    profile = Profile.from_toml(options.profile)
+    slurm.check_installed()
+    study = Study.from_toml(options.study)
+    problem, trial = resolve(study)
+    store = options.store or default_store(study)
+    _print_plan(options, store, problem, trial, profile)
+    from hpcdp.clusters.folder import job_folder
+    from hpcdp.clusters.submit import refuse_second_driver, submit_driver
+    from hpcdp.store.layout import Layout
+
+    folder = job_folder(Layout(store), study.name)
+    refuse_second_driver(folder)
+    store_problem(problem, store, options.allow_changed_code)
+    text = Path(options.profile).read_text(encoding="utf-8")
+    print(submit_driver(profile, text, folder, store.resolve()), flush=True)
+    print(f"store: {store}; see hpcdp status {store}, hpcdp logs {store}, hpcdp cancel {store}", file=sys.stderr)
+
+
+def _logs(options: argparse.Namespace) -> None:
+    from hpcdp.report.logs import logs
+
+    for line in logs(_folder_of(options.store), options.lines, options.job):
+        print(line)
+
+
+def _cancel(options: argparse.Namespace) -> None:
+    from hpcdp.clusters import slurm
+    from hpcdp.clusters.cancel import cancel
+    from hpcdp.store.layout import Layout
+
+    slurm.check_installed()
+    for line in cancel(Layout(options.store), _folder_of(options.store)):
+        print(line)
+
+
+def _folder_of(store: Path) -> Any:
+    """The folder of a store's jobs; StudyError when there is no store."""
+    from hpcdp.clusters.folder import job_folder
+    from hpcdp.store.studies import latest_version, open_layout, stored_study
+
+    layout = open_layout(store)
+    version = latest_version(layout)
+    if not version:
+        raise StudyError(f"{store} holds no study yet; run the study file again")
+    return job_folder(layout, stored_study(layout, version).name)
+
+
+def _certificate(options: argparse.Namespace) -> None:
+    from hpcdp.clusters.certificates import Certificate
+
+    if options.folder.exists():
+        raise StudyError(f"FOLDER: one that does not exist yet; given: {options.folder}")
+    print(Certificate.create(options.folder).exports())
 
 
 def _silence_dask() -> None:

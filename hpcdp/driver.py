@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.assemble import assemble, flat_batches, pair_entries
-from hpcdp.clusters import check_place, connect, default_workers
+from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
+from hpcdp.clusters.folder import job_folder
 from hpcdp.costs import Costs
-from hpcdp.engine import Outcome, execute, run_batches
+from hpcdp.engine import Outcome, PlaceError, execute, run_batches
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
+from hpcdp.forecast import forecast
 from hpcdp.independence import refuse_identical_chunks
 from hpcdp.index import Index, all_done, read_index
+from hpcdp.monitor import Monitor
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.problem import Problem, describe_pair, resolve
 from hpcdp.progress import Progress, Silent
 from hpcdp.result import Result, load_result
 from hpcdp.sampler import Trial, try_out
 from hpcdp.schedule import Task, schedule
+from hpcdp.stopping import Stop, Stopped
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
 from hpcdp.store.records import read_json, set_aside, write_json
@@ -35,6 +39,7 @@ from hpcdp.store.studies import (
     is_store,
     latest_version,
     load_problem,
+    make_group,
     open_layout,
     provenance,
     save_problem,
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
 _CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared when a run goes on
 _BOUNDS_PER_TASK = 500
 _SHOWN = 20  # failures that a message lists
+_PATIENCE = 300.0  # seconds without a worker of a caller's own client
 
 
 class RunFailed(HpcdpError, RuntimeError):
@@ -66,6 +72,7 @@ class Options:
     workers: int | None = None
     client: Client | None = None
     allow_changed_code: bool = False
+    stop: Stop = field(default_factory=Stop)
 
 
 def default_store(study: Study) -> Path:
@@ -85,7 +92,8 @@ def run(
 ) -> Result:
     """Run a study (or its file), or go on with its store, and return the result.
 
-    cluster: "local" or a scheduler address; client: your own Dask client instead. Raises StudyError before anything runs
+    cluster: "local", a scheduler's address or file (.json), or a cluster profile (.toml); client: your own Dask client
+    instead. Raises StudyError before anything runs
     when the study is wrong or the store holds another one, LeaseError when another run holds the store, RunFailed when some
     chunks failed (the store keeps everything else), StoreError when the store cannot be written.
     """
@@ -134,23 +142,38 @@ def index_of(store: Path) -> Index:
 
 
 def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
-    """Run a resolved problem into a store under its lease."""
-    check_place(options.cluster)
+    """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
+    where = parse_place(options.cluster)
     with _store_errors(store):
         layout = create_store(store)
-        lease = acquire(layout)
+        lease = acquire(layout, progress.note)
         try:
             version = save_problem(layout, problem, lease.generation, options.allow_changed_code)
             _note_run(layout, lease, "begin")
             try:
-                _drive(layout, lease, version, problem, trial, options, progress)
+                _drive(layout, lease, version, problem, trial, options, where, progress)
             except RunFailed as error:
                 _note_run(layout, lease, "end", error.lines)
+                raise
+            except (Stopped, PlaceError) as error:
+                _note_run(layout, lease, "end", stopped=str(error))
                 raise
             _note_run(layout, lease, "end")
         finally:
             lease.release()
         return load_result(store)
+
+
+def store_problem(problem: Problem, store: Path, allow_changed_code: bool = False) -> None:
+    """Put a problem into a store, made if need be, for a run that begins later and elsewhere."""
+    with _store_errors(store):
+        layout = create_store(store)
+        lease = acquire(layout)
+        try:
+            save_problem(layout, problem, lease.generation, allow_changed_code)
+            make_group(layout.jobs, {})
+        finally:
+            lease.release()
 
 
 @contextmanager
@@ -164,11 +187,11 @@ def _store_errors(store: str | Path) -> Iterator[None]:
         raise unusable(store, error) from error
 
 
-def _note_run(layout: Layout, lease: Lease, key: str, failed: Sequence[str] = ()) -> None:
-    """Provenance of this run: who, with what, from when to when, and what failed."""
+def _note_run(layout: Layout, lease: Lease, key: str, failed: Sequence[str] = (), stopped: str | None = None) -> None:
+    """Provenance of this run: who, with what, from when to when, what failed, and why it ended early."""
     path = layout.record("runs", f"{lease.generation:06d}")
     body = read_json(path) if path.exists() else {"process": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
-    write_json(path, {**body, key: provenance(), "failed": list(failed)})
+    write_json(path, {**body, key: provenance(), "failed": list(failed), "stopped": stopped})
 
 
 def _drive(
@@ -178,41 +201,49 @@ def _drive(
     problem: Problem,
     trial: Trial,
     options: Options,
+    where: Where,
     progress: Progress,
 ) -> None:
     index = _read_sound_index(layout, progress)
     _remove_unrecorded_counters(layout, index)
     root = str(layout.root.resolve())
-    workers = options.workers or default_workers()
-    with _client(options) as client:
-        if any(kept for kept in index.samples):
-            _check_samples(client, layout, root, version, problem, index, progress)
-        tasks = schedule(problem, index, Costs.of(problem, trial), workers)
+    costs = Costs.of(problem, trial)
+    workers = where.slots or options.workers or default_workers()
+    tasks = schedule(problem, index, costs, workers)
+    expected = forecast(tasks, where.profile) if where.profile else None
+    monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: _worker_killed(problem, task), expected)
+    lease.news = monitor.news
+    with _place(layout, lease, problem, options, where, monitor) as place:
+        if any(kept for kept in index.samples) and _check_samples(
+            place, layout, root, version, problem, index, monitor
+        ):
+            tasks = schedule(problem, index, costs, workers)
         outcome = Outcome()
         if tasks:
-            progress.begin("run", sum(task.seconds for task in tasks))
-            outcome = execute(
-                client,
-                root,
-                version,
-                lease.generation,
-                tasks,
-                lambda task: progress.advance(task.seconds),
-                lease.lost.is_set,
-                lambda task: _worker_killed(problem, task),
-            )
+            monitor.begin("run", tasks)
+            outcome = execute(place, root, version, lease.generation, tasks, monitor)
             index = _read_sound_index(layout, progress)
         refuse_identical_chunks(layout, problem)
-        _finish(client, layout, lease, version, problem, index, outcome, progress)
+        _finish(place, layout, lease, version, problem, index, outcome, monitor)
 
 
 @contextmanager
-def _client(options: Options) -> Iterator[Client]:
+def _place(
+    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
+) -> Iterator[Place]:
     if options.client is not None:
-        yield options.client
+        place = Place(options.client, _PATIENCE)
+        monitor.at(place)
+        yield place
         return
-    with connect(options.cluster, options.workers) as client:
-        yield client
+    folder = None
+    if where.profile is not None:
+        make_group(layout.jobs, {})
+        folder = job_folder(layout, problem.study.name)
+    with connect(where, options.workers, folder, lease.generation, monitor.note) as place:
+        place.find_dashboard()
+        monitor.at(place)
+        yield place
 
 
 def _read_sound_index(layout: Layout, progress: Progress) -> Index:
@@ -233,9 +264,9 @@ def _remove_unrecorded_counters(layout: Layout, index: Index) -> None:
 
 
 def _check_samples(
-    client: Client, layout: Layout, root: str, version: int, problem: Problem, index: Index, progress: Progress
-) -> None:
-    """Find stored chunks that are missing or whose bytes changed, name them, and have them drawn again."""
+    place: Place, layout: Layout, root: str, version: int, problem: Problem, index: Index, monitor: Monitor
+) -> bool:
+    """Find stored chunks that are missing or whose bytes changed, name them, and have them drawn again; were there any?"""
     items = [
         (law, stage.name, block, stage.block_size(block))
         for stage in problem.kept_stages
@@ -244,11 +275,11 @@ def _check_samples(
         if stage.name_of(law, block) in index.samples
     ]
     if not items:
-        return
+        return False
     stages = {stage.name: stage for stage in problem.kept_stages}
     size = sum(item[3] for item in items) * problem.schema.bytes_per_output
     if size > _CHECKED_BYTES:
-        progress.note(
+        monitor.note(
             f"{size / 2**30:.0f} GiB of stored samples: looked for missing files only; chunks are checked when read"
         )
         damaged = [
@@ -258,35 +289,36 @@ def _check_samples(
         ]
     else:
         per_task = max(1, (128 << 20) // max(1, size // len(items)))
-        progress.begin("check stored samples", len(items))
+        monitor.begin_batches("check stored samples", len(items))
         batches = [
             (root, version, tuple(item[:3] for item in items[i : i + per_task])) for i in range(0, len(items), per_task)
         ]
-        damaged = [found for some in run_batches(client, check_blocks, batches, "check") for found in some]
-        progress.advance(len(items))
+        damaged = [found for some in run_batches(place, monitor, check_blocks, batches, "check") for found in some]
+        monitor.advance(len(items))
     for record, message in damaged:
-        progress.note(f"damaged: {message}; it is computed again")
+        monitor.note(f"damaged: {message}; it is computed again")
         set_aside(layout, "samples", record)
         index.samples.discard(record)
+    return bool(damaged)
 
 
 def _finish(
-    client: Client,
+    place: Place,
     layout: Layout,
     lease: Lease,
     version: int,
     problem: Problem,
     index: Index,
     outcome: Outcome,
-    progress: Progress,
+    monitor: Monitor,
 ) -> None:
     """Derive the results, write them last, and raise RunFailed when anything is left."""
     for failure in outcome.failures:
         if failure.set_aside is not None:
             set_aside(layout, "samples", failure.set_aside)
     complete = all_done(index, problem)
-    if complete and not _results_are_current(layout, version, progress):
-        arrays = assemble(problem, index, _on_workers(client, progress))
+    if complete and not _results_are_current(layout, version, monitor):
+        arrays = assemble(problem, index, _on_workers(place, monitor))
         head = {
             "version": version,
             "complete": complete,
@@ -337,23 +369,23 @@ def _worker_killed(problem: Problem, task: Task) -> Failure:
     return Failure(f"task {task.name}: {what}", "it ended its worker process each time it ran", cause)
 
 
-def _results_are_current(layout: Layout, version: int, progress: Progress) -> bool:
+def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool:
     try:
         found = read_results(layout)
     except DamagedError as error:
-        progress.note(f"damaged: {error}; it is derived again from the records")
+        monitor.note(f"damaged: {error}; it is derived again from the records")
         return False
     return found is not None and found[1]["version"] == version and bool(found[1]["complete"])
 
 
-def _on_workers(client: Client, progress: Progress) -> Callable[..., NDArray[np.float64]]:
-    """`lower_bounds` in grouped tasks on the client's workers."""
+def _on_workers(place: Place, monitor: Monitor) -> Callable[..., NDArray[np.float64]]:
+    """`lower_bounds` in grouped tasks on the place's workers."""
 
     def bounds(*arrays: Any) -> NDArray[np.float64]:
         batches = flat_batches(arrays, _BOUNDS_PER_TASK)
-        progress.begin("certify", len(batches))
-        found = run_batches(client, lower_bounds, batches, "bounds")
-        progress.advance(len(batches))
+        monitor.begin_batches("certify", len(batches))
+        found = run_batches(place, monitor, lower_bounds, batches, "bounds")
+        monitor.advance(len(batches))
         return np.concatenate(found) if found else np.empty(0)
 
     return bounds

@@ -1,26 +1,57 @@
-"""Runs tasks on a Dask client: in order, each after those it depends on, never more than a window at once.
+"""Runs tasks on a place: in order, each after those it depends on, never more than a window at once.
 
-When a worker dies, Dask blames every task that it held. So a blamed task runs again, cut in its parts, with nothing
-beside it: what then ends its worker again is what failed, and everything else gets done.
+A worker process that dies is started again, and what it was doing runs again, up to three times. Where the scheduler
+keeps tasks to itself until a thread is free, what was blamed three times is guilty: its parts run for themselves, and
+those that end their worker again have failed. Elsewhere Dask blames all that the worker held, so the parts of a blamed
+task run at the end, with nothing beside them.
 """
 
 from __future__ import annotations
 
+import math
+import queue
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
+from hpcdp.clusters.place import Place
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.schedule import Task
+from hpcdp.stopping import Stop, Stopped
 from hpcdp.tasks import Failure, Report, run_task
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 _WINDOW = 3  # tasks submitted a thread: one runs, one waits, one is on its way
 _MINIMUM_WINDOW = 8
+_TICK = 0.5  # seconds between looks at what is no finished task: signals, lost leases, missing workers
+_QUIET = 60.0  # seconds without a finished task after which a run says that it lives
+
+
+class PlaceError(StoreError):
+    """The place where tasks run is gone or has no workers; the store can be resumed."""
+
+
+class Watch(Protocol):
+    """What the engine tells and asks while it runs."""
+
+    stop: Stop
+
+    def done(self, task: Task, seconds: float) -> None:
+        """A task is done and took so long."""
+
+    def note(self, text: str) -> None:
+        """One line of news."""
+
+    def is_lost(self) -> bool:
+        """Whether another run has taken the store over."""
+
+    def as_failure(self, task: Task) -> Failure:
+        """What to report of a task that ended its worker each time."""
 
 
 @dataclass
@@ -31,71 +62,148 @@ class Outcome:
     seconds: float = 0.0
 
 
-def submit(client: Client, function: Callable[..., Any], *arguments: Any, key: str) -> Future[Any]:
-    """Submit one call that runs again elsewhere if its worker dies."""
-    return client.submit(function, *arguments, key=key, pure=False)
+class Window:
+    """Futures on their way, at most a few a thread, and the patience to wait for them."""
+
+    def __init__(self, place: Place, watch: Watch) -> None:
+        self.place, self.watch = place, watch
+        self.futures: dict[Any, Any] = {}  # what each was submitted for
+        self._run = uuid4().hex  # other runs may use the same scheduler
+        self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._last = self._seen = time.monotonic()
+        self._pause = _QUIET
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be submitted now."""
+        return len(self.futures) < max(_MINIMUM_WINDOW, _WINDOW * self.place.threads())
+
+    def submit(self, what: Any, name: str, function: Callable[..., Any], *arguments: Any) -> None:
+        """Submit one call for something."""
+        key = f"hpcdp-{self._run}-{name}"
+        future: Future[Any] = self.place.client.submit(function, *arguments, key=key, pure=False)
+        self.futures[future] = what
+        future.add_done_callback(self._finished.put)
+
+    def next(self) -> tuple[Any, Any]:
+        """The next finished future, and what it was for.
+
+        Raises Stopped when a request to stop is due, LeaseError when the lease was lost, PlaceError when there was no
+        worker for too long.
+        """
+        while True:
+            try:
+                future = self._finished.get(timeout=_TICK)
+            except queue.Empty:
+                self._look()
+                continue
+            self._last = self._seen = time.monotonic()
+            self._pause = _QUIET
+            if self.watch.is_lost():
+                raise LeaseError("a later run has taken over the store; this one stops")
+            return future, self.futures.pop(future)
+
+    def _look(self) -> None:
+        stop, now = self.watch.stop, time.monotonic()
+        if stop.is_due:
+            raise Stopped(stop.reason)
+        if self.watch.is_lost():
+            raise LeaseError("a later run has taken over the store; this one stops")
+        fleet = self.place.fleet
+        if self.place.threads() > 0:
+            self._seen = now
+        elif fleet is not None and (trouble := fleet.trouble()):
+            raise PlaceError(f"no worker can be had: {trouble}; what is committed is kept")
+        elif now - self._seen > self.place.patience:
+            reason = f" ({fleet.waiting_for()})" if fleet is not None else ""
+            raise PlaceError(f"no worker for {self.place.patience:.0f} s{reason}; what is committed is kept")
+        if now - self._last > self._pause:
+            self._pause *= 2
+            self.watch.note(f"nothing has finished for {now - self._last:.0f} s: {self._state()}")
+
+    def _state(self) -> str:
+        threads, fleet = self.place.threads(), self.place.fleet
+        if threads:
+            return f"{min(len(self.futures), threads)} tasks are running"
+        return "no worker is connected" + (f"; {fleet.waiting_for()}" if fleet is not None else "")
 
 
 def execute(
-    client: Client,
+    place: Place,
     root: str,
     version: int,
     generation: int,
     tasks: Sequence[Task],
-    on_done: Callable[[Task], None],
-    is_lost: Callable[[], bool],
-    as_failure: Callable[[Task], Failure],
+    watch: Watch,
+    function: Callable[[str, int, int, Task], Report] = run_task,
 ) -> Outcome:
-    """Run all tasks; a task whose worker dies again and again becomes a failure, and the rest goes on.
+    """Run all tasks; what ends its worker again and again becomes a failure, and the rest goes on.
 
-    Raises StoreError as soon as the store cannot be written, LeaseError when another run has taken it over.
+    Raises StoreError as soon as the store cannot be written, and what Window.next raises.
     """
-    from distributed import as_completed
-
     outcome = Outcome()
-    run = uuid4().hex  # other runs may use the same scheduler
+    window = Window(place, watch)
     waiting = {task.name: set(task.after) for task in tasks}
     after: dict[str, list[Task]] = {}
     for task in tasks:
         for name in task.after:
             after.setdefault(name, []).append(task)
     ready = deque(task for task in tasks if not waiting[task.name])
-    running: dict[Any, Task] = {}
     blamed: deque[Task] = deque()
-    queue = as_completed(loop=client.loop)
-    window = max(_MINIMUM_WINDOW, _WINDOW * sum(client.nthreads().values()))
+    whole: dict[str, Task] = {}  # part -> the task that was cut
+    parts: dict[str, int] = {}  # task -> parts that are left
+    left = len(tasks)
 
-    def start(task: Task) -> None:
-        future = submit(client, run_task, root, version, generation, task, key=f"hpcdp-{run}-{task.name}")
-        running[future] = task
-        queue.add(future)
+    def finish(task: Task, seconds: float) -> None:
+        nonlocal left
+        if task.name in whole:
+            task = whole[task.name]
+            parts[task.name] -= 1
+            if parts[task.name]:
+                return
+        left -= 1
+        watch.done(task, seconds)
+        for following in after.get(task.name, []):
+            waiting[following.name].discard(task.name)
+            if not waiting[following.name]:
+                ready.append(following)
 
-    def finish(task: Task) -> None:
-        on_done(task)
-        for next_task in after.get(task.name, []):
-            waiting[next_task.name].discard(task.name)
-            if not waiting[next_task.name]:
-                ready.append(next_task)
+    def cut(task: Task) -> list[Task]:
+        some = split(task)
+        parts[task.name] = len(some)
+        whole.update({part.name: task for part in some})
+        return some
 
-    while ready or running or blamed:
-        while ready and len(running) < window:
-            start(ready.popleft())
-        if not running:
+    while ready or window.futures or blamed:
+        if watch.stop.is_requested:
+            ready.clear()
+            blamed.clear()
+            if place.fleet is not None:
+                place.fleet.freeze()
+            if not window.futures:
+                raise Stopped(watch.stop.reason)
+        place.want(left)
+        while ready and window.has_room:
+            task = ready.popleft()
+            window.submit(task, task.name, function, root, version, generation, task)
+        if not window.futures:  # only tasks are left that were blamed for the death of a worker that held others too
             task = blamed.popleft()
-            for part in split(task):
-                start(part)
-                future = next(queue)
-                if not _collect(future, outcome):
-                    outcome.failures.append(as_failure(part))
-                del running[future]
-            finish(task)
-            continue
-        future = next(queue)
-        task = running.pop(future)
-        if is_lost():
-            raise LeaseError(f"a later run has taken over {root}; this one stops")
-        if _collect(future, outcome):
-            finish(task)
+            if task.name in whole:
+                window.submit(task, f"{task.name}-alone", function, root, version, generation, task)
+            else:
+                blamed.extendleft(reversed(cut(task)))
+                continue
+        future, task = window.next()
+        report = _collect(future)
+        if report is not None:
+            outcome.failures += report.failures
+            outcome.seconds += report.seconds
+            finish(task, report.seconds)
+        elif task.name in whole or (place.blames_exactly and len(split(task)) == 1):
+            outcome.failures.append(watch.as_failure(task))
+            finish(task, math.nan)
+        elif place.blames_exactly:
+            ready.extend(cut(task))
         else:
             blamed.append(task)
     return outcome
@@ -114,46 +222,35 @@ def split(task: Task) -> list[Task]:
     return [replace(task, name=f"{task.name}.{i}", items=some) for i, some in enumerate(items)]
 
 
-def _collect(future: Future[Any], outcome: Outcome) -> bool:
-    """Add what a task reports to the outcome; False when it could not, because its worker died each time."""
-    from distributed import KilledWorker
+def _collect(future: Future[Any]) -> Any:
+    """A future's result; None when its worker died each time. Raises what the call raised, PlaceError when all is gone."""
+    from distributed import CancelledError, KilledWorker
 
-    error = future.exception()
-    if isinstance(error, KilledWorker):
+    try:
+        return future.result()
+    except KilledWorker:
+        return None
+    except CancelledError:
+        raise PlaceError("the Dask scheduler is gone, and with it all tasks that were not done") from None
+    finally:
         future.release()
-        return False
-    if error is not None:
-        raise error
-    report: Report = future.result()
-    outcome.failures += report.failures
-    outcome.seconds += report.seconds
-    future.release()
-    return True
 
 
 def run_batches(
-    client: Client, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
+    place: Place, watch: Watch, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
 ) -> list[Any]:
-    """Results of function(*batch) for all batches, in their order, through a bounded window."""
-    from distributed import KilledWorker, as_completed
-
+    """Results of function(*batch) for all batches, in their order; ends at once when a stop is requested."""
     results: list[Any] = [None] * len(batches)
-    window = max(_MINIMUM_WINDOW, _WINDOW * sum(client.nthreads().values()))
-    position: dict[Any, int] = {}
-    queue = as_completed(loop=client.loop)
-    following, run = 0, uuid4().hex
-    while position or following < len(batches):
-        while following < len(batches) and len(position) < window:
-            future = submit(client, function, *batches[following], key=f"hpcdp-{run}-{name}-{following}")
-            position[future] = following
-            queue.add(future)
+    window = Window(place, watch)
+    following = 0
+    while window.futures or following < len(batches):
+        watch.stop.check()
+        place.want(len(batches) - following + len(window.futures))
+        while following < len(batches) and window.has_room:
+            window.submit(following, f"{name}-{following}", function, *batches[following])
             following += 1
-        future = next(queue)
-        try:
-            results[position.pop(future)] = future.result()
-        except KilledWorker:
-            raise StoreError(
-                f"the task {name} ended its worker process each time it ran; is there enough memory?"
-            ) from None
-        future.release()
+        future, position = window.next()
+        results[position] = _collect(future)
+        if results[position] is None:
+            raise StoreError(f"the task {name} ended its worker process each time it ran; is there enough memory?")
     return results

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from hpcdp.clusters.profile import Profile
 from hpcdp.costs import Costs
+from hpcdp.forecast import Forecast, forecast
 from hpcdp.index import Index
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import choose_k
@@ -22,7 +25,8 @@ _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 class Plan:
     """A printable plan. seconds: with all workers busy. memory: bytes of a worker process. worst_error: standard error of δ̂.
 
-    tasks: how many of each kind. classifier_noise: what √k votes cost L̂ where both sides vote alike, None without k.
+    tasks: how many of each kind. k: votes, None without. forecast: on a cluster, None elsewhere; process_memory: what its
+    profile gives a worker process.
     """
 
     name: str
@@ -39,6 +43,8 @@ class Plan:
     workers: int
     k: int | None
     worst_error: tuple[tuple[float, float], ...]
+    forecast: Forecast | None = None
+    process_memory: int | None = None
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -52,16 +58,41 @@ class Plan:
             f"  samples        {self.samples:,} draws",
             f"  store          {_bytes(self.bytes_kept)} of samples kept",
             f"  memory         about {_bytes(self.memory)} a worker process, {self.workers} workers",
-            f"  time           about {_duration(self.seconds)}",
+            *self._time(),
             f"  expected error standard error of δ̂ at most {errors}"
             + (f" (test samples); L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
         ]
         return "\n".join(lines)
 
+    def _time(self) -> list[str]:
+        found = self.forecast
+        if found is None:
+            return [f"  time           about {duration(self.seconds)}"]
+        end = datetime.now().astimezone() + timedelta(seconds=found.seconds)
+        lines = [
+            f"  jobs           {found.at_once:,} at once, {found.jobs:,} in all, about {found.node_hours:.2g} node-hours "
+            f"({found.core_hours:.2g} core-hours)",
+            f"  time           about {duration(found.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait",
+        ]
+        if found.has_endless_task:
+            lines.append(
+                f"  walltime       TOO SHORT: a task may take {duration(found.longest)}, a job takes tasks for "
+                f"{duration(found.useful)}"
+            )
+        if self.process_memory is not None and self.process_memory < self.memory:
+            lines.append(
+                f"  memory         TOO LITTLE, perhaps: the profile gives a process {_bytes(self.process_memory)}; "
+                "give more, or fewer processes"
+            )
+        return lines
 
-def make_plan(problem: Problem, trial: Trial, workers: int, index: Index | None = None) -> Plan:
-    """The plan of what an index (none: an empty store) leaves to do."""
+
+def make_plan(
+    problem: Problem, trial: Trial, workers: int, index: Index | None = None, profile: Profile | None = None
+) -> Plan:
+    """The plan of what an index (none: an empty store) leaves to do, on this machine or on a profile's cluster."""
     costs = Costs.of(problem, trial)
+    workers = profile.slots if profile else workers
     tasks = schedule(problem, index or Index(), costs, workers)
     e = problem.study.estimate
     cells = len(problem.pairs) * 2 * len(e.epsilons)
@@ -85,13 +116,15 @@ def make_plan(problem: Problem, trial: Trial, workers: int, index: Index | None 
         workers=workers,
         k=choose_k(k, 2 * e.train) if k is not None else None,
         worst_error=tuple((epsilon, _worst_error(epsilon, e.test, problem.is_literal)) for epsilon in shown),
+        forecast=forecast(tasks, profile) if profile else None,
+        process_memory=profile.worker.memory // profile.worker.process_count if profile else None,
     )
 
 
-def plan(study: Study, workers: int) -> Plan:
+def plan(study: Study, workers: int, profile: Profile | None = None) -> Plan:
     """The plan of a whole study; raises StudyError when it is wrong."""
     problem, trial = resolve(study)
-    return make_plan(problem, trial, workers)
+    return make_plan(problem, trial, workers, profile=profile)
 
 
 def _by_kind(tasks: list[Task]) -> dict[str, int]:
@@ -125,7 +158,8 @@ def _bytes(size: float) -> str:
     raise AssertionError
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds in words."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

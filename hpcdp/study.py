@@ -17,6 +17,7 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from hpcdp.errors import StudyError
+from hpcdp.messages import accepted_keys, describe_errors
 
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
@@ -199,11 +200,11 @@ class Study(_Section):
     def from_dict(cls, data: Mapping[str, Any], folder: str | Path | None = None) -> Study:
         """Validate a study given as nested dictionaries with the keys of the study file."""
         if "folder" in data:
-            raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {_accepted(cls, ())}")
+            raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
         try:
             return cls.model_validate({**data, "folder": Path(folder) if folder is not None else Path.cwd()})
         except pydantic.ValidationError as error:
-            raise StudyError("; ".join(_explain(cls, item) for item in error.errors())) from None
+            raise StudyError(describe_errors(error, cls)) from None
 
     def to_dict(self) -> dict[str, Any]:
         """The study as JSON values, defaults filled in; equal studies give equal dictionaries."""
@@ -218,40 +219,3 @@ class Study(_Section):
     def seed(self) -> int:
         """The seed from which the whole run follows."""
         return self.study.seed
-
-
-def _accepted(model: type[BaseModel], location: tuple[Any, ...]) -> str:
-    """The keys that the section at this location accepts."""
-    for part in location:
-        field = model.model_fields.get(part) if isinstance(part, str) else None
-        if field is None:
-            continue
-        found = [t for t in (field.annotation, *getattr(field.annotation, "__args__", ())) if isinstance(t, type)]
-        nested = [t for t in found if issubclass(t, BaseModel)]
-        for t in getattr(field.annotation, "__args__", ()):
-            nested += [u for u in getattr(t, "__args__", ()) if isinstance(u, type) and issubclass(u, BaseModel)]
-        if nested:
-            model = nested[0]
-    return ", ".join(key for key in model.model_fields if key != "folder")
-
-
-def _explain(model: type[BaseModel], item: Any) -> str:
-    """One problem in the words of the study file."""
-    location = tuple(part for part in item["loc"] if not (isinstance(part, str) and re.search(r"[\[\(]", part)))
-    key = ".".join(str(part) for part in location) or "study file"
-    kind, given = item["type"], _short(item["input"])
-    if kind == "extra_forbidden":
-        return f"{key}: unknown key (given: {given}); accepted: {_accepted(model, location[:-1])}"
-    if kind == "missing":
-        return f"{key}: required and missing; accepted keys here: {_accepted(model, location[:-1])}"
-    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if kind == "value_error" and isinstance(item["input"], dict):  # of a whole section: it names its key itself
-        inner = message.partition(":")[0].partition(".")[0].partition(" ")[0]
-        named = inner in _accepted(model, location).split(", ")
-        return f"{key}.{message}" if named else f"{key}: {message}"
-    return f"{key}: {message}" + ("" if "given:" in message else f"; given: {given}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from hpcdp.cli import main
-from hpcdp.clusters import connect
 from hpcdp.keys import digest_array, stream
 from hpcdp.problem import Problem
 from hpcdp.store.layout import Layout
@@ -236,10 +234,3 @@ def committed(store: Path) -> set[Chunk]:
         if problem.train not in problem.kept_stages and learned.issuperset(models):
             done |= {(law, "train", chunk) for chunk in range(problem.train.chunks)}
     return done
-
-
-@pytest.fixture(scope="session", name="scheduler")
-def scheduler_fixture() -> Iterator[str]:
-    """The address of a scheduler with two workers, for commands that need no processes of their own."""
-    with connect("local", 2) as client:
-        yield client.scheduler.address

@@ -1,10 +1,17 @@
-"""Settings that every test shares."""
+"""Settings and clusters that all tests share."""
+
+from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 # The same examples in every run, and no time limit, which would measure how busy the machine is.
 settings.register_profile("hpcdp", derandomize=True, deadline=None, database=None)
@@ -17,3 +24,21 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="hpcdp-dask-")
     config.add_cleanup(folder.cleanup)
     os.environ["DASK_CONFIG"] = folder.name  # importing dask-jobqueue writes into this folder
+
+
+@pytest.fixture(scope="session", name="client")
+def client_fixture() -> Iterator[Client]:
+    """A client of a local cluster of two workers of one thread, for studies that run in this process."""
+    from hpcdp.clusters import open_local  # Dask reads its configuration's place when it is imported
+
+    with open_local(2) as place:
+        yield place.client
+
+
+@pytest.fixture(scope="session", name="scheduler")
+def scheduler_fixture() -> Iterator[str]:
+    """The address of a scheduler with two workers, for commands that need no processes of their own."""
+    from hpcdp.clusters import open_local
+
+    with open_local(2) as place:
+        yield place.client.scheduler.address

@@ -1,16 +1,12 @@
-"""Studies for tests, and two ways to run them: whole, on one shared cluster, or their pure pieces in this process."""
+"""Studies for tests, and two ways to run them: whole, on a cluster, or their pure pieces in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from hpcdp.clusters import connect
 from hpcdp.context import Context
 from hpcdp.databases import load_databases
 from hpcdp.driver import run as run_whole
@@ -39,19 +35,6 @@ def make_study(call, parameters, pairs, *, seed, folder=None, loss="knn", loss_p
         },
         folder,
     )
-
-
-@cache
-def _shared(config):
-    stack = ExitStack()
-    config.add_cleanup(stack.close)
-    return stack.enter_context(connect("local", 2))
-
-
-@pytest.fixture(scope="session", name="client")
-def client_fixture(pytestconfig):
-    """A client of a local cluster of two workers of one thread, one for all files that import this fixture."""
-    return _shared(pytestconfig)
 
 
 def run(study: Study, store: Path, client) -> Result:

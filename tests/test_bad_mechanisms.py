@@ -21,7 +21,6 @@ from commands import (
     contents,
     hpcdp,
     one_message,
-    scheduler_fixture,  # noqa: F401
     show,
     started,
     stored_problem,
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from hpcdp.cli import main
 from hpcdp.keys import law_key, stream
+from hpcdp.mechanisms.stored import StoredSamples, load_stored, read_outputs
 
 HEAD = "import sys\nimport numpy as np\n"
 
@@ -390,6 +390,64 @@ def test_the_last_of_many_stored_files_is_too_short(tmp_path: Path, capsys: pyte
     )
     assert "3.npy holds 1100 outputs" in message
     assert "train + test = 1200" in message
+
+
+def test_a_header_line_of_a_stored_csv_is_left_out_above_numbers_alone(tmp_path: Path) -> None:
+    for text, outputs in {
+        "answer\n0.5\n2\n": [0.5, 2.0],
+        "answer\nno\nyes\n": ["answer", "no", "yes"],
+        "1\nno\nyes\n": ["1", "no", "yes"],
+    }.items():
+        (tmp_path / "a.csv").write_text(text)
+        assert read_outputs(tmp_path / "a.csv").tolist() == outputs
+
+
+@pytest.mark.parametrize("again", ["a.npy", "./a.npy", "link.npy"])
+def test_one_stored_file_for_two_databases(again: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "a.npy", np.arange(2000.0))
+    np.save(tmp_path / "b.npy", np.arange(2000.0))  # equal contents are no reason to refuse: they may be few values
+    (tmp_path / "link.npy").symlink_to("a.npy")
+    message = refusal(tmp_path, capsys, GOOD, call="stored", parameters={"files": ["a.npy", "b.npy", again]})
+    assert f"mechanism.parameters.files: 'a.npy' and '{again}' are one file" in message
+    assert "independent" in message
+    assert load_stored({"files": ["a.npy", "b.npy"]}, tmp_path).files == (tmp_path / "a.npy", tmp_path / "b.npy")
+
+
+def test_stored_chunks_split_each_file_once(tmp_path: Path) -> None:
+    """Whatever came between: chunks of a law are disjoint, and both stages together are the file."""
+    for number in range(2):
+        np.save(tmp_path / f"{number}.npy", np.arange(90) + 100 * number)
+    stored = load_stored({"files": ["0.npy", "1.npy"]}, tmp_path)
+    laws = {number: law_key("stored", {}, np.array([number])) for number in range(2)}
+
+    def take(source: StoredSamples, number: int, stage: str, start: int, seed: int = SEED) -> list[int]:
+        return source.take(np.array([number]), seed, laws[number], stage, start, 15).tolist()  # type: ignore[no-any-return]
+
+    wanted = [(number, stage, start) for start in (0, 15, 30) for stage in ("train", "test") for number in range(2)]
+    found = {key: take(stored, *key) for key in wanted}
+    for key in wanted:  # one that has permuted nothing before
+        assert take(load_stored({"files": ["0.npy", "1.npy"]}, tmp_path), *key) == found[key]
+    for number in range(2):
+        drawn = [value for key, values in found.items() if key[0] == number for value in values]
+        assert sorted(drawn) == list(range(100 * number, 100 * number + 90))
+    first = (0, "train", 0)
+    assert take(stored, *first, seed=SEED + 1) != found[first] == take(stored, *first)
+
+
+def test_a_stored_file_is_permuted_once_for_all_its_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def counting(*words: Any) -> np.random.Generator:
+        asked.append(words)
+        return stream(*words)
+
+    monkeypatch.setattr("hpcdp.mechanisms.stored.stream", counting)
+    np.save(tmp_path / "a.npy", np.arange(50))
+    stored = load_stored({"files": ["a.npy"]}, tmp_path)
+    for stage in ("train", "test"):
+        for start in (0, 10):
+            stored.take(np.zeros(1), SEED, "0" * 32, stage, start, 10)
+    assert len(asked) == 1
 
 
 def test_two_studies_at_once_on_one_cluster(tmp_path: Path, scheduler: str) -> None:

@@ -17,7 +17,6 @@ from commands import (
     hpcdp,
     one_message,
     records,
-    scheduler_fixture,  # noqa: F401
     show,
     started,
     wait_until,

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from hpcdp.claims import FORMS
-from hpcdp.clusters import connect
+from hpcdp.clusters import open_local
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, STORED, load_builtin
 from hpcdp.result import load_result
@@ -119,12 +119,12 @@ class Reader:
 def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Follow a page once, to its end; returns the folder in which it was followed."""
     folders: dict[str, Path] = {}
-    with connect("local", 2) as client:
+    with open_local(2) as place:
 
         def follow(page: str) -> Path:
             if page not in folders:
                 folders[page] = tmp_path_factory.mktemp("page")
-                reader = Reader(folders[page], client.scheduler.address)
+                reader = Reader(folders[page], place.client.scheduler.address)
                 for block in read_blocks(page):
                     for command, code_said, code, said, found in reader.follow(block):
                         assert code == code_said, f"{page}: {command}\n{found}"

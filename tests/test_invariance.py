@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from studies import client_fixture, files_below, make_study, run  # noqa: F401
+from studies import files_below, make_study, run
 
 from hpcdp.counts import count_losses, merge_thresholds
 from hpcdp.losses._protocol import Side
@@ -41,12 +41,18 @@ def histograms(arrays, rule="sqrt"):
     return np.stack([counter.count(a) for a in arrays[2:]])
 
 
+def check_equal(found, wanted):
+    """No count differs; how many outputs changed their class, net, is printed."""
+    print(f"outputs that changed their class, net: {np.abs(found - wanted).sum() // 2} of {wanted.sum()}")
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("factor", [2.0**-20, 2.0**20, -1.0])
 @pytest.mark.parametrize("rule", ["sqrt", "10sqrt", 7])
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "atoms"])
 def test_counts_of_outputs_in_another_unit(kind, rule, factor):
     arrays = draw(kind, 1)
-    np.testing.assert_array_equal(histograms([factor * a for a in arrays], rule), histograms(arrays, rule))
+    check_equal(histograms([factor * a for a in arrays], rule), histograms(arrays, rule))
 
 
 @pytest.mark.parametrize("factor", [2.0**-20, 2.0**20, -1.0])
@@ -54,7 +60,7 @@ def test_counts_of_outputs_in_another_unit(kind, rule, factor):
 def test_vectors_in_another_unit(shift, scale, factor):
     rng = np.random.default_rng(2)
     arrays = [rng.laplace((c, shift), (1.0, scale), size=(4000, 2)) for c in (0.0, 0.7, 0.0, 0.7)]
-    np.testing.assert_array_equal(histograms([factor * a for a in arrays]), histograms(arrays))
+    check_equal(histograms([factor * a for a in arrays]), histograms(arrays))
 
 
 @pytest.mark.parametrize("factor", [2.0**-20, 2.0**20, -1.0])
@@ -70,6 +76,8 @@ def test_stored_outputs_in_another_unit(factor, client, tmp_path):
             epsilons=EPSILONS, etas=ETAS, train=20_000, test=20_000, chunk=8192,
         )  # fmt: skip
         found.append(run(study, folder / "store", client))
+    changed = {name: int((found[0][name] != found[1][name]).sum()) for name in ("exceed", "rejected", "delta", "lower")}
+    print(f"values changed: {changed}")
     for name in ("exceed", "rejected", "delta", "lower", "alpha_upper"):
         np.testing.assert_array_equal(found[0][name], found[1][name])
     assert (found[0]["exceed"] > 0).any()
@@ -113,11 +121,14 @@ def test_rounding_ties_alone_change_what_a_move_changes(name, kind, seed):
     assert largest_tie < k  # no value became an atom
 
     before, after = learn(arrays), learn(moved)
+    told = []
     for i, side in enumerate((2, 3)):
         last, following = nearest(pooled, arrays[side], k)
         fragile = factor * (following - last) <= 4 * step
         changed = before.score(arrays[side]) != after.score(moved[side])
-        assert not (changed & ~fragile).any()
+        unexplained = changed & ~fragile
+        told.append(f"{changed.sum()} changed, {fragile.sum()} may, {unexplained.sum()} unexplained")
+        assert not unexplained.any()
         if step < 1e-9:
             assert fragile.mean() < 1e-3  # the claim is about nearly all outputs
         elif name == "2^36 added":
@@ -128,6 +139,7 @@ def test_rounding_ties_alone_change_what_a_move_changes(name, kind, seed):
         crossed = np.abs(np.cumsum(now) - np.cumsum(was)).max()
         assert crossed <= explained
         np.testing.assert_array_equal(now, count_losses(after.score(moved[side]), THRESHOLDS))
+    print(f"of {SIZE} outputs: D {told[0]}; D' {told[1]}")
 
 
 BASE = {
@@ -167,6 +179,8 @@ def test_what_grows_changes_no_record(name, keep, client, tmp_path):
     assert any("train" in path.parts for path in before) == (keep != "none")
     result = run(grown, store, client)
     after = dict(files_below(store / "records", store / "samples"))
+    changed = sum(after.get(path) != content for path, content in before.items())
+    print(f"{len(before)} files were there, {changed} of them changed; {len(after.keys() - before)} are new")
     assert len(after) > len(before)
     assert {path: after.get(path) for path in before} == before
 

@@ -18,7 +18,6 @@ from commands import (
     kill_group,
     one_message,
     records,
-    scheduler_fixture,  # noqa: F401
     show,
     started,
     wait_until,

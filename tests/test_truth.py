@@ -2,9 +2,7 @@
 
 The pass rule of a cell: truth − 5 se − reg ≤ δ̂ ≤ truth + 5 se. se is the standard error of the low-variance estimator at
 the truth: the exact P(S*) and Q(S*) of the set S* = {L > ε} (reverse: {L < −ε}) and the number of test outputs. Where S*
-is empty, it is S* of the last ε below the plateau, which bounds what any set within the plateau can give; and where S*
-has less than 1 % of the outputs, the estimate may exceed the truth by the standard error of the learned set when that
-is larger, because noise in L̂ makes the set wider.
+is empty, it is S* of the last ε below the plateau, which bounds what any set within the plateau can give.
 
 reg allows for the classifier's regret: 0.004 up to ε = 0.5 and 0.015 above; Gaussian pairs, which have no plateau, 0.004
 throughout; three outcomes 0.001. Within three standard deviations s = 1/√(k π0 π1) of L̂ from a plateau at ε0, at least
@@ -16,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from studies import client_fixture, learn_and_count, make_study, pose, run  # noqa: F401
+from studies import learn_and_count, make_study, pose, run
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, exact
 from hpcdp.assemble import assemble
@@ -74,21 +72,14 @@ def allowance(curve, epsilon, k):
     return max(plain, 0.1 * spread) if abs(epsilon - plateau) < 3 * spread else plain
 
 
-def error_above(curve, epsilon, direction, size, learned_error):
-    """What an estimate may exceed the truth by: the learned set's standard error where S* is thin and that is larger."""
-    error = truth_error(curve, epsilon, direction, size)
-    return max(error, learned_error) if masses(curve, epsilon, direction)[0] < 0.01 else error
-
-
-def scores(delta, learned_error, curve, epsilons, size, k):
+def scores(delta, curve, epsilons, size, k):
     """How many se each cell (2, epsilons) of one pair is above the truth, and below it after reg: the rule is ≤ 5."""
     above, below = [], []
     for side, direction in enumerate(DIRECTIONS):
         for column, epsilon in enumerate(epsilons):
             error, truth = truth_error(curve, epsilon, direction, size), float(curve.delta(epsilon, direction))
             below.append((truth - allowance(curve, epsilon, k) - delta[side, column]) / error)
-            wider = error_above(curve, epsilon, direction, size, learned_error[side, column])
-            above.append((delta[side, column] - truth) / wider)
+            above.append((delta[side, column] - truth) / error)
     return max(above), max(below)
 
 
@@ -122,10 +113,10 @@ def point_scores(alpha, beta, curve, etas, train, size, k):
         point = np.array([float(x) for x in curve.point(eta)])
         found = np.array([alpha[column], beta[column]])
         # the risk is min(η, 1/η)·(1 − δ) of the sets {L̂ ≥ −log η} of D, or {L̂ < −log η} of D' where η > 1
-        direction, kept = ("forward", (1 - found[0], found[1])) if eta <= 1 else ("reverse", (1 - found[1], found[0]))
+        risk_error = truth_error(curve, level, "forward" if eta <= 1 else "reverse", size)
         gain = float(weights @ (point - found)) / weights.min()
-        above.append(gain / error_above(curve, level, direction, size, noise(*kept, level, size)))
-        below.append((-gain - reg) / truth_error(curve, level, direction, size))
+        above.append(gain / risk_error)
+        below.append((-gain - reg) / risk_error)
         for side in (0, 1):
             share, slide = share_below(curve, eta, side, train, k)
             drift = abs((share if side == 0 else 1 - share) - point[side])
@@ -142,17 +133,23 @@ def study_of(name, rule, seed, **more):
 
 
 def worst_scores(arrays, study):
-    """Worst scores of all cells and of all points of a study on Laplace or Gaussian pairs."""
+    """Worst scores of all cells (2) and of all points (3) of a study on Laplace or Gaussian pairs; they are printed."""
     k = choose_k(study.estimate.parameters["k"], 2 * study.estimate.train)
     found = []
     for pair in enumerate_pairs(study, load_databases(study)):
         curve = exact(study.mechanism.call, study.mechanism.parameters, pair.d, pair.d_prime)
-        names = ("delta", "standard_error", "alpha", "beta")
-        delta, error, alpha, beta = (arrays[name][1][pair.number] for name in names)
-        cells = scores(delta, error, curve, study.estimate.epsilons, study.estimate.test, k)
+        delta, alpha, beta = (arrays[name][1][pair.number] for name in ("delta", "alpha", "beta"))
+        cells = scores(delta, curve, study.estimate.epsilons, study.estimate.test, k)
         sizes = study.estimate.train, study.estimate.test
         found.append(cells + point_scores(alpha, beta, curve, study.estimate.etas, *sizes, k))
-    return np.max(found, axis=0)
+    worst = np.max(found, axis=0)
+    tell("cells above, below, points above, below, apart", worst)
+    return worst
+
+
+def tell(what, worst):
+    """Print worst scores, so that a log shows how near the limit of 5 they come."""
+    print(f"worst score in se ({what}): {', '.join(f'{score:z.2f}' for score in np.atleast_1d(worst))}")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -210,8 +207,9 @@ def test_forward_and_reverse_of_an_asymmetric_pair(loss, seed):
     a, b = np.array([p[1], q[0] + q[2]])[:, None], np.array([q[1], p[0] + p[2]])[:, None]
     error = np.sqrt((a * (1 - a) + growth**2 * b * (1 - b)) / SIZE)
     delta = mode_arrays([([0], [1])], loss, seed)["delta"][0]
-    assert (delta <= truth + 5 * error).all()
-    assert (delta >= truth - 5 * error - 0.001).all()
+    above, below = ((delta - truth) / error).max(), ((truth - 0.001 - delta) / error).max()
+    tell("cells above, below", [above, below])
+    assert max(above, below) <= 5.0
     told_apart = np.abs(truth[0] - truth[1]) > 10 * error.max(axis=0) + 0.002
     assert told_apart[3:5].all()  # there the other orientation would not pass
 
@@ -225,8 +223,9 @@ def test_type_1_and_type_2_errors_of_an_asymmetric_pair(loss):
     wanted = np.array([p[0] + p[2], q[1]])
     np.testing.assert_array_equal(np.transpose(Discrete(p, q).point([0.8, 1.25])), [wanted, wanted])
     error = np.sqrt(wanted * (1 - wanted) / SIZE)
-    for column in (1, 2):
-        assert (np.abs([alpha[column], beta[column]] - wanted) <= 5 * error).all()
+    off = [np.abs([alpha[column], beta[column]] - wanted) / error for column in (1, 2)]
+    tell("points", np.max(off))
+    assert np.max(off) <= 5.0
 
 
 @pytest.mark.parametrize("loss", ["knn", "frequency"])
@@ -303,9 +302,9 @@ def test_relative_spectrum(name, client, tmp_path):
     assert len(curves) == len(result.pairs) == count
 
     k = choose_k("sqrt", 2 * SIZE)
-    for number, curve in enumerate(curves):
-        delta, error = (result[array][number] for array in ("delta", "standard_error"))
-        assert max(scores(delta, error, curve, EPSILONS, SIZE, k)) <= 5.0
+    found = np.array([scores(result["delta"][n], curve, EPSILONS, SIZE, k) for n, curve in enumerate(curves)])
+    tell("cells above, below", found.max(axis=0))
+    assert (found <= 5.0).all()
     check_maximum(result, curves, k)
 
 
@@ -375,6 +374,7 @@ def test_literal_agrees_with_the_truth_and_with_knn(call, client, tmp_path):
     )
     assert literal.is_literal
     assert not fast.is_literal
+    found = []
     for side, direction in enumerate(DIRECTIONS):
         truth, delta = curve.delta(epsilons, direction), literal["delta"][0, side]
         growth = np.exp(epsilons)
@@ -382,7 +382,8 @@ def test_literal_agrees_with_the_truth_and_with_knn(call, client, tmp_path):
         error = 2 * growth * np.sqrt(risk * (1 - risk) / (2 * size))  # of the Bayes rule, with 2·size tests
         # k counts the training points that are not ⊥: the mean of size·(1 + e^−ε) of them
         reg = [allowance(curve, e, choose_k("sqrt", round(size * (1 + np.exp(-e))))) for e in epsilons]
-        assert (truth - 5 * error - reg <= delta).all()
-        assert (delta <= truth + 5 * error).all()
         combined = np.hypot(literal["standard_error"][0, side], fast["standard_error"][0, side])
-        assert (np.abs(delta - fast["delta"][0, side]) <= 5 * combined).all()
+        above, below, apart = (delta - truth) / error, (truth - reg - delta) / error, delta - fast["delta"][0, side]
+        found.append([above.max(), below.max(), np.abs(apart / combined).max()])
+    tell("above, below, apart from knn", np.max(found, axis=0))
+    assert (np.array(found) <= 5.0).all()

@@ -24,6 +24,7 @@ class StoredSamples:
 
     files: tuple[Path, ...]
     _cache: dict[int, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _orders: dict[tuple[int, str, int], NDArray[np.int64]] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def outputs(self, database: NDArray[Any]) -> NDArray[Any]:
@@ -51,12 +52,21 @@ class StoredSamples:
         total = outputs.shape[0]
         if start + size > total:
             raise MechanismError(f"stored: {self.files[self.index(database)]} holds {total} outputs, too few")
-        order = stream(seed, key, None, 0).permutation(total)
+        order = self._order(seed, key, total)
         if stage == "test":
             order = order[::-1]
         elif stage != "train":
             raise MechanismError(f"stored: samples are split into train and test; asked for {stage}")
         return outputs[order[start : start + size]]
+
+    def _order(self, seed: int, key: str, total: int) -> NDArray[np.int64]:
+        """The law's permutation of its file, shape (total,); the last one is kept, since chunks of a law come in turn."""
+        name = (seed, key, total)
+        with self._lock:
+            if name not in self._orders:
+                self._orders.clear()
+                self._orders[name] = stream(seed, key, None, 0).permutation(total)
+            return self._orders[name]
 
 
 def load_stored(parameters: dict[str, Any], folder: Path) -> StoredSamples:
@@ -71,6 +81,14 @@ def load_stored(parameters: dict[str, Any], folder: Path) -> StoredSamples:
     for path in paths:
         if not path.exists():
             raise StudyError(f"mechanism.parameters.files: no file at {path}")
+    named: dict[Path, str] = {}
+    for file, path in zip(files, (path.resolve() for path in paths), strict=True):
+        if path in named:
+            raise StudyError(
+                f"mechanism.parameters.files: {named[path]!r} and {file!r} are one file; accepted: a file of its own for "
+                "each database, for the samples of two databases must be independent"
+            )
+        named[path] = file
     return StoredSamples(paths)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpcdp.clusters.folder import job_folder
 from hpcdp.errors import DamagedError, StoreError
-from hpcdp.index import all_done, literal_keys, read_index
+from hpcdp.index import Index, all_done, literal_keys, read_index
 from hpcdp.problem import Problem
+from hpcdp.report.jobs import job_lines, rate_lines, used_lines
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
 from hpcdp.store.records import read_records
@@ -28,7 +30,7 @@ def status(store: str | Path) -> str:
     lines += (
         [_line("cells", sum(k in index.cells for k in literal_keys(problem)), len(literal_keys(problem)))]
         if (problem.is_literal)
-        else _stages(layout, problem)
+        else _stages(problem, index)
     )
     aside = sum(1 for p in (layout.root / "records").rglob("*.damaged"))
     since = "all computed again since" if complete else "computed again by the next run"
@@ -39,14 +41,17 @@ def status(store: str | Path) -> str:
         if owner is None
         else f"  held by        process {owner['process']} on {owner['host']}, last heartbeat {owner['age']:.0f} s ago"
     )
+    if owner is not None:
+        lines += rate_lines(owner)
+    lines += job_lines(job_folder(layout, problem.study.name))
+    lines += used_lines(layout)
     lines += _runs(layout)
     if not complete and owner is None:
         lines.append(f"  go on with     hpcdp resume {store}")
     return "\n".join(lines)
 
 
-def _stages(layout: Layout, problem: Problem) -> list[str]:
-    index = read_index(layout)
+def _stages(problem: Problem, index: Index) -> list[str]:
     lines = []
     for stage in problem.kept_stages:
         blocks = [(law, b) for law in problem.laws for b in range(stage.blocks)]
@@ -76,6 +81,8 @@ def _runs(layout: Layout) -> list[str]:
         last = found[-1]
         end = last["end"]["time"] if "end" in last else "(no end noted)"
         lines.append(f"  last run       {last['begin']['host']}, from {last['begin']['time']} to {end}")
+        if last.get("stopped"):
+            lines.append(f"  ended early    {last['stopped']}")
         failed = last["failed"]
         lines.append(f"  failed         {len(failed) or 'none'}" + (" in the last run:" if failed else ""))
         lines += [f"    {line}" for line in failed[:_SHOWN]] + (["    …"] if len(failed) > _SHOWN else [])

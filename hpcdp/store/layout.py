@@ -14,14 +14,14 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths below a store's root. The groups study, samples, counters and records are Zarr groups too."""
+    """Paths below a store's root. The groups study, samples, counters, records, lease and jobs are Zarr groups too."""
 
     root: Path
 
     @property
     def groups(self) -> tuple[Path, ...]:
         """Members of the root that are not result arrays."""
-        return tuple(self.root / name for name in ("study", "samples", "counters", "records", "lease"))
+        return tuple(self.root / name for name in ("study", "samples", "counters", "records", "lease", "jobs"))
 
     def study(self, version: int) -> Path:
         """Record of the study as it was at its n-th version."""
@@ -51,6 +51,11 @@ class Layout:
     def lease(self) -> Path:
         """Folder of the leases, one file a generation."""
         return self.root / "lease"
+
+    @property
+    def jobs(self) -> Path:
+        """Folder of what jobs of a cluster need and leave: scripts, logs, the keys of a run."""
+        return self.root / "jobs"
 
     def relative(self, path: Path) -> str:
         """A path as messages name it."""

@@ -1,8 +1,8 @@
 """A lease on a store: one run at a time, from whatever node, and a dead run's lease can be taken over.
 
 Each run takes the next generation by creating its file, which only one can do; it then rewrites the file every few
-seconds. A run on the same host that is gone is taken over at once; one elsewhere when its file has not changed for
-STALE seconds by the file system's own clock.
+seconds, with news of how far it is. A run on the same host that is gone is taken over at once; one elsewhere when its
+file has not changed for STALE seconds by the file system's own clock.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,12 @@ STALE = 60.0
 
 @dataclass
 class Lease:
-    """A lease that is held: its generation goes into every commit."""
+    """A lease that is held: its generation goes into every commit. news: what goes into the file with each beat."""
 
     layout: Layout
     generation: int
     owner: dict[str, Any]
+    news: Callable[[], dict[str, Any]] = dict
     lost: threading.Event = field(default_factory=threading.Event)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -57,7 +59,7 @@ class Lease:
                 return
             beats += 1
             with contextlib.suppress(OSError):  # a full disk must not end the run; a stale lease only risks takeover
-                _write(self.path, {**self.owner, "beats": beats})
+                _write(self.path, {**self.owner, "beats": beats, "news": self.news()})
 
     def release(self) -> None:
         """Stop beating and mark the lease as released."""
@@ -65,17 +67,25 @@ class Lease:
         if self._thread is not None:
             self._thread.join()
         with contextlib.suppress(OSError):
-            _write(self.path, {**self.owner, "released": True})
+            _write(self.path, {**self.owner, "released": True, "news": self.news()})
 
 
-def acquire(layout: Layout) -> Lease:
-    """Take the next generation, or raise LeaseError naming the run that holds the store."""
+def host_name() -> str:
+    """What this machine is called: by SLURM, inside a job, else by itself."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def acquire(layout: Layout, note: Callable[[str], None] | None = None) -> Lease:
+    """Take the next generation, or raise LeaseError naming the run that holds the store.
+
+    With `note`, a lease of another host is watched until it beats, which proves that it is held, or is stale.
+    """
     layout.lease.mkdir(parents=True, exist_ok=True)
     last = latest_generation(layout)
     if last:
-        _refuse_if_held(layout, last)
+        _refuse_if_held(layout, last, note)
     owner = {
-        "host": socket.gethostname(),
+        "host": host_name(),
         "process": os.getpid(),
         "started": psutil.Process().create_time(),
         "job": os.environ.get("SLURM_JOB_ID"),
@@ -104,7 +114,7 @@ def latest_generation(layout: Layout) -> int:
 
 
 def holder(layout: Layout) -> dict[str, Any] | None:
-    """Who holds the store now (host, process, job, age of the heartbeat in seconds), or None."""
+    """Who holds the store now (host, process, job, age of the heartbeat in seconds, news), or None."""
     last = latest_generation(layout)
     if not last:
         return None
@@ -114,12 +124,29 @@ def holder(layout: Layout) -> dict[str, Any] | None:
     return {**owner, "generation": last, "age": _age(layout, _file(layout, last))}
 
 
-def _refuse_if_held(layout: Layout, generation: int) -> None:
-    owner = holder(layout)
-    if owner is None or (owner["host"] != socket.gethostname() and owner["age"] > STALE):
-        return
+def read_leases(layout: Layout) -> list[dict[str, Any]]:
+    """All leases that were ever taken, the first generation first; damaged ones say unknown."""
+    return [_read(path) for path in sorted(layout.lease.glob("[0-9]*.json"))] if layout.lease.is_dir() else []
+
+
+def _refuse_if_held(layout: Layout, generation: int, note: Callable[[str], None] | None) -> None:
+    owner = first = holder(layout)
+    while owner is not None and not (owner["host"] != host_name() and owner["age"] > STALE):
+        assert first is not None
+        if note is None or owner["host"] == host_name() or owner.get("beats") != first.get("beats"):
+            raise LeaseError(_held(layout, generation, owner))
+        if owner is first:
+            note(
+                f"{layout.root} is held by process {owner['process']} on {owner['host']}, last heartbeat "
+                f"{owner['age']:.0f} s ago; it is taken over {STALE:.0f} s after that unless there is another"
+            )
+        time.sleep(1.0)
+        owner = holder(layout)
+
+
+def _held(layout: Layout, generation: int, owner: dict[str, Any]) -> str:
     job = f", job {owner['job']}" if owner.get("job") else ""
-    raise LeaseError(
+    return (
         f"another run holds {layout.root}: process {owner.get('process')} on {owner.get('host')}{job}, generation "
         f"{generation}, last heartbeat {owner['age']:.0f} s ago; wait for it or end it (a lease of another host is taken "
         f"over {STALE:.0f} s after its last heartbeat)"
@@ -128,7 +155,7 @@ def _refuse_if_held(layout: Layout, generation: int) -> None:
 
 def _gone(owner: dict[str, Any]) -> bool:
     """Whether the owner was a process of this host that does not run any more."""
-    if owner.get("host") != socket.gethostname():
+    if owner.get("host") != host_name():
         return False
     try:
         process = psutil.Process(int(owner["process"]))
@@ -141,7 +168,7 @@ def _gone(owner: dict[str, Any]) -> bool:
 
 def _age(layout: Layout, path: Path) -> float:
     """Seconds since a file changed, by the file system's clock: hosts' clocks may differ."""
-    probe = layout.lease / f".probe.{socket.gethostname()}.{os.getpid()}"
+    probe = layout.lease / f".probe.{host_name()}.{os.getpid()}"
     try:
         probe.write_text("")
         now = probe.stat().st_mtime

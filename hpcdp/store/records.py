@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from hpcdp.store.layout import Layout
 def write_json(path: Path, body: Any) -> None:
     """Write a body with its checksum: a temporary file, fsync, then rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}")
     try:
         with temporary.open("wb") as handle:
             handle.write(canonical_json({"body": body, "checksum": digest_json(body)}))

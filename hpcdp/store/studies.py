@@ -39,18 +39,18 @@ def create_store(root: Path) -> Layout:
     if _has_lost_its_root(layout):
         (root / "zarr.json").unlink(missing_ok=True)
         (root / "records" / "results.json").unlink(missing_ok=True)  # attributes of the root come with the results
-        _make_group(root, {"hpcdp": {"layout": VERSION}})
+        make_group(root, {"hpcdp": {"layout": VERSION}})
     if is_store(root):
         return open_layout(root)
     if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
         raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
     for group in (*layout.groups, layout.root / "study" / "databases"):
-        _make_group(group, {})
-    _make_group(root, {"hpcdp": {"layout": VERSION}})  # last: now it is a store
+        make_group(group, {})
+    make_group(root, {"hpcdp": {"layout": VERSION}})  # last: now it is a store
     return open_layout(root)
 
 
-def _make_group(path: Path, attributes: dict[str, Any]) -> None:
+def make_group(path: Path, attributes: dict[str, Any]) -> None:
     """A Zarr group, whole or not at all, and never in place of one that is there."""
     path.mkdir(parents=True, exist_ok=True)
     temporary = path / f".zarr.json.{socket.gethostname()}.{os.getpid()}"

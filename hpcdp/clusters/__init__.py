@@ -1,0 +1,126 @@
+"""Where tasks run: this machine, SLURM jobs, one SLURM allocation, or a running scheduler. One contract: a `Place`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcdp.clusters.local import default_workers, open_local
+from hpcdp.clusters.place import Place
+from hpcdp.errors import StoreError, StudyError
+
+if TYPE_CHECKING:
+    from hpcdp.clusters.folder import JobFolder
+    from hpcdp.clusters.profile import Profile
+
+__all__ = ["Place", "Where", "connect", "default_workers", "open_local", "parse_place"]
+
+_ADDRESS = re.compile(r"^[a-z]+://")
+_PATIENCE = 300.0  # seconds without a worker of somebody's own scheduler
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place that was named: a cluster profile, a scheduler's address, the file of a scheduler, or this machine."""
+
+    profile: Profile | None = None
+    address: str | None = None
+    scheduler_file: Path | None = None
+
+    @property
+    def slots(self) -> int | None:
+        """Tasks that a profile's cluster runs at once; None where only the scheduler knows."""
+        return self.profile.slots if self.profile else None
+
+
+def parse_place(cluster: str) -> Where:
+    """What --cluster names; StudyError when it is none of: local, an address, FILE.json, PROFILE.toml."""
+    if cluster == "local":
+        return Where()
+    if _ADDRESS.match(cluster):
+        return Where(address=cluster)
+    if cluster.endswith(".toml"):
+        from hpcdp.clusters.profile import Profile
+
+        profile = Profile.from_toml(cluster)
+        check_profile(profile)
+        return Where(profile=profile)
+    if cluster.endswith(".json"):
+        if not Path(cluster).is_file():
+            raise StudyError(f"--cluster: no scheduler file at {cluster}")
+        return Where(scheduler_file=Path(cluster))
+    raise StudyError(
+        '--cluster: "local", a scheduler address such as tls://host:8786, a scheduler file (.json) or a cluster profile '
+        f"(.toml); given: {cluster!r}"
+    )
+
+
+def check_profile(profile: Profile) -> None:
+    """Refuse a profile that cannot work on this machine, before anything is written."""
+    from hpcdp.clusters import slurm
+
+    slurm.check_installed()
+    if profile.cluster.driver == "allocation":
+        from hpcdp.clusters.allocation import check_allocation
+
+        check_allocation(profile)
+
+
+@contextmanager
+def connect(
+    where: Where,
+    workers: int | None = None,
+    folder: JobFolder | None = None,
+    generation: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+) -> Iterator[Place]:
+    """Open a place; whatever it started ends with the context.
+
+    workers: processes on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which run.
+    note: told of jobs that end, are refused, or wait. Raises StoreError when no scheduler answers.
+    """
+    if where.profile is not None:
+        assert folder is not None
+        with _open_profile(where.profile, folder, generation, note) as place:
+            yield place
+    elif where.address is not None or where.scheduler_file is not None:
+        with _attach(where) as place:
+            yield place
+    else:
+        with open_local(workers or default_workers()) as place:
+            yield place
+
+
+@contextmanager
+def _open_profile(profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None]) -> Iterator[Place]:
+    from hpcdp.clusters.certificates import Certificate
+
+    if profile.cluster.driver == "allocation":
+        from hpcdp.clusters.allocation import open_allocation as open_profile
+    else:
+        from hpcdp.clusters.jobs import open_jobs as open_profile
+    certificate = Certificate.create(folder.key(generation)) if profile.cluster.tls else None
+    try:
+        with open_profile(profile, folder, certificate, note) as place:
+            yield place
+    finally:
+        if certificate:
+            certificate.remove()
+
+
+@contextmanager
+def _attach(where: Where) -> Iterator[Place]:
+    from distributed import Client
+
+    name = where.address or str(where.scheduler_file)
+    to = {"address": where.address} if where.address else {"scheduler_file": str(where.scheduler_file)}
+    try:
+        client = Client(**to, timeout="20s", set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise StoreError(f"no Dask scheduler answers at {name}: {error}") from error
+    with client:
+        yield Place(client, _PATIENCE)

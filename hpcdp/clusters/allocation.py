@@ -1,0 +1,145 @@
+"""The fixed place: this process runs in a job of several nodes, holds the scheduler, and starts workers with srun."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from distributed import Client, SpecCluster
+
+from hpcdp._signals import deferred, ignored
+from hpcdp.clusters.certificates import Certificate
+from hpcdp.clusters.fleet import Fleet, Unit
+from hpcdp.clusters.folder import JobFolder
+from hpcdp.clusters.place import Place
+from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.scheduler import SETTINGS, ChunkScheduler
+from hpcdp.clusters.worker import WorkerJob, job_arguments
+from hpcdp.errors import StudyError
+
+_PATIENCE = 15.0  # seconds between SIGTERM and SIGKILL for a step
+
+
+def check_allocation(profile: Profile) -> None:
+    """Refuse to run outside a job, or in one that is smaller than the profile says."""
+    nodes = os.environ.get("SLURM_JOB_NUM_NODES")
+    if "SLURM_JOB_ID" not in os.environ or nodes is None:
+        raise StudyError(
+            'a profile with cluster.driver = "allocation" runs inside its own job: hpcdp submit STUDY --profile …, '
+            "or sbatch a script like slurm/allocation.sh"
+        )
+    if int(nodes) < profile.size.most:
+        raise StudyError(f"size.nodes: at most the {nodes} nodes of this job; given: {profile.size.most}")
+
+
+class StepUnits:
+    """Job steps, one a node, each of which runs a worker's script."""
+
+    word = "step"
+
+    def __init__(self, cluster: SpecCluster, profile: Profile, folder: JobFolder, arguments: dict[str, Any]) -> None:
+        self._cluster: Any = cluster
+        self._profile, self._folder, self._arguments = profile, folder, arguments
+        self._steps: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
+        self._count = 0
+
+    def start(self, count: int) -> list[Unit]:
+        """One srun a unit: when one ends, the others and the allocation go on."""
+        found = []
+        for _ in range(count):
+            self._count += 1
+            name = f"{self._folder.name}-{self._count}"
+            unit = Unit(name, str(self._count), cores=self._profile.worker.cores)
+            job = WorkerJob(self._cluster.scheduler.address, name=name, **self._arguments)
+            script = self._folder.worker_script
+            script.write_text(job.job_script())
+            command = ["srun", "--nodes=1", "--ntasks=1", f"--cpus-per-task={unit.cores}", "--mem=0", "--exact"]
+            command += ["--kill-on-bad-exit=0", f"--job-name={self._folder.name}", "--unbuffered", "bash", "-c"]
+            log = self._folder.logs / f"worker-{os.environ['SLURM_JOB_ID']}-{self._count}.log"
+            try:
+                with log.open("ab") as out:
+                    step = subprocess.Popen(
+                        [*command, job.job_script()], stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                    )
+            except OSError as error:
+                unit.refuse(f"cannot run srun: {error.strerror or error}")
+            else:
+                unit.state = "RUNNING"
+                self._steps[name] = (step, time.monotonic())
+            found.append(unit)
+        return found
+
+    def look(self, units: Sequence[Unit]) -> None:
+        """Whether their sruns still run."""
+        for unit in units:
+            step, begin = self._steps[unit.name]
+            code = step.poll()
+            if code is None:
+                unit.seconds = int(time.monotonic() - begin)
+            else:
+                unit.state, unit.reason = ("COMPLETED" if code == 0 else "FAILED"), f"exit code {code}"
+
+    def end(self, units: Sequence[Unit]) -> None:
+        """SIGTERM to the sruns, which pass it on."""
+        steps = [self._steps.pop(unit.name)[0] for unit in units if unit.name in self._steps]
+        for step in steps:
+            if step.poll() is None:
+                step.terminate()
+        for step in steps:
+            try:
+                step.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                step.kill()
+                step.wait()
+
+    def workers(self) -> Mapping[str, int]:
+        """What the scheduler, in this process, has."""
+        return self._cluster.sync(self._connected)
+
+    async def _connected(self) -> dict[str, int]:
+        return {str(ws.name): len(ws.processing) for ws in self._cluster.scheduler.workers.values()}
+
+
+@contextmanager
+def open_allocation(
+    profile: Profile, folder: JobFolder, certificate: Certificate | None, note: Callable[[str], None]
+) -> Iterator[Place]:
+    """A scheduler in this process, and a step of workers on every node of this job."""
+    import dask
+
+    arguments = job_arguments(profile, folder, certificate)
+    security = certificate.security() if certificate else None
+    options = {
+        "dashboard_address": "127.0.0.1:0",
+        "port": profile.cluster.port,
+        "interface": profile.cluster.interface,
+        "protocol": arguments["protocol"],
+        "security": security,
+    }
+    folder.logs.mkdir(parents=True, exist_ok=True)
+    with dask.config.set(SETTINGS):
+        ending = ExitStack()
+        try:
+            with deferred():
+                cluster = SpecCluster(
+                    name=folder.name,
+                    scheduler={"cls": ChunkScheduler, "options": options},
+                    security=security,
+                    silence_logs="CRITICAL",
+                )
+                ending.enter_context(cluster)
+                client = ending.enter_context(Client(cluster, set_as_default=False))
+                units = StepUnits(cluster, profile, folder, arguments)
+                nodes = profile.size.most
+                fleet = Fleet(units, profile.worker.slots, nodes, nodes, profile.cluster.poll, note)
+                ending.callback(fleet.close)
+                fleet.start()
+            exact = profile.worker.threads == 1
+            yield Place(client, profile.cluster.no_worker_timeout, exact, fleet)
+        finally:
+            with ignored():
+                ending.close()

@@ -1,0 +1,89 @@
+"""The certificate of one run: whoever has its key may talk to the run's scheduler and workers, nobody else."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcdp.errors import StoreError
+
+if TYPE_CHECKING:
+    from distributed import Security
+
+_ROLES = ("client", "scheduler", "worker")
+
+
+class Certificate:
+    """A certificate and its key, in a folder (0700) that only its user can read, as files (0600)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def certificate(self) -> Path:
+        """The self-signed certificate, its own authority."""
+        return self.folder / "certificate.pem"
+
+    @property
+    def key(self) -> Path:
+        """Its private key."""
+        return self.folder / "key.pem"
+
+    @classmethod
+    def create(cls, folder: Path) -> Certificate:
+        """Make a new one; StoreError when the folder exists or when the file system lets others read it."""
+        from distributed import Security
+
+        made = cls(folder.absolute())
+        temporary = Security.temporary()
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700)
+            for path, text in (
+                (made.certificate, temporary.tls_scheduler_cert),
+                (made.key, temporary.tls_scheduler_key),
+            ):
+                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(handle, "w") as file:
+                    file.write(text)
+        except OSError as error:
+            raise StoreError(f"cannot keep the run's TLS key in {folder}: {error.strerror or error}") from error
+        for path in (folder, made.certificate, made.key):
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                made.remove()
+                raise StoreError(f"others could read the run's TLS key: the file system of {folder} ignores file modes")
+        return made
+
+    def remove(self) -> None:
+        """Delete the files and their folder."""
+        for path in (self.certificate, self.key):
+            path.unlink(missing_ok=True)
+        if self.folder.is_dir():
+            self.folder.rmdir()
+
+    def security(self) -> Security:
+        """Dask's settings that use it in all roles and refuse whoever does not."""
+        from distributed import Security
+
+        files = {
+            f"tls_{role}_{kind}": str(path)
+            for role in _ROLES
+            for kind, path in (("cert", self.certificate), ("key", self.key))
+        }
+        return Security(require_encryption=True, tls_ca_file=str(self.certificate), **files)
+
+    def environment(self) -> dict[str, str]:
+        """Variables by which Dask's own commands, and clients of `tls://` addresses, use it."""
+        settings = {"CA_FILE": self.certificate}
+        for role in _ROLES:
+            settings[f"{role.upper()}__CERT"] = self.certificate
+            settings[f"{role.upper()}__KEY"] = self.key
+        found = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in settings.items()}
+        return {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True", **found}
+
+    def exports(self) -> str:
+        """The same as lines for a shell."""
+        return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in self.environment().items())

@@ -1,0 +1,246 @@
+"""Keeps as many units of workers (jobs, or steps of an allocation) as the work needs, and replaces those that end.
+
+Dask itself notices a lost worker only when it had connected, and replaces a job of several processes never. So the truth
+about a unit is what the batch system says of it, asked every few seconds in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hpcdp.clusters.slurm import ACTIVE, SlurmError
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
+_TRIES = 6  # failures in a row, with no unit left, after which the fleet gives up
+_REFUSED, _RELEASED = "REFUSED", "RELEASED"
+
+
+@dataclass
+class Unit:
+    """name: of its workers, which are called so or so with -0, -1, … behind. seconds: how long it has run."""
+
+    name: str
+    id: str = ""
+    state: str = "PENDING"
+    seconds: int = 0
+    cores: int = 0
+    node: str = ""
+    reason: str = ""
+    has_connected: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs or may still run."""
+        return self.state in ACTIVE
+
+    def refuse(self, reason: str) -> None:
+        """It could not be started."""
+        self.state, self.reason = _REFUSED, reason
+
+
+class Units(Protocol):
+    """How units are started, looked at and ended; each raises SlurmError when the batch system does not answer."""
+
+    word: str
+
+    def start(self, count: int) -> list[Unit]:
+        """Start some; one that could not be started comes back refused, with the reason."""
+
+    def look(self, units: Sequence[Unit]) -> None:
+        """Bring states, times, nodes and reasons up to date."""
+
+    def end(self, units: Sequence[Unit]) -> None:
+        """End those that run, and forget all of them."""
+
+    def workers(self) -> Mapping[str, int]:
+        """Names of the workers that are connected, and how many tasks each has."""
+
+
+class Fleet:
+    """Starts, watches, replaces and ends units, in a thread.
+
+    slots: tasks that a unit runs at once; least, most: units to have while there is work.
+    """
+
+    def __init__(
+        self,
+        units: Units,
+        slots: int,
+        least: int,
+        most: int,
+        poll: float,
+        note: Callable[[str], None],
+    ) -> None:
+        self._units, self._slots, self._least, self._most = units, slots, least, most
+        self._poll, self._note = poll, note
+        self._wanted, self._frozen = 0, False
+        self._active: list[Unit] = []
+        self._ended: list[Unit] = []
+        self._failures, self._not_before, self._last_failure = 0, 0.0, ""
+        self._silent = False  # whether the batch system does not answer at present
+        self._crowd = 0  # workers connected
+        self._wake, self._stop, self._lock = threading.Event(), threading.Event(), threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="hpcdp-fleet", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def want(self, tasks: int) -> None:
+        """So many tasks are left; the size follows at the next look."""
+        first = self._wanted == 0 and tasks > 0
+        self._wanted = tasks
+        if first:
+            self._wake.set()
+
+    def freeze(self) -> None:
+        """Start no more units."""
+        self._frozen = True
+
+    def trouble(self) -> str | None:
+        """Why there can be no workers, once as many tries as are sensible have failed."""
+        if self._active or self._failures < _TRIES:
+            return None
+        return f"{self._failures} tries to start {self._units.word}s failed; the last: {self._last_failure}"
+
+    def waiting_for(self) -> str:
+        """What the units that are not there yet wait for."""
+        with self._lock:
+            states = [f"{unit.state.lower()} ({unit.reason})" for unit in self._active if not unit.has_connected]
+        found = {state: states.count(state) for state in dict.fromkeys(states)}
+        words = [f"{count} {self._units.word}{'s' if count > 1 else ''} {state}" for state, count in found.items()]
+        if self._silent:
+            words.append("the batch system does not answer")
+        if self._last_failure and not words:
+            words.append(f"the last try failed: {self._last_failure}")
+        return ", ".join(words) or f"no {self._units.word} yet"
+
+    def status(self) -> dict[str, Any]:
+        """Units that are active, how many ended in which state, and the core-seconds of all."""
+        with self._lock:
+            active, ended = list(self._active), list(self._ended)
+        states = [unit.state for unit in ended]
+        return {
+            "word": self._units.word,
+            "active": [
+                {"id": u.id, "state": u.state, "node": u.node, "seconds": u.seconds, "reason": u.reason} for u in active
+            ],
+            "ended": {state: states.count(state) for state in sorted(set(states))},
+            "started": sum(bool(u.seconds) for u in [*active, *ended]),
+            "core_seconds": sum(u.seconds * u.cores for u in [*active, *ended]),
+            "workers": self._crowd,
+        }
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._look()
+                self._mend()
+                self._silent = False
+            except SlurmError as error:
+                if not self._silent:
+                    self._note(f"{error}; asked again every {self._poll:g} s")
+                self._silent = True
+            except Exception as error:  # the thread must outlive what it did not foresee, and say so
+                if self._stop.is_set():
+                    break
+                self._note(f"unexpected {type(error).__name__} while looking after the {self._units.word}s: {error}")
+            self._wake.wait(self._poll)
+            self._wake.clear()
+
+    def close(self) -> None:
+        """End all units, and the thread."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        try:
+            if self._active:
+                self._units.look(self._active)
+        except SlurmError:
+            self._silent = True
+        try:
+            self._units.end(self._active)
+        except SlurmError as error:
+            self._note(f"could not end the {self._units.word}s: {error}; they leave when they find no scheduler")
+        for unit in self._active:
+            unit.state = _RELEASED if unit.is_active else unit.state
+        with self._lock:
+            self._ended += self._active
+            self._active = []
+
+    def _look(self) -> None:
+        names = self._units.workers()
+        self._crowd = len(names)
+        self._units.look(self._active)
+        for unit in self._active:
+            unit.has_connected = unit.has_connected or any(_belongs(name, unit) for name in names)
+        if names:
+            self._failures, self._last_failure = 0, ""
+        gone = [unit for unit in self._active if not unit.is_active]
+        if not gone:
+            return
+        for unit in gone:
+            where = f" on {unit.node}" if unit.node else ""
+            self._note(f"{self._units.word} {unit.id}{where} ended: {unit.state.lower()} after {unit.seconds} s")
+            if not unit.has_connected and unit.state not in ("PREEMPTED", "CANCELLED"):
+                self._fail(f"{self._units.word} {unit.id} ended before its workers connected: {unit.state.lower()}")
+        self._units.end(gone)
+        with self._lock:
+            self._active = [unit for unit in self._active if unit.is_active]
+            self._ended += gone
+
+    def _mend(self) -> None:
+        target = self._target()
+        missing = target - len(self._active)
+        if missing > 0 and not self._frozen and time.monotonic() >= self._not_before and not self.trouble():
+            found = self._units.start(missing)
+            refused = [unit for unit in found if not unit.is_active]
+            with self._lock:
+                self._active += [unit for unit in found if unit.is_active]
+            if refused:
+                self._fail(refused[0].reason)
+                self._note(
+                    f"{len(refused)} of {missing} {self._units.word}s refused: {refused[0].reason}; "
+                    + (
+                        f"tried again in {self._not_before - time.monotonic():.0f} s"
+                        if not self.trouble()
+                        else "given up"
+                    )
+                )
+        elif missing < 0:
+            self._release(-missing)
+
+    def _target(self) -> int:
+        if self._wanted <= 0:
+            return 0
+        return min(self._most, max(self._least, -(-self._wanted // self._slots)))
+
+    def _release(self, count: int) -> None:
+        """End units that nobody will miss: those that wait in the queue, then those whose workers are idle."""
+        busy = [name for name, tasks in self._units.workers().items() if tasks]
+        waiting = [unit for unit in self._active if not unit.has_connected]
+        idle = [u for u in self._active if u.has_connected and not any(_belongs(name, u) for name in busy)]
+        chosen = (waiting + idle)[:count]
+        if not chosen:
+            return
+        self._units.end(chosen)
+        for unit in chosen:
+            unit.state = _RELEASED
+        with self._lock:
+            self._active = [unit for unit in self._active if unit.is_active]
+            self._ended += chosen
+
+    def _fail(self, reason: str) -> None:
+        self._failures += 1
+        self._last_failure = reason
+        self._not_before = time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._failures - 1))
+
+
+def _belongs(worker: str, unit: Unit) -> bool:
+    head, dash, tail = worker.rpartition("-")
+    return worker == unit.name or (bool(dash) and head == unit.name and tail.isdigit())

@@ -1,0 +1,67 @@
+"""A place where tasks run, as the driver sees it, whatever is behind it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_FRESH = 2.0  # seconds for which a count of threads is believed
+
+
+class Fleet(Protocol):
+    """Workers that come and go, such as those in jobs of a batch system."""
+
+    def want(self, tasks: int) -> None:
+        """So many tasks are left."""
+
+    def freeze(self) -> None:
+        """Start no more workers: the run is about to end."""
+
+    def trouble(self) -> str | None:
+        """Why there can be no workers, when it has given up trying; else None."""
+
+    def waiting_for(self) -> str:
+        """What the workers that are not there yet wait for, in words."""
+
+    def status(self) -> dict[str, Any]:
+        """What `hpcdp status` tells: jobs, their states, what was used."""
+
+
+@dataclass(eq=False)
+class Place:
+    """client: of the scheduler. patience: seconds without any worker after which a run ends.
+
+    blames_exactly: when a worker process dies, only the tasks that it was executing count as its killers.
+    """
+
+    client: Client
+    patience: float
+    blames_exactly: bool = False
+    fleet: Fleet | None = None
+    known_threads: int = field(default=0, repr=False)
+    known_dashboard: str | None = field(default=None, repr=False)
+    _asked: float = field(default=float("-inf"), repr=False)
+
+    def threads(self) -> int:
+        """Tasks that can run at once now, at most two seconds old; 0 when the scheduler does not answer."""
+        if time.monotonic() - self._asked > _FRESH:
+            try:
+                self.known_threads = sum(self.client.nthreads().values())
+            except (OSError, TimeoutError, ValueError, AssertionError):
+                self.known_threads = 0
+            self._asked = time.monotonic()
+        return self.known_threads
+
+    def find_dashboard(self) -> None:
+        """Ask where the scheduler's dashboard listens: host:port, as the scheduler's own host sees it."""
+        services = self.client.scheduler_info(n_workers=0).get("services", {})
+        self.known_dashboard = f"127.0.0.1:{services['dashboard']}" if "dashboard" in services else None
+
+    def want(self, tasks: int) -> None:
+        """Tell an elastic place how much work is left."""
+        if self.fleet is not None:
+            self.fleet.want(tasks)

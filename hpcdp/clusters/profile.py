@@ -1,0 +1,232 @@
+"""Cluster profiles (TOML): what a site's jobs look like; parsed once, validated like studies, frozen.
+
+An unknown key, a wrong type or an impossible value raises `StudyError` that names the key, what was given and what is
+accepted. Durations are "90s", "30m", "8h", "2d" or SLURM's "D-HH:MM:SS"; memory is "4GB", "512MB" and so on.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from hpcdp.errors import StudyError
+from hpcdp.messages import describe_errors
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_BYTES = {"K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def _seconds(value: Any) -> int:
+    """Seconds of "90s", "30m", "8h", "2d", "MM:SS", "HH:MM:SS" or "D-HH:MM:SS"."""
+    if isinstance(value, str):
+        simple = re.fullmatch(r"(\d+)\s*([smhd])", value.strip())
+        if simple:
+            return int(simple[1]) * _UNITS[simple[2]]
+        clock = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", value.strip())
+        if clock:
+            days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+            return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    raise ValueError('a duration such as "30s", "90m", "8h", "2d" or "1-12:00:00"')
+
+
+def _memory(value: Any) -> int:
+    """Bytes of "4GB", "512 MiB", "3T": powers of 1024, as SLURM counts."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError('an amount of memory such as "4GB" or "512MB"')
+    return int(float(found[1]) * 2 ** _BYTES[found[2]])
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"\S+", value):
+        return value
+    raise ValueError("one word without spaces")
+
+
+def _line(value: Any) -> str:
+    if isinstance(value, str) and "\n" not in value:
+        return value
+    raise ValueError("one line of text")
+
+
+def _lines(value: Any) -> tuple[str, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(_line(item) for item in value)
+    raise ValueError("a list of lines of text")
+
+
+Seconds = Annotated[int, BeforeValidator(_seconds)]
+Bytes = Annotated[int, BeforeValidator(_memory)]
+Count = Annotated[int, Field(ge=1)]
+Word = Annotated[str, BeforeValidator(_word)]
+Line = Annotated[str, BeforeValidator(_line)]
+Lines = Annotated[tuple[str, ...], BeforeValidator(_lines)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Site(_Section):
+    """[cluster]: what holds for every job of the site."""
+
+    system: Literal["slurm"] = "slurm"
+    driver: Literal["elastic", "allocation"] = "elastic"
+    interface: Word | None = None
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    python: Line | None = None
+    prologue: Lines = ()
+    tls: bool = True
+    no_worker_timeout: Seconds = 3600
+    drain: Seconds = 60
+    poll: Seconds = 10
+
+
+class WorkerJob(_Section):
+    """[worker]: one job of workers, or one node's share of an allocation."""
+
+    queue: Word | None = None
+    account: Word | None = None
+    cores: Count
+    memory: Bytes
+    processes: Count | None = None
+    threads: Count = 1
+    walltime: Seconds
+    cores_per_node: Count | None = None
+    scratch: Line = "${TMPDIR:-/tmp}"
+    directives: Lines = ()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.slots > self.cores:
+            raise ValueError(
+                f"processes × threads is at most cores = {self.cores}; given: {self.process_count} × {self.threads}"
+            )
+        return self
+
+    @property
+    def process_count(self) -> int:
+        """Worker processes a job: one a core, unless told otherwise."""
+        return self.processes or max(1, self.cores // self.threads)
+
+    @property
+    def slots(self) -> int:
+        """Tasks that a job runs at once."""
+        return self.process_count * self.threads
+
+    @property
+    def library_threads(self) -> int:
+        """Threads that BLAS and numba may use in each task."""
+        return max(1, self.cores // self.slots)
+
+
+class Size(_Section):
+    """[size]: how many jobs: fixed (`jobs`), adaptive (`minimum` to `maximum`), or `nodes` of an allocation."""
+
+    jobs: Count | None = None
+    minimum: Annotated[int, Field(ge=0)] | None = None
+    maximum: Count | None = None
+    nodes: Count | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        adaptive = self.minimum is not None or self.maximum is not None
+        given = (self.jobs is not None) + adaptive + (self.nodes is not None)
+        if given != 1:
+            raise ValueError("exactly one of: jobs | minimum and maximum | nodes")
+        if adaptive and self.maximum is None:
+            raise ValueError("maximum is needed where minimum is given")
+        if self.most < self.least:
+            raise ValueError(f"minimum is at most maximum = {self.maximum}; given: {self.minimum}")
+        return self
+
+    @property
+    def least(self) -> int:
+        """Jobs that are kept while there is work."""
+        return self.jobs or self.nodes or self.minimum or 0
+
+    @property
+    def most(self) -> int:
+        """Jobs at most."""
+        return self.jobs or self.nodes or self.maximum or 0
+
+
+class DriverJob(_Section):
+    """[driver]: the job of the driver itself, for `hpcdp submit`; an allocation has its workers in the same job."""
+
+    queue: Word | None = None
+    account: Word | None = None
+    cores: Count = 2
+    memory: Bytes = 4 << 30
+    walltime: Seconds | None = None
+    directives: Lines = ()
+    resubmit: bool = False
+
+
+class Profile(_Section):
+    """A cluster profile."""
+
+    cluster: Site = Site()
+    worker: WorkerJob
+    size: Size
+    driver: DriverJob = DriverJob()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        allocation = self.cluster.driver == "allocation"
+        if allocation != (self.size.nodes is not None):
+            raise ValueError('size.nodes goes with cluster.driver = "allocation", jobs or maximum with "elastic"')
+        for name, walltime in (("worker", self.worker.walltime), ("driver", self.driver_walltime)):
+            if 2 * self.cluster.drain > walltime:
+                raise ValueError(
+                    f"cluster.drain is at most half of {name}.walltime = {walltime} s; given: {self.cluster.drain} s"
+                )
+        return self
+
+    @property
+    def driver_walltime(self) -> int:
+        """Seconds of the driver's job; an allocation ends with its workers."""
+        allocation = self.cluster.driver == "allocation"
+        return self.worker.walltime if allocation else self.driver.walltime or self.worker.walltime
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at once when all jobs run."""
+        return self.size.most * self.worker.slots
+
+    @property
+    def useful_seconds(self) -> int:
+        """Seconds of a worker job in which it takes tasks."""
+        return self.worker.walltime - self.cluster.drain
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Profile:
+        """Read a profile; StudyError when there is none or it is wrong."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            data = tomllib.loads(text)
+        except OSError as error:
+            raise StudyError(f"cannot read the profile {path}: {error.strerror or error}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise StudyError(f"{path} is not TOML: {error}") from None
+        return cls.from_dict(data, str(path))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], name: str = "the profile") -> Profile:
+        """Validate a profile's tables; StudyError names every key that is wrong."""
+        try:
+            return cls.model_validate(data)
+        except pydantic.ValidationError as error:
+            raise StudyError(f"{name}: " + describe_errors(error, cls)) from None
+
+
+def clock(seconds: int) -> str:
+    """D-HH:MM:SS, as SLURM takes a time limit."""
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours // 24}-{hours % 24:02}:{minute:02}:{second:02}"

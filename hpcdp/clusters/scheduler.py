@@ -1,0 +1,31 @@
+"""The scheduler of the clusters that hpcdp starts itself."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from distributed import Scheduler
+
+SETTINGS: dict[str, Any] = {
+    "distributed.scheduler.allowed-failures": 2,  # a task that kills its worker must not take every worker
+    "distributed.scheduler.worker-saturation": 1.0,  # no more tasks on a worker than it has threads
+    "distributed.admin.large-graph-warning-threshold": "100MB",
+    "distributed.worker.memory.target": False,  # results are small; spilling would only slow a full machine
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+}
+"""What Dask's configuration is while such a cluster starts."""
+
+
+class ChunkScheduler(Scheduler):
+    """Keeps every task to itself until a thread is free.
+
+    Dask's own scheduler does so for large groups of tasks only and deals others out at once. Then a worker process that
+    dies takes tasks with it that it had not begun, and all of them are blamed; here only what it was executing is.
+    """
+
+    blames_exactly: ClassVar[bool] = True
+
+    def is_rootish(self, ts: Any) -> bool:
+        """Whether a task may wait in the scheduler: all that are not tied to a worker."""
+        return not (ts.resource_restrictions or ts.worker_restrictions or ts.host_restrictions)

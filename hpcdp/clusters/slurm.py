@@ -1,0 +1,125 @@
+"""SLURM's own commands: submit, list and cancel jobs. No accounting database is needed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hpcdp.errors import StudyError
+
+ACTIVE = frozenset(
+    {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
+    | {"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+)
+"""States of jobs that run or may still run."""
+
+_FIELDS = ("%i", "%j", "%T", "%M", "%N", "%C", "%r")
+_TIMEOUT = 60.0  # a controller that is busy or restarts answers late
+
+
+class SlurmError(RuntimeError):
+    """A SLURM command failed or did not answer; its message is what SLURM said, in one line."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as `squeue` shows it. seconds: how long it has run; cpus: how many it has; reason: why it waits."""
+
+    id: str
+    name: str
+    state: str
+    seconds: int
+    node: str
+    cpus: int
+    reason: str
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs or may still run."""
+        return self.state in ACTIVE
+
+
+def check_installed() -> None:
+    """Refuse a machine without SLURM's client commands."""
+    missing = [name for name in ("sbatch", "squeue", "scancel") if shutil.which(name) is None]
+    if missing:
+        raise StudyError(f"a SLURM profile needs SLURM's commands on the PATH; missing here: {', '.join(missing)}")
+
+
+def outside_a_job() -> dict[str, str]:
+    """The environment without what SLURM set for the job that this process is in: it would rule the jobs it submits."""
+    kept = ("SLURM_CONF", "SLURM_TIME_FORMAT")
+    return {k: v for k, v in os.environ.items() if not k.startswith("SLURM") or k in kept}
+
+
+def submit(script: str, arguments: Sequence[str] = ()) -> str:
+    """Submit a script; the job's id."""
+    return call("sbatch", "--parsable", *arguments, script).strip().partition(";")[0]
+
+
+def jobs_named(names: Iterable[str]) -> list[Job]:
+    """This user's jobs of these names that run, wait, or ended a short time ago."""
+    return _parse(_queue("--me", "--name", ",".join(names)))
+
+
+def _queue(*arguments: str) -> str:
+    return call("squeue", "--noheader", "--states=all", "--format=" + "|".join(_FIELDS), *arguments)
+
+
+def cancel(ids: Iterable[str]) -> None:
+    """Cancel jobs; those that ended already are no error."""
+    some = list(ids)
+    if some:
+        call("scancel", "--quiet", *some, accept=(0, 1))
+
+
+def terminate_script(ids: Iterable[str]) -> None:
+    """SIGTERM to the batch scripts of running jobs, and to nothing else."""
+    some = list(ids)
+    if some:
+        call("scancel", "--quiet", "--batch", "--signal=TERM", *some, accept=(0, 1))
+
+
+def call(*command: str, accept: Sequence[int] = (0,), environment: Mapping[str, str] | None = None) -> str:
+    """Run a command outside this process's own job; what it prints. SlurmError when it fails or does not answer."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+            env=dict(environment) if environment is not None else outside_a_job(),
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"{command[0]} did not answer in {_TIMEOUT:.0f} s") from None
+    except OSError as error:
+        raise SlurmError(f"cannot run {command[0]}: {error.strerror or error}") from None
+    if done.returncode not in accept:
+        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        raise SlurmError(f"{command[0]}: {said}")
+    return done.stdout
+
+
+def _parse(text: str) -> list[Job]:
+    jobs = []
+    for line in text.splitlines():
+        parts = line.split("|", len(_FIELDS) - 1)
+        if len(parts) == len(_FIELDS):
+            number, name, state, elapsed, node, cpus, reason = (part.strip() for part in parts)
+            jobs.append(Job(number, name, state, _elapsed(elapsed), node, int(cpus or 0), reason))
+    return jobs
+
+
+def _elapsed(text: str) -> int:
+    """Seconds of squeue's [D-][HH:]MM:SS; 0 where it says INVALID."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not found:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -1,0 +1,90 @@
+"""The driver as a job: its script, its submission, and the chain of jobs that goes on when a walltime ends."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from hpcdp.clusters import slurm
+from hpcdp.clusters.folder import JobFolder, driver_name
+from hpcdp.clusters.profile import Profile, clock
+from hpcdp.clusters.worker import log_directives
+from hpcdp.errors import LeaseError, StoreError
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import read_leases
+
+_VAIN = 3  # jobs in a row that did nothing, after which a chain ends
+
+
+def driver_script(profile: Profile, folder: JobFolder, store: Path) -> str:
+    """The driver's job script: elastic, a small job that submits others; an allocation, all nodes in one job."""
+    worker, driver, site = profile.worker, profile.driver, profile.cluster
+    if site.driver == "allocation":
+        size = [
+            f"--nodes={profile.size.most}",
+            "--ntasks-per-node=1",
+            f"--cpus-per-task={worker.cores}",
+            f"--mem={-(-worker.memory >> 20)}M",
+        ]
+        directives = worker.directives
+        queue, account = worker.queue, worker.account
+    else:
+        size = ["--ntasks=1", f"--cpus-per-task={driver.cores}", f"--mem={-(-driver.memory >> 20)}M"]
+        directives = driver.directives
+        queue, account = driver.queue or worker.queue, driver.account or worker.account
+    head = [
+        f"--job-name={driver_name(folder.name)}",
+        *log_directives(folder, "driver-%j.log"),
+        *([f"--partition={queue}"] if queue else []),
+        *([f"--account={account}"] if account else []),
+        *size,
+        f"--time={clock(profile.driver_walltime)}",
+        f"--signal=B:USR1@{site.drain}",
+        "--requeue" if driver.resubmit else "--no-requeue",
+        *directives,
+    ]
+    python = site.python or shlex.quote(sys.executable)
+    resume = f"resume {shlex.quote(str(store))} --cluster {shlex.quote(str(folder.profile))}"
+    lines = ["#!/usr/bin/env bash", *(f"#SBATCH {item}" for item in head), *site.prologue]
+    # exec: the signal that SLURM sends to the script reaches the driver itself
+    lines += [f"exec {python} -m hpcdp {resume}" + (" --chained" if driver.resubmit else "")]
+    return "\n".join(lines) + "\n"
+
+
+def submit_driver(profile: Profile, profile_text: str, folder: JobFolder, store: Path) -> str:
+    """Write the script and the profile into the store and submit the driver; its job id."""
+    folder.logs.mkdir(parents=True, exist_ok=True)
+    folder.profile.write_text(profile_text, encoding="utf-8")
+    folder.driver_script.write_text(driver_script(profile, folder, store), encoding="utf-8")
+    try:
+        return slurm.submit(str(folder.driver_script))
+    except slurm.SlurmError as error:
+        raise StoreError(f"the driver's job was refused: {error}; its script is {folder.driver_script}") from None
+
+
+def refuse_second_driver(folder: JobFolder) -> None:
+    """LeaseError when a driver's job of this store runs or waits."""
+    for job in active_jobs([driver_name(folder.name)]):
+        raise LeaseError(f"job {job.id} runs this store already ({job.state.lower()}); see hpcdp status, hpcdp cancel")
+
+
+def active_jobs(names: list[str]) -> list[slurm.Job]:
+    """Jobs of these names that run or wait; StoreError when SLURM does not answer."""
+    try:
+        return [job for job in slurm.jobs_named(names) if job.is_active]
+    except slurm.SlurmError as error:
+        raise StoreError(f"SLURM does not answer: {error}") from None
+
+
+def submit_next(layout: Layout, folder: JobFolder) -> str:
+    """Submit the next job of the chain, to begin when this one has ended; StoreError when the chain should end."""
+    runs = [lease.get("news") or {} for lease in read_leases(layout)[-_VAIN:]]
+    if len(runs) == _VAIN and all(not news.get("done") for news in runs):
+        raise StoreError(f"the last {_VAIN} jobs did nothing: no further one is submitted")
+    after = [f"--dependency=afterany:{os.environ['SLURM_JOB_ID']}"] if "SLURM_JOB_ID" in os.environ else []
+    try:
+        return slurm.submit(str(folder.driver_script), after)
+    except slurm.SlurmError as error:
+        raise StoreError(f"the next job was refused: {error}; go on with: sbatch {folder.driver_script}") from None

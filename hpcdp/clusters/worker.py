@@ -1,0 +1,105 @@
+"""What runs in a worker's job: dask-jobqueue's job script, with what hpcdp's workers need around the command."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from typing import Any
+
+from dask_jobqueue.slurm import SLURMJob
+
+from hpcdp.clusters.certificates import Certificate
+from hpcdp.clusters.folder import JobFolder
+from hpcdp.clusters.profile import Profile, clock
+from hpcdp.clusters.scheduler import SETTINGS
+from hpcdp.clusters.slurm import outside_a_job
+
+_DEATH_TIMEOUT = 60  # seconds after which a worker without a scheduler leaves
+_SUBMIT_TIMEOUT = 60.0
+
+
+class WorkerJob(SLURMJob):
+    """A job of workers. `refusal` is why sbatch did not take it."""
+
+    refusal: str | None = None
+
+    async def start(self) -> None:
+        """Submit; a refusal is kept rather than raised, because Dask would lose the others with it."""
+        try:
+            await super().start()
+        except (RuntimeError, ValueError, TimeoutError, OSError) as error:
+            self.refusal = _one_line(error)
+            self.status = type(self.status).running
+
+    async def _submit_job(self, script_filename: str) -> str:
+        command = [*shlex.split(self.submit_command), script_filename]
+        return str(await asyncio.wait_for(self._call(command, env=outside_a_job()), _SUBMIT_TIMEOUT))
+
+    async def close(self) -> None:
+        """Cancel; a job that was refused has nothing to cancel."""
+        await super().close()
+        self.status = type(self.status).closed
+
+
+def job_arguments(profile: Profile, folder: JobFolder, certificate: Certificate | None) -> dict[str, Any]:
+    """Keyword arguments of a WorkerJob."""
+    site, worker = profile.cluster, profile.worker
+    lifetime, stagger = worker.walltime - site.drain // 2, site.drain // 4
+    python = site.python or shlex.quote(sys.executable)
+    extra = ["--memory-limit", "0", "--dashboard-address", "127.0.0.1:0", "--preload", "hpcdp.clusters.preload"]
+    extra += ["--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s"]
+    return {
+        "cores": worker.slots,
+        "processes": worker.process_count,
+        "memory": f"{worker.memory}B",
+        "job_cpu": worker.cores,
+        "job_mem": f"{-(-worker.memory >> 20)}M",
+        "walltime": clock(worker.walltime),
+        "queue": worker.queue,
+        "account": worker.account,
+        "interface": site.interface,
+        "protocol": "tls://" if certificate else "tcp://",
+        "python": python,
+        "job_name": folder.name,
+        "death_timeout": str(_DEATH_TIMEOUT),
+        "local_directory": '"$HPCDP_SCRATCH"',
+        "job_extra_directives": [*log_directives(folder, "worker-%j.log"), "--no-requeue", *worker.directives],
+        "job_script_prologue": [*site.prologue, *worker_exports(profile, certificate)],
+        "worker_extra_args": extra,
+    }
+
+
+def log_directives(folder: JobFolder, name: str) -> list[str]:
+    """Directives that append what a job prints to a file of the store; jobs killed early leave their reason there."""
+    path = str(folder.logs.absolute()).replace("%", "%%")
+    return [f'--output="{path}/{name}"', "--open-mode=append"]
+
+
+def worker_exports(profile: Profile, certificate: Certificate | None) -> list[str]:
+    """Lines of shell that set what workers read from their environment."""
+    threads = str(profile.worker.library_threads)
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    values = dict.fromkeys(names, threads)
+    values |= {"ZARR_ASYNC__CONCURRENCY": "2", "ZARR_THREADING__MAX_WORKERS": "1"}
+    values |= {
+        "DASK_" + key.replace(".", "__").replace("-", "_").upper(): str(value)
+        for key, value in SETTINGS.items()
+        if key.startswith("distributed.worker.")
+    }
+    values |= certificate.environment() if certificate else {}
+    return [
+        f'export HPCDP_SCRATCH="{profile.worker.scratch}"',
+        'mkdir -p "$HPCDP_SCRATCH"',
+        'export NUMBA_CACHE_DIR="$HPCDP_SCRATCH/hpcdp-numba-$(id -u)"',
+        f"export HPCDP_JOB_END=$(( $(date +%s) + {profile.worker.walltime} ))",
+        f"export HPCDP_DRAIN={profile.cluster.drain}",
+        *(f"export {name}={shlex.quote(value)}" for name, value in values.items()),
+    ]
+
+
+def _one_line(error: BaseException) -> str:
+    """What sbatch said, out of dask-jobqueue's report of its command."""
+    text = str(error)
+    said = text.partition("stderr:\n")[2].strip() or text.strip()
+    return " ".join(said.split()) or ("sbatch did not answer" if isinstance(error, TimeoutError) else repr(error))

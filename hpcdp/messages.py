@@ -1,0 +1,52 @@
+"""What pydantic found wrong with a file, in the file's own words: the key, what was given, what is accepted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+
+def describe_errors(error: ValidationError, model: type[BaseModel]) -> str:
+    """One line that names every key that is wrong."""
+    return "; ".join(_explain(model, item) for item in error.errors())
+
+
+def accepted_keys(model: type[BaseModel], location: tuple[Any, ...] = ()) -> str:
+    """The keys that the section at this location accepts."""
+    for part in location:
+        field = model.model_fields.get(part) if isinstance(part, str) else None
+        if field is None:
+            continue
+        found = [t for t in (field.annotation, *getattr(field.annotation, "__args__", ())) if isinstance(t, type)]
+        nested = [t for t in found if issubclass(t, BaseModel)]
+        for t in getattr(field.annotation, "__args__", ()):
+            nested += [u for u in getattr(t, "__args__", ()) if isinstance(u, type) and issubclass(u, BaseModel)]
+        if nested:
+            model = nested[0]
+    return ", ".join(key for key in model.model_fields if key != "folder")
+
+
+def _explain(model: type[BaseModel], item: Any) -> str:
+    """One problem in the words of the study file."""
+    location = tuple(part for part in item["loc"] if not (isinstance(part, str) and re.search(r"[\[\(]", part)))
+    key = ".".join(str(part) for part in location)
+    kind, given = item["type"], _short(item["input"])
+    if kind == "extra_forbidden":
+        return f"{key}: unknown key (given: {given}); accepted: {accepted_keys(model, location[:-1])}"
+    if kind == "missing":
+        return f"{key}: required and missing; accepted keys here: {accepted_keys(model, location[:-1])}"
+    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if not key:  # of the whole file: it names its keys itself
+        return str(message)
+    if kind == "value_error" and isinstance(item["input"], dict):  # of a whole section: it names its key itself
+        inner = message.partition(":")[0].partition(".")[0].partition(" ")[0]
+        named = inner in accepted_keys(model, location).split(", ")
+        return f"{key}.{message}" if named else f"{key}: {message}"
+    return f"{key}: {message}" + ("" if "given:" in message else f"; given: {given}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."

@@ -1,0 +1,104 @@
+"""How far a run is: told to the progress display, and to the lease, from which `hpcdp status` reads it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hpcdp.clusters.place import Place
+from hpcdp.forecast import Forecast
+from hpcdp.progress import Progress
+from hpcdp.schedule import Task
+from hpcdp.stopping import Stop
+from hpcdp.tasks import Failure
+
+_RATE_SECONDS = 120.0  # over which the rate is taken
+
+
+class Monitor:
+    """What the engine tells and asks (`engine.Watch`); its news go into the lease with each heartbeat."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        stop: Stop,
+        is_lost: Callable[[], bool],
+        describe_killed: Callable[[Task], Failure],
+        forecast: Forecast | None = None,
+    ) -> None:
+        self.stop, self.is_lost, self.as_failure = stop, is_lost, describe_killed
+        self._progress, self._forecast = progress, forecast
+        self._place: Place | None = None
+        self._phase, self._began = "start", time.time()
+        self._total = self._done = self._planned = self._planned_done = 0.0
+        self._busy = 0.0
+        self._recent: deque[tuple[float, float, float]] = deque()  # (time, units done, planned seconds done)
+        self._lock = threading.Lock()
+
+    def at(self, place: Place) -> None:
+        """The place where this run computes."""
+        self._place = place
+
+    def note(self, text: str) -> None:
+        """One line of news."""
+        self._progress.note(text)
+
+    def begin(self, phase: str, tasks: Sequence[Task]) -> None:
+        """A phase of scheduled tasks begins; its units are chunks."""
+        with self._lock:
+            self._phase = phase
+            self._total, self._done = sum(task.units for task in tasks), 0.0
+            self._planned, self._planned_done = sum(task.seconds for task in tasks), 0.0
+            self._recent.clear()
+            self._recent.append((time.monotonic(), 0.0, 0.0))
+        self._progress.begin(phase, self._planned)
+
+    def begin_batches(self, phase: str, units: int) -> None:
+        """A short phase begins."""
+        with self._lock:
+            self._phase = phase
+        self._progress.begin(phase, units)
+
+    def advance(self, units: float) -> None:
+        """So much of a short phase is done."""
+        self._progress.advance(units)
+
+    def done(self, task: Task, seconds: float) -> None:
+        """A task is done and took so long (NaN: it failed)."""
+        with self._lock:
+            now = time.monotonic()
+            self._done += task.units
+            self._planned_done += task.seconds
+            self._busy += 0.0 if math.isnan(seconds) else seconds
+            self._recent.append((now, self._done, self._planned_done))
+            while len(self._recent) > 2 and now - self._recent[1][0] > _RATE_SECONDS:
+                self._recent.popleft()
+        self._progress.advance(task.seconds)
+
+    def news(self) -> dict[str, Any]:
+        """What a lease's heartbeat carries; all of it was true a moment ago."""
+        with self._lock:
+            first = self._recent[0] if self._recent else (time.monotonic(), 0.0, 0.0)
+            passed = time.monotonic() - first[0]
+            rate = (self._done - first[1]) / passed if passed > 0 else 0.0
+            speed = (self._planned_done - first[2]) / passed if passed > 0 else 0.0
+            body: dict[str, Any] = {
+                "phase": self._phase,
+                "seconds": time.time() - self._began,
+                "done": self._done,
+                "total": self._total,
+                "rate": rate,
+                "left": (self._planned - self._planned_done) / speed if speed > 0 else None,
+                "busy_seconds": self._busy,
+            }
+        place = self._place
+        if place is not None:
+            body["threads"] = place.known_threads
+            body["dashboard"] = place.known_dashboard
+            body["fleet"] = place.fleet.status() if place.fleet is not None else None
+        body["forecast"] = self._forecast.to_dict() if self._forecast is not None else None
+        return body

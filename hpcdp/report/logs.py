@@ -1,0 +1,33 @@
+"""The logs of a store's jobs: the driver's and the workers', each with its last lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcdp.clusters.folder import JobFolder
+from hpcdp.errors import StudyError
+
+
+def log_files(folder: JobFolder, job: str | None = None) -> list[Path]:
+    """Logs, drivers' first, each kind in the order of its jobs; StudyError when there is none, or none of this job."""
+    found = sorted(folder.logs.glob("*.log"), key=lambda p: (not p.name.startswith("driver"), len(p.name), p.name))
+    if job is not None:
+        chosen = [path for path in found if job in path.stem.split("-")]
+        if not chosen:
+            names = ", ".join(path.stem for path in found) or "none"
+            raise StudyError(f"--job: one of the logs in {folder.logs} ({names}); given: {job}")
+        return chosen
+    if not found:
+        raise StudyError(f"no logs in {folder.logs}: no job of this store has begun")
+    return found
+
+
+def logs(folder: JobFolder, lines: int, job: str | None = None) -> Iterator[str]:
+    """The last lines of each log, under the file's name; empty logs are left out unless asked for by job."""
+    for path in log_files(folder, job):
+        text = path.read_text(errors="replace").splitlines()
+        if text or job is not None:
+            yield f"==> {path} <=="
+            yield from text[-lines:]
+            yield ""
