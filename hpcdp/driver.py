@@ -221,6 +221,7 @@ def _drive(
         outcome = Outcome()
         if tasks:
             monitor.begin("run", tasks)
+            lease.beat()
             outcome = execute(place, root, version, lease.generation, tasks, monitor)
             index = _read_sound_index(layout, progress)
         refuse_identical_chunks(layout, problem)

@@ -98,10 +98,11 @@ class StepUnits:
 
     def workers(self) -> Mapping[str, int]:
         """What the scheduler, in this process, has."""
-        return self._cluster.sync(self._connected)
+        return self._cluster.sync(self._cluster.scheduler.connected)
 
-    async def _connected(self) -> dict[str, int]:
-        return {str(ws.name): len(ws.processing) for ws in self._cluster.scheduler.workers.values()}
+    def dismiss(self) -> None:
+        """Workers leave, and their steps end."""
+        self._cluster.sync(self._cluster.scheduler.dismiss)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from hpcdp.clusters.slurm import ACTIVE, SlurmError
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
+_POLITE = 6.0  # seconds in which dismissed workers may leave by themselves
 _TRIES = 6  # failures in a row, with no unit left, after which the fleet gives up
 _REFUSED, _RELEASED = "REFUSED", "RELEASED"
 
@@ -52,6 +53,9 @@ class Units(Protocol):
 
     def look(self, units: Sequence[Unit]) -> None:
         """Bring states, times, nodes and reasons up to date."""
+
+    def dismiss(self) -> None:
+        """Ask all connected workers to leave, upon which their units end by themselves."""
 
     def end(self, units: Sequence[Unit]) -> None:
         """End those that run, and forget all of them."""
@@ -153,18 +157,21 @@ class Fleet:
             self._wake.clear()
 
     def close(self) -> None:
-        """End all units, and the thread."""
+        """End all units, politely first, and the thread."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+        deadline = time.monotonic() + _POLITE
         try:
-            if self._active:
-                self._units.look(self._active)
+            self._units.dismiss()
+            while any(u.is_active and u.has_connected for u in self._active) and time.monotonic() < deadline:
+                time.sleep(0.5)
+                self._units.look([unit for unit in self._active if unit.is_active])
         except SlurmError:
             self._silent = True
         try:
-            self._units.end(self._active)
+            self._units.end([unit for unit in self._active if unit.is_active])
         except SlurmError as error:
             self._note(f"could not end the {self._units.word}s: {error}; they leave when they find no scheduler")
         for unit in self._active:

@@ -55,11 +55,6 @@ class JobCluster(SLURMCluster):
             if job is not None:
                 job.status = type(job.status).closed
 
-    async def connected(self) -> dict[str, int]:
-        """Workers by name, with how many tasks each has."""
-        scheduler: Any = self.scheduler
-        return {str(ws.name): len(ws.processing) for ws in scheduler.workers.values()}
-
 
 class JobUnits:
     """Jobs of a JobCluster, as a fleet handles them."""
@@ -68,6 +63,7 @@ class JobUnits:
 
     def __init__(self, cluster: JobCluster, cores: int, job_name: str) -> None:
         self._cluster, self._cores, self._job_name = cluster, cores, job_name
+        self._scheduler: Any = cluster.scheduler
 
     def start(self, count: int) -> list[Unit]:
         """Submit jobs."""
@@ -100,7 +96,11 @@ class JobUnits:
 
     def workers(self) -> Mapping[str, int]:
         """What the scheduler, in this process, has."""
-        return self._cluster.sync(self._cluster.connected)
+        return self._cluster.sync(self._scheduler.connected)
+
+    def dismiss(self) -> None:
+        """Workers leave, and their jobs end."""
+        self._cluster.sync(self._scheduler.dismiss)
 
 
 @contextmanager

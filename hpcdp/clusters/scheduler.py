@@ -29,3 +29,11 @@ class ChunkScheduler(Scheduler):
     def is_rootish(self, ts: Any) -> bool:
         """Whether a task may wait in the scheduler: all that are not tied to a worker."""
         return not (ts.resource_restrictions or ts.worker_restrictions or ts.host_restrictions)
+
+    async def connected(self) -> dict[str, int]:
+        """Workers by name, with how many tasks each has."""
+        return {str(ws.name): len(ws.processing) for ws in self.workers.values()}
+
+    async def dismiss(self) -> None:
+        """Ask all workers to leave."""
+        await self.retire_workers(workers=list(self.workers), close_workers=True, stimulus_id="hpcdp-dismiss")

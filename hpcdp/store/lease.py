@@ -40,6 +40,8 @@ class Lease:
     lost: threading.Event = field(default_factory=threading.Event)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _beats: int = 0
 
     @property
     def path(self) -> Path:
@@ -52,14 +54,17 @@ class Lease:
         self._thread.start()
 
     def _beat(self) -> None:
-        beats = 0
         while not self._stop.wait(BEAT):
             if _file(self.layout, self.generation + 1).exists():
                 self.lost.set()
                 return
-            beats += 1
-            with contextlib.suppress(OSError):  # a full disk must not end the run; a stale lease only risks takeover
-                _write(self.path, {**self.owner, "beats": beats, "news": self.news()})
+            self.beat()
+
+    def beat(self) -> None:
+        """Write the file anew, with the latest news."""
+        with self._lock, contextlib.suppress(OSError):  # a full disk must not end the run; it only risks takeover
+            self._beats += 1
+            _write(self.path, {**self.owner, "beats": self._beats, "news": self.news()})
 
     def release(self) -> None:
         """Stop beating and mark the lease as released."""
