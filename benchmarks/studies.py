@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpcdp.study import Study
 
 
-def laplace_study(name: str, train: int, test: int, keep: str) -> Study:
+def laplace_study(name: str, train: int, test: int, keep: str, chunk: int = 1 << 18) -> Study:
     """Laplace ε₀ = 1 on 0 against 1 with samples a side and stage."""
     return Study.from_dict(
         {
@@ -16,6 +16,7 @@ def laplace_study(name: str, train: int, test: int, keep: str) -> Study:
                 "train": train,
                 "test": test,
                 "keep": keep,
+                "chunk": min(chunk, train, test),
                 "epsilons": {"start": 0.0, "stop": 2.0, "count": 21},
             },
         }

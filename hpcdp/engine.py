@@ -13,6 +13,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -24,7 +25,7 @@ from hpcdp.stopping import Stop, Stopped
 from hpcdp.tasks import Failure, Report, run_task
 
 if TYPE_CHECKING:
-    from distributed import Future
+    from distributed import Client, Future
 
 _WINDOW = 3  # tasks submitted a thread: one runs, one waits, one is on its way
 _MINIMUM_WINDOW = 8
@@ -85,23 +86,29 @@ class Window:
         self.futures[future] = what
         future.add_done_callback(self._finished.put)
 
-    def next(self) -> tuple[Any, Any]:
-        """The next finished future, and what it was for.
+    def next(self) -> list[tuple[Any, Any]]:
+        """What was submitted for, and its result, of all that finished since; result None: its worker died each time.
 
-        Raises Stopped when a request to stop is due, LeaseError when the lease was lost, PlaceError when there was no
-        worker for too long.
+        Waits for at least one. Results are fetched together: one call to the scheduler each would cost more than the
+        scheduler needs for the tasks. Raises what a call raised; Stopped when a request to stop is due, LeaseError when
+        the lease was lost, PlaceError when the scheduler is gone or there was no worker for too long.
         """
-        while True:
+        found: list[Any] = []
+        while not found:
             try:
-                future = self._finished.get(timeout=_TICK)
+                found.append(self._finished.get(timeout=_TICK))
             except queue.Empty:
                 self._look()
-                continue
-            self._last = self._seen = time.monotonic()
-            self._pause = _QUIET
-            if self.watch.is_lost():
-                raise LeaseError("a later run has taken over the store; this one stops")
-            return future, self.futures.pop(future)
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._finished.get_nowait())
+        self._last = self._seen = time.monotonic()
+        self._pause = _QUIET
+        if self.watch.is_lost():
+            raise LeaseError("a later run has taken over the store; this one stops")
+        pairs = [(self.futures.pop(future), future) for future in found]
+        results = _collect(self.place.client, found)
+        return [(what, results[future]) for what, future in pairs]
 
     def _look(self) -> None:
         stop, now = self.watch.stop, time.monotonic()
@@ -193,19 +200,18 @@ def execute(
             else:
                 blamed.extendleft(reversed(cut(task)))
                 continue
-        future, task = window.next()
-        report = _collect(future)
-        if report is not None:
-            outcome.failures += report.failures
-            outcome.seconds += report.seconds
-            finish(task, report.seconds)
-        elif task.name in whole or (place.blames_exactly and len(split(task)) == 1):
-            outcome.failures.append(watch.as_failure(task))
-            finish(task, math.nan)
-        elif place.blames_exactly:
-            ready.extend(cut(task))
-        else:
-            blamed.append(task)
+        for task, report in window.next():
+            if report is not None:
+                outcome.failures += report.failures
+                outcome.seconds += report.seconds
+                finish(task, report.seconds)
+            elif task.name in whole or (place.blames_exactly and len(split(task)) == 1):
+                outcome.failures.append(watch.as_failure(task))
+                finish(task, math.nan)
+            elif place.blames_exactly:
+                ready.extend(cut(task))
+            else:
+                blamed.append(task)
     return outcome
 
 
@@ -222,18 +228,24 @@ def split(task: Task) -> list[Task]:
     return [replace(task, name=f"{task.name}.{i}", items=some) for i, some in enumerate(items)]
 
 
-def _collect(future: Future[Any]) -> Any:
-    """A future's result; None when its worker died each time. Raises what the call raised, PlaceError when all is gone."""
+def _collect(client: Client, futures: Sequence[Future[Any]]) -> dict[Any, Any]:
+    """Results of finished futures; None where the worker died each time."""
     from distributed import CancelledError, KilledWorker
 
+    done = [future for future in futures if future.status == "finished"]
     try:
-        return future.result()
-    except KilledWorker:
-        return None
+        results: dict[Any, Any] = dict(zip(done, client.gather(done), strict=True))
+        for future in futures:
+            if future not in results:
+                try:
+                    results[future] = future.result()
+                except KilledWorker:
+                    results[future] = None
     except CancelledError:
         raise PlaceError("the Dask scheduler is gone, and with it all tasks that were not done") from None
-    finally:
+    for future in futures:
         future.release()
+    return results
 
 
 def run_batches(
@@ -249,8 +261,8 @@ def run_batches(
         while following < len(batches) and window.has_room:
             window.submit(following, f"{name}-{following}", function, *batches[following])
             following += 1
-        future, position = window.next()
-        results[position] = _collect(future)
-        if results[position] is None:
-            raise StoreError(f"the task {name} ended its worker process each time it ran; is there enough memory?")
+        for position, result in window.next():
+            results[position] = result
+            if result is None:
+                raise StoreError(f"the task {name} ended its worker process each time it ran; is there enough memory?")
     return results

@@ -19,7 +19,7 @@ from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
 from hpcdp.keys import digest_array, digest_json, stream
 from hpcdp.losses._protocol import Counter, Side
 from hpcdp.outputs import Outputs
-from hpcdp.problem import describe_pair
+from hpcdp.problem import Problem, describe_pair
 from hpcdp.schedule import CountItems, Task
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
@@ -104,6 +104,8 @@ def _sample(context: Context, generation: int, task: Task, report: Report) -> No
 
 def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
     numbers, thresholds = task.items
+    if _is_fitted(context, numbers, thresholds):
+        return  # this task ran before, in a worker that died
     entries = []
     for number in numbers:
         try:
@@ -145,7 +147,7 @@ def _commit_fits(
 ) -> None:
     if not entries:
         return
-    name = digest_json(["fits", list(thresholds), [[e["model"], e["stored"]] for e in entries]])
+    name = _fits_name(thresholds, [(e["model"], e["stored"]) for e in entries])
     if context.layout.record("fits", name).is_file():
         return  # learned again only to count; a record that is there stays as it is
     models = {e["model"] for e in entries}
@@ -158,6 +160,18 @@ def _commit_fits(
     prints = {law: context.training_prints[law] for law in sorted(laws) if law in context.training_prints}
     body = {"thresholds": list(thresholds), "entries": entries, "fingerprints": prints}
     commit(context.layout, "fits", name, body, generation)
+
+
+def _fits_name(thresholds: Sequence[float], models: Sequence[tuple[str, bool]]) -> str:
+    return digest_json(["fits", list(thresholds), [list(model) for model in models]])
+
+
+def _is_fitted(context: Context, numbers: Sequence[int], thresholds: tuple[float, ...]) -> bool:
+    """Whether these pairs have a record together, and each its stored counter."""
+    models = [context.problem.model_keys[number] for number in numbers]
+    name = _fits_name(thresholds, [(model, True) for model in models])
+    whole = all((context.layout.counter(model, thresholds) / _DIGESTS).is_file() for model in models)
+    return whole and context.layout.record("fits", name).is_file()
 
 
 def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
@@ -173,6 +187,9 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
     items: CountItems = task.items[0]
     problem, stage = context.problem, context.problem.test
     chunks = range(items.start, items.stop)
+    draws = sum(stage.chunk_size(chunk) for chunk in chunks)
+    if context.layout.record("counts", _counts_name(problem, items, items.pairs, draws)).is_file():
+        return  # this task ran before, in a worker that died
     counters = _counters(context, generation, items, report)
     if not counters:
         return
@@ -203,7 +220,6 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
         except (MechanismError, DamagedError) as error:
             report.failures.append(_pair_failure(context, number, error))
             del counters[number]
-    draws = sum(stage.chunk_size(chunk) for chunk in chunks)
     entries = [{"model": problem.model_keys[n], "counts": histograms[n].tolist()} for n in counters]
     body = {
         "start": items.start,
@@ -215,8 +231,12 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
         "fingerprints": prints,
     }
     if entries:
-        key = ["counts", items.start, items.stop, draws, list(items.thresholds), [e["model"] for e in entries]]
-        commit(context.layout, "counts", digest_json(key), body, generation)
+        commit(context.layout, "counts", _counts_name(problem, items, list(counters), draws), body, generation)
+
+
+def _counts_name(problem: Problem, items: CountItems, numbers: Sequence[int], draws: int) -> str:
+    models = [problem.model_keys[number] for number in numbers]
+    return digest_json(["counts", items.start, items.stop, draws, list(items.thresholds), models])
 
 
 def _counters(context: Context, generation: int, items: CountItems, report: Report) -> dict[int, Counter]:
@@ -259,6 +279,9 @@ def _literal(context: Context, generation: int, task: Task, report: Report) -> N
     problem = context.problem
     estimate = problem.study.estimate
     parameters = LiteralKnnParameters.model_validate(estimate.parameters)
+    keys = [problem.cell_key(*item) for item in task.items]
+    if context.layout.record("cells", digest_json(["cells", keys])).is_file():
+        return  # this task ran before, in a worker that died
     entries = []
     for number, direction, epsilon in task.items:
         key = problem.cell_key(number, direction, epsilon)

@@ -1,0 +1,141 @@
+"""How many tasks one scheduler sustains, and how busy it keeps 128 workers: the real graph, through the real engine.
+
+Workers are simulated: Dask workers of one thread each, all in one process of their own, whose tasks sleep instead of
+computing. Scheduler, client and engine run in this process, as in a run on a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from benchmarks.studies import laplace_study
+from hpcdp.clusters import Place
+from hpcdp.costs import Costs
+from hpcdp.engine import execute
+from hpcdp.index import Index
+from hpcdp.problem import resolve
+from hpcdp.schedule import Task, schedule
+from hpcdp.stopping import Stop
+from hpcdp.tasks import Failure, Report
+
+_CHUNK = 64
+_HOST = "127.0.0.1"
+
+
+def pretend(seconds: float, _root: str, _version: int, _generation: int, task: Task) -> Report:
+    """A task that takes so long and computes nothing."""
+    time.sleep(seconds)
+    return Report(task.name, seconds)
+
+
+@dataclass
+class Watch:
+    """What the engine tells and asks: nothing of interest here."""
+
+    stop: Stop = field(default_factory=Stop)
+
+    def done(self, task: Task, seconds: float) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Print it: something is slow."""
+        print(text, flush=True)
+
+    def is_lost(self) -> bool:
+        """There is no store."""
+        return False
+
+    def as_failure(self, task: Task) -> Failure:
+        """A worker died."""
+        raise RuntimeError(f"{task.name} ended its worker")
+
+
+def graph(tasks: int) -> list[Task]:
+    """The tasks of a study whose test stage has so many chunks, each long enough to be a task of its own."""
+    problem, _ = resolve(laplace_study("scheduler", 1024, tasks * _CHUNK, "none", chunk=_CHUNK))
+    per_sample = 20.0 / (2 * _CHUNK)
+    found = schedule(problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, fit=1e-9, count=per_sample), 128)
+    counts = [task for task in found if task.kind == "count"]
+    assert len(counts) == tasks
+    return found
+
+
+async def serve(address: str, count: int) -> None:
+    """Run so many workers of one thread until their scheduler leaves."""
+    import dask
+    from distributed import Worker
+
+    quiet = {  # each real worker watches its own process; 128 times in one process that would be all it does
+        "distributed.admin.system-monitor.interval": "60s",
+        "distributed.admin.tick.interval": "10s",
+        "distributed.worker.profile.enabled": False,
+    }
+    with dask.config.set(quiet):
+        workers = [
+            Worker(address, name=str(i), nthreads=1, memory_limit=0, host=_HOST, dashboard=False, silence_logs=50)
+            for i in range(count)
+        ]
+        await asyncio.gather(*workers)
+        await asyncio.gather(*(worker.finished() for worker in workers))
+
+
+@contextmanager
+def simulated(count: int) -> Iterator[Place]:
+    """A place like that of a cluster, with simulated workers."""
+    import dask
+    from distributed import Client, SpecCluster
+
+    from hpcdp.clusters.scheduler import SETTINGS, ChunkScheduler
+
+    options = {"host": _HOST, "dashboard_address": f"{_HOST}:0"}
+    with dask.config.set(SETTINGS):
+        scheduler = {"cls": ChunkScheduler, "options": options}
+        with (
+            SpecCluster(scheduler=scheduler, silence_logs="CRITICAL") as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            command = [sys.executable, "-m", "benchmarks.scheduler", cluster.scheduler_address, str(count)]
+            with subprocess.Popen(command) as workers:
+                try:
+                    client.wait_for_workers(count, timeout=120)
+                    yield Place(client, 60.0, blames_exactly=True)
+                finally:
+                    workers.terminate()
+
+
+def measure(workers: int, tasks: int, seconds: float) -> float:
+    """Seconds that so many tasks take on so many workers."""
+    found = graph(tasks)
+    with simulated(workers) as place:
+        client = place.client
+        client.gather(client.map(time.sleep, [0.1] * workers, pure=False))
+        begin = time.perf_counter()
+        execute(place, "nowhere", 1, 1, found, Watch(), partial(pretend, seconds))
+        return time.perf_counter() - begin
+
+
+def main(small: bool = False) -> dict[str, float]:
+    """Print tasks a second, and the efficiency for tasks of some lengths; returns both."""
+    workers, many = (16, 1_000) if small else (128, 20_000)
+    figures = {}
+    took = measure(workers, many // 4, 0.0)
+    figures["tasks a second"] = many / 4 / took
+    print(f"{many // 4:,} empty tasks on {workers} simulated workers: {figures['tasks a second']:.0f} tasks a second")
+    print(f"{'tasks':>7} {'s each':>7} {'ideal s':>8} {'s':>8} {'efficiency':>11}")
+    for seconds, tasks in ((0.5, many // 4),) if small else ((0.5, many // 4), (1.0, many), (2.0, many // 4)):
+        ideal = -(-tasks // workers) * seconds
+        took = measure(workers, tasks, seconds)
+        figures[f"{seconds:g} s"] = ideal / took
+        print(f"{tasks:>7,} {seconds:>7g} {ideal:>8.1f} {took:>8.1f} {ideal / took:>10.1%}", flush=True)
+    return figures
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1], int(sys.argv[2])))
