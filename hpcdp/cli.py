@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add_place(command: argparse.ArgumentParser) -> None:
         text = (
-            '"local", a scheduler address such as tls://host:8786, a scheduler file (.json), a cluster profile (.toml)'
+            '"local", a scheduler address such as tcp://host:8786, a scheduler file (.json), a cluster profile (.toml)'
         )
         command.add_argument("--cluster", default="local", metavar="WHERE", help=text)
         command.add_argument("--workers", type=_positive, metavar="N", help="worker processes on this machine")
@@ -201,14 +201,15 @@ def _run(options: argparse.Namespace) -> None:
     from hpcdp.problem import resolve
     from hpcdp.study import Study
 
-    parse_place(options.cluster)
+    where = parse_place(options.cluster)
     study = Study.from_toml(options.study)
-    problem, trial = resolve(study)
     from hpcdp.driver import default_store
 
-    store = options.store or default_store(study)
-    _print_plan(options, store, problem, trial)
-    _drive(options, store, problem, trial)
+    store = options.found_store = options.store or default_store(study)
+    with _stoppable(where.profile) as stop:
+        problem, trial = resolve(study)
+        _print_plan(options, store, problem, trial)
+        _drive(options, store, problem, trial, stop)
 
 
 def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any = None) -> None:
@@ -227,24 +228,29 @@ def _resume(options: argparse.Namespace) -> None:
     from hpcdp.driver import resolve_stored
 
     options.found_store = options.store
-    parse_place(options.cluster)
-    problem, trial = resolve_stored(options.store, options.allow_changed_code)
-    _drive(options, options.store, problem, trial)
+    where = parse_place(options.cluster)
+    with _stoppable(where.profile) as stop:
+        problem, trial = resolve_stored(options.store, options.allow_changed_code)
+        _drive(options, options.store, problem, trial, stop)
 
 
-def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any) -> None:
-    from hpcdp.clusters import parse_place
+@contextmanager
+def _stoppable(profile: Any) -> Iterator[Stop]:
+    """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
+    stop = Stop()
+    drain = 0.75 * profile.cluster.drain if profile else GRACE
+    with stopped_by_signals(stop, drain, terminate=profile is not None):
+        yield stop
+
+
+def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
     from hpcdp.driver import Options, run_problem
     from hpcdp.progress import on_stderr
     from hpcdp.report.table import table
 
     if not options.debug:
         _silence_dask()
-    options.found_store = store
-    profile = parse_place(options.cluster).profile
-    drain = 0.75 * profile.cluster.drain if profile else GRACE
-    stop = Stop()
-    with on_stderr() as progress, stopped_by_signals(stop, drain, terminate=profile is not None):
+    with on_stderr() as progress:
         place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop)
         result = run_problem(problem, trial, store, place, progress)
     print(table(result))

@@ -213,6 +213,7 @@ def _drive(
     expected = forecast(tasks, where.profile) if where.profile else None
     monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: _worker_killed(problem, task), expected)
     lease.news = monitor.news
+    options.stop.check()
     with _place(layout, lease, problem, options, where, monitor) as place:
         if any(kept for kept in index.samples) and _check_samples(
             place, layout, root, version, problem, index, monitor

@@ -212,6 +212,8 @@ def execute(
                 ready.extend(cut(task))
             else:
                 blamed.append(task)
+    if left:  # a stop left tasks out, and those that ran are done
+        watch.stop.check()
     return outcome
 
 

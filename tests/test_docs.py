@@ -141,6 +141,8 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
         "docs/study.md",
         "docs/store.md",
         "docs/extending.md",
+        "docs/cluster.md",
+        "docs/other-clusters.md",
         pytest.param("docs/tutorial.md", marks=pytest.mark.slow),
     ],
 )
@@ -151,7 +153,8 @@ def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) ->
 def test_every_page_with_blocks_is_followed() -> None:
     """The list above is all pages whose blocks do something."""
     active = {page for page in PAGES if any(b.note and not b.note.startswith("not run") for b in read_blocks(page))}
-    assert active == {"README.md", "docs/study.md", "docs/store.md", "docs/extending.md", "docs/tutorial.md"}
+    named = ("study", "store", "extending", "tutorial", "cluster", "other-clusters")
+    assert active == {"README.md", *(f"docs/{name}.md" for name in named)}
 
 
 def test_the_script_prints_the_spectrum_of_its_store(tmp_path: Path) -> None:

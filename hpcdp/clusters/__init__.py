@@ -54,7 +54,7 @@ def parse_place(cluster: str) -> Where:
             raise StudyError(f"--cluster: no scheduler file at {cluster}")
         return Where(scheduler_file=Path(cluster))
     raise StudyError(
-        '--cluster: "local", a scheduler address such as tls://host:8786, a scheduler file (.json) or a cluster profile '
+        '--cluster: "local", a scheduler address such as tcp://host:8786, a scheduler file (.json) or a cluster profile '
         f"(.toml); given: {cluster!r}"
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 from distributed import Client, SpecCluster
 
 from hpcdp._signals import deferred, ignored
+from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Fleet, Unit
 from hpcdp.clusters.folder import JobFolder
@@ -112,7 +113,8 @@ def open_allocation(
     """A scheduler in this process, and a step of workers on every node of this job."""
     import dask
 
-    arguments = job_arguments(profile, folder, certificate)
+    left = slurm.seconds_left(os.environ["SLURM_JOB_ID"])
+    arguments = job_arguments(profile, folder, certificate, time.time() + left if left else None)
     security = certificate.security() if certificate else None
     options = {
         "dashboard_address": "127.0.0.1:0",

@@ -194,8 +194,9 @@ class Fleet:
         for unit in gone:
             where = f" on {unit.node}" if unit.node else ""
             self._note(f"{self._units.word} {unit.id}{where} ended: {unit.state.lower()} after {unit.seconds} s")
-            if not unit.has_connected and unit.state not in ("PREEMPTED", "CANCELLED"):
-                self._fail(f"{self._units.word} {unit.id} ended before its workers connected: {unit.state.lower()}")
+        vain = [u for u in gone if not u.has_connected and u.state not in ("PREEMPTED", "CANCELLED", "NODE_FAIL")]
+        if vain:
+            self._fail(f"{self._units.word} {vain[0].id} ended before its workers connected: {vain[0].state.lower()}")
         self._units.end(gone)
         with self._lock:
             self._active = [unit for unit in self._active if unit.is_active]

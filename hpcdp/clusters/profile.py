@@ -60,8 +60,8 @@ def _lines(value: Any) -> tuple[str, ...]:
     raise ValueError("a list of lines of text")
 
 
-Seconds = Annotated[int, BeforeValidator(_seconds)]
-Bytes = Annotated[int, BeforeValidator(_memory)]
+Seconds = Annotated[int, BeforeValidator(_seconds), Field(ge=1)]
+Bytes = Annotated[int, BeforeValidator(_memory), Field(ge=1 << 20)]
 Count = Annotated[int, Field(ge=1)]
 Word = Annotated[str, BeforeValidator(_word)]
 Line = Annotated[str, BeforeValidator(_line)]
@@ -138,12 +138,16 @@ class Size(_Section):
         adaptive = self.minimum is not None or self.maximum is not None
         given = (self.jobs is not None) + adaptive + (self.nodes is not None)
         if given != 1:
-            raise ValueError("exactly one of: jobs | minimum and maximum | nodes")
+            raise ValueError(f"exactly one of: jobs | minimum and maximum | nodes; given: {self._given()}")
         if adaptive and self.maximum is None:
-            raise ValueError("maximum is needed where minimum is given")
+            raise ValueError(f"maximum is needed where minimum is given; given: {self._given()}")
         if self.most < self.least:
             raise ValueError(f"minimum is at most maximum = {self.maximum}; given: {self.minimum}")
         return self
+
+    def _given(self) -> str:
+        found = {k: v for k, v in self.model_dump().items() if v is not None}
+        return ", ".join(f"{key} = {value}" for key, value in found.items()) or "none of them"
 
     @property
     def least(self) -> int:
@@ -180,7 +184,10 @@ class Profile(_Section):
     def _consistent(self) -> Self:
         allocation = self.cluster.driver == "allocation"
         if allocation != (self.size.nodes is not None):
-            raise ValueError('size.nodes goes with cluster.driver = "allocation", jobs or maximum with "elastic"')
+            raise ValueError(
+                'size.nodes goes with cluster.driver = "allocation", jobs or maximum with "elastic"; '
+                f"given: size.nodes = {self.size.nodes}, cluster.driver = {self.cluster.driver!r}"
+            )
         for name, walltime in (("worker", self.worker.walltime), ("driver", self.driver_walltime)):
             if 2 * self.cluster.drain > walltime:
                 raise ValueError(

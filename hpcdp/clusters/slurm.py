@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hpcdp.errors import StudyError
+from hpcdp.errors import HpcdpError, StudyError
 
 ACTIVE = frozenset(
     {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
@@ -21,7 +21,7 @@ _FIELDS = ("%i", "%j", "%T", "%M", "%N", "%C", "%r")
 _TIMEOUT = 60.0  # a controller that is busy or restarts answers late
 
 
-class SlurmError(RuntimeError):
+class SlurmError(HpcdpError, RuntimeError):
     """A SLURM command failed or did not answer; its message is what SLURM said, in one line."""
 
 
@@ -64,6 +64,11 @@ def submit(script: str, arguments: Sequence[str] = ()) -> str:
 def jobs_named(names: Iterable[str]) -> list[Job]:
     """This user's jobs of these names that run, wait, or ended a short time ago."""
     return _parse(_queue("--me", "--name", ",".join(names)))
+
+
+def seconds_left(job: str) -> int | None:
+    """Seconds until a running job's walltime ends; None when it has none."""
+    return _elapsed(call("squeue", "--noheader", "--format=%L", "--jobs", job).strip()) or None
 
 
 def _queue(*arguments: str) -> str:

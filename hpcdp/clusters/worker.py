@@ -42,13 +42,15 @@ class WorkerJob(SLURMJob):
         self.status = type(self.status).closed
 
 
-def job_arguments(profile: Profile, folder: JobFolder, certificate: Certificate | None) -> dict[str, Any]:
-    """Keyword arguments of a WorkerJob."""
+def job_arguments(
+    profile: Profile, folder: JobFolder, certificate: Certificate | None, end: float | None = None
+) -> dict[str, Any]:
+    """Keyword arguments of a WorkerJob. end: when its job ends (seconds since 1970), if that is not a walltime away."""
     site, worker = profile.cluster, profile.worker
-    lifetime, stagger = worker.walltime - site.drain // 2, site.drain // 4
+    lifetime = worker.walltime - site.drain // 8  # after the preload's last moment: Dask would cut a task short
     python = site.python or shlex.quote(sys.executable)
     extra = ["--memory-limit", "0", "--dashboard-address", "127.0.0.1:0", "--preload", "hpcdp.clusters.preload"]
-    extra += ["--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s"]
+    extra += ["--lifetime", f"{lifetime}s"]
     return {
         "cores": worker.slots,
         "processes": worker.process_count,
@@ -65,7 +67,7 @@ def job_arguments(profile: Profile, folder: JobFolder, certificate: Certificate 
         "death_timeout": str(_DEATH_TIMEOUT),
         "local_directory": '"$HPCDP_SCRATCH"',
         "job_extra_directives": [*log_directives(folder, "worker-%j.log"), "--no-requeue", *worker.directives],
-        "job_script_prologue": [*site.prologue, *worker_exports(profile, certificate)],
+        "job_script_prologue": [*site.prologue, *worker_exports(profile, certificate, end)],
         "worker_extra_args": extra,
     }
 
@@ -76,12 +78,13 @@ def log_directives(folder: JobFolder, name: str) -> list[str]:
     return [f'--output="{path}/{name}"', "--open-mode=append"]
 
 
-def worker_exports(profile: Profile, certificate: Certificate | None) -> list[str]:
+def worker_exports(profile: Profile, certificate: Certificate | None, end: float | None) -> list[str]:
     """Lines of shell that set what workers read from their environment."""
     threads = str(profile.worker.library_threads)
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
     values = dict.fromkeys(names, threads)
     values |= {"ZARR_ASYNC__CONCURRENCY": "2", "ZARR_THREADING__MAX_WORKERS": "1"}
+    values |= {"DASK_LOGGING__DISTRIBUTED": "warning"}  # else a log has some twenty lines a worker that tell nothing
     values |= {
         "DASK_" + key.replace(".", "__").replace("-", "_").upper(): str(value)
         for key, value in SETTINGS.items()
@@ -92,7 +95,7 @@ def worker_exports(profile: Profile, certificate: Certificate | None) -> list[st
         f'export HPCDP_SCRATCH="{profile.worker.scratch}"',
         'mkdir -p "$HPCDP_SCRATCH"',
         'export NUMBA_CACHE_DIR="$HPCDP_SCRATCH/hpcdp-numba-$(id -u)"',
-        f"export HPCDP_JOB_END=$(( $(date +%s) + {profile.worker.walltime} ))",
+        "export HPCDP_JOB_END=" + (f"{end:.0f}" if end else f"$(( $(date +%s) + {profile.worker.walltime} ))"),
         f"export HPCDP_DRAIN={profile.cluster.drain}",
         *(f"export {name}={shlex.quote(value)}" for name, value in values.items()),
     ]

@@ -20,8 +20,9 @@ def rate_lines(owner: dict[str, Any]) -> list[str]:
         return []
     left = news.get("left")
     end = f"about {duration(left)} left" if left is not None else "time left unknown yet"
+    rate = f"{news['rate']:.3g} chunks/s: {news['done']:,.0f} of the {news['total']:,.0f} of this run, {end}"
     lines = [
-        f"  rate           {news['rate']:.3g} chunks/s: {news['done']:,.0f} of the {news['total']:,.0f} of this run, {end}"
+        "  rate           " + (rate if news["done"] else f"none of this run's {news['total']:,.0f} chunks is done yet")
     ]
     lines.append(f"  workers        {news.get('threads', 0):,} threads connected")
     dashboard = news.get("dashboard")
@@ -69,7 +70,7 @@ def used_lines(layout: Layout) -> list[str]:
         for state, count in news["fleet"]["ended"].items():
             ended[state] = ended.get(state, 0) + count
     how = ", ".join(f"{count} {state.lower()}" for state, count in sorted(ended.items()))
-    share = f", {100 * busy / 3600 / core_hours:.0f} % of it in tasks" if core_hours else ""
+    share = f", {min(100.0, 100 * busy / 3600 / core_hours):.0f} % of it in tasks" if core_hours else ""
     return [
         f"  planned        {first['jobs']:,} {word}s, {first['node_hours']:.2g} node-hours, {duration(first['seconds'])}",
         f"  used           {started:,} {word}s"

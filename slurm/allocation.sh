@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# One job of some nodes that holds everything: a Dask scheduler, the driver, and worker processes on every node.
+#
+#     sbatch slurm/allocation.sh STUDY [--store PATH]
+#
+# It shows the parts by hand. `hpcdp submit STUDY --profile PROFILE` with cluster.driver = "allocation" does the same and
+# more: it replaces workers that are lost and counts node-hours. Change the lines that begin with #SBATCH, or give sbatch
+# options: sbatch --nodes=4 --cpus-per-task=128 --mem=256G slurm/allocation.sh …
+#
+# HPCDP_INTERFACE: the network interface on which the parts talk, such as ib0. Without it, the one of the host's name.
+
+#SBATCH --job-name=hpcdp-allocation
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=8
+#SBATCH --mem=16G
+#SBATCH --time=04:00:00
+#SBATCH --output=hpcdp-allocation-%j.log
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+# USR1 comes to this script 60 s before the time limit. See the trap below.
+#SBATCH --signal=B:USR1@60
+
+set -euo pipefail
+
+study=${1:?usage: sbatch slurm/allocation.sh STUDY [--store PATH]}
+
+# Where Python with hpcdp is. This line is for a checkout with .venv, from which you call sbatch. Adapt it, or load
+# modules here. Without it, the PATH of the shell in which you call sbatch counts.
+PATH="$PWD/.venv/bin:$PATH"
+
+# What this run needs lies in a folder of its own, which all nodes must see.
+folder="$PWD/hpcdp-allocation-$SLURM_JOB_ID"
+file="$folder/scheduler.json"
+mkdir "$folder"
+
+driver="" workers="" scheduler=""
+wait_for_end() { # at most 10 s; SLURM ends what is left after this script
+    for _ in {1..20}; do
+        kill -0 "$1" 2>/dev/null || break
+        sleep 0.5
+    done
+}
+clean_up() {
+    trap '' USR1 # too late for it
+    if [[ -n $workers ]]; then
+        scancel --signal=TERM "$SLURM_JOB_ID.0" || true # step 0: the workers, which leave in order
+        wait_for_end "$workers"
+    fi
+    if [[ -n $scheduler ]]; then
+        kill "$scheduler" 2>/dev/null || true
+        wait_for_end "$scheduler"
+    fi
+    rm -rf "$folder"
+}
+trap clean_up EXIT
+# The driver then starts no new task, waits up to 20 s for those that run, and says how to go on. By hand, at any time:
+# scancel --batch --signal=USR1 JOB
+trap '[[ -z $driver ]] || kill -USR1 "$driver"' USR1
+
+# A certificate of this run only. Scheduler, workers and driver find it through the variables that this sets, and talk
+# to nobody without it. In two steps, so that a failure ends the script.
+exports=$(python -m hpcdp certificate "$folder/key")
+eval "$exports"
+
+# One thread a process, also inside BLAS and numba. Compiled kernels go to the node's own disk: a shared one would see
+# many small files. The settings of Dask's scheduler are those that hpcdp gives its own.
+export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+scratch="${TMPDIR:-/tmp}"
+export NUMBA_CACHE_DIR="$scratch/hpcdp-numba-$(id -u)"
+export DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=2 DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION=1.0
+export DASK_LOGGING__DISTRIBUTED=warning
+
+network=()
+if [[ -n ${HPCDP_INTERFACE:-} ]]; then
+    network=(--interface "$HPCDP_INTERFACE")
+fi
+
+# The scheduler, on this node. The dashboard listens on loopback only; hpcdp status tells how to reach it.
+python -m distributed.cli.dask_scheduler --protocol tls --port 0 --dashboard-address 127.0.0.1:0 \
+    --scheduler-file "$file" "${network[@]}" &
+scheduler=$!
+until [[ -s $file ]]; do
+    kill -0 "$scheduler" 2>/dev/null || { echo "the scheduler did not start" >&2 && exit 1; }
+    sleep 0.5
+done
+
+# The workers: one task a node, which starts a process for each core. They find the scheduler through the file. When the
+# ones of a node end, the others go on.
+srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=0 \
+    python -m distributed.cli.dask_worker --scheduler-file "$file" "${network[@]}" \
+    --nworkers "$SLURM_CPUS_PER_TASK" --nthreads 1 --memory-limit 0 --dashboard-address 127.0.0.1:0 \
+    --local-directory "$scratch" --death-timeout 60 &
+workers=$!
+
+# The driver. It ends with 0 when the study is done, and with 130 when it was stopped; then submit the same again.
+python -m hpcdp run "$study" --cluster "$file" "${@:2}" &
+driver=$!
+code=0
+wait "$driver" || code=$?
+while kill -0 "$driver" 2>/dev/null; do # a signal ended the wait, not the driver
+    code=0
+    wait "$driver" || code=$?
+done
+exit "$code"
