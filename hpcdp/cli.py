@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):  # a second one would only end this in the middle of the word
             signal.signal(number, signal.SIG_IGN)
         store = getattr(options, "found_store", None)
-        go_on = f"; go on with: hpcdp resume {store}" if store is not None else ""
+        go_on = f"; go on with: {_go_on(options)}" if store is not None else ""
         print(f"\nhpcdp: interrupted; what is committed is kept{go_on}", file=sys.stderr, flush=True)
         if arguments is None:  # Python ends by the signal itself when it interrupted an exec, as imports make them
             atexit._run_exitfuncs()
@@ -100,8 +100,14 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
             return _fail(reason, FAILED, options.debug)
         print(f"hpcdp: {error}; what is committed is kept; job {job} goes on", file=sys.stderr)
         return DONE
-    print(f"hpcdp: {error}; what is committed is kept; go on with: hpcdp resume {store}", file=sys.stderr)
+    print(f"hpcdp: {error}; what is committed is kept; go on with: {_go_on(options)}", file=sys.stderr)
     return INTERRUPTED
+
+
+def _go_on(options: argparse.Namespace) -> str:
+    """The command that goes on with a run where it ran."""
+    place = getattr(options, "cluster", "local")
+    return f"hpcdp resume {options.found_store}" + (f" --cluster {place}" if place != "local" else "")
 
 
 def _parser() -> argparse.ArgumentParser:

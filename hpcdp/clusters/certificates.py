@@ -57,6 +57,12 @@ class Certificate:
                 raise StoreError(f"others could read the run's TLS key: the file system of {folder} ignores file modes")
         return made
 
+    @classmethod
+    def remove_all(cls, folder: Path) -> None:
+        """Remove all certificates in the folders of a folder: those of runs that were killed before they could."""
+        for found in folder.glob("*"):
+            cls(found).remove()
+
     def remove(self) -> None:
         """Delete the files and their folder."""
         for path in (self.certificate, self.key):

@@ -49,9 +49,14 @@ class JobFolder:
         """The last script of a worker's job or step, to read."""
         return self.root / "worker.sh"
 
+    @property
+    def keys(self) -> Path:
+        """Folder of the folders of certificates."""
+        return self.root / "keys"
+
     def key(self, generation: int) -> Path:
         """Folder of the certificate of one run."""
-        return self.root / "keys" / f"{generation:06d}"
+        return self.keys / f"{generation:06d}"
 
 
 def job_folder(layout: Layout, study: str) -> JobFolder:

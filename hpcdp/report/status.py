@@ -43,11 +43,13 @@ def status(store: str | Path) -> str:
     )
     if owner is not None:
         lines += rate_lines(owner)
-    lines += job_lines(job_folder(layout, problem.study.name))
+    folder = job_folder(layout, problem.study.name)
+    lines += job_lines(folder)
     lines += used_lines(layout)
     lines += _runs(layout)
     if not complete and owner is None:
-        lines.append(f"  go on with     hpcdp resume {store}")
+        place = f" --cluster {folder.profile}" if folder.profile.is_file() else ""
+        lines.append(f"  go on with     hpcdp resume {store}{place}")
     return "\n".join(lines)
 
 

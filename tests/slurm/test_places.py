@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from commands import COMMAND, calls, committed, contents, hpcdp, records, show, started, wait_until, write_study
+from commands import call, calls, committed, contents, hpcdp, records, show, started, wait_until, write_study
 from throwaway import ThrowawaySlurm
 
 ROOT = Path(__file__).parents[2]
@@ -43,9 +41,9 @@ import os
 
 
 def fails(database, size, rng):
-    """Laplace noise on a sum; on one database it fails while a file is there."""
-    if database.size == 3 and database[0] == 0.5 and os.path.exists(os.path.join(os.path.dirname(__file__), "broken")):
-        raise ValueError("this database is not for me")
+    """Laplace noise on a sum; a chunk of 400 fails while a file is there."""
+    if size == 400 and os.path.exists(os.path.join(os.path.dirname(__file__), "broken")):
+        raise ValueError("no chunk of 400")
     return database.sum() + rng.laplace(size=size)
 '''
 
@@ -166,22 +164,24 @@ class TestPlace:
         twice = sum(count > 1 for count in Counter(drawn + again).values())
         print(f"{len(done)} chunks were committed when the run ended, {twice} were computed twice")
 
-    def test_failure_is_named_and_costs_nothing_else(self, place: Here | Submitted, tmp_path: Path) -> None:
-        study = write_study(tmp_path, FAILING, call="own:fails", parameters={})
-        store = tmp_path / "s.zarr"
-        place.run(tmp_path, study, store)  # sound, to compare with
-        whole = show(store)
-        shutil.rmtree(store)
-        store_problem = [*COMMAND, "run", str(study), "--store", str(store), "--workers", "1"]
+    def test_failure_is_named_and_costs_nothing_else(
+        self, place: Here | Submitted, tmp_path: Path, scheduler: str
+    ) -> None:
+        settings = {"call": "own:fails", "test": 4400, "databases": [[0.0, 1.0]]}
+        study, store = write_study(tmp_path, FAILING, **settings), tmp_path / "s.zarr"
         (tmp_path / "broken").touch()
-        refused = subprocess.run(store_problem, cwd=tmp_path, capture_output=True, text=True, check=False)
-        if refused.returncode == 2:  # trial draws found it before anything ran
-            assert "this database is not for me" in refused.stderr
-        else:
-            assert refused.returncode == 1
+        said = place.run(tmp_path, study, store, code=1)
+        assert "test chunk 8 of" in said
+        assert "no chunk of 400" in said
+        assert "hpcdp resume" in said
+        before = contents(store)
+        assert len(before) > 0
         (tmp_path / "broken").unlink()
-        place.run(tmp_path, study, store)
-        assert show(store) == whole
+        place.resume(tmp_path, store)
+        after = contents(store)
+        assert {path: after[path] for path in before} == before
+        call("run", study, "--store", tmp_path / "sound.zarr", "--cluster", scheduler)
+        assert show(store) == show(tmp_path / "sound.zarr")
 
 
 def test_the_lease_of_this_machine_is_not_that_of_a_node(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:

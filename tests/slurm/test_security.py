@@ -1,0 +1,139 @@
+"""Who may talk to a run's scheduler and workers, who may read its key, and what listens where."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from commands import hpcdp, records, started, wait_until, write_study
+from throwaway import ThrowawaySlurm
+
+from hpcdp.clusters.certificates import Certificate
+from hpcdp.errors import StoreError
+
+PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
+SLOW = {"train": 4000, "test": 12000, "chunk": 500, "parameters": {"pause": 0.1}}
+
+CLIENT = """
+import sys
+from distributed import Client
+client = Client(sys.argv[1], timeout="5s")
+print("workers:", len(client.nthreads()))
+"""
+
+
+@pytest.fixture(name="store")
+def store_fixture(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> Iterator[Path]:
+    """The store of a run that goes on, with its first record."""
+    study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
+    with started("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path) as process:
+        wait_until(lambda: bool(records(store)), "a record")
+        yield store
+        assert process.poll() is None, "the run went on all the time"
+
+
+def address(store: Path) -> str:
+    """Where the workers of a store were told to find the scheduler."""
+    (word,) = [w for w in (store / "jobs" / "worker.sh").read_text().split() if w.startswith(("tls://", "tcp://"))][:1]
+    return word
+
+
+def connect(to: str, certificate: Certificate | None) -> subprocess.CompletedProcess[str]:
+    """A client in a process of its own, with a certificate or with none."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "DASK_LOGGING__DISTRIBUTED": "error"}
+    environment |= certificate.environment() if certificate else {}
+    command = [sys.executable, "-W", "ignore", "-c", CLIENT, to]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+
+
+def test_only_the_runs_certificate_is_let_in(store: Path, tmp_path: Path) -> None:
+    to = address(store)
+    assert to.startswith("tls://")
+    (folder,) = (store / "jobs" / "keys").iterdir()
+    allowed = connect(to, Certificate(folder))
+    assert "workers: " in allowed.stdout, allowed.stderr
+    other = Certificate.create(tmp_path / "another user's")
+    for name, certificate, where in (
+        ("without a certificate", None, to),
+        ("without a certificate and without TLS", None, to.replace("tls://", "tcp://")),
+        ("with a certificate of one's own", other, to),
+    ):
+        refused = connect(where, certificate)
+        assert refused.returncode != 0, name
+        assert "workers: " not in refused.stdout
+        print(f"a client {name}: {refused.stderr.strip().splitlines()[-1][:150]}")
+    parts = urlsplit(to)
+    with pytest.raises(ssl.SSLError):  # the handshake itself, before a byte of Dask's protocol
+        ssl.get_server_certificate((str(parts.hostname), int(parts.port or 0)), ca_certs=str(other.certificate))
+
+
+def test_a_worker_without_the_certificate_is_refused(store: Path, tmp_path: Path) -> None:
+    other = Certificate.create(tmp_path / "other")
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address(store), "--interface", "lo"]
+    command += ["--death-timeout", "5", "--no-nanny", "--name", "intruder", "--protocol", "tls://"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **other.environment()}
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Registered to" not in done.stderr
+    (folder,) = (store / "jobs" / "keys").iterdir()
+    code = "import sys; from distributed import Client; c = Client(sys.argv[1], timeout='10s')\n"
+    code += "print(sorted(str(w['name']) for w in c.scheduler_info(n_workers=-1)['workers'].values()))"
+    mine = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **Certificate(folder).environment()}
+    names = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, address(store)],
+        env=mine,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert "hpcdp-s-" in names
+    assert "intruder" not in names
+
+
+def test_key_files_are_the_users_own(store: Path) -> None:
+    (folder,) = (store / "jobs" / "keys").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for path in folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "PRIVATE KEY" in Certificate(folder).key.read_text()
+    for path in (store / "jobs").glob("*.sh"):
+        assert "PRIVATE KEY" not in path.read_text(), "a script names files, it holds no secret"
+
+
+def test_dashboards_listen_on_loopback_only(store: Path, clean_slurm: ThrowawaySlurm, tmp_path: Path) -> None:
+    """Whatever a driver and its workers listen on is 127.0.0.1 here, where the profile's interface is lo."""
+    (line,) = [x for x in hpcdp("status", store, folder=tmp_path).stdout.splitlines() if "ssh -L" in x]
+    port = int(line.split("ssh -L ")[1].split(":")[0])
+    found = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.laddr.port == port]
+    assert [c.laddr.ip for c in found] == ["127.0.0.1"]
+    jobs = [job for job in clean_slurm.jobs() if job.state == "RUNNING"]
+    assert jobs
+    for job in jobs:
+        for process in clean_slurm.processes(job.id):
+            ips = {c.laddr.ip for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+            assert ips <= {"127.0.0.1"}
+
+
+def test_the_key_is_gone_after_the_run(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    study, store = write_study(tmp_path), tmp_path / "s.zarr"
+    hpcdp("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path)
+    assert list((store / "jobs" / "keys").iterdir()) == []
+
+
+def test_a_key_is_never_written_over(tmp_path: Path) -> None:
+    Certificate.create(tmp_path / "key")
+    with pytest.raises(StoreError, match="cannot keep the run's TLS key"):
+        Certificate.create(tmp_path / "key")
+    message = hpcdp("certificate", tmp_path / "key", folder=tmp_path, code=2).stderr
+    assert "one that does not exist yet" in message
+    exports = hpcdp("certificate", tmp_path / "my key", folder=tmp_path).stdout
+    assert f"export DASK_DISTRIBUTED__COMM__TLS__CA_FILE='{tmp_path}/my key/certificate.pem'" in exports
