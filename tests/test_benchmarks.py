@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import command, limit, memory, textbook
+from benchmarks import command, limit, memory, scheduler, textbook
 
 
 def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,4 +20,11 @@ def test_limit_and_memory_and_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert many < 1.2 * few  # four times the test samples
     seconds = command.main(small=True)
     assert seconds["--help"] < seconds["plan"] < seconds["run, keep = all"]
+    print(capsys.readouterr().out)
+
+
+def test_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = scheduler.main(small=True)
+    assert figures["tasks a second"] > 50  # a fifth of what a loaded machine was seen to do
+    assert 0.5 < figures["0.5 s"] <= 1.0
     print(capsys.readouterr().out)
