@@ -28,11 +28,11 @@ def cancel(layout: Layout, folder: JobFolder) -> list[str]:
         )  # it drains, as scancel would not let it
     except slurm.SlurmError as error:
         raise StoreError(f"SLURM does not answer: {error}") from None
-    said += [f"driver job {job.id}: ended ({job.state.lower()})" for job in drivers]
+    said += [f"driver job {job.id}: told to end (it was {job.state.lower()})" for job in drivers]
     if owner is not None and not drivers:
         if owner["host"] == host_name() and isinstance(owner["process"], int):
             os.kill(owner["process"], signal.SIGTERM)
-            said.append(f"driver process {owner['process']}: ended")
+            said.append(f"driver process {owner['process']}: told to end")
         else:
             said.append(
                 f"the driver is process {owner['process']} on {owner['host']}: end it there (kill {owner['process']})"
@@ -44,5 +44,5 @@ def cancel(layout: Layout, folder: JobFolder) -> list[str]:
     slurm.cancel(job.id for job in left)
     workers = [job for job in left if job.name == folder.name]
     if workers:
-        said.append(f"{len(workers)} worker job{'s' if len(workers) > 1 else ''}: ended")
+        said.append(f"{len(workers)} worker job{'s' if len(workers) > 1 else ''}: told to end")
     return said or ["no driver and no job of this store runs"]

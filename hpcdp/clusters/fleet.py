@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from hpcdp.clusters.slurm import ACTIVE, SlurmError
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
-_POLITE = 6.0  # seconds in which dismissed workers may leave by themselves
+_POLITE = 10.0  # seconds in which dismissed workers may leave by themselves
 _TRIES = 6  # failures in a row, with no unit left, after which the fleet gives up
 _REFUSED, _RELEASED = "REFUSED", "RELEASED"
 

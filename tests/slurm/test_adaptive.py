@@ -1,0 +1,49 @@
+"""An adaptive size: as many jobs as the work can use, no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from commands import hpcdp, show, write_study
+from throwaway import ThrowawaySlurm
+
+from hpcdp.clusters.folder import job_folder
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import read_leases
+
+PROFILE = """
+[cluster]
+interface = "lo"
+poll = "1s"
+drain = "10s"
+[worker]
+cores = 1
+memory = "1GB"
+walltime = "10m"
+[size]
+minimum = 0
+maximum = 3
+"""
+SMALL = {"databases": [[0.0, 1.0]], "rows": [0], "keep": "none", "train": 500, "test": 500}
+LARGE = {"train": 4000, "test": 8000, "chunk": 250, "parameters": {"pause": 0.05}}
+
+
+def test_jobs_follow_the_work(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    profile = tmp_path / "profile.toml"
+    profile.write_text(PROFILE)
+    for name, settings, most in (("small", SMALL, 1), ("large", LARGE, 3)):
+        folder = tmp_path / name
+        study, store = write_study(folder, **settings), folder / "s.zarr"
+        hpcdp("run", study, "--store", store, "--cluster", profile, folder=folder)
+        jobs = clean_slurm.jobs(job_folder(Layout(store), "s").name)
+        assert len(jobs) == most
+        (lease,) = read_leases(Layout(store))
+        fleet = lease["news"]["fleet"]
+        assert fleet["started"] == most
+        assert fleet["active"] == []
+        print(f"{name}: {lease['news']['total']:.0f} chunks, {most} jobs: {fleet['ended']}")
+        hpcdp("run", study, "--store", folder / "here.zarr", "--workers", 2, folder=folder)
+        assert show(store) == show(folder / "here.zarr")
+        status = hpcdp("status", store, folder=folder).stdout
+        assert f"used           {most} job" in status
+        assert "planned" in status
