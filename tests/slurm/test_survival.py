@@ -235,7 +235,10 @@ def restart_controller(run: Disturbed) -> None:
     assert "Unable to contact slurm controller" in run.slurm.run("squeue", check=False).stderr
     some = len(records(run.store)) + BUSY
     wait_until(lambda: len(records(run.store)) >= some, "work is done without the controller")
+    run.set_pause(3.0)  # so that the run is not over before SLURM knows of the lost job
     run.slurm.start_controller()
+    wait_until(lambda: len(run.jobs()) == 3, "the lost job is replaced")
+    run.set_pause(PAUSE)
 
 
 def preempt(run: Disturbed) -> None:
