@@ -103,6 +103,18 @@ class JobUnits:
         self._cluster.sync(self._scheduler.dismiss)
 
 
+def cancel_orphans(name: str, note: Callable[[str], None]) -> None:
+    """Cancel worker jobs that still wait for a driver that was killed; those that run leave by themselves."""
+    try:
+        orphans = [job.id for job in slurm.jobs_named([name]) if job.state == "PENDING"]
+        slurm.cancel(orphans)
+    except slurm.SlurmError as error:
+        note(f"{error}; jobs of an earlier run may still wait")
+        return
+    if orphans:
+        note(f"cancelled {len(orphans)} waiting jobs of an earlier run: {', '.join(orphans)}")
+
+
 @contextmanager
 def open_jobs(
     profile: Profile, folder: JobFolder, certificate: Certificate | None, note: Callable[[str], None]
@@ -114,6 +126,7 @@ def open_jobs(
     interface = arguments.pop("interface")
     options = {"dashboard_address": "127.0.0.1:0", "port": profile.cluster.port}
     folder.logs.mkdir(parents=True, exist_ok=True)
+    cancel_orphans(folder.name, note)
     with dask.config.set(SETTINGS):
         ending = ExitStack()
         try:

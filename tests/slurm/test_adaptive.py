@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commands import hpcdp, show, write_study
+from commands import hpcdp, kill_group, show, started, wait_until, write_study
 from throwaway import ThrowawaySlurm
 
 from hpcdp.clusters.folder import job_folder
@@ -47,3 +47,23 @@ def test_jobs_follow_the_work(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> No
         status = hpcdp("status", store, folder=folder).stdout
         assert f"used           {most} job" in status
         assert "planned" in status
+
+
+def test_jobs_that_wait_for_a_killed_driver_are_cancelled(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    profile = tmp_path / "profile.toml"
+    profile.write_text(PROFILE)
+    study, store = write_study(tmp_path, **SMALL), tmp_path / "s.zarr"
+    nodes = len(clean_slurm.nodes)
+    blocker = clean_slurm.submit("exec sleep 600", f"--nodes={nodes}", "--exclusive")
+    clean_slurm.wait_for(blocker, "RUNNING")
+    name = job_folder(Layout(store), "s").name
+    with started("run", study, "--store", store, "--cluster", profile, folder=tmp_path) as process:
+        wait_until(lambda: bool(clean_slurm.jobs(name)), "a worker job that waits")
+        kill_group(process)
+    (orphan,) = clean_slurm.jobs(name)
+    assert orphan.state == "PENDING"
+    clean_slurm.cancel(blocker)
+    clean_slurm.run("scontrol", "hold", orphan.id)
+    said = hpcdp("resume", store, "--cluster", profile, folder=tmp_path).stderr
+    assert f"cancelled 1 waiting jobs of an earlier run: {orphan.id}" in said
+    assert clean_slurm.job(orphan.id).state == "CANCELLED"
