@@ -214,16 +214,15 @@ def _run(options: argparse.Namespace) -> None:
     store = options.found_store = options.store or default_store(study)
     with _stoppable(where.profile) as stop:
         problem, trial = resolve(study)
-        _print_plan(options, store, problem, trial)
+        _print_plan(options, store, problem, trial, where.profile)
         _drive(options, store, problem, trial, stop)
 
 
-def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any = None) -> None:
-    from hpcdp.clusters import default_workers, parse_place
+def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any) -> None:
+    from hpcdp.clusters import default_workers
     from hpcdp.driver import index_of
     from hpcdp.plan import make_plan
 
-    profile = profile or parse_place(options.cluster).profile
     workers = getattr(options, "workers", None) or default_workers()
     plan = make_plan(problem, trial, workers, index_of(store), profile)
     print(plan, end="\n\n", file=sys.stderr, flush=True)

@@ -93,9 +93,9 @@ def run(
     """Run a study (or its file), or go on with its store, and return the result.
 
     cluster: "local", a scheduler's address or file (.json), or a cluster profile (.toml); client: your own Dask client
-    instead. Raises StudyError before anything runs
-    when the study is wrong or the store holds another one, LeaseError when another run holds the store, RunFailed when some
-    chunks failed (the store keeps everything else), StoreError when the store cannot be written.
+    instead. Raises StudyError before anything runs when the study is wrong or the store holds another one, LeaseError when
+    another run holds the store, RunFailed when some chunks failed (the store keeps everything else), StoreError when the
+    store cannot be written, PlaceError (a StoreError) when there is no worker for too long.
     """
     parsed = study if isinstance(study, Study) else Study.from_toml(study)
     problem, trial = resolve(parsed)

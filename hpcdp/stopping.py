@@ -13,9 +13,8 @@ from hpcdp.errors import HpcdpError
 
 GRACE = 20.0
 """Seconds for which tasks may run on after SIGTERM: batch systems kill some 30 s after it."""
-
-
 WALLTIME = "the walltime ends"
+"""The reason after which another job should go on."""
 
 
 class Stopped(HpcdpError):

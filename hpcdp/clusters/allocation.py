@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from distributed import Client, SpecCluster
+from distributed import SpecCluster
 
 from hpcdp._signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
-from hpcdp.clusters.fleet import Fleet, Unit
+from hpcdp.clusters.fleet import Unit, open_fleet
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.place import Place
 from hpcdp.clusters.profile import Profile
@@ -135,14 +135,9 @@ def open_allocation(
                     silence_logs="CRITICAL",
                 )
                 ending.enter_context(cluster)
-                client = ending.enter_context(Client(cluster, set_as_default=False))
                 units = StepUnits(cluster, profile, folder, arguments)
-                nodes = profile.size.most
-                fleet = Fleet(units, profile.worker.slots, nodes, nodes, profile.cluster.poll, note)
-                ending.callback(fleet.close)
-                fleet.start()
-            exact = profile.worker.threads == 1
-            yield Place(client, profile.cluster.no_worker_timeout, exact, fleet)
+                place = open_fleet(ending, cluster, units, profile, note)
+            yield place
         finally:
             with ignored():
                 ending.close()

@@ -9,10 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from hpcdp.clusters.place import Place
+from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.slurm import ACTIVE, SlurmError
+
+if TYPE_CHECKING:
+    from distributed import SpecCluster
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
 _POLITE = 10.0  # seconds in which dismissed workers may leave by themselves
@@ -247,6 +253,20 @@ class Fleet:
         self._failures += 1
         self._last_failure = reason
         self._not_before = time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._failures - 1))
+
+
+def open_fleet(
+    ending: ExitStack, cluster: SpecCluster, units: Units, profile: Profile, note: Callable[[str], None]
+) -> Place:
+    """A client of a cluster and a fleet of units for it, started; both end, the fleet first, with `ending`."""
+    from distributed import Client
+
+    client = ending.enter_context(Client(cluster, set_as_default=False))
+    size, poll = profile.size, profile.cluster.poll
+    fleet = Fleet(units, profile.worker.slots, size.least, size.most, poll, note)
+    ending.callback(fleet.close)
+    fleet.start()
+    return Place(client, profile.cluster.no_worker_timeout, profile.worker.threads == 1, fleet)
 
 
 def _belongs(worker: str, unit: Unit) -> bool:

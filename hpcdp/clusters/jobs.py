@@ -7,13 +7,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from dask_jobqueue import SLURMCluster
-from distributed import Client
 from distributed.deploy.cluster import Cluster
 
 from hpcdp._signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
-from hpcdp.clusters.fleet import Fleet, Unit
+from hpcdp.clusters.fleet import Unit, open_fleet
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.place import Place
 from hpcdp.clusters.profile import Profile
@@ -141,15 +140,10 @@ def open_jobs(
                     **arguments,
                 )
                 ending.enter_context(cluster)
-                client = ending.enter_context(Client(cluster, set_as_default=False))
                 folder.worker_script.write_text(cluster.job_script())
                 units = JobUnits(cluster, profile.worker.cores, folder.name)
-                size = profile.size
-                fleet = Fleet(units, profile.worker.slots, size.least, size.most, profile.cluster.poll, note)
-                ending.callback(fleet.close)
-                fleet.start()
-            exact = profile.worker.threads == 1
-            yield Place(client, profile.cluster.no_worker_timeout, exact, fleet)
+                place = open_fleet(ending, cluster, units, profile, note)
+            yield place
         finally:
             with ignored():
                 ending.close()
