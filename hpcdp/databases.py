@@ -1,4 +1,4 @@
-"""T and the pairs: databases from lists, files or a callable, and their neighbours."""
+"""T and the pairs: databases from lists, files or a callable, and their neighbours; rows of distributions held at values."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.distributions import Conditional, Distribution
 from hpcdp.errors import StudyError
 from hpcdp.imports import import_callable
 from hpcdp.keys import digest_array
 from hpcdp.study import Relative, Study
 
 Database = NDArray[Any]
+Input = Database | Conditional
+"""What a mechanism is run on: one database, or databases drawn from a distribution with a row held."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,20 +29,22 @@ class Pair:
     """An ordered pair (D, D') and where it comes from.
 
     number: its place in the study. origin: {} of a given pair; database and rows (and value, of an edit) of a
-    relative one, as `show` prints it. d, d_prime: the databases, 1-D or 2-D numeric arrays; a neighbour is made when
-    asked for, because all neighbours of a database together are as large as its square.
+    relative one; distribution, index and two values of a distributional one, as `show` prints it. d, d_prime: the
+    databases, 1-D or 2-D numeric arrays, or a distribution with a row held at each of the two values. A neighbour is made
+    when asked for, because all neighbours of a database together are as large as its square.
     """
 
     number: int
-    d: Database
-    given: Database | None = None
+    d: Input
+    given: Input | None = None
     origin: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def d_prime(self) -> Database:
+    def d_prime(self) -> Input:
         """The neighbour."""
         if self.given is not None:
             return self.given
+        assert isinstance(self.d, np.ndarray)
         return neighbour(self.d, self.origin["rows"][0], self.origin.get("value"))
 
 
@@ -52,8 +58,10 @@ def neighbour(database: Database, row: int, value: Any = None) -> Database:
 
 
 def load_databases(study: Study) -> list[Database]:
-    """Databases of T (relative pairs), or D and D' of each given pair in turn."""
+    """Databases of T (relative pairs), or D and D' of each given pair in turn; none of distributional pairs."""
     pairs = study.pairs
+    if pairs.distributional is not None:
+        return []
     if pairs.given is not None:
         return [
             to_database(value, f"pairs.given.{number}.{side}")
@@ -78,8 +86,12 @@ def load_databases(study: Study) -> list[Database]:
     return [to_database(v, f"pairs.relative.call: database {i}") for i, v in enumerate(many)]
 
 
-def enumerate_pairs(study: Study, databases: Sequence[Database]) -> list[Pair]:
+def enumerate_pairs(
+    study: Study, databases: Sequence[Database], distributions: Sequence[Distribution] = ()
+) -> list[Pair]:
     """All ordered pairs of the study; identical neighbours of one database are one pair with several rows."""
+    if study.pairs.distributional is not None:
+        return _held_rows(study, distributions)
     if study.pairs.given is not None:
         return [Pair(i, databases[2 * i], databases[2 * i + 1]) for i in range(len(databases) // 2)]
     relative = study.pairs.relative
@@ -90,6 +102,20 @@ def enumerate_pairs(study: Study, databases: Sequence[Database]) -> list[Pair]:
             pairs.append(Pair(len(pairs), database, None, {"database": number, **origin}))
     if not pairs:
         raise StudyError("pairs.relative: no neighbour differs from its database")
+    return pairs
+
+
+def _held_rows(study: Study, distributions: Sequence[Distribution]) -> list[Pair]:
+    """Every distribution, row, and two of its values; of exchangeable rows the first stands for all."""
+    pairs: list[Pair] = []
+    for section, distribution in zip(study.pairs.distributional or (), distributions, strict=True):
+        rows = range(distribution.rows) if section.index == "all" else section.index
+        for row in rows[:1] if section.exchangeable else rows:
+            held = [Conditional(distribution, int(row), value) for value in section.values]
+            for first, second in combinations(held, 2):
+                values = [first.value, second.value]
+                origin = {"distribution": distribution.number, "index": int(row), "values": values}
+                pairs.append(Pair(len(pairs), first, second, origin))
     return pairs
 
 

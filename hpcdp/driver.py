@@ -24,7 +24,8 @@ from hpcdp.independence import refuse_identical_chunks
 from hpcdp.index import Index, all_done, read_index
 from hpcdp.monitor import Monitor
 from hpcdp.notions.spectrum import lower_bounds
-from hpcdp.problem import Problem, describe_pair, resolve
+from hpcdp.plan import refuse_endless
+from hpcdp.problem import Problem, describe_pair, each_once, resolve
 from hpcdp.progress import Progress, Silent
 from hpcdp.result import Result, load_result
 from hpcdp.sampler import Trial, try_out
@@ -132,7 +133,7 @@ def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple
             raise StoreError(f"{store} holds no study yet; run the study file again")
         problem = load_problem(layout, version, allow_changed_code)
     needed = problem.study.estimate.train + problem.study.estimate.test
-    trial = try_out(problem.sampler, problem.laws.values(), needed)
+    trial = try_out(problem.sampler, each_once(problem.pairs), needed)
     return problem, trial
 
 
@@ -144,6 +145,7 @@ def index_of(store: Path) -> Index:
 def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
     """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
     where = parse_place(options.cluster)
+    refuse_endless(problem, trial, where.slots or options.workers or default_workers())
     with _store_errors(store):
         layout = create_store(store)
         lease = acquire(layout, progress.note)

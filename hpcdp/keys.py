@@ -44,9 +44,9 @@ def digest_array(array: NDArray[Any]) -> str:
     return digest_bytes(head, np.ascontiguousarray(array).tobytes())
 
 
-def law_key(mechanism: str, parameters: Mapping[str, Any], database: NDArray[Any]) -> str:
-    """Key of an output distribution: the mechanism, its parameters, and the database's bytes."""
-    return digest_bytes(b"law", mechanism.encode(), canonical_json(parameters), digest_array(database).encode())
+def law_key(mechanism: str, parameters: Mapping[str, Any], database: str) -> str:
+    """Key of an output distribution: the mechanism, its parameters, and the digest of what it is run on."""
+    return digest_bytes(b"law", mechanism.encode(), canonical_json(parameters), database.encode())
 
 
 def stream(seed: int, key: str, stage: str | None, chunk: int) -> np.random.Generator:

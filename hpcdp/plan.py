@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from hpcdp.clusters.profile import Profile
 from hpcdp.costs import Costs
+from hpcdp.errors import StudyError
 from hpcdp.forecast import Forecast, forecast
 from hpcdp.index import Index
 from hpcdp.losses import validate_parameters
@@ -18,6 +19,7 @@ from hpcdp.sampler import Trial
 from hpcdp.schedule import Task, schedule
 from hpcdp.study import Study
 
+_LONGEST_DRAWING = 7 * 86400.0
 _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 
 
@@ -51,7 +53,8 @@ class Plan:
         errors = "; ".join(f"{error:.1e} at ε = {epsilon:g}" for epsilon, error in self.worst_error)
         lines = [
             f"plan of {self.name}",
-            f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} databases",
+            f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
+            + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
             f"  cells          {self.cells:,} (pair, direction, ε) cells",
             f"  outputs        {self.outputs}",
             f"  tasks          {kinds}",
@@ -93,6 +96,7 @@ def make_plan(
     """The plan of what an index (none: an empty store) leaves to do, on this machine or on a profile's cluster."""
     costs = Costs.of(problem, trial)
     workers = profile.slots if profile else workers
+    refuse_endless(problem, trial, workers)
     tasks = schedule(problem, index or Index(), costs, workers)
     e = problem.study.estimate
     cells = len(problem.pairs) * 2 * len(e.epsilons)
@@ -121,6 +125,20 @@ def make_plan(
     )
 
 
+def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
+    """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
+    e = problem.study.estimate
+    draws = len(problem.laws) * (e.train + e.test)
+    seconds = draws * trial.seconds_per_draw / max(1, workers)
+    if problem.distributions and seconds > _LONGEST_DRAWING:
+        raise StudyError(
+            f"pairs.distributional: drawing {draws:,} outputs, each of a database of its own, would take about "
+            f"{duration(seconds)} with {workers} workers; accepted: at most {duration(_LONGEST_DRAWING)}. Take fewer samples, "
+            "rows or values, give the mechanism an each(databases, rng), or the distribution an outputs(size, rng, row, "
+            "value) that draws M(D) directly"
+        )
+
+
 def plan(study: Study, workers: int, profile: Profile | None = None) -> Plan:
     """The plan of a whole study; raises StudyError when it is wrong."""
     problem, trial = resolve(study)
@@ -144,10 +162,11 @@ def _worst_error(epsilon: float, test: int, literal: bool) -> float:
 
 
 def _memory(problem: Problem) -> int:
-    """Training samples of both sides and their neighbours, and a block of test samples."""
+    """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn."""
     e, width = problem.study.estimate, problem.schema.bytes_per_output
     block = min(problem.test.total, problem.test.chunk * problem.test.chunks_per_block)
-    return _BASE_MEMORY + 3 * 2 * e.train * width + 3 * block * width
+    drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
+    return 2 * drawn + _BASE_MEMORY + 3 * 2 * e.train * width + 3 * block * width
 
 
 def _bytes(size: float) -> str:

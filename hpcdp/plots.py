@@ -63,6 +63,8 @@ def _exact(result: Result, epsilon: Any) -> Any:
     from hpcdp.store.studies import latest_version, stored_databases
     from hpcdp.truth import exact_spectrum
 
+    if result.study.pairs.distributional is not None:
+        return None
     layout = Layout(result.store)
     databases = [read_array(layout.database(d)) for d in stored_databases(layout, latest_version(layout))]
     return exact_spectrum(result.study, enumerate_pairs(result.study, databases), epsilon)

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.counts import merge_thresholds
-from hpcdp.databases import Database, Pair, enumerate_pairs, load_databases
+from hpcdp.databases import Database, Input, Pair, enumerate_pairs, load_databases
+from hpcdp.distributions import Conditional, Distribution, load_distributions
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters
+from hpcdp.mechanisms import STORED
 from hpcdp.outputs import Schema
 from hpcdp.sampler import Sampler, Trial, try_out
 from hpcdp.stages import Stage
@@ -24,13 +26,13 @@ DIRECTIONS = ("forward", "reverse")
 LITERAL = "literal-knn"
 
 
-class _Laws(Mapping[str, Database]):
-    """Databases by law key; of a pair, its neighbour or not."""
+class _Laws(Mapping[str, Input]):
+    """Inputs by law key; of a pair, its neighbour or not."""
 
     def __init__(self, where: dict[str, tuple[Pair, bool]]) -> None:
         self._where = where
 
-    def __getitem__(self, law: str) -> Database:
+    def __getitem__(self, law: str) -> Input:
         pair, is_neighbour = self._where[law]
         return pair.d_prime if is_neighbour else pair.d
 
@@ -43,29 +45,34 @@ class _Laws(Mapping[str, Database]):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """All that tasks are functions of. databases: those of T, or D and D' of the given pairs in turn."""
+    """All that tasks are functions of.
+
+    databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ.
+    """
 
     study: Study
     databases: Sequence[Database]
     sampler: Sampler
     schema: Schema
+    distributions: Sequence[Distribution] = ()
 
     @cached_property
     def pairs(self) -> list[Pair]:
         """All ordered pairs, in the study's order."""
-        return enumerate_pairs(self.study, self.databases)
+        return enumerate_pairs(self.study, self.databases, self.distributions)
 
     @cached_property
     def pair_laws(self) -> list[tuple[str, str]]:
         """Keys of the laws of M(D) and M(D') of each pair."""
         known: dict[int, str] = {}
-        for database in self.databases:  # D serves many pairs; its bytes are digested once
-            known[id(database)] = self.sampler.key(database)
+        for pair in self.pairs:  # D serves many pairs; its bytes are digested once
+            if id(pair.d) not in known:
+                known[id(pair.d)] = self.sampler.key(pair.d)
         return [(known[id(p.d)], self.sampler.key(p.d_prime)) for p in self.pairs]
 
     @cached_property
-    def laws(self) -> Mapping[str, Database]:
-        """Every law once: its key and its database, which is made when asked for."""
+    def laws(self) -> Mapping[str, Input]:
+        """Every law once: its key and its input; a neighbour is made when asked for."""
         found: dict[str, tuple[Pair, bool]] = {}
         for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
             found.setdefault(d, (pair, False))
@@ -115,6 +122,8 @@ class Problem:
         """Where a law's database comes from, in words."""
         for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
             number = pair.origin.get("database")
+            if law in (d, d_prime) and isinstance(pair.d, Conditional):
+                return describe_held(pair.origin, pair.origin["values"][law == d_prime])
             if law == d:
                 return f"database {number}" if number is not None else f"d of pair {pair.number}"
             if law == d_prime:
@@ -123,7 +132,9 @@ class Problem:
 
 
 def describe_pair(number: int, origin: dict[str, Any]) -> str:
-    """A neighbour in words: whose rows were removed or edited."""
+    """A neighbour in words: whose rows were removed, edited or held."""
+    if "values" in origin:
+        return describe_held(origin, " against ".join(map(str, origin["values"])))
     if "rows" not in origin:
         return f"d_prime of pair {number}"
     rows = origin["rows"]
@@ -135,10 +146,15 @@ def describe_pair(number: int, origin: dict[str, Any]) -> str:
     return f"database {origin['database']} without {which}"
 
 
-def _each_once(pairs: Sequence[Pair]) -> Iterator[Database]:
-    """D and D' of the first pair, then the others, no D twice."""
+def describe_held(origin: Mapping[str, Any], value: Any) -> str:
+    """A distribution's row held at a value, in words."""
+    return f"distribution {origin['distribution']} with row {origin['index']} held at {value}"
+
+
+def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
+    """D and D' of the first pair, then the others, no D twice; of distributions the largest databases come first."""
     seen: set[int] = set()
-    for pair in pairs:
+    for pair in sorted(pairs, key=lambda p: -p.d.distribution.cells if isinstance(p.d, Conditional) else 0):
         if id(pair.d) not in seen:
             seen.add(id(pair.d))
             yield pair.d
@@ -147,16 +163,21 @@ def _each_once(pairs: Sequence[Pair]) -> Iterator[Database]:
 
 def resolve(study: Study) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs."""
-    databases = load_databases(study)
+    databases, distributions = load_databases(study), load_distributions(study)
     sampler = Sampler.of(study)
-    pairs = enumerate_pairs(study, databases)
-    if study.estimate.loss == LITERAL and study.mechanism.call == "stored":
+    pairs = enumerate_pairs(study, databases, distributions)
+    if study.pairs.distributional is not None and study.mechanism.call == STORED:
+        raise StudyError(
+            "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
+            "accepted: a built-in, a callable or a program"
+        )
+    if study.estimate.loss == LITERAL and study.mechanism.call == STORED:
         raise StudyError(
             "estimate.loss: literal-knn draws anew for every ε; stored samples cannot; accepted: knn, frequency"
         )
-    trial = try_out(sampler, _each_once(pairs), study.estimate.train + study.estimate.test)
+    trial = try_out(sampler, each_once(pairs), study.estimate.train + study.estimate.test)
     if study.study.claim is not None:
         from hpcdp.claims import parse_claim
 
         parse_claim(study.study.claim, study.folder)
-    return Problem(study, databases, sampler, trial.schema), trial
+    return Problem(study, databases, sampler, trial.schema, distributions), trial

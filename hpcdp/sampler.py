@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpcdp.databases import Input
+from hpcdp.distributions import Conditional
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import digest_array, digest_bytes, law_key, stream
 from hpcdp.mechanisms import BUILTINS, STORED, load_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
-from hpcdp.outputs import Outputs, Schema, canonicalise, conform, schema_of, widest
+from hpcdp.outputs import Outputs, Schema, canonicalise, schema_of, widest
 from hpcdp.study import Study
 
 _TRIAL_SIZE = 16
@@ -69,32 +70,39 @@ class Sampler:
         call, parameters = study.mechanism.call, study.mechanism.parameters
         return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk)
 
-    def key(self, database: NDArray[Any]) -> str:
-        """Key of the law of the mechanism on this database."""
-        return law_key(self.call, self.parameters, database)
+    def key(self, database: Input) -> str:
+        """Key of the law of the mechanism on this input."""
+        digest = database.key if isinstance(database, Conditional) else digest_array(database)
+        return law_key(self.call, self.parameters, digest)
 
-    def draw(
-        self, database: NDArray[Any], key: str, stage: str, chunk: int, start: int, size: int, schema: Schema
-    ) -> Outputs:
+    def draw(self, database: Input, key: str, stage: str, chunk: int, start: int, size: int, schema: Schema) -> Outputs:
         """Outputs of one chunk of one stage, a pure function of its arguments; start: the chunk's first sample."""
         if isinstance(self.mechanism, StoredSamples):
+            assert isinstance(database, np.ndarray)
             raw = self.mechanism.take(database, self.seed, key, stage, start, size)
-            return conform(canonicalise(raw, size), schema)
+            return canonicalise(raw, size, schema)
         return self.draw_from(database, key, stage, chunk, size, schema)
 
-    def draw_from(self, database: NDArray[Any], key: str, stage: str, chunk: int, size: int, schema: Schema) -> Outputs:
+    def draw_from(self, database: Input, key: str, stage: str, chunk: int, size: int, schema: Schema) -> Outputs:
         """Outputs from the random stream of any key, canonical and in the study's schema."""
         if isinstance(self.mechanism, StoredSamples):
             raise MechanismError("stored samples cannot be drawn anew")
-        raw = self.mechanism.draw(database, size, stream(self.seed, key, stage, chunk))
-        return conform(canonicalise(raw, size), schema)
+        raw = self._outputs(database, size, stream(self.seed, key, stage, chunk))
+        return canonicalise(raw, size, schema)
 
-    def trial(self, database: NDArray[Any], size: int, number: int) -> Outputs:
-        """A few outputs from a stream of their own, canonical but in no schema yet."""
+    def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
+        """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""
         if isinstance(self.mechanism, StoredSamples):
+            assert isinstance(database, np.ndarray)
             outputs = self.mechanism.outputs(database)
-            return canonicalise(outputs, outputs.shape[0])
-        return canonicalise(self.mechanism.draw(database, size, stream(self.seed, "0" * 32, None, number)), size)
+            return canonicalise(outputs, outputs.shape[0], schema)
+        return canonicalise(self._outputs(database, size, stream(self.seed, "0" * 32, None, number)), size, schema)
+
+    def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
+        assert not isinstance(self.mechanism, StoredSamples)
+        if isinstance(database, Conditional):
+            return database.draw(self.mechanism, size, rng)
+        return self.mechanism.draw(database, size, rng)
 
 
 def _import(call: str, folder: Path) -> Callable[..., Any]:
@@ -120,7 +128,7 @@ class Trial:
     many_valued: int
 
 
-def try_out(sampler: Sampler, databases: Iterable[NDArray[Any]], needed: int) -> Trial:
+def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
     """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
 
     needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
@@ -128,7 +136,7 @@ def try_out(sampler: Sampler, databases: Iterable[NDArray[Any]], needed: int) ->
     """
     begin = time.perf_counter()
     schemas: list[Schema] = []
-    first: NDArray[Any] | None = None
+    first: Input | None = None
     try:
         for number, database in enumerate(databases):
             first = database if first is None else first
@@ -149,7 +157,8 @@ def try_out(sampler: Sampler, databases: Iterable[NDArray[Any]], needed: int) ->
         raise StudyError(f"mechanism.call {sampler.call}: {error} (seen in trial draws)") from error
 
 
-def _check_stored(stored: StoredSamples, database: NDArray[Any], outputs: Outputs, needed: int) -> None:
+def _check_stored(stored: StoredSamples, database: Input, outputs: Outputs, needed: int) -> None:
+    assert isinstance(database, np.ndarray)
     if outputs.shape[0] < needed:
         raise MechanismError(
             f"{stored.files[stored.index(database)]} holds {outputs.shape[0]} outputs; "
@@ -157,7 +166,7 @@ def _check_stored(stored: StoredSamples, database: NDArray[Any], outputs: Output
         )
 
 
-def _check_randomness(sampler: Sampler, database: NDArray[Any], outputs: Outputs) -> None:
+def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> None:
     begin = time.perf_counter()
     again, other = sampler.trial(database, _TRIAL_SIZE, 0), sampler.trial(database, _TRIAL_SIZE, 1)
     if again.shape != outputs.shape or digest_array(again) != digest_array(outputs):
@@ -195,7 +204,7 @@ def _many_valued(outputs: Outputs) -> int:
     return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
 
 
-def _time_draws(sampler: Sampler, database: NDArray[Any]) -> tuple[float, int]:
+def _time_draws(sampler: Sampler, database: Input) -> tuple[float, int]:
     """Seconds a draw, and columns with many values.
 
     From growing trial draws, at most as large as a run's, until they took a tenth of a second.

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from hpcdp.errors import StudyError
+from hpcdp.keys import canonical_json
 from hpcdp.messages import accepted_keys, describe_errors
 
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
@@ -84,11 +85,29 @@ class Header(_Section):
         return self
 
 
-class MechanismSection(_Section):
-    """[mechanism]: a built-in's name or "package.module:callable", and its keyword arguments."""
+class ProgramCall(_Section):
+    """mechanism.call as a table: a program in an environment of its own. timeout: seconds a chunk may take."""
 
-    call: Annotated[str, Field(min_length=1)]
+    command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
+    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
+
+
+_NAME, _PROGRAM = "(name)", "(program)"  # messages leave out parts of a location in parentheses
+
+
+class MechanismSection(_Section):
+    """[mechanism]: a built-in's name, "package.module:callable" or a program, and its parameters.
+
+    reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
+    """
+
+    call: Annotated[
+        Annotated[str, Field(min_length=1), Tag(_NAME)] | Annotated[ProgramCall, Tag(_PROGRAM)],
+        Discriminator(lambda value: _PROGRAM if isinstance(value, (dict, ProgramCall)) else _NAME),
+    ]
     parameters: dict[str, Any] = {}
+    reproducible: bool = True
 
 
 class GivenPair(_Section):
@@ -122,22 +141,42 @@ class Relative(_Section):
         return self
 
 
+class Distributional(_Section):
+    """One distribution of Δ: what draws databases, which rows are held, and at which values."""
+
+    call: Annotated[str, Field(min_length=1)]
+    parameters: dict[str, Any] = {}
+    index: Rows = "all"
+    values: list[Any]
+    exchangeable: bool = False
+
+    @model_validator(mode="after")
+    def _rows_and_values(self) -> Self:
+        if isinstance(self.index, tuple) and (not self.index or len(set(self.index)) < len(self.index)):
+            raise ValueError('index: "all" or a list of distinct row numbers, at least one')
+        if len({canonical_json(value) for value in self.values}) < max(2, len(self.values)):
+            raise ValueError("values: a list of at least two distinct values of a row")
+        return self
+
+
 class Pairs(_Section):
     """[pairs]: exactly one of given, relative, distributional."""
 
     given: list[GivenPair] | None = None
     relative: Relative | None = None
-    distributional: Any = None
+    distributional: Annotated[
+        list[Distributional] | None, BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
+    ] = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
         found = [key for key in ("given", "relative", "distributional") if getattr(self, key) is not None]
         if len(found) != 1:
             raise ValueError(f"exactly one of given, relative, distributional; given: {', '.join(found) or 'none'}")
-        if self.distributional is not None:
-            raise ValueError("distributional pairs come in a later version; accepted now: given, relative")
         if self.given is not None and not self.given:
             raise ValueError("given: at least one pair")
+        if self.distributional is not None and not self.distributional:
+            raise ValueError("distributional: at least one distribution")
         return self
 
 
@@ -181,6 +220,16 @@ class Study(_Section):
     pairs: Pairs
     estimate: Estimate
     folder: Path = Field(default_factory=Path.cwd, exclude=True, repr=False)
+
+    @model_validator(mode="after")
+    def _drawn_once(self) -> Self:
+        """Samples that are not kept are drawn again when they are needed, so they must be the same ones again."""
+        if not self.mechanism.reproducible and self.estimate.keep != "all":
+            raise ValueError(
+                'estimate.keep: with mechanism.reproducible = false only "all", for what is not kept is drawn again; '
+                f"given: {self.estimate.keep!r}"
+            )
+        return self
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Study:

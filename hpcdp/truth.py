@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp.databases import Pair
+from hpcdp.distributions import Conditional
 from hpcdp.study import Study
 
 _MOST_PAIRS = 20_000  # beyond this many, the maximum over pairs is not worth a plot's wait
@@ -20,6 +21,8 @@ def exact_spectrum(study: Study, pairs: Iterable[Pair], epsilon: ArrayLike) -> N
     grid = np.asarray(epsilon, np.float64)
     best = np.zeros(grid.shape)
     for number, pair in enumerate(pairs):
+        if isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
+            return None
         curve = exact(study.mechanism.call, study.mechanism.parameters, pair.d, pair.d_prime)
         if curve is None or number >= _MOST_PAIRS:
             return None

@@ -29,7 +29,7 @@ from commands import (
 from numpy.typing import NDArray
 
 from hpcdp.cli import main
-from hpcdp.keys import law_key, stream
+from hpcdp.keys import digest_array, law_key, stream
 from hpcdp.mechanisms.stored import StoredSamples, load_stored, read_outputs
 
 HEAD = "import sys\nimport numpy as np\n"
@@ -166,7 +166,7 @@ DATABASE = [0.0, 0.5, 1.0]
 def state(removed: int | None, stage: str, chunk: int) -> str:
     """The random stream of a chunk of the database without one of its rows."""
     database = np.asarray(DATABASE) if removed is None else np.delete(np.asarray(DATABASE), removed)
-    rng = stream(SEED, law_key("own:touchy", {}, database), stage, chunk)
+    rng = stream(SEED, law_key("own:touchy", {}, digest_array(database)), stage, chunk)
     return f"{rng.bit_generator.state['state']['state']:x}"
 
 
@@ -418,7 +418,7 @@ def test_stored_chunks_split_each_file_once(tmp_path: Path) -> None:
     for number in range(2):
         np.save(tmp_path / f"{number}.npy", np.arange(90) + 100 * number)
     stored = load_stored({"files": ["0.npy", "1.npy"]}, tmp_path)
-    laws = {number: law_key("stored", {}, np.array([number])) for number in range(2)}
+    laws = {number: law_key("stored", {}, digest_array(np.array([number]))) for number in range(2)}
 
     def take(source: StoredSamples, number: int, stage: str, start: int, seed: int = SEED) -> list[int]:
         return source.take(np.array([number]), seed, laws[number], stage, start, 15).tolist()  # type: ignore[no-any-return]

@@ -204,7 +204,6 @@ def test_other_changes_are_refused_and_named(tmp_path: Path, scheduler: str) -> 
                 for key in ("chunk", "keep", "confidence", "train", "test", "epsilons", "etas", "loss")
             ],
         ),
-        ({"databases": [[0.0, 0.5, 1.0, 3.0]]}, ["pairs.relative (databases may only be added)"]),
         ({"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]"}, ["pairs (relative became given)"]),
     ]
     for change, keys in changes:

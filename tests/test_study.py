@@ -90,7 +90,7 @@ def test_a_study_is_frozen_and_round_trips() -> None:
         ("estimate.keep", "some", ["estimate.keep", "some", "train"]),
         ("pairs", {}, ["pairs", "exactly one"]),
         ("pairs.relative", {"file": "x.csv"}, ["pairs", "exactly one", "given, relative"]),
-        ("pairs", {"distributional": {"call": "a:b"}}, ["distributional", "later version"]),
+        ("pairs", {"distributional": {"call": "a:b"}}, ["pairs.distributional.0.values", "missing", "exchangeable"]),
         ("pairs", {"relative": {"databases": [[1]], "relation": "swap"}}, ["relation", "swap", "remove"]),
         ("pairs", {"relative": {}}, ["exactly one of databases, file, call"]),
         ("pairs", {"relative": {"databases": [[1, 2]], "rows": []}}, ["rows"]),

@@ -29,24 +29,23 @@ class CallableMechanism:
         try:
             if self.vectorised:
                 return self.function(database.copy(), size=size, rng=rng, **self.parameters)
-            outputs = [self.function(database.copy(), rng=rng, **self.parameters) for _ in range(size)]
+            return [self.function(database.copy(), rng=rng, **self.parameters) for _ in range(size)]
         except MechanismError:
             raise
         except (Exception, SystemExit) as error:  # a mechanism that exits would take hpcdp along without a word
             raise MechanismError(f"the mechanism raised {type(error).__name__}: {error}") from error
-        return _stack(outputs)
 
-
-def _stack(outputs: list[Any]) -> Any:
-    text = [isinstance(output, (str, bytes)) for output in outputs]
-    if any(text) and not all(text):
-        raise MechanismError("the mechanism returned strings in some calls and numbers in others; all must be alike")
-    try:
-        return np.asarray(outputs)
-    except ValueError as error:
-        raise MechanismError(
-            f"the mechanism returned outputs of different shapes in different calls: {error}"
-        ) from None
+    def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> Any:
+        """One output of each database (size, rows) or (size, rows, columns), by the function's own `each`; None without."""
+        each = getattr(self.function, "each", None)
+        if each is None:
+            return None
+        try:
+            return each(databases, rng=rng, **self.parameters)
+        except MechanismError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise MechanismError(f"the mechanism's each raised {type(error).__name__}: {error}") from error
 
 
 def bind(function: Callable[..., Any], parameters: Mapping[str, Any], call: str) -> CallableMechanism:

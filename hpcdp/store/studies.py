@@ -9,6 +9,7 @@ import platform
 import re
 import socket
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -17,8 +18,10 @@ from typing import Any
 import zarr
 
 from hpcdp.databases import Database
+from hpcdp.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.errors import DamagedError, StoreError, StudyError
 from hpcdp.keys import digest_array
+from hpcdp.mechanisms import STORED
 from hpcdp.outputs import Schema
 from hpcdp.problem import Problem
 from hpcdp.sampler import Sampler
@@ -114,22 +117,25 @@ def _read_study(layout: Layout, version: int) -> Any:
 def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:
     """The problem of one version, from the store and the mechanism's code; StudyError if the code changed."""
     body = _read_study(layout, version)
-    sampler = Sampler.of(Study.from_dict(body["study"], body["folder"]))
-    if sampler.source != body["source"] and not allow_changed_code:
-        raise StudyError(_changed_code(body))
-    return _problem(layout, body, sampler)
+    study = Study.from_dict(body["study"], body["folder"])
+    sampler, distributions = Sampler.of(study), load_distributions(study)
+    if not allow_changed_code:
+        _refuse_changed_code(body, sampler, distributions)
+    return _problem(layout, body, sampler, distributions)
 
 
 def read_problem(layout: Layout, version: int) -> Problem:
     """The problem of one version for reading results: from the store alone, so its sampler cannot draw."""
     body = _read_study(layout, version)
-    return _problem(layout, body, Sampler.keys_only(Study.from_dict(body["study"], body["folder"]), body["source"]))
+    study = Study.from_dict(body["study"], body["folder"])
+    distributions = known_distributions(study, body.get("shapes", ()))
+    return _problem(layout, body, Sampler.keys_only(study, body["source"]), distributions)
 
 
-def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler) -> Problem:
+def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler, distributions: Sequence[Distribution]) -> Problem:
     study = Study.from_dict(body["study"], body["folder"])
     databases = [_read_database(layout, digest) for digest in body["databases"]]
-    return Problem(study, databases, sampler, Schema.from_dict(body["schema"]))
+    return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions)
 
 
 def stored_study(layout: Layout, version: int) -> Study:
@@ -143,10 +149,19 @@ def stored_databases(layout: Layout, version: int) -> list[str]:
     return list(_read_study(layout, version)["databases"])
 
 
-def _changed_code(body: dict[str, Any]) -> str:
-    call = body["study"]["mechanism"]["call"]
-    what = "the stored samples' files" if call == "stored" else f"the source of {call}"
-    return f"mechanism.call: {what} changed since the store was made; --allow-changed-code goes on all the same"
+def _refuse_changed_code(body: dict[str, Any], sampler: Sampler, distributions: Sequence[Distribution]) -> None:
+    """StudyError when the code of a stored study is another now."""
+    before, call = body.get("sources", {}), body["study"]["mechanism"]["call"]
+    changed = [
+        f"pairs.distributional: the source of {d.call}"
+        for d in distributions
+        if before.get(d.call, d.source) != d.source
+    ]
+    if sampler.source != body["source"]:
+        what = "the stored samples' files" if call == STORED else f"the source of {call}"
+        changed.insert(0, f"mechanism.call: {what}")
+    if changed:
+        raise StudyError(f"{changed[0]} changed since the store was made; --allow-changed-code goes on all the same")
 
 
 def save_problem(layout: Layout, problem: Problem, generation: int, allow_changed_code: bool) -> int:
@@ -156,22 +171,25 @@ def save_problem(layout: Layout, problem: Problem, generation: int, allow_change
     """
     version = latest_version(layout)
     digests = [digest_array(database) for database in problem.databases]
-    body = {
+    body: dict[str, Any] = {
         "study": problem.study.to_dict(),
         "folder": str(problem.study.folder.resolve()),
         "databases": digests,
         "schema": problem.schema.to_dict(),
         "source": problem.sampler.source,
     }
+    if problem.distributions:
+        body["shapes"] = [list(distribution.shape) for distribution in problem.distributions]
+        body["sources"] = {distribution.call: distribution.source for distribution in problem.distributions}
     old = _read_study(layout, version) if version else None
     if old is not None:
-        if old["source"] != body["source"] and not allow_changed_code:
-            raise StudyError(_changed_code(body))
+        if not allow_changed_code:
+            _refuse_changed_code(old, problem.sampler, problem.distributions)
         refuse_changes(old, body)
     for digest, database in zip(digests, problem.databases, strict=True):
         if not _has_database(layout, digest):
             write_array(layout.database(digest), database)
-    if old is not None and all(old[key] == body[key] for key in ("study", "databases", "source", "schema")):
+    if old is not None and old | {"folder": body["folder"]} == body:
         return version
     check_generation(layout, generation)
     write_json(layout.study(version + 1), body)
@@ -211,8 +229,9 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any]) -> None:
         changed.append(f"mechanism.call (its outputs were {old['schema']}, now {new['schema']})")
     if changed:
         raise StudyError(
-            f"the store holds another study; changed: {'; '.join(changed)}; accepted: more databases, epsilons, etas, test "
-            "or train samples; for anything else give another --store"
+            f"the store holds another study; changed: {'; '.join(changed)}; accepted: databases of T or distributions of Δ "
+            "added, changed or removed; more given pairs, epsilons, etas, test or train samples; for anything else give "
+            "another --store"
         )
 
 
@@ -224,27 +243,35 @@ def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     if kinds[0] == "given":
         pairs = [list(zip(s["databases"][::2], s["databases"][1::2], strict=True)) for s in (old, new)]
         return [] if set(pairs[0]) <= set(pairs[1]) else ["pairs.given (pairs may only be added)"]
-    changed = []
-    if not set(old["databases"]) <= set(new["databases"]):
-        changed.append("pairs.relative (databases may only be added)")
+    if kinds[0] == "distributional":
+        return []  # Δ may change freely, as T may: a pair's records are keyed by what it is
     before, after = a["relative"], b["relative"]
-    changed += [f"pairs.relative.{k}" for k in ("relation", "values") if before[k] != after[k]]
+    changed = [f"pairs.relative.{k}" for k in ("relation", "values") if before[k] != after[k]]
     added = after["rows"] == "all" or (before["rows"] != "all" and set(before["rows"]) <= set(after["rows"]))
     return changed + ([] if added else ["pairs.relative.rows (rows may only be added)"])
 
 
 def history(layout: Layout) -> list[str]:
     """What every version of the study asked for, in words, oldest first."""
+    bodies = [_read_study(layout, version) for version in range(1, latest_version(layout) + 1)]
+    now = _inputs(bodies[-1]) if bodies else []
     found = []
-    for version in range(1, latest_version(layout) + 1):
-        body = _read_study(layout, version)
+    for body in bodies:
         estimate, relative = body["study"]["estimate"], body["study"]["pairs"]["relative"]
         rows = "" if relative is None or relative["rows"] == "all" else f" ({len(relative['rows'])} rows)"
+        lost = sum(one not in now for one in _inputs(body))
+        what = f"{len(_inputs(body))} {'databases' if body['databases'] else 'distributions'}{rows}"
+        what += f", of which {lost} changed or left out since" if lost else ""
         found.append(
             f"train {estimate['train']:,}, test {estimate['test']:,}, {len(estimate['epsilons'])} ε, "
-            f"{len(estimate['etas'])} η, {len(body['databases'])} databases{rows}"
+            f"{len(estimate['etas'])} η, {what}"
         )
     return found
+
+
+def _inputs(body: dict[str, Any]) -> list[Any]:
+    """What tells the databases or distributions of a stored study apart."""
+    return list(body["databases"] or body["study"]["pairs"]["distributional"] or [])
 
 
 def provenance() -> dict[str, Any]:
