@@ -275,10 +275,10 @@ def test_stored_samples_are_refused(tmp_path: Path) -> None:
 
 def test_a_distribution_that_goes_wrong_later(tmp_path: Path) -> None:
     (distribution,) = load_distributions(pose(tmp_path, SECTION))
-    object.__setattr__(distribution, "function", lambda size, rng, rows: np.zeros((size, rows + 1)))
+    object.__setattr__(distribution, "function", lambda size, rows, **_: np.zeros((size, rows + 1)))
     with pytest.raises(MechanismError, match=r"shape \(5, 8\).*accepted: numbers of shape \(5, 7\)"):
         distribution.draw(5, np.random.default_rng(1))
-    object.__setattr__(distribution, "function", lambda size, rng, rows: np.full((size, rows), np.nan))
+    object.__setattr__(distribution, "function", lambda size, rows, **_: np.full((size, rows), np.nan))
     with pytest.raises(MechanismError, match="returned nan"):
         distribution.draw(5, np.random.default_rng(1))
 

@@ -1,0 +1,86 @@
+"""A Δ of three distributions and a T of five databases of a hundred rows: here and on SLURM, and a sixth database."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import contents, hpcdp, show, write_study
+from throwaway import ThrowawaySlurm
+
+PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
+
+OWN = """
+import numpy as np
+
+
+def bits(size, rng, *, rows, probability):
+    return rng.random((size, rows)) < probability
+
+
+def noisy_sum(database, size, rng, scale):
+    return database.sum() + rng.laplace(0.0, scale, size)
+
+
+def noisy_sum_of_each(databases, rng, scale):
+    return databases.sum(axis=1) + rng.laplace(0.0, scale, len(databases))
+
+
+noisy_sum.each = noisy_sum_of_each
+"""
+
+
+def delta() -> str:
+    """Three distributions, every row but one left out because rows are exchangeable."""
+    tables = [
+        f'{{ call = "own:bits", parameters = {{ rows = {rows}, probability = {p} }}, values = [0, 1], exchangeable = true }}'
+        for rows, p in ((50, 0.5), (100, 0.3), (200, 0.1))
+    ]
+    return f"distributional = [{', '.join(tables)}]"
+
+
+def t(count: int) -> list[list[float]]:
+    """Databases of a hundred distinct rows."""
+    return [np.round(np.random.default_rng(n).uniform(0, 1, 100), 6).tolist() for n in range(count)]
+
+
+def samples_drawn(store: Path) -> int:
+    """Records of sampled blocks."""
+    return len(list((store / "records" / "samples").glob("[!.]*.json")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["delta", "t"])
+def test_here_and_there(kind: str, tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    common: dict[str, Any] = {"call": "own:noisy_sum", "parameters": {"scale": 1.0}, "etas": [], "chunk": 20_000}
+    settings = common | (
+        {"pairs": delta(), "train": 100_000, "test": 100_000}
+        if kind == "delta"
+        else {"databases": t(5), "train": 20_000, "test": 20_000}
+    )
+    study = write_study(tmp_path, OWN, **settings)
+    here, there = tmp_path / "here.zarr", tmp_path / "there.zarr"
+    hpcdp("run", study, "--store", here, "--workers", 2, folder=tmp_path)
+    hpcdp("run", study, "--store", there, "--cluster", PROFILE, folder=tmp_path)
+    assert show(here) == show(there)
+    found = json.loads(show(there))
+    assert found["complete"]
+    assert len(found["pairs"]) == (3 if kind == "delta" else 500)
+    if kind == "delta":
+        assert [pair["distribution"] for pair in found["pairs"]] == [0, 1, 2]
+        return
+    assert samples_drawn(there) == 2 * 505
+    before = contents(there)
+    study = write_study(tmp_path, OWN, **{**settings, "databases": t(6)})
+    said = hpcdp("run", study, "--store", there, "--cluster", PROFILE, folder=tmp_path).stderr
+    assert re.search(r"samples +24,240,000 draws", said), said
+    after = contents(there)
+    assert {path: after[path] for path in before} == before
+    assert samples_drawn(there) == 2 * 606, "the sixth database and its hundred neighbours, and nothing else"
+    hpcdp("run", study, "--store", here, "--workers", 2, folder=tmp_path)
+    assert show(here) == show(there)
+    assert len(json.loads(show(there))["pairs"]) == 600
