@@ -78,7 +78,7 @@ class Distribution:
         if self.function is None:
             raise MechanismError("this problem was opened to read results; it cannot draw")
         try:
-            made = np.array(self.function(size=size, rng=rng, **self.parameters))
+            made = np.array(self.function(size, rng, **self.parameters))
         except (Exception, SystemExit) as error:
             raise MechanismError(f"distribution {self.call} raised {type(error).__name__}: {error}") from error
         if made.shape[1:] != self.shape or made.shape[:1] != (size,) or made.dtype.kind not in "biuf":
@@ -115,7 +115,7 @@ class Conditional:
         found = self.distribution
         if found.outputs is not None:
             try:
-                return found.outputs(size=size, rng=rng, row=self.row, value=self.value, **found.parameters)
+                return found.outputs(size, rng, self.row, self.value, **_accepted(found.outputs, found.parameters))
             except (Exception, SystemExit) as error:
                 raise MechanismError(f"outputs of {found.call} raised {type(error).__name__}: {error}") from error
         parts = [self._block(mechanism, min(found.block, size - start), rng) for start in range(0, size, found.block)]
@@ -144,6 +144,14 @@ class Conditional:
         return outputs
 
 
+def _accepted(function: Callable[..., Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a function takes: what draws outputs directly need not take all that draws databases."""
+    names = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in names.values()):
+        return dict(parameters)
+    return {name: value for name, value in parameters.items() if name in names}
+
+
 def load_distributions(study: Study) -> list[Distribution]:
     """Every distribution of Δ, tried out on a few databases; StudyError says what is wrong with one."""
     return [_load(number, section, study.folder) for number, section in enumerate(study.pairs.distributional or ())]
@@ -165,7 +173,7 @@ def _load(number: int, section: Distributional, folder: Path) -> Distribution:
         if reserved in section.parameters:
             raise StudyError(f"{where}.parameters.{reserved}: hpcdp passes this argument itself; leave it out")
     try:
-        inspect.signature(function).bind(size=1, rng=None, **section.parameters)
+        inspect.signature(function).bind(1, None, **section.parameters)
     except TypeError as error:
         raise StudyError(
             f"{where}: {section.call} must accept fn(size, rng, **parameters): {error}; "
@@ -192,7 +200,7 @@ def _shape_of(function: Callable[..., Any], section: Distributional, where: str)
     """Shape of one database, from one that is drawn."""
     rng = np.random.default_rng(_TRIAL_STREAM)
     try:
-        made = np.asarray(function(size=1, rng=rng, **section.parameters))
+        made = np.asarray(function(1, rng, **section.parameters))
     except (Exception, SystemExit) as error:
         raise StudyError(f"{where}.call: {section.call} raised {type(error).__name__}: {error}") from error
     if made.ndim not in (2, 3) or made.shape[0] != 1 or made.size == 0 or made.dtype.kind not in "biuf":

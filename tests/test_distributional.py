@@ -27,19 +27,19 @@ import time
 import numpy as np
 
 
-def bits(size, rng, *, rows, probability=0.5):
+def bits(n, generator, rows, probability=0.5):
     """Independent rows of 0 and 1."""
-    return rng.random((size, rows)) < probability
+    return generator.random((n, rows)) < probability
 
 
 class Direct:
     """The same rows, and their number without the rows."""
 
     def __call__(self, size, rng, *, rows, probability):
-        return bits(size, rng, rows=rows, probability=probability)
+        return bits(size, rng, rows, probability)
 
-    def outputs(self, size, rng, row, value, *, rows, probability):
-        return rng.binomial(rows - 1, probability, size) + int(value)
+    def outputs(self, count, generator, row, value, probability, rows):
+        return generator.binomial(rows - 1, probability, count) + int(value)
 
 
 direct = Direct()
@@ -210,7 +210,7 @@ def test_databases_come_in_blocks_that_memory_bounds(tmp_path: Path) -> None:
 
     def note(size: int, rng: Any, **parameters: Any) -> Any:
         asked.append(size)
-        return function(size=size, rng=rng, **parameters)
+        return function(size, rng, **parameters)
 
     object.__setattr__(distribution, "function", note)
     ones = import_callable("own:ones", tmp_path, "test")
@@ -275,10 +275,10 @@ def test_stored_samples_are_refused(tmp_path: Path) -> None:
 
 def test_a_distribution_that_goes_wrong_later(tmp_path: Path) -> None:
     (distribution,) = load_distributions(pose(tmp_path, SECTION))
-    object.__setattr__(distribution, "function", lambda size, rows, **_: np.zeros((size, rows + 1)))
+    object.__setattr__(distribution, "function", lambda size, _, rows: np.zeros((size, rows + 1)))
     with pytest.raises(MechanismError, match=r"shape \(5, 8\).*accepted: numbers of shape \(5, 7\)"):
         distribution.draw(5, np.random.default_rng(1))
-    object.__setattr__(distribution, "function", lambda size, rows, **_: np.full((size, rows), np.nan))
+    object.__setattr__(distribution, "function", lambda size, _, rows: np.full((size, rows), np.nan))
     with pytest.raises(MechanismError, match="returned nan"):
         distribution.draw(5, np.random.default_rng(1))
 

@@ -1,9 +1,13 @@
 """A real SLURM for the tests in this folder."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from commands import calls, committed, hpcdp, show, write_study
+from disturbed import SETTINGS
 from throwaway import ThrowawaySlurm, is_installed
 
 
@@ -29,3 +33,19 @@ def clean_slurm_fixture(slurm: ThrowawaySlurm) -> Iterator[ThrowawaySlurm]:
         yield slurm
     finally:
         slurm.reset()
+
+
+@pytest.fixture(scope="session", name="undisturbed_store")
+def undisturbed_store_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of the study that one worker of this machine ran from beginning to end."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    store = folder / "s.zarr"
+    hpcdp("run", write_study(folder, **SETTINGS), "--store", store, "--workers", 1, folder=folder)
+    assert Counter(calls(folder, store)) == dict.fromkeys(committed(store), 1)
+    return store
+
+
+@pytest.fixture(scope="session", name="undisturbed")
+def undisturbed_fixture(undisturbed_store: Path) -> str:
+    """The JSON of the study, as it should be whatever happens."""
+    return show(undisturbed_store)

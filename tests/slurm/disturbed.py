@@ -1,0 +1,170 @@
+"""A study on SLURM whose run is disturbed once, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+from commands import MECHANISM, calls, committed, contents, records, show, started, write_study
+from throwaway import Job, ThrowawaySlurm
+
+from hpcdp.clusters.folder import driver_name, job_folder
+from hpcdp.store.layout import Layout
+
+# What steers the mechanism lies in files beside it, so that all studies are one: as slow as `pause` says, it leaves a
+# file for each job that drew, and ends its process when it is to draw the chunk that `poison` names.
+STEERED = (
+    MECHANISM
+    + """
+
+def read(name):
+    try:
+        with open(os.path.join(os.path.dirname(LOG), name)) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def steered(database, size, rng):
+    note(database, size, rng)
+    open(os.path.join(os.path.dirname(LOG), "drew-" + os.environ.get("SLURM_JOB_ID", "here")), "a").close()
+    if read("poison") == f"{rng.bit_generator.state['state']['state']:x}":
+        os._exit(1)
+    time.sleep(float(read("pause") or 0))
+    return database.sum() + rng.laplace(size=size)
+"""
+)
+ROWS = 12
+SETTINGS: dict[str, Any] = {
+    "mechanism": STEERED,
+    "call": "own:steered",
+    "databases": [[i / 4 for i in range(ROWS)]],
+    "train": 1000,
+    "test": 1000,
+    "chunk": 250,
+}
+CHUNKS = 8 * (ROWS + 1)
+PAUSE = 0.15  # seconds a chunk: two workers need eight seconds
+BUSY = 4  # records, of some 40, after which a run is disturbed
+LONG = 240.0  # seconds after which a run that goes on is stuck, on whatever machine
+IDLE = "exec sleep 600"
+ACTIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
+
+PROFILE = """
+[cluster]
+interface = "lo"
+poll = "1s"
+drain = "{drain}"
+no_worker_timeout = "{no_worker_timeout}"
+[worker]
+queue = "{queue}"
+cores = 1
+memory = "1GB"
+walltime = "{walltime}"
+[size]
+jobs = 2
+[driver]
+queue = "main"
+cores = 1
+memory = "1GB"
+walltime = "10m"
+"""
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    """Wait for something to be so; rarely asked, because SLURM's commands take time from what they are waiting for."""
+    end = time.monotonic() + LONG
+    while not is_so():
+        assert time.monotonic() < end, f"not so after {LONG} s: {what}"
+        time.sleep(0.1)
+
+
+class Disturbed:
+    """A study in a folder of its own, with a profile of two worker jobs. profile: what differs from the usual."""
+
+    def __init__(self, folder: Path, slurm: ThrowawaySlurm, pause: float = PAUSE, **profile: str) -> None:
+        self.folder, self.slurm = folder, slurm
+        self.study, self.store, self.profile = write_study(folder, **SETTINGS), folder / "s.zarr", folder / "p.toml"
+        usual = {"drain": "10s", "no_worker_timeout": "2m", "queue": "main", "walltime": "10m"}
+        self.profile.write_text(PROFILE.format(**{**usual, **profile}))
+        self.set_pause(pause)
+        self.name = job_folder(Layout(self.store), "s").name
+
+    def set_pause(self, seconds: float) -> None:
+        """Seconds a chunk, from now on."""
+        (self.folder / "pause").write_text(str(seconds))
+
+    @contextmanager
+    def begun(self) -> Iterator[subprocess.Popen[str]]:
+        """A run whose two jobs have drawn, and some of whose records are there; what it has by then is remembered."""
+        with started("run", self.study, "--store", self.store, "--cluster", self.profile, folder=self.folder) as driver:
+            self.wait_until_busy()
+            assert driver.poll() is None
+            self.remember()
+            yield driver
+
+    def wait_until_busy(self) -> None:
+        """Wait until two jobs have drawn and some records are there."""
+        wait_until(lambda: len(records(self.store)) >= BUSY, "records")
+        wait_until(lambda: len(self.busy_jobs()) == 2, "two jobs that draw")
+
+    def remember(self) -> None:
+        """Look at what is committed now, and how far the log of calls is."""
+        self.before, self.done = contents(self.store), committed(self.store)
+        self.position, self.moment = len(calls(self.folder, self.store)), time.monotonic()
+        self.first = self.jobs()
+        assert self.done
+        assert len(self.done) < CHUNKS, "the run was too fast to be disturbed"
+
+    def jobs(self, *states: str) -> list[Job]:
+        """The worker jobs, in some states or in all; those that ended too."""
+        return [job for job in self.slurm.jobs(self.name) if not states or job.state in states]
+
+    def busy_jobs(self) -> list[Job]:
+        """Worker jobs that run and have drawn."""
+        return [job for job in self.jobs("RUNNING") if (self.folder / f"drew-{job.id}").exists()]
+
+    def worker(self, job: Job) -> psutil.Process:
+        """The process of a job that computes, a child of the nanny."""
+        (found,) = [child for child in self.nanny(job).children() if "spawn_main" in " ".join(child.cmdline())]
+        return found
+
+    def nanny(self, job: Job) -> psutil.Process:
+        """The process of a job that starts its worker anew."""
+        (found,) = [p for p in self.slurm.processes(job.id) if "distributed.cli.dask_worker" in p.cmdline()]
+        return found
+
+    def end(self, driver: subprocess.Popen[str], code: int = 0) -> str:
+        """Wait for the driver's end; what it said on stderr."""
+        _, said = driver.communicate(timeout=LONG)
+        assert driver.returncode == code, said
+        assert "Traceback" not in said
+        assert "unexpected" not in said
+        return said
+
+    def check(self, what: str, undisturbed: str) -> int:
+        """The study is complete, as it would be without the disturbance; chunks that were drawn twice."""
+        seconds = time.monotonic() - self.moment
+        assert show(self.store) == undisturbed
+        after = contents(self.store)
+        assert {path: after.get(path) for path in self.before} == self.before, "what was committed did not change"
+        drawn = calls(self.folder, self.store)
+        assert not self.done & set(drawn[self.position :]), "no committed chunk was drawn again"
+        times = Counter(drawn)
+        assert len(times) == CHUNKS
+        twice = sum(number > 1 for number in times.values())
+        print(f"{what}: complete after {seconds:.0f} s; {twice} of {CHUNKS} chunks drawn twice or more")
+        return twice
+
+    def check_no_jobs(self) -> None:
+        """No job of the study is left."""
+        names = (self.name, driver_name(self.name))
+        wait_until(
+            lambda: not [j for j in self.slurm.jobs() if j.name in names and j.state in ACTIVE], "no job is left"
+        )

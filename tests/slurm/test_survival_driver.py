@@ -1,0 +1,119 @@
+"""Runs on SLURM whose driver is killed, whose chunk kills workers, or who get no worker: nothing is lost, all is said."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from commands import SEED, Chunk, call, calls, committed, hpcdp, records, show, started, stored_problem
+from disturbed import ACTIVE, IDLE, PAUSE, ROWS, Disturbed, wait_until
+from throwaway import ThrowawaySlurm
+
+from hpcdp.keys import stream
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import BEAT, STALE, host_name, read_leases
+from hpcdp.store.records import read_json
+
+
+@pytest.mark.slow
+def test_driver_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
+    """Its worker jobs leave by themselves; on the same host the run goes on at once."""
+    run = Disturbed(tmp_path, clean_slurm)
+    with run.begun() as driver:
+        driver.kill()
+        assert driver.wait() == -signal.SIGKILL
+        with started("resume", run.store, "--cluster", run.profile, folder=tmp_path) as second:
+            wait_until(lambda: not {j.id for j in run.first} & {j.id for j in run.jobs(*ACTIVE)}, "they leave")
+            print(f"the dead driver's worker jobs left after {time.monotonic() - run.moment:.0f} s")
+            said = run.end(second)
+    assert "is held by" not in said
+    run.check("kill -9 of the driver", undisturbed)
+    run.check_no_jobs()
+
+
+@pytest.mark.slow
+def test_lease_is_taken_over_from_another_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
+    run = Disturbed(tmp_path, clean_slurm, pause=3 * PAUSE)  # it must still run when the second run was refused
+    number = int(hpcdp("submit", run.study, "--profile", run.profile, "--store", run.store, folder=tmp_path).stdout)
+    run.wait_until_busy()
+    node = clean_slurm.node_of(number)
+    assert node != host_name()
+
+    begin = time.monotonic()
+    refusal = hpcdp("resume", run.store, folder=tmp_path, code=1).stderr
+    assert f" on {node}, job {number}," in refusal
+    seconds = time.monotonic() - begin
+    print(f"a second run was refused after {seconds:.0f} s")
+    assert seconds < 3 * BEAT, "the next heartbeat shows that the lease is held"
+
+    run.remember()
+    (driver,) = [process for process in clean_slurm.processes(number) if "hpcdp" in process.cmdline()]
+    driver.kill()
+    run.set_pause(0)
+    wait_until(lambda: not run.jobs(*ACTIVE), "its worker jobs leave")
+    print(f"the dead driver's worker jobs left after {time.monotonic() - run.moment:.0f} s")
+    said = hpcdp("resume", run.store, "--workers", 2, folder=tmp_path).stderr
+    assert f"is held by process {driver.pid} on {node}, last heartbeat" in said
+    assert time.monotonic() - run.moment > STALE - 2 * BEAT, "taken over before it was stale"
+    assert [lease["host"] for lease in read_leases(Layout(run.store))][-2:] == [node, host_name()]
+    run.check("kill -9 of the driver in a job, taken over from another host", undisturbed)
+
+
+@pytest.mark.slow
+def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_store: Path) -> None:
+    """A chunk that ends its worker each time is given up and named; all that does not need it is done."""
+    problem = stored_problem(undisturbed_store)
+    law = problem.pair_laws[ROWS // 2][1]
+    bad: Chunk = (law, "train", 2)
+    run = Disturbed(tmp_path, clean_slurm, pause=0.05)
+    (tmp_path / "poison").write_text(f"{stream(SEED, *bad).bit_generator.state['state']['state']:x}")
+    with started("run", run.study, "--store", run.store, "--cluster", run.profile, folder=tmp_path) as driver:
+        said = run.end(driver, code=1)
+    assert f"train chunks 0 to 3 of {problem.describe_law(law)}" in said
+    assert "it ended its worker process each time it ran" in said
+    assert len(run.jobs()) == 2, "the death of a worker does not end its job"
+    missing = {(law, "train", chunk) for chunk in range(4)}
+    assert committed(run.store) == committed(undisturbed_store) - missing
+    counted = {entry["model"] for path in records(run.store, "counts") for entry in read_json(path)["entries"]}
+    assert counted == {m for m, laws in zip(problem.model_keys, problem.pair_laws, strict=True) if law not in laws}
+    tries = calls(tmp_path, run.store).count(bad)
+    print(f"the poison chunk was tried {tries} times")
+    assert 3 <= tries <= 6  # three times in a task with others, three times for itself
+
+    (tmp_path / "poison").unlink()
+    run.remember()
+    hpcdp("resume", run.store, "--cluster", run.profile, folder=tmp_path)
+    run.check("a poison chunk, mended", show(undisturbed_store))
+
+
+def test_refused_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
+    """What SLURM said is told at each try, and the run ends when there was no worker for too long."""
+    run = Disturbed(tmp_path, clean_slurm, pause=0, queue="nosuchpartition", no_worker_timeout="8s")
+    done = hpcdp("run", run.study, "--store", run.store, "--cluster", run.profile, folder=tmp_path, code=1)
+    lines = done.stderr.splitlines()
+    tries = [line for line in lines if "jobs refused" in line]
+    assert len(tries) >= 2
+    assert all("2 of 2 jobs refused:" in line and "invalid partition" in line for line in tries)
+    assert "tried again in 5 s" in tries[0]
+    assert "tried again in 10 s" in tries[1]
+    (message,) = [line for line in lines if line.startswith("hpcdp: ")]
+    assert message.startswith("hpcdp: no worker for 8 s")
+    assert "invalid partition" in message
+    assert run.jobs() == []
+    call("resume", run.store, "--workers", 2)
+    assert show(run.store) == undisturbed
+
+
+def test_no_free_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
+    """The run ends with what its jobs wait for."""
+    clean_slurm.wait_for(clean_slurm.submit(IDLE, "--nodes=4", "--exclusive"), "RUNNING")
+    run = Disturbed(tmp_path, clean_slurm, pause=0, no_worker_timeout="5s")
+    done = hpcdp("run", run.study, "--store", run.store, "--cluster", run.profile, folder=tmp_path, code=1)
+    (message,) = [line for line in done.stderr.splitlines() if line.startswith("hpcdp: ")]
+    assert message.startswith("hpcdp: no worker for 5 s (")
+    assert "pending (Resources)" in message
+    assert [job.state for job in run.jobs()] == ["CANCELLED", "CANCELLED"]
+    call("resume", run.store, "--workers", 2)
+    assert show(run.store) == undisturbed
