@@ -14,7 +14,7 @@ import numpy as np
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
 from hpcdp.losses import make_loss
-from hpcdp.losses._protocol import Loss, Side
+from hpcdp.losses._protocol import STREAMED_BYTES, Loss, Side, StreamedSide
 from hpcdp.losses._sort import ascending
 from hpcdp.outputs import Outputs
 from hpcdp.problem import Problem
@@ -75,25 +75,38 @@ class Context:
                 side = self._load_training(law)
                 self._sides[law] = side
             self._sides.move_to_end(law)
-            while len(self._sides) > 2 and sum(s.outputs.nbytes for s in self._sides.values()) > _SIDES_BYTES:
+            while len(self._sides) > 2 and sum(self._bytes(s) for s in self._sides.values()) > _SIDES_BYTES:
                 self._sides.popitem(last=False)
             return side
 
+    def _bytes(self, side: Side) -> int:
+        return 0 if isinstance(side, StreamedSide) else side.size * self.problem.schema.bytes_in_memory
+
     def _load_training(self, law: str) -> Side:
         stage, schema = self.problem.train, self.problem.schema
+        is_scalar = schema.kind == "float" and schema.columns is None
+        by_blocks = schema.kind in getattr(self.loss, "block_kinds", ()) and not is_scalar
+        if by_blocks and stage.total * schema.bytes_in_memory > STREAMED_BYTES:
+            return StreamedSide(lambda: self._training_chunks(law), stage.total, schema.dtype)
         outputs = np.empty(schema.shape(stage.total), schema.dtype)
-        filled, prints = 0, []
-        for part in self.chunks(stage, law, range(stage.chunks)):
+        filled = 0
+        for part in self._training_chunks(law):
             outputs[filled : filled + part.shape[0]] = part
             filled += part.shape[0]
-            if stage not in self.problem.kept_stages:
-                prints.append(fingerprint(part))
-        if prints:
-            self.training_prints[law] = prints
-        if schema.kind == "float" and schema.columns is None:
+        if is_scalar:
             # the order of training samples carries nothing
             return Side(ascending(outputs), stage.total, is_sorted=True)
         return Side(outputs, stage.total)
+
+    def _training_chunks(self, law: str) -> Iterator[Outputs]:
+        """The training chunks of a law, whose fingerprints are kept when all were drawn."""
+        stage, prints = self.problem.train, []
+        for part in self.chunks(stage, law, range(stage.chunks)):
+            if stage not in self.problem.kept_stages:
+                prints.append(fingerprint(part))
+            yield part
+        if prints:
+            self.training_prints[law] = prints
 
 
 def open_context(root: str, version: int) -> Context:

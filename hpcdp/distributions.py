@@ -119,9 +119,11 @@ class Conditional:
             except (Exception, SystemExit) as error:
                 raise MechanismError(f"outputs of {found.call} raised {type(error).__name__}: {error}") from error
         parts = [self._block(mechanism, min(found.block, size - start), rng) for start in range(0, size, found.block)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if all(isinstance(part, np.ndarray) for part in parts):
+            return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return [output for part in parts for output in part]
 
-    def _block(self, mechanism: Draws, size: int, rng: np.random.Generator) -> NDArray[Any]:
+    def _block(self, mechanism: Draws, size: int, rng: np.random.Generator) -> Any:
         databases = self.distribution.draw(size, rng)
         value = np.asarray(self.value)
         held = value.astype(databases.dtype)
@@ -133,15 +135,18 @@ class Conditional:
         databases[:, self.row] = held
         outputs = mechanism.draw_each(databases, rng)
         if outputs is None:
-            outputs = [np.asarray(mechanism.draw(database, 1, rng)) for database in databases]
-            shapes = {output.shape for output in outputs}
-            if len(shapes) > 1 or not next(iter(shapes))[:1] == (1,):
-                raise MechanismError(f"the mechanism returned shapes {sorted(shapes)} when asked for one output each")
-            outputs = np.concatenate(outputs)
-        outputs = np.asarray(outputs)
-        if outputs.shape[:1] != (size,):
-            raise MechanismError(f"the mechanism returned shape {outputs.shape} for {size} databases")
+            return [_only(mechanism.draw(database, 1, rng)) for database in databases]
+        if len(outputs) != size:
+            raise MechanismError(f"the mechanism's each returned {len(outputs)} outputs for {size} databases")
         return outputs
+
+
+def _only(outputs: Any) -> Any:
+    """The one output of a call for one."""
+    found = outputs if isinstance(outputs, (list, tuple)) else np.atleast_1d(outputs)
+    if len(found) != 1:
+        raise MechanismError(f"the mechanism returned {len(found)} outputs when asked for one")
+    return found[0]
 
 
 def _accepted(function: Callable[..., Any], parameters: Mapping[str, Any]) -> dict[str, Any]:

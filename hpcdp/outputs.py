@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._spelling import items_of, spell_outputs
 from hpcdp.errors import MechanismError
 from hpcdp.keys import canonical_json
 
@@ -45,6 +46,15 @@ class Schema:
         """Bytes an output takes in memory; 16 is a guess where outputs have no fixed length."""
         return 16 if self.kind == "bytes" else self.dtype.itemsize * (self.columns or 1)
 
+    def bytes_stored(self, size: int) -> int:
+        """Bytes that `size` outputs take in the store: booleans are packed."""
+        return -(-size * (self.columns or 1) // 8) if self.kind == "bool" else size * self.bytes_per_output
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """Bytes an output takes while it is worked with: bytes are Python objects, of 33 bytes and a pointer each."""
+        return self.bytes_per_output + 48 if self.kind == "bytes" else self.bytes_per_output
+
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON values."""
         return asdict(self)
@@ -55,18 +65,63 @@ class Schema:
         return cls(data["kind"], data["columns"])
 
 
-def canonicalise(raw: Any, size: int) -> Outputs:
-    """Outputs of one call in canonical form; raises MechanismError on what cannot be outputs.
+def canonicalise(raw: Any, size: int, schema: Schema | None = None) -> Outputs:
+    """Outputs of one call in canonical form, in the study's schema when that is known.
 
-    Accepted: an array of shape (size,) or (size, d) of booleans, integers, finite reals or strings. −0.0 becomes 0.0;
-    strings become their UTF-8 bytes, vectors of strings the JSON of their row.
+    Accepted: an array of shape (size,) or (size, d) of booleans, integers, finite reals or strings; or a list or object
+    array of `size` numbers, strings, or sequences (tuples, lists, vectors) of mixed length and content. −0.0 becomes 0.0.
+    Numbers and vectors of numbers stay numbers. Anything else becomes bytes: strings in UTF-8, sequences and vectors of
+    strings as JSON (see `hpcdp._spelling`).
+
+    Raises:
+        MechanismError: they cannot be outputs, or do not fit the schema.
     """
+    items = items_of(raw)
+    if items is not None:
+        outputs = _of_items(items, size, schema)
+    else:
+        array = _to_array(raw, size)
+        column = items_of(array)  # what other libraries call a column of strings
+        outputs = _of_array(array, size, schema) if column is None else _of_items(column, size, schema)
+    return outputs if schema is None else conform(outputs, schema)
+
+
+def _of_array(array: NDArray[Any], size: int, schema: Schema | None) -> Outputs:
+    if array.ndim == 2 and array.dtype.kind in "biuf" and schema is not None and schema.kind == "bytes":
+        return spell_outputs(array, size)  # sequences that happen to be of one length
+    return _canonical_array(array, size)
+
+
+def _to_array(raw: Any, size: int) -> NDArray[Any]:
     try:
-        array = np.asarray(raw)
-    except Exception as error:  # ragged lists, and whatever a class of someone else raises
+        return np.asarray(raw)
+    except Exception as error:  # whatever a class of someone else raises
         raise MechanismError(
             f"the mechanism returned a {type(raw).__name__} that is no array: {error}; accepted: ({size},) or ({size}, d)"
         ) from None
+
+
+def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs:
+    if schema is not None and schema.kind == "bytes":
+        return spell_outputs(items, size)
+    try:
+        array = np.asarray(items)
+    except Exception:  # sequences of mixed length
+        return spell_outputs(items, size)
+    return _canonical_array(array, size) if _is_table(array, items) else spell_outputs(items, size)
+
+
+def _is_table(array: NDArray[Any], items: Sequence[Any]) -> bool:
+    """Whether NumPy's array of some items holds what they hold: strings beside numbers would become strings."""
+    if array.dtype.kind == "O" or array.ndim > 2 or (array.ndim == 2 and not array.shape[1]):
+        return False
+    if array.dtype.kind not in "US":
+        return True
+    leaves = items if array.ndim == 1 else (leaf for item in items for leaf in item)
+    return all(isinstance(leaf, str if array.dtype.kind == "U" else bytes) for leaf in leaves)
+
+
+def _canonical_array(array: NDArray[Any], size: int) -> Outputs:
     if array.ndim not in (1, 2) or array.shape[0] != size or (array.ndim == 2 and array.shape[1] == 0):
         raise MechanismError(
             f"the mechanism returned shape {array.shape}; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
@@ -92,7 +147,7 @@ def canonicalise(raw: Any, size: int) -> Outputs:
         return _strings(array)
     raise MechanismError(
         f"the mechanism returned an array of type {array.dtype}; "
-        "accepted: booleans, integers, finite reals or strings, not an object array"
+        "accepted: booleans, integers, finite reals or strings, or an object array of tuples"
     )
 
 
@@ -129,14 +184,18 @@ def conform(outputs: Outputs, schema: Schema) -> Outputs:
 
 def describe(schema: Schema) -> str:
     """The schema in words."""
-    names = {"bool": "booleans", "int": "integers", "float": "reals", "bytes": "strings"}
+    names = {"bool": "booleans", "int": "integers", "float": "reals", "bytes": "strings or sequences"}
     return names[schema.kind] if schema.columns is None else f"vectors of {schema.columns} {names[schema.kind]}"
 
 
 def widest(schemas: list[Schema]) -> Schema:
-    """The one schema that all of these conform to, or MechanismError."""
-    order = ["bool", "int", "float"]
-    first = max(schemas, key=lambda s: order.index(s.kind) if s.kind in order else 3)
+    """The one schema that all of these conform to, or MechanismError.
+
+    Vectors beside bytes may be sequences that happened to be of one length; drawing them in the schema tells.
+    """
+    order = ["bool", "int", "float", "bytes"]
+    first = max(schemas, key=lambda s: order.index(s.kind))
     for schema in schemas:
-        conform(np.empty(schema.shape(0), schema.dtype), first)
+        if first.kind != "bytes":
+            conform(np.empty(schema.shape(0), schema.dtype), first)
     return first

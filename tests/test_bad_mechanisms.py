@@ -61,7 +61,7 @@ BODIES = {
     "return None": "shape ()",
     "return {'outputs': rng.random(size)}": "shape ()",
     "return np.array([rng] * size)": "object array",
-    "return [[1.0], [1.0, 2.0]] * (size // 2)": "no array",
+    "return [[1.0], [1.0, 2.0]] * (size // 2)": "ignores its rng",
     "return rng.random(size) + 1j": "complex128",
     "return rng.random(size).astype(np.longdouble)": "longdouble",
     "return np.full(size, 2**64 - 1, np.uint64)": "2**63 - 1",
@@ -86,8 +86,10 @@ def test_outputs_that_cannot_be_used(body: str, tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     "body, words",
     [
-        ("return [1.0] * int(rng.integers(1, 4))", "different shapes in different calls"),
-        ("return 'a' if rng.random() < 0.5 else 1.0", "strings in some calls and numbers in others"),
+        ("return {'a'} if rng.random() < 0.5 else {1.0}", "type set"),
+        ("return 'a' if rng.random() < 0.5 else 1.0", "strings for some outputs and numbers for others"),
+        ("return ('a', 1) if rng.random() < 0.5 else 1.0", "the number 1 among outputs that are strings or sequences"),
+        ("return ('a', {}) if rng.random() < 0.5 else ('b',)", "type dict"),
         ("return None", "object array"),
         ("raise OSError('gone')", "OSError: gone"),
     ],

@@ -72,6 +72,12 @@ def noisy(database, size, rng, scale):
     return database.sum() + rng.laplace(0.0, scale, size)
 
 
+def told(database, rng):
+    """A sequence as long as there are ones, but for the last: strings and numbers."""
+    ones = int(database.sum())
+    return ("some",) + (1,) * ones if ones < 3 else ("many", ones)
+
+
 def slow(database, rng):
     time.sleep(0.02)
     return float(database.sum()) + rng.normal()
@@ -169,6 +175,15 @@ def test_rows_of_different_laws(client: Any, tmp_path: Path) -> None:
 
     curves = [Discrete(*(law(p["index"], value) for value in p["values"])) for p in result.pairs]
     above, below = scores(result, curves, 0.001)
+    assert above < 5, above
+    assert below < 5, below
+
+
+def test_sequences_of_random_databases(client: Any, tmp_path: Path) -> None:
+    section = {"call": "own:bits", "parameters": {"rows": 6, "probability": 0.4}, "values": [0, 1], "index": [2]}
+    study = pose(tmp_path, section, "own:told", loss="frequency", train=20_000, test=20_000)
+    result = run(study, tmp_path / "s.zarr", client)
+    above, below = scores(result, [ones_curve(6, 0.4, 0, 1)], 0.001)  # what is told is the number of ones
     assert above < 5, above
     assert below < 5, below
 

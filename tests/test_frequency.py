@@ -168,6 +168,8 @@ def test_knn_of_bytes_is_frequency():
         ("literal-knn", {"k": 0}),
         ("frequency", {"rare": -1}),
         ("frequency", {"rare": True}),
+        ("frequency", {"distinct": 1}),
+        ("frequency", {"distinct": 2.5}),
         ("frequency", {"k": 5}),
         ("kde", {}),
     ],

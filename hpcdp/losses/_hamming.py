@@ -82,6 +82,26 @@ class HammingSearch:
         return v0, v1
 
 
+@dataclass(frozen=True, eq=False)
+class BitSearch(HammingSearch):
+    """Balls over distinct rows of `columns` bits, packed 64 in a word."""
+
+    columns: int
+
+    @classmethod
+    def of_bits(cls, rows: NDArray[np.uint64], columns: int, c0: Ints, c1: Ints, k: int) -> BitSearch:
+        """A search over distinct packed rows (rows, words) with training counts c0, c1 of both sides."""
+        return cls((), np.ascontiguousarray(rows)[:, :, None], c0, c1, k, columns)
+
+    def votes(self, outputs: NDArray[Any]) -> tuple[Ints, Ints]:
+        """Votes of both sides for each packed output (size, words), uint64, int64 of shape (size,) each."""
+        v0, v1 = np.empty(outputs.shape[0], np.int64), np.empty(outputs.shape[0], np.int64)
+        unknown = np.zeros(outputs.shape, np.uint64)
+        queries = np.ascontiguousarray(outputs)[:, :, None]
+        _vote(queries, unknown, self.planes, self.c0, self.c0 + self.c1, self.k, self.columns, v0, v1)
+        return v0, v1
+
+
 def _pack(values: tuple[NDArray[Any], ...], rows: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Bit planes of the rows, (rows, words, planes), and a bit for each value that is not among `values`."""
     planes = max(1, max(v.size - 1 for v in values).bit_length())  # of the positions 0 … size - 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._distinct import Distinct, learn_distinct, restore_values
 from hpcdp.losses._protocol import Outputs, Side
+from hpcdp.losses._tally import HashClasses, Tally
 from hpcdp.losses._votes import classes, log_ratios
 from hpcdp.losses.parameters import FrequencyParameters
 
@@ -18,12 +19,14 @@ __all__ = ["Frequency", "FrequencyCounter", "FrequencyModel", "FrequencyParamete
 
 Floats = NDArray[np.float64]
 
+_WHOLE = 1 << 20  # so many training points of both sides are looked at together, and all their values told apart
+
 
 @dataclass(frozen=True, eq=False)
 class FrequencyCounter:
     """Counts outputs by the class of their value; codes: (values + 1,) int32, the last one of unseen values."""
 
-    distinct: Distinct
+    distinct: Distinct | HashClasses
     codes: NDArray[np.int32]
     classes: int
 
@@ -41,6 +44,8 @@ class FrequencyCounter:
     @classmethod
     def restore(cls, state: Mapping[str, NDArray[Any]]) -> FrequencyCounter:
         """The counter that `state` came from."""
+        if "keys" in state:
+            return cls(HashClasses.restore(state), state["codes"], int(state["classes"]))
         distinct, order = learn_distinct(restore_values(state))
         codes = state["codes"].copy()
         codes[order] = state["codes"][:-1]
@@ -51,7 +56,7 @@ class FrequencyCounter:
 class FrequencyModel:
     """L̂ of each distinct value; losses: (values + 1,), the last one of unseen values."""
 
-    distinct: Distinct
+    distinct: Distinct | HashClasses
     losses: Floats
 
     def score(self, outputs: Outputs) -> Floats:
@@ -60,7 +65,11 @@ class FrequencyModel:
 
     def counter(self, thresholds: Floats) -> FrequencyCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
-        return FrequencyCounter(self.distinct, classes(self.losses, thresholds), 2 * thresholds.size + 1)
+        codes = classes(self.losses, thresholds)
+        if isinstance(self.distinct, HashClasses):  # many: those that count like unseen values are as good as unseen
+            told = codes[:-1] != codes[-1]
+            return FrequencyCounter(self.distinct.only(told), codes[np.append(told, True)], 2 * thresholds.size + 1)
+        return FrequencyCounter(self.distinct, codes, 2 * thresholds.size + 1)
 
 
 @dataclass(frozen=True)
@@ -68,13 +77,18 @@ class Frequency:
     """L̂(o) = ln(c_P/n_P) − ln(c_Q/n_Q) from training counts c and draws n.
 
     It is ±inf where one count is 0 and 0 where both are. Values that fewer than `rare` pooled training points hold are
-    one value, which unseen values join when rare > 0. Equality decides: -0.0 is 0.0.
+    one value, which unseen values join when rare > 0. Equality decides: -0.0 is 0.0. Many training points are read block
+    by block, and at most `distinct` classes of values are told apart (see `hpcdp.losses._tally`).
     """
+
+    block_kinds: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float", "bytes"})
 
     parameters: FrequencyParameters = field(default_factory=FrequencyParameters)
 
     def fit(self, p: Side, q: Side) -> FrequencyModel:
         """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
+        if p.size + q.size > min(self.parameters.distinct, _WHOLE):
+            return _learn_hashed(p, q, self.parameters)
         distinct, codes = learn_distinct(np.concatenate([p.outputs, q.outputs]))
         c0 = np.bincount(codes[: p.size], minlength=distinct.size)
         c1 = np.bincount(codes[p.size :], minlength=distinct.size)
@@ -83,6 +97,17 @@ class Frequency:
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> FrequencyCounter:
         """The counter whose `state` this is."""
         return FrequencyCounter.restore(state)
+
+
+def _learn_hashed(p: Side, q: Side, parameters: FrequencyParameters) -> FrequencyModel:
+    tally = Tally(parameters.distinct)
+    for number, side in enumerate((p, q)):
+        tally.add_all(side.blocks(), number)
+    common = tally.counts.sum(axis=1) >= parameters.rare
+    rest = tally.counts[~common].sum(axis=0)
+    v0, v1 = np.concatenate([tally.counts[common], rest[None]]).T
+    distinct = HashClasses(tally.keys[common], tally.bits)
+    return FrequencyModel(distinct, log_ratios(v0, v1, p.draws, q.draws))
 
 
 def learn_frequencies(

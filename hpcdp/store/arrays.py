@@ -47,15 +47,15 @@ def write_array(
     made[...] = array
 
 
-def read_array(path: Path, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """A whole array; DamagedError when it is missing, has not this shape, or a checksum does not match.
+def read_array(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
+    """A whole array; DamagedError when it is missing, has none of these shapes, or a checksum does not match.
 
     A missing chunk reads as zeros, so whoever reads compares a digest too.
     """
     try:
         array = zarr.open_array(str(path), mode="r")
-        if shape is not None and array.shape != shape:  # before memory is taken for what damage says it is
-            raise DamagedError(f"{path} has shape {array.shape}; it should have {shape}")
+        if shapes and array.shape not in shapes:  # before memory is taken for what damage says it is
+            raise DamagedError(f"{path} has shape {array.shape}; it should have {' or '.join(map(str, shapes))}")
         return np.asarray(array[...])
     except DamagedError:
         raise
