@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hpcdp.driver import RunFailed, resume, run
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
+    from hpcdp.notions.composition import Spectrum, parallel, post_process, sequential, union
+    from hpcdp.repeats import repeat
     from hpcdp.result import Result, load_result
     from hpcdp.study import Study
 
@@ -24,6 +26,12 @@ _WHERE = {
     "resume": "driver",
     "run": "driver",
     "Study": "study",
+    "Spectrum": "notions.composition",
+    "parallel": "notions.composition",
+    "post_process": "notions.composition",
+    "sequential": "notions.composition",
+    "union": "notions.composition",
+    "repeat": "repeats",
 }
 
 __all__ = [
@@ -32,13 +40,19 @@ __all__ = [
     "MechanismError",
     "Result",
     "RunFailed",
+    "Spectrum",
     "StoreError",
     "Study",
     "StudyError",
     "__version__",
     "load_result",
+    "parallel",
+    "post_process",
+    "repeat",
     "resume",
     "run",
+    "sequential",
+    "union",
 ]
 
 

@@ -63,6 +63,36 @@ class Claim:
         """
         return self.bound.spectrum(epsilon)
 
+    @property
+    def is_estimate(self) -> bool:
+        """Whether it is the estimated spectrum of another run, no guarantee."""
+        return self.text.lstrip().startswith("store")
+
+    def implied(self, epsilon: ArrayLike) -> NDArray[np.float64]:
+        """Return the largest delta that a mechanism which meets the claim at all levels can have at each level.
+
+        That is `delta`, but for points of a file: (1 - delta)/e^epsilon never rises, so what a point (e, d) claims also
+        says delta <= 1 - exp(epsilon - e) (1 - d) at the levels below it. Points of a store are estimates, whose noise
+        this would carry on, and stay as they are.
+
+        Args:
+            epsilon: levels >= 0, any shape.
+
+        Returns:
+            float64 of the shape of `epsilon`, between 0 and 1.
+
+        Raises:
+            ValueError: a negative or NaN level.
+        """
+        allowed = self.delta(epsilon)
+        if not isinstance(self.bound, SpectrumPoints) or self.is_estimate:
+            return allowed
+        levels = np.asarray(epsilon, np.float64)
+        for level, mass in zip(self.bound.epsilons, self.bound.deltas, strict=True):
+            below = 1.0 - np.exp(np.minimum(levels - level, 0.0)) * (1.0 - mass)
+            allowed = np.where(levels < level, np.minimum(allowed, below), allowed)
+        return np.clip(allowed, 0.0, 1.0)
+
     def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """Return the smallest type-II error that the claim allows for a test of each size.
 

@@ -18,7 +18,7 @@ from hpcdp import __version__
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.stopping import GRACE, Stop, Stopped, stopped_by_signals
 
-DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, WRONG, VIOLATED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,7 +27,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 done, 1 the run failed, 2 wrong command or study, 130 interrupted."""
+    """Run one command; returns its exit code.
+
+    0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted.
+    """
     options = _parser().parse_args(arguments)
     try:
         with _interruptible():
@@ -170,10 +173,27 @@ def _parser() -> argparse.ArgumentParser:
     show = add("show", _show, "print a store's results")
     show.add_argument("store", type=Path, metavar="STORE")
     show.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    text = (
+        "instead, how accurate δ̂ is: resampled and binomial standard errors, and what is stated of it (table or json)"
+    )
+    show.add_argument("--accuracy", action="store_true", help=text)
 
     plot = add("plot", _plot, "draw a store's results")
     plot.add_argument("store", type=Path, metavar="STORE")
     plot.add_argument("-o", "--output", type=Path, metavar="FILE", help=".png or .svg (default: beside the store)")
+
+    verify = add("verify", _verify, "check claims against a store's results; exit code 3 when one is violated")
+    verify.add_argument("store", type=Path, metavar="STORE")
+    text = "such as laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv); several are ranked (default: the study's)"
+    verify.add_argument("--claim", action="append", metavar="CLAIM", help=text)
+    verify.add_argument("--format", choices=("table", "json"), default="table")
+
+    compare = add("compare", _compare, "draw several stores' spectra in one plot, and tell which is below which")
+    compare.add_argument("stores", type=Path, nargs="+", metavar="STORE")
+    text = ".png or .svg (default: compare.png beside the first store)"
+    compare.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
+    compare.add_argument("--log", action="store_true", help="draw δ on a logarithmic axis")
+    compare.add_argument("--format", choices=("table", "json"), default="table")
 
     add("mechanisms", _mechanisms, "list the built-in mechanisms and their parameters")
     return parser
@@ -351,12 +371,24 @@ def _show(options: argparse.Namespace) -> None:
     from hpcdp.result import load_result
 
     result = load_result(options.store)
-    if options.format == "json":
+    if options.accuracy:
+        _show_accuracy(result, options.format)
+    elif options.format == "json":
         print(result.to_json())
     elif options.format == "csv":
         print(csv_text(result), end="")
     else:
         print(table(result))
+
+
+def _show_accuracy(result: Any, form: str) -> None:
+    from hpcdp.bootstrap import bootstrap
+    from hpcdp.report.accuracy import table, to_json
+
+    if form == "csv":
+        raise StudyError("--accuracy: accepted with --format are table and json; given: csv")
+    errors = bootstrap(result)
+    print(to_json(errors) if form == "json" else table(result, errors))
 
 
 def _plot(options: argparse.Namespace) -> None:
@@ -365,6 +397,44 @@ def _plot(options: argparse.Namespace) -> None:
     path = options.output or _default_plot(options.store)
     load_result(options.store).plot(path)
     print(path)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from hpcdp.claims import parse_claim
+    from hpcdp.fit import rank
+    from hpcdp.report.table import claim_of
+    from hpcdp.report.verdict import report, to_json
+    from hpcdp.result import load_result
+    from hpcdp.verdict import VIOLATION, verify, worst
+
+    claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
+    result = load_result(options.store)
+    own = claim_of(result) if not claims else None
+    if not claims and own is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
+    verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
+    ranking = rank(result, claims) if len(claims) > 1 else None
+    print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
+    return VIOLATED if worst(verdicts).verdict == VIOLATION else DONE
+
+
+def _compare(options: argparse.Namespace) -> None:
+    import json
+
+    from hpcdp.comparison import compare
+    from hpcdp.plots import check_path, draw_comparison
+    from hpcdp.report.comparison import table
+    from hpcdp.result import load_result
+
+    path = options.output or options.stores[0].parent / "compare.png"
+    check_path(path)
+    comparison = compare([load_result(store) for store in options.stores])
+    draw_comparison(comparison, path, options.log)
+    if options.format == "json":
+        print(json.dumps(comparison.to_dict() | {"plot": str(path)}, allow_nan=False, ensure_ascii=False))
+    else:
+        print(table(comparison))
+        print(f"\nplot: {path}")
 
 
 def _mechanisms(_: argparse.Namespace) -> None:

@@ -1,15 +1,20 @@
-"""The picture of a result: estimated, certified, exact and claimed spectrum; trade-off points where there are any."""
+"""The pictures: a result beside its claim and exact curve, trade-off points, several results, errors against samples."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcdp.errors import StudyError
 from hpcdp.report.table import claim_of
 from hpcdp.result import Result
+from hpcdp.truth import exact_of
+
+if TYPE_CHECKING:
+    from hpcdp.comparison import Comparison
+    from hpcdp.repeats import Repeats
 
 _INK, _CLAIM, _EXACT = "#1b4f8a", "#b5482a", "#222222"
 
@@ -18,21 +23,107 @@ def draw(result: Result, path: str | Path | None = None) -> Any:
     """Draw a result; with a path (.png or .svg), write it. Returns the matplotlib Figure."""
     from matplotlib.figure import Figure
 
-    suffix = Path(path).suffix.lower() if path is not None else ".png"
-    if suffix not in (".png", ".svg"):
-        raise StudyError(f"-o: accepted are .png and .svg; given: {path}")
+    check_path(path)
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
     _draw_spectrum(axes[0], result)
     if points:
         _draw_tradeoff(axes[1], result, points)
+    return _saved(figure, path)
+
+
+def check_path(path: str | Path | None) -> None:
+    """Refuse what is neither .png nor .svg; StudyError."""
+    if path is not None and Path(path).suffix.lower() not in (".png", ".svg"):
+        raise StudyError(f"-o: accepted are .png and .svg; given: {path}")
+
+
+def _saved(figure: Any, path: str | Path | None) -> Any:
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         # no date in the file: equal results give equal files
-        metadata: dict[str, Any] = {"Date": None} if suffix == ".svg" else {"Software": None}
+        metadata: dict[str, Any] = {"Date": None} if Path(path).suffix.lower() == ".svg" else {"Software": None}
         figure.savefig(path, dpi=150, metadata=metadata)
     return figure
+
+
+def draw_comparison(comparison: Comparison, path: str | Path | None = None, log: bool = False) -> Any:
+    """Draw several spectra with their bounds, and exact curves where they are known. log: δ on a logarithmic axis.
+
+    With a path (.png or .svg), write it. Returns the matplotlib Figure.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    check_path(path)
+    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
+    axis = figure.subplots()
+    colours = matplotlib.colormaps["tab10"](np.arange(10))
+    seen: list[float] = []
+    for number, (name, result) in enumerate(zip(comparison.names, comparison.results, strict=True)):
+        colour, marker = colours[number % len(colours)], "os^Dv<>P*X"[number % 10]
+        order = np.argsort(result["epsilon"])
+        epsilon, delta, lower, upper = (
+            result[key][order] for key in ("epsilon", "spectrum_delta", "spectrum_lower", "spectrum_upper")
+        )
+        seen += delta[delta > 0].tolist()
+        if log:  # bounds are known at the levels only, and a band down to 0 has no shape on this axis
+            axis.vlines(epsilon, np.maximum(lower, np.finfo(float).tiny), upper, color=colour, linewidth=1.2, alpha=0.7)
+        else:
+            axis.fill_between(epsilon, lower, upper, color=colour, alpha=0.18, linewidth=0)
+        axis.plot(epsilon, delta, marker, color=colour, markersize=4.5, label=name)
+        fine = np.linspace(epsilon[0], epsilon[-1], 400)
+        truth = exact_of(result, fine)
+        if truth is not None:
+            axis.plot(fine, truth, color=colour, linewidth=1.1, label=f"{name}, exact")
+    if log:
+        axis.plot([], [], color="#777777", linewidth=1.2, label="certified ≥ … approximate ≤")
+    else:
+        axis.fill_between([], [], [], color="#777777", alpha=0.25, label="certified ≥ … approximate ≤")
+    axis.set(xlabel="ε", ylabel="δ(ε)", title="privacy spectra, largest of all pairs and both directions")
+    if log and seen:
+        axis.set_yscale("log")
+        axis.set_ylim(bottom=0.5 * min(seen))
+    else:
+        axis.set_ylim(bottom=0)
+    axis.margins(x=0.02)
+    axis.grid(alpha=0.25)
+    axis.legend(frameon=False)
+    return _saved(figure, path)
+
+
+def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
+    """Draw the error of δ̂ against test samples per database, as in Figures 4c and 4d of Lu et al. (2024).
+
+    Points: root mean square error over seeds, a line of expected standard error beside it (asymptotic, Figure 1 with the
+    Bayes classifier), a colour for each ε. With a path (.png or .svg), write it. Returns the matplotlib Figure.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    check_path(path)
+    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
+    axis = figure.subplots()
+    colours = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.85, len(repeats.epsilon)))
+    test = np.array([size[1] for size in repeats.sizes])
+    for colour, epsilon, rms, expected in zip(
+        colours, repeats.epsilon, repeats.error.T, repeats.expected.T, strict=True
+    ):
+        axis.plot(test, np.where(rms > 0, rms, np.nan), "o", color=colour, markersize=5, label=f"ε = {epsilon:g}")
+        axis.plot(test, expected, color=colour, linewidth=1.1)
+    about = "exact value" if repeats.exact is not None else "mean over seeds"
+    axis.plot([], [], color="#777777", linewidth=1.1, label="standard error, Bayes classifier")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="test samples per database",
+        ylabel=f"rms error of δ̂ about the {about}",
+        title=f"{repeats.name}: error of δ̂ over {len(repeats.seeds)} seeds",
+    )
+    axis.grid(alpha=0.25, which="both")
+    axis.legend(frameon=False)
+    return _saved(figure, path)
 
 
 def _draw_spectrum(axis: Any, result: Result) -> None:
@@ -42,7 +133,7 @@ def _draw_spectrum(axis: Any, result: Result) -> None:
     claim = claim_of(result)
     if claim is not None:
         axis.plot(fine, claim.delta(fine), color=_CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}")
-    truth = _exact(result, fine)
+    truth = exact_of(result, fine)
     if truth is not None:
         axis.plot(fine, truth, color=_EXACT, linewidth=1.2, label="exact")
     axis.fill_between(epsilon, lower, upper, color=_INK, alpha=0.15, linewidth=0, label="certified ≥ … approximate ≤")
@@ -54,20 +145,6 @@ def _draw_spectrum(axis: Any, result: Result) -> None:
     axis.margins(x=0.02)
     axis.grid(alpha=0.25)
     axis.legend(frameon=False)
-
-
-def _exact(result: Result, epsilon: Any) -> Any:
-    from hpcdp.databases import enumerate_pairs
-    from hpcdp.store.arrays import read_array
-    from hpcdp.store.layout import Layout
-    from hpcdp.store.studies import latest_version, stored_databases
-    from hpcdp.truth import exact_spectrum
-
-    if result.study.pairs.distributional is not None:
-        return None
-    layout = Layout(result.store)
-    databases = [read_array(layout.database(d)) for d in stored_databases(layout, latest_version(layout))]
-    return exact_spectrum(result.study, enumerate_pairs(result.study, databases), epsilon)
 
 
 def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> None:

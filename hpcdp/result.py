@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from hpcdp.assemble import Arrays, assemble, pair_entries
 from hpcdp.errors import DamagedError, StoreError, StudyError
 from hpcdp.index import all_done, read_index
+from hpcdp.outputs import Schema
+from hpcdp.statements import Statement, dimension, state_accuracy
+from hpcdp.store.records import read_json
 from hpcdp.store.results import read_results
 from hpcdp.store.studies import history, latest_version, open_layout, read_problem, stored_study
 from hpcdp.study import Study
@@ -27,7 +30,11 @@ DIRECTIONS = ("forward", "reverse")
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a store holds. arrays: by name, with dimension names. grown: what earlier versions of the study asked for."""
+    """What a store holds.
+
+    arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
+    are d numbers each, else None.
+    """
 
     study: Study
     store: Path
@@ -35,6 +42,7 @@ class Result:
     pairs: list[dict[str, Any]]
     arrays: Arrays
     grown: list[str]
+    columns: int | None = None
 
     @property
     def name(self) -> str:
@@ -119,6 +127,10 @@ class Result:
             for p, h in zip(*np.nonzero(~np.isnan(self["alpha"])), strict=True)
         ]
 
+    def accuracy(self) -> list[Statement]:
+        """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic."""
+        return state_accuracy(self.study, self.columns, len(self.pairs))
+
     def to_dict(self) -> dict[str, Any]:
         """The object that `show --format json` prints; nothing in it differs between two equal runs."""
         return {
@@ -129,6 +141,7 @@ class Result:
             "cells": self.cells(),
             "spectrum": self.spectrum(),
             "tradeoff": self.tradeoff(),
+            "accuracy": [vars(statement) for statement in self.accuracy()],
         }
 
     def to_json(self) -> str:
@@ -165,11 +178,13 @@ def load_result(store: str | Path) -> Result:
         found = None  # they are derived from the records, so can be again
     if found is not None and found[1]["version"] == version and found[1]["complete"]:
         arrays, head = found
-        return Result(study, layout.root, True, head["pairs"], arrays, earlier)
+        columns = dimension(Schema.from_dict(read_json(layout.study(version))["schema"]))
+        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns)
     problem = read_problem(layout, version)
     index = read_index(layout)
     arrays = assemble(problem, index)
-    return Result(study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier)
+    columns = dimension(problem.schema)
+    return Result(study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier, columns)
 
 
 def load_spectrum(store: str | Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

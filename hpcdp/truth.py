@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,9 @@ from hpcdp.databases import Pair
 from hpcdp.distributions import Conditional
 from hpcdp.study import Study
 
+if TYPE_CHECKING:
+    from hpcdp.result import Result
+
 _MOST_PAIRS = 20_000  # beyond this many, the maximum over pairs is not worth a plot's wait
 
 
@@ -18,13 +22,30 @@ def exact_spectrum(study: Study, pairs: Iterable[Pair], epsilon: ArrayLike) -> N
     """Largest exact δ over pairs and directions at each ε, shape of epsilon; None where a pair has no closed form."""
     from hpcdp.analytic import exact
 
+    call = study.mechanism.call
+    if not isinstance(call, str):
+        return None  # of a program nothing is known
     grid = np.asarray(epsilon, np.float64)
     best = np.zeros(grid.shape)
     for number, pair in enumerate(pairs):
         if isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
             return None
-        curve = exact(study.mechanism.call, study.mechanism.parameters, pair.d, pair.d_prime)
+        curve = exact(call, study.mechanism.parameters, pair.d, pair.d_prime)
         if curve is None or number >= _MOST_PAIRS:
             return None
         best = np.maximum(best, np.maximum(curve.delta(grid, "forward"), curve.delta(grid, "reverse")))
     return best
+
+
+def exact_of(result: Result, epsilon: ArrayLike) -> NDArray[np.float64] | None:
+    """The same of a result, whose databases are read from its store."""
+    from hpcdp.databases import enumerate_pairs
+    from hpcdp.store.arrays import read_array
+    from hpcdp.store.layout import Layout
+    from hpcdp.store.studies import latest_version, stored_databases
+
+    if result.study.pairs.distributional is not None:
+        return None
+    layout = Layout(result.store)
+    databases = [read_array(layout.database(d)) for d in stored_databases(layout, latest_version(layout))]
+    return exact_spectrum(result.study, enumerate_pairs(result.study, databases), epsilon)

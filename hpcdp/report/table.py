@@ -9,6 +9,7 @@ import numpy as np
 from hpcdp.claims import Claim, parse_claim
 from hpcdp.problem import describe_pair
 from hpcdp.result import Result
+from hpcdp.statements import state_lines
 
 
 def claim_of(result: Result) -> Claim | None:
@@ -25,12 +26,12 @@ def table(result: Result) -> str:
     many = len(result.pairs)
     over = "both directions of 1 pair" if many == 1 else f"{many:,} pairs and both directions"
     lines = [f"{result.name}: δ(ε), the largest over {over}{state}", ""]
-    lines += _grid(_spectrum_rows(rows, claim, result))
+    lines += grid(_spectrum_rows(rows, claim, result))
     exposed = _exposed(result) if rows else []
     if exposed:
         lines += ["", *exposed]
     if "eta" in result.arrays:
-        lines += ["", "trade-off points (reject when q/p > η)", *_grid(_tradeoff_rows(result))]
+        lines += ["", "trade-off points (reject when q/p > η)", *grid(_tradeoff_rows(result))]
     lines += ["", *_footnotes(result, claim)]
     return "\n".join(lines)
 
@@ -45,10 +46,10 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
     )
     table = [head]
     for row in rows:
-        cells = [f"{row['epsilon']:g}", _share(row["delta"]), _share(row["lower"]), _share(row["upper"])]
+        cells = [f"{row['epsilon']:g}", share(row["delta"]), share(row["lower"]), share(row["upper"])]
         if claim:
             allowed = float(claim.delta(np.array([row["epsilon"]]))[0])
-            cells.append(_share(allowed) + (" violated" if row["lower"] > allowed else ""))
+            cells.append(share(allowed) + (" violated" if row["lower"] > allowed else ""))
         if many:
             cells.append(str(row["pair"]) if row["delta"] > 0 else "-")
         cells.append(row["direction"] if row["delta"] > 0 else "-")
@@ -56,13 +57,15 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
     return table
 
 
-def _share(value: float) -> str:
+def share(value: float) -> str:
+    """A δ as tables print it."""
     if value == 0:
         return "0"
     return f"{value:.6f}" if value >= 1e-3 else f"{value:.2e}"
 
 
-def _grid(rows: list[list[str]]) -> list[str]:
+def grid(rows: list[list[str]]) -> list[str]:
+    """Rows of cells as aligned lines, a rule below the first."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
@@ -81,13 +84,14 @@ def _exposed(result: Result) -> list[str]:
     second = int(next(p for p in order if p != lead))
     at = f"at ε = {result['epsilon'][column]:g}"
     return [
-        f"most exposed: {_words(result, lead)}, leads at {leaders.count(lead)} of {len(leaders)} ε with δ̂ > 0; "
+        f"most exposed: {pair_words(result, lead)}, leads at {leaders.count(lead)} of {len(leaders)} ε with δ̂ > 0; "
         f"{at} δ̂ = {delta[lead, column]:.4f}",
-        f"next {at}: {_words(result, second)}, δ̂ = {delta[second, column]:.4f}",
+        f"next {at}: {pair_words(result, second)}, δ̂ = {delta[second, column]:.4f}",
     ]
 
 
-def _words(result: Result, pair: int) -> str:
+def pair_words(result: Result, pair: int) -> str:
+    """Which pair, and where it comes from."""
     origin = {k: v for k, v in result.pairs[pair].items() if k != "pair"}
     if "rows" not in origin:
         return f"pair {pair}"
@@ -98,7 +102,7 @@ def _tradeoff_rows(result: Result) -> list[list[str]]:
     rows = [["pair", "η", "α̃", "β̃", "radius", "α ≤", "β ≤"]]
     for point in result.tradeoff()[:200]:
         values = [point[name] for name in ("alpha", "beta", "radius", "alpha_upper", "beta_upper")]
-        rows.append([str(point["pair"]), f"{point['eta']:g}", *(_share(v) for v in values)])
+        rows.append([str(point["pair"]), f"{point['eta']:g}", *(share(v) for v in values)])
     return rows
 
 
@@ -109,6 +113,7 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
         "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
         "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
     ]
+    lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy())]
     if "eta" in result.arrays:
         lines.append(f"α ≤, β ≤ and radius are finite-sample, a family of their own at {percent}.")
     if claim:

@@ -1,0 +1,171 @@
+"""How accurate δ̂ is: what Lu et al. (2024) state, corrected, what is certain, and what resampling the counts shows.
+
+- `lemma1`, `theorem5`: finite-sample **if** the classifier's risk is within g of the Bayes risk with the probability said.
+- `corollary2`, `corollary3`, `corollary4`: **heuristic**. They put an accuracy that shrinks with n into a theorem on nearest
+  neighbours that holds from an unknown n on, which depends on that accuracy.
+- `risk_radius`, `share_radius`, `risk_lower`: **finite-sample**, Hoeffding (1963), of the classifier that was learned.
+- `bayes_error`, `resample_chunks`, `resample_classes`: **asymptotic**.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp._check import integer, refusal
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+Rate = Callable[[float, float], float]
+"""g(n, β): how far a classifier's risk, learned from n samples, is above the Bayes risk at most, with probability 1 − β."""
+
+
+def _failure(value: float) -> float:
+    if not 0.0 < value < 1.0:
+        raise refusal("failure", value, "a number above 0 and below 1")
+    return value
+
+
+def neighbour_constant(columns: int) -> float:
+    """(1 + 2/√(2 − √3))^d − 1, an upper limit of the constant c_d of the theorem on nearest neighbours in d dimensions.
+
+    3.8637 for d = 1; infinite where it overflows.
+
+    Raises:
+        ValueError: columns < 1.
+    """
+    return math.expm1(min(700.0, integer("columns", columns, 1) * math.log1p(2.0 / math.sqrt(2.0 - math.sqrt(3.0)))))
+
+
+def lemma1(rate: Rate, epsilon: float, samples: float, failure: float) -> float:
+    """Lemma 1: α = 2e^ε·g(n/2, β/2) + 2e^ε·√(ln(4/β)/n). Finite-sample, if `rate` is what it says.
+
+    Half of the n = `samples` labelled samples of Figure 1 are tests. |δ̂ − δ| <= α with probability >= 1 − β.
+
+    Args:
+        rate: g of the classifier, of its law and its space of outputs, with probability (E·E2 of the corrections).
+        epsilon: the level.
+        samples: n, training and test samples of both labels together.
+        failure: β, above 0 and below 1.
+
+    Raises:
+        ValueError: a failure probability out of range.
+    """
+    b = _failure(failure)
+    return 2.0 * math.exp(epsilon) * (rate(samples / 2.0, b / 2.0) + math.sqrt(math.log(4.0 / b) / samples))
+
+
+def theorem5(rate: Rate, epsilon: float, samples: float, failure: float, runs: int) -> float:
+    """Theorem 5: Lemma 1 for the largest of `runs` ordered pairs at once, each at β/runs. Finite-sample like Lemma 1.
+
+    For t databases with at most m rows, runs = 2·t·m. Raises ValueError as `lemma1` does, and on runs < 1.
+    """
+    return lemma1(rate, epsilon, samples, _failure(failure) / integer("runs", runs, 1))
+
+
+def corollary2(columns: int, epsilon: float, samples: float, failure: float, runs: int = 1) -> float:
+    """Corollary 2, corrected: α = (24·c_d + 2)·e^ε·√(ln(4/β)/n) of nearest neighbours with k = √n. **Heuristic.**
+
+    Printed with ln(4β), which is negative for β < 1/4. `runs` shares β as in Theorem 5.
+
+    Args:
+        columns: d of the outputs.
+        epsilon, samples, failure: as in `lemma1`.
+        runs: ordered pairs that the statement is about together.
+
+    Raises:
+        ValueError: columns or runs < 1, or a failure probability out of range.
+    """
+    shared = _failure(failure) / integer("runs", runs, 1)
+    constant = 24.0 * neighbour_constant(columns) + 2.0
+    return constant * math.exp(epsilon) * math.sqrt(math.log(4.0 / shared) / samples)
+
+
+def corollary3(columns: int, epsilon: float, samples: float, failure: float, databases: int, rows: int) -> float:
+    """Corollary 3, corrected: α = (24·c_d + 2)·e^ε·√(ln(8tm/β)/n), relative differential privacy. **Heuristic.**
+
+    t = `databases` in T with at most m = `rows` rows. Raises ValueError as `corollary2` does.
+    """
+    runs = 2 * integer("databases", databases, 1) * integer("rows", rows, 1)
+    return corollary2(columns, epsilon, samples, failure, runs)
+
+
+def corollary4(
+    columns: int, epsilon: float, samples: float, failure: float, distributions: int, rows: int, values: int
+) -> float:
+    """Corollary 4, corrected: α = (24·c_d + 2)·e^ε·√(ln(4mt|U|²/β)/n), distributional privacy. **Heuristic.**
+
+    t = `distributions` of m = `rows` rows with |U| = `values` values. Raises ValueError as `corollary2` does.
+    """
+    runs = integer("rows", rows, 1) * integer("distributions", distributions, 1) * integer("values", values, 1) ** 2
+    return corollary2(columns, epsilon, samples, failure, runs)
+
+
+def risk_radius(epsilon: ArrayLike, tests: ArrayLike, failure: float) -> Floats:
+    """2e^ε·√(ln(2/β)/(2n₂)): |1 − 2e^ε·r − (1 − 2e^ε·R(h))| is at most this, for Figure 1. Finite-sample (Hoeffding).
+
+    With probability >= 1 − β, for the classifier h that was learned, one cell at a time. n₂ = `tests` labelled samples.
+    """
+    spread = math.log(2.0 / _failure(failure)) / (2.0 * np.asarray(tests, np.float64))
+    return np.asarray(2.0 * np.exp(np.asarray(epsilon, np.float64)) * np.sqrt(spread))
+
+
+def risk_lower(epsilon: ArrayLike, errors: ArrayLike, tests: ArrayLike, failure: float) -> Floats:
+    """1 − 2e^ε·(r + √(ln(1/β)/(2n₂))), r = errors/tests: a lower bound on δ, any classifier. Finite-sample (Hoeffding).
+
+    Looser than the exact bounds that `show` prints; for comparison with the literature.
+    """
+    n = np.asarray(tests, np.float64)
+    risk = np.asarray(errors, np.float64) / n + np.sqrt(math.log(1.0 / _failure(failure)) / (2.0 * n))
+    return np.asarray(1.0 - 2.0 * np.exp(np.asarray(epsilon, np.float64)) * risk)
+
+
+def share_radius(epsilon: ArrayLike, test: ArrayLike, failure: float) -> Floats:
+    """√((1 + e^2ε)·ln(2/β)/(2n)): the same radius for x₀/n − e^ε·x₁/n. Finite-sample (Hoeffding), one cell at a time.
+
+    n = `test` outputs of each side. Never above `risk_radius` with n₂ = 2n, as 1 + e^2ε <= 2e^2ε.
+    """
+    spread = (1.0 + np.exp(2.0 * np.asarray(epsilon, np.float64))) / np.asarray(test, np.float64)
+    return np.asarray(np.sqrt(0.5 * math.log(2.0 / _failure(failure)) * spread))
+
+
+def bayes_error(epsilon: ArrayLike, delta: ArrayLike, tests: ArrayLike) -> Floats:
+    """2e^ε·√(R*(1 − R*)/n₂), R* = e^−ε(1 − δ)/2: standard error of Figure 1 with the Bayes classifier. Asymptotic.
+
+    n₂ = `tests` labelled samples: two for each test output of one side.
+    """
+    level = np.asarray(epsilon, np.float64)
+    risk = 0.5 * np.exp(-level) * (1.0 - np.asarray(delta, np.float64))
+    return np.asarray(2.0 * np.exp(level) * np.sqrt(risk * (1.0 - risk) / np.asarray(tests, np.float64)))
+
+
+def resample_chunks(histograms: Ints, samples: Ints, replicates: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Counts of chunks of test outputs drawn with replacement, as many as there are (bootstrap over chunks).
+
+    Args:
+        histograms: counts of the classes of L̂ (see `hpcdp.counts`) of each chunk, shape (chunks, 2, classes).
+        samples: test outputs of each side in each chunk, shape (chunks,).
+        replicates: how many.
+        rng: where the draws come from.
+
+    Returns:
+        histograms (replicates, 2, classes) and test outputs of each side (replicates,). The spread of what is estimated
+        from them estimates that of the estimate; asymptotic, in the number of chunks.
+    """
+    chunks = samples.size
+    weights = rng.multinomial(chunks, np.full(chunks, 1.0 / chunks), size=replicates)
+    return np.tensordot(weights, histograms, axes=1), weights @ samples
+
+
+def resample_classes(histogram: Ints, replicates: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Counts of test outputs drawn with replacement: multinomial over the classes, histogram (2, classes).
+
+    Of independent outputs, what `resample_chunks` tends to with many chunks. Returns as it does.
+    """
+    totals = histogram.sum(axis=1)
+    sides = [rng.multinomial(n, side / n, size=replicates) for n, side in zip(totals, histogram, strict=True)]
+    return np.stack(sides, axis=1), np.full(replicates, totals[0])

@@ -1,0 +1,43 @@
+"""How accurate δ̂ is, as a readable table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from hpcdp.bootstrap import Error
+from hpcdp.report.table import grid, share
+from hpcdp.result import Result
+
+_METHODS = {
+    "chunks": "chunks of test outputs drawn with replacement",
+    "classes": "multinomial over the classes of L̂ (records hold several chunks, or there are few)",
+    "errors": "binomial over testing errors",
+}
+
+
+def table(result: Result, errors: Sequence[Error]) -> str:
+    """At each level: the largest estimate, its standard errors, and what is stated of it."""
+    stated = {statement.epsilon: statement for statement in result.accuracy()}
+    rows = [["ε", "δ̂", "standard error", "resampled", "radius", "published α"]]
+    for error in errors:
+        statement = stated[error.epsilon]
+        alpha = "-" if statement.alpha is None else share(statement.alpha)
+        values = [share(v) for v in (error.delta, error.standard_error, error.resampled, statement.radius)]
+        rows.append([f"{error.epsilon:g}", *values, alpha])
+    methods = dict.fromkeys(error.method for error in errors)
+    lines = [f"{result.name}: accuracy of the largest δ̂", "", *grid(rows), ""]
+    lines += [f"resampled: {_METHODS[method]}; asymptotic" for method in methods]
+    return "\n".join(
+        [
+            *lines,
+            "standard error: binomial, at the observed counts; asymptotic",
+            f"radius: one cell's δ̂ is within it of what its L̂ can tell, at {100 * result.confidence:g} %; finite-sample",
+            "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any given size",
+        ]
+    )
+
+
+def to_json(errors: Sequence[Error]) -> str:
+    """A list with one object for each level."""
+    return json.dumps([vars(error) for error in errors], allow_nan=False, ensure_ascii=False)

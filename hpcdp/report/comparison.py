@@ -1,0 +1,64 @@
+"""Several spectra as a readable table, and where one is below another."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import numpy as np
+
+from hpcdp.comparison import Comparison, largest_difference
+from hpcdp.report.table import grid, share
+
+
+def table(comparison: Comparison) -> str:
+    """δ̂ and bounds of each store at the common ε, which is below which, and what that rests on."""
+    lines = ["δ(ε), the largest over all pairs and both directions of each store", ""]
+    for name, result in zip(comparison.names, comparison.results, strict=True):
+        state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
+        lines.append(f"{name}: {result.store}{state}")
+    lines += ["", *grid(_rows(comparison)), "", *_below(comparison), *_differences(comparison), "", *_notes(comparison)]
+    return "\n".join(lines)
+
+
+def _rows(comparison: Comparison) -> list[list[str]]:
+    rows = [["ε", *(cell for name in comparison.names for cell in (f"{name} δ̂", "certified ≥", "approx ≤"))]]
+    for k, epsilon in enumerate(comparison.epsilon):
+        rows.append([f"{epsilon:g}"])
+        for i in range(len(comparison.names)):
+            rows[-1] += [share(float(a[i, k])) for a in (comparison.delta, comparison.lower, comparison.upper)]
+    return rows
+
+
+def _below(comparison: Comparison) -> list[str]:
+    lines = []
+    for i, j in permutations(range(len(comparison.names)), 2):
+        columns = np.flatnonzero(comparison.below[i, j])
+        if columns.size:
+            where = ", ".join(f"{e:g}" for e in comparison.epsilon[columns])
+            lines.append(f"{comparison.names[i]} is below {comparison.names[j]} beyond the bounds at ε = {where}")
+    return lines or ["no spectrum is below another beyond the bounds at any ε"]
+
+
+def _differences(comparison: Comparison) -> list[str]:
+    lines = []
+    for i, j in combinations(range(len(comparison.names)), 2):
+        if not (comparison.below[i, j].any() or comparison.below[j, i].any()):
+            epsilon, difference, errors = largest_difference(comparison, i, j)
+            first, second = (i, j) if difference <= 0 else (j, i)
+            lines.append(
+                f"{comparison.names[first]} and {comparison.names[second]} differ most at ε = {epsilon:g}: by "
+                f"{abs(difference):.2g}, {errors:.1f} standard errors of the difference"
+            )
+    return lines
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    lines = [
+        "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all cells of B together) is above the",
+        "  approximate upper limit of A (normal, one cell at a time, without the regret of A's classifier). Nothing certifies",
+        "  an upper limit, so this is no certificate about A. Standard errors take the stores as independent.",
+    ]
+    levels = {result["epsilon"].size for result in comparison.results}
+    if levels != {comparison.epsilon.size}:
+        lines.append(f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all.")
+    return lines

@@ -1,0 +1,137 @@
+"""Verdicts on claims as a readable text, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from hpcdp.fit import Ranking
+from hpcdp.report.table import grid, pair_words, share
+from hpcdp.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
+
+
+def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
+    """One object: the worst verdict at the top; with several claims, all of them under "claims", and "ranking"."""
+    found = worst(verdicts).to_dict()
+    if len(verdicts) > 1:
+        found["claims"] = [verdict.to_dict() for verdict in verdicts]
+        found["ranking"] = None if ranking is None else ranking.to_dict()
+    return json.dumps(found, allow_nan=False, ensure_ascii=False)
+
+
+def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
+    """Each verdict with the spectrum beside its claim; which claim fits best, if there are several; what it rests on."""
+    result = verdicts[0].result
+    lines = []
+    for verdict in verdicts:
+        lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *grid(_rows(verdict)), ""]
+        lines += [*_words(verdict), ""]
+    if ranking is not None:
+        lines += [*_ranking(ranking), ""]
+    return "\n".join([*lines, *_notes(verdicts, ranking)])
+
+
+def _rows(verdict: Verdict) -> list[list[str]]:
+    """At each ε: the claim, the largest estimate and bound, and the largest gap in standard errors."""
+    result = verdict.result
+    gap = (result["delta"] - verdict.claimed) / verdict.standard_error
+    rows = [["ε", "claimed", "δ̂", "certified ≥", "gap/se"]]
+    for column, epsilon in enumerate(result["epsilon"]):
+        if verdict.known[..., column].any():
+            allowed = float(verdict.claimed[0, 0, column])
+            lower = float(result["spectrum_lower"][column])
+            mark = " violated" if lower > allowed else ""
+            rows.append(
+                [
+                    f"{epsilon:g}",
+                    share(allowed),
+                    share(float(result["spectrum_delta"][column])),
+                    share(lower) + mark,
+                    f"{np.nanmax(gap[..., column]):+.1f}",
+                ]
+            )
+    return rows
+
+
+def _words(verdict: Verdict) -> list[str]:
+    result = verdict.result
+    if not verdict.known.any():
+        return ["No cell has all its counts yet."]
+    if verdict.verdict == VIOLATION:
+        excess = np.where(verdict.known, result["lower"] - verdict.claimed, -np.inf)
+        place = np.unravel_index(int(excess.argmax()), excess.shape)
+        many = int((excess > 0.0).any(axis=(0, 1)).sum())
+        direction = ("forward", "reverse")[place[1]]
+        return [
+            f"Violated at {many} of {excess.shape[2]} ε, most clearly at ε = {result['epsilon'][place[2]]:g} by "
+            f"{pair_words(result, int(place[0]))}, {direction}: δ is at",
+            f"  least {share(float(result['lower'][place]))}, the claim allows {share(float(verdict.claimed[place]))}; "
+            f"certified with confidence {100 * result.confidence:g} %, all cells together.",
+        ]
+    if verdict.verdict == CONSISTENT:
+        return ["No estimate is above the claim. This proves no privacy: an upper bound cannot be had from samples."]
+    assert verdict.separation is not None
+    return _separation(verdict, verdict.separation)
+
+
+def _separation(verdict: Verdict, found: Separation) -> list[str]:
+    over = int((verdict.result["delta"][verdict.known] > verdict.claimed[verdict.known]).sum())
+    lines = [
+        f"No bound is above the claim, but δ̂ is, at {over:,} of {int(verdict.known.sum()):,} cells. The largest gap is at "
+        f"ε = {found.epsilon:g}, {pair_words(verdict.result, found.pair)},",
+        f"  {found.direction}: {found.gap:.2g}, {found.gap / found.standard_error:.1f} standard errors of "
+        f"{found.standard_error:.2g}. "
+        + (
+            "Chance alone gives such a gap."
+            if found.is_chance
+            else f"Chance gives such a gap with probability at most {found.chance:.1g} (asymptotic)."
+        ),
+    ]
+    if found.test is None:
+        lines.append("  No number of test samples that can be drawn would separate it from the claim.")
+    else:
+        lines.append(
+            f"  If it is real, the bound would pass the claim with about {found.test:,} test samples per database "
+            f"(now {found.now:,})."
+        )
+    return lines
+
+
+def _ranking(ranking: Ranking) -> list[str]:
+    rows = [["fit", "score", "largest residual", "at ε", "claim"]]
+    for place, fit in enumerate(ranking.fits, start=1):
+        rows.append([str(place), f"{fit.score:.1f}", f"{fit.residual:+.1f} se", f"{fit.epsilon:g}", fit.claim])
+    lines = ["best fit first (asymptotic)", *grid(rows), ""]
+    for step in ranking.steps:
+        apart = f"{step.better} and {step.worse}"
+        if step.separable:
+            lines.append(f"{apart}: the data reject the second, {step.evidence:.1f} standard errors away")
+        elif step.test is None:
+            lines.append(f"{apart}: not separable, they are equal at these ε")
+        else:
+            lines += [
+                f"{apart}: not separable; they differ by {step.difference:.2g} at ε = {step.epsilon:g};",
+                f"  about {step.test:,} test samples per database would tell them apart (now {step.now:,})",
+            ]
+    return lines
+
+
+def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
+    result = verdicts[0].result
+    lines = [
+        "violated: certified ≥ is above the claim; finite-sample, rests on independent draws alone. gap/se, chance and sample",
+        "  sizes are asymptotic and take the classifier as it is; its regret lowers δ̂.",
+    ]
+    if ranking is not None:
+        lines.append(
+            "score: sum over ε of (residual/se)², at the pair and direction that training ranks first at each ε."
+        )
+    lines += [f"{v.claim.text} is an estimate itself, no guarantee." for v in verdicts if v.claim.is_estimate]
+    if not result.complete:
+        lines.append(
+            f"INCOMPLETE: only cells that have all their counts were judged. A violation counts; go on with: "
+            f"hpcdp resume {result.store}"
+        )
+    return lines

@@ -1,0 +1,64 @@
+"""What is stated of the accuracy of δ̂ before anything is drawn, for `plan` and `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcdp.losses import validate_parameters
+from hpcdp.losses.parameters import KnnParameters
+from hpcdp.notions.accuracy import corollary2, risk_radius, share_radius
+from hpcdp.outputs import Schema
+from hpcdp.study import Study
+
+_LITERAL = "literal-knn"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is stated at one level.
+
+    radius: with probability `confidence`, the estimate of one cell (before cutting it at 0) is within it of 1 − 2e^ε·R(h),
+    which the learned classifier h would have with infinitely many tests; finite-sample (Hoeffding), whatever h. It says
+    nothing of how far h is from the best classifier.
+    alpha: Corollaries 2 to 4 of Lu et al. (2024), corrected: |δ̂ − δ| of all cells of this level at once. **Heuristic**: not
+    proved at any given n. None where they do not apply: other losses than nearest neighbours with k = √n and Euclidean
+    distance, or outputs that are no numbers.
+    """
+
+    epsilon: float
+    radius: float
+    alpha: float | None
+
+
+def state_accuracy(study: Study, columns: int | None, pairs: int) -> list[Statement]:
+    """Statements at each level of a study. columns: dimension of its outputs (see `dimension`). pairs: unordered ones."""
+    e = study.estimate
+    failure = 1.0 - e.confidence
+    parameters = validate_parameters(e.loss, e.parameters)
+    nearest = isinstance(parameters, KnnParameters) and parameters.k == "sqrt" and parameters.metric == "euclidean"
+    samples = 4 * min(e.train, e.test)  # labelled samples of both halves of Figure 1
+    found = []
+    for level in e.epsilons:
+        radius = risk_radius(level, 2 * e.test, failure) if e.loss == _LITERAL else share_radius(level, e.test, failure)
+        alpha = corollary2(columns, level, samples, failure, 2 * pairs) if nearest and columns is not None else None
+        found.append(Statement(level, float(radius), alpha))
+    return found
+
+
+def dimension(schema: Schema) -> int | None:
+    """d of outputs that are d numbers each; None of others."""
+    return (schema.columns or 1) if schema.kind in ("int", "float") else None
+
+
+def state_lines(statements: Sequence[Statement]) -> list[tuple[str, str]]:
+    """The same in words, at the first, the middle and the last level: what it is, and the line."""
+    ordered = sorted(statements, key=lambda s: s.epsilon)
+    shown = [ordered[i] for i in sorted({0, len(ordered) // 2, len(ordered) - 1})]
+    radius = "; ".join(f"{s.radius:.1e} at ε = {s.epsilon:g}" for s in shown)
+    lines = [("radius", f"δ̂ within {radius} of what its L̂ can tell (finite-sample)")]
+    known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None]
+    if known:
+        words = "; ".join(f"at most {alpha:.1e} at ε = {epsilon:g}" for epsilon, alpha in known if alpha < 1.0)
+        lines.append(("published α", f"|δ̂ − δ| {words or 'at most 1'} (Lu et al., Cor. 2–4, corrected; heuristic)"))
+    return lines

@@ -1,0 +1,407 @@
+"""Verdicts on claims: violated (certified), not separable with the sample size that would, consistent; and their ranking."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import call, records
+from results import changed, measured, unmeasured
+from studies import make_study, run
+
+from hpcdp.analytic import LaplaceShift
+from hpcdp.bounds import joint_lower, split_lower
+from hpcdp.claims import parse_claim
+from hpcdp.fit import _covariance, rank
+from hpcdp.report.verdict import report, to_json
+from hpcdp.result import load_result
+from hpcdp.study import Study
+from hpcdp.verdict import careful_error, round_up, verify
+
+HERE = Path("nowhere")
+LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
+PAIR = [([0.0], [1.0])]
+KEYS = {"pair", "direction", "epsilon", "delta", "lower", "claimed", "gap", "standard_error", "violated"}
+
+
+def claim(text, folder=HERE):
+    return parse_claim(text, folder)
+
+
+def laplace(seed=5, size=1 << 15, epsilons=LEVELS, **estimate):
+    return measured("laplace", {"epsilon": 1.0}, PAIR, seed=seed, train=size, test=size, epsilons=epsilons, **estimate)
+
+
+def between(result):
+    """A claim that no bound of a result is above, but its estimate at ε = 0 is: halfway between the two."""
+    delta = (result["spectrum_delta"][0] + result["spectrum_lower"][0]) / 2
+    return f"dp(epsilon=0, delta={float(delta)!r})"
+
+
+@pytest.fixture(scope="module", name="result")
+def result_fixture():
+    return laplace()
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("laplace(epsilon=1.1)", "consistent"),
+        ("dp(epsilon=1)", "consistent"),
+        (None, "not separable"),
+        ("laplace(epsilon=0.9)", "violation"),
+        ("dp(epsilon=0.5)", "violation"),
+        ("dp(epsilon=0.5, delta=0.25)", "consistent"),
+        ("gaussian(mu=0.5)", "violation"),
+    ],
+)
+def test_verdicts(result, text, verdict):
+    text = text or between(result)
+    found = verify(result, claim(text))
+    assert found.verdict == verdict
+    assert (found.separation is None) == (verdict != "not separable")
+    assert text in report([found])
+    cells = found.cells()
+    assert len(cells) == 2 * len(LEVELS)
+    for cell, shown in zip(cells, result.cells(), strict=True):
+        assert set(cell) == KEYS
+        assert {k: cell[k] for k in ("pair", "direction", "epsilon", "delta", "lower")}.items() <= shown.items()
+        assert cell["claimed"] == float(claim(text).delta(cell["epsilon"]))
+        assert cell["gap"] == cell["delta"] - cell["claimed"]
+        assert cell["violated"] == (cell["lower"] > cell["claimed"])
+    assert any(cell["violated"] for cell in cells) == (verdict == "violation")
+    assert any(cell["gap"] > 0 for cell in cells) == (verdict != "consistent")
+
+
+def test_one_cell_of_one_direction_is_enough(result):
+    lower, delta = (np.zeros_like(result["lower"]) for _ in range(2))
+    lower[0, 1, 3] = 0.01
+    delta[0, 1, 3] = 0.02
+    found = changed(result, lower=lower, delta=delta)
+    assert verify(found, claim("dp(epsilon=0)")).verdict == "violation"
+    assert verify(found, claim("dp(epsilon=0, delta=0.01)")).verdict == "not separable"
+    assert verify(found, claim("dp(epsilon=0, delta=0.02)")).verdict == "consistent"
+
+
+def test_a_violation_in_the_reverse_direction_only():
+    # δ of (D, D′) is 0 beyond ε = 0, that of (D′, D) is not
+    p, q = [0.5, 0.5, 0.0], [0.45, 0.45, 0.1]
+    found = measured(
+        "pmf",
+        {"outcomes": [0, 1, 2], "table": [p, q]},
+        [([0], [1])],
+        seed=4,
+        train=20_000,
+        test=20_000,
+        epsilons=[0.5, 1.0],
+        loss="frequency",
+    )
+    verdict = verify(found, claim("dp(epsilon=0.4)"))
+    assert verdict.verdict == "violation"
+    assert {cell["direction"] for cell in verdict.cells() if cell["violated"]} == {"reverse"}
+    assert "reverse" in report([verdict])
+
+
+# What lies between the study's levels
+
+
+def test_points_of_a_file_claim_more_than_their_levels(tmp_path):
+    (tmp_path / "wide.csv").write_text("epsilon,delta\n0,1\n0.25,0.01\n0.5,0.01\n")
+    found = claim("file(wide.csv)", tmp_path)
+    # δ(0) <= 1 − e^−0.25·(1 − 0.01) whatever stands at 0
+    assert float(found.implied(0.0)) == pytest.approx(1 - math.exp(-0.25) * 0.99, rel=1e-12)
+    np.testing.assert_array_equal(found.implied([0.25, 0.5, 3.0]), [0.01, 0.01, 0.01])
+    sparse = laplace(epsilons=[0.0, 2.0])
+    assert (sparse["lower"] <= found.delta(sparse["epsilon"])).all()
+    assert verify(sparse, found).verdict == "violation"  # the true δ(0.25) is 0.31
+    honest = "".join(f"{e},{float(LaplaceShift(1.0).spectrum(e))!r}\n" for e in (0.2, 0.6, 0.9))
+    (tmp_path / "honest.csv").write_text("epsilon,delta\n" + honest)
+    exact = claim("file(honest.csv)", tmp_path)
+    assert (exact.implied(LEVELS) >= LaplaceShift(1.0).spectrum(LEVELS) - 1e-12).all()
+
+
+@pytest.mark.parametrize("text", ["laplace(epsilon=1)", "gaussian(mu=2)", "dp(epsilon=1, delta=0.1)"])
+def test_formulas_claim_no_more_than_they_say(text):
+    levels = np.linspace(0.0, 3.0, 31)
+    np.testing.assert_array_equal(claim(text).implied(levels), claim(text).delta(levels))
+
+
+# Not separable
+
+
+def test_the_sample_size_that_would_separate():
+    found = laplace(size=4096)
+    verdict = verify(found, claim(between(found)))
+    assert verdict.verdict == "not separable"
+    separation = verdict.separation
+    assert (separation.now, separation.pair) == (4096, 0)
+    place = (0, ("forward", "reverse").index(separation.direction), LEVELS.index(separation.epsilon))
+    scores = (found["delta"] - verdict.claimed) / careful_error(found)
+    assert scores[place] == scores.max()
+    assert separation.gap == found["delta"][place] - verdict.claimed[place]
+    a, b = found["exceed"][place] / found["test"][place]
+    inflation, level = math.exp(separation.epsilon), float(found["level"][place])
+
+    def passes(n, x0, x1):
+        return (
+            max(joint_lower(x0, n, x1, n, inflation, level), split_lower(x0, n, x1, n, inflation, level))
+            > (verdict.claimed[place])
+        )
+
+    n = separation.test
+    assert passes(n, round(a * n), round(b * n))
+    assert not passes(round(0.89 * n), round(a * 0.89 * n), round(b * 0.89 * n))  # two digits, rounded up: at most 11 %
+    # with that many samples of the estimated rates, the bound passes in about half of the runs
+    rng = np.random.default_rng(1)
+    share = np.mean([passes(n, *rng.binomial(n, [a, b])) for _ in range(100)])
+    assert 0.3 < share < 0.8
+
+
+def test_what_is_chance_is_called_chance(result):
+    rare = np.zeros_like(result["exceed"])
+    rare[0, 0, 4] = [30, 0]  # at ε = 1
+    test = np.full_like(rare, 1 << 15)
+    few = changed(result, exceed=rare, test=test, delta=rare[..., 0] / test[..., 0], lower=np.zeros(rare.shape[:3]))
+    found = verify(few, claim("dp(epsilon=1)")).separation
+    assert not found.is_chance
+    assert found.chance < 1e-3
+    # 3 outputs that the other side never has are nothing special at ε = 5, where e^5 of them weigh as one
+    far = laplace(epsilons=[5.0], size=1000)
+    rare = np.array([[[[3, 0]], [[0, 0]]]])
+    far = changed(far, exceed=rare, test=np.full_like(rare, 1000), delta=rare[..., 0] / 1000, lower=np.zeros((1, 2, 1)))
+    separation = verify(far, claim("dp(epsilon=1)")).separation
+    assert separation.is_chance
+    assert separation.gap / separation.standard_error < 0.1
+    assert "Chance alone" in report([verify(far, claim("dp(epsilon=1)"))])
+
+
+def test_chance_counts_the_cells(result):
+    many = verify(result, claim(between(result))).separation
+    score = many.gap / many.standard_error
+    assert many.chance == pytest.approx(min(1.0, 10 * 0.5 * math.erfc(score / math.sqrt(2))), rel=1e-9)
+
+
+def test_a_gap_that_no_sample_size_separates(result):
+    tiny = changed(result, lower=np.zeros_like(result["lower"]))
+    exact = float(tiny["delta"][0, 0, 0])
+    found = verify(tiny, claim(f"dp(epsilon=0, delta={exact - 1e-12!r})")).separation
+    assert found.test is None
+    assert "No number of test samples" in report([verify(tiny, claim(f"dp(epsilon=0, delta={exact - 1e-12!r})"))])
+
+
+@pytest.mark.parametrize(("value", "rounded"), [(1, 1), (9.2, 10), (99.5, 100), (101, 110), (1234, 1300), (1200, 1200)])
+def test_two_digits_upwards(value, rounded):
+    assert round_up(value) == rounded
+
+
+def test_a_true_claim_is_seldom_violated():
+    # at most 5 % of runs, with 4 standard deviations of 100 runs
+    found = [verify(laplace(seed=s, size=1000), claim("laplace(epsilon=1)")).verdict for s in range(100)]
+    assert found.count("violation") <= 100 * 0.05 + 4 * math.sqrt(100 * 0.05 * 0.95)
+    assert set(found) <= {"violation", "not separable", "consistent"}
+
+
+# Incomplete
+
+
+def test_nothing_counted_yet():
+    study = make_study("laplace", {"epsilon": 1.0}, PAIR, seed=1, train=500, test=500, epsilons=[0.0, 1.0], keep="none")
+    found = verify(unmeasured(study), claim("dp(epsilon=1)"))
+    assert (found.verdict, found.cells(), found.separation) == ("not separable", [], None)
+    assert "INCOMPLETE" in report([found])
+    assert rank(found.result, [claim("dp(epsilon=1)"), claim("dp(epsilon=2)")]) is None
+    assert json.loads(to_json([found]))["complete"] is False
+
+
+def test_cells_that_are_known_are_judged(result):
+    partly = {name: result[name].astype(float) for name in ("delta", "lower", "standard_error")}
+    exceed = result["exceed"].copy()
+    for values in partly.values():
+        values[0, 0, :3] = np.nan
+    exceed[0, 0, :3] = -1
+    found = verify(changed(result, **partly, exceed=exceed), claim("laplace(epsilon=0.9)"))
+    assert len(found.cells()) == 7
+    assert found.verdict == "violation"
+    text = to_json([found])
+    assert "NaN" not in text
+
+
+# Which claim fits best
+
+
+def test_the_right_noise_level_fits_best(result):
+    texts = ["laplace(epsilon=0.8)", "laplace(epsilon=1)", "laplace(epsilon=1.25)", "gaussian(mu=1)"]
+    ranking = rank(result, [claim(text) for text in texts])
+    assert ranking.fits[0].claim == "laplace(epsilon=1)"
+    assert [f.score for f in ranking.fits] == sorted(f.score for f in ranking.fits)
+    assert {f.claim for f in ranking.fits} == set(texts)
+    steps = {frozenset((step.better, step.worse)): step for step in ranking.steps}
+    assert len(steps) == 3
+    for step in ranking.steps:
+        scores = {f.claim: f.score for f in ranking.fits}
+        assert scores[step.better] <= scores[step.worse]
+        if "laplace(epsilon=1)" in (step.better, step.worse):
+            assert step.separable
+            assert step.better == "laplace(epsilon=1)"
+    assert "the data reject the second" in report([verify(result, claim(t)) for t in texts], ranking)
+
+
+def test_close_noise_levels_are_not_separable():
+    """R12: at ε = 0.5 the curves differ by 3.9e-4; to tell them apart needs a standard error of 1e-4 or less."""
+    found = laplace(size=1 << 16, epsilons=[0.5])
+    ranking = rank(found, [claim(f"laplace(epsilon={e})") for e in (0.999, 1, 1.001)])
+    assert len(ranking.steps) == 2
+    for step in ranking.steps:
+        assert not step.separable
+        assert step.difference == pytest.approx(3.9e-4, abs=5e-6)
+        error = float(careful_error(found).max()) * math.sqrt(step.now / step.test)
+        assert 0.95e-4 < error <= 1.005e-4  # 3.9e-4 are 2 × 1.96 of these
+        assert 6.9e7 < step.test < 7.7e7
+
+
+def test_equal_claims_are_never_separable(result):
+    ranking = rank(result, [claim("laplace(epsilon=1)"), claim("laplace(epsilon=1.0)")])
+    assert (ranking.steps[0].separable, ranking.steps[0].test) == (False, None)
+    assert "equal at these ε" in report([verify(result, claim("laplace(epsilon=1)"))], ranking)
+
+
+def masses(levels):
+    """Exact P and Q of {L > ε} of the Laplace pair of ε0 = 1, shape (levels, 2)."""
+    edge = (1 - np.asarray(levels)) / 2
+    return np.stack([1 - 0.5 * np.exp(-edge), 0.5 * np.exp(edge - 1)], axis=1)
+
+
+def drawn(rng, levels, size, runs):
+    """Counts of forward and reverse sets in exact draws of the Laplace pair: (runs, 2, levels, 2)."""
+    loss = [np.clip(1 - 2 * (rng.laplace(size=(runs, size)) + shift), -1, 1) for shift in (0.0, 1.0)]
+    forward = np.stack([[(side > e).sum(axis=1) for e in levels] for side in loss], axis=2)
+    reverse = np.stack([[(side < -e).sum(axis=1) for e in levels] for side in loss[::-1]], axis=2)
+    return np.moveaxis(np.stack([forward, reverse]), 2, 0)
+
+
+def test_covariances_are_those_of_the_counts():
+    levels = np.array([0.0, 0.3, 0.6])
+    size, runs = 400, 8000
+    counts = drawn(np.random.default_rng(3), levels, size, runs)
+    assert np.abs(counts.mean(axis=0) / size - masses(levels)).max() < 5 * 0.5 / math.sqrt(size * runs)
+    inflation = np.exp(np.tile(levels, 2))
+    values = (counts[..., 0] / size).reshape(runs, 6) - inflation * (counts[..., 1] / size).reshape(runs, 6)
+    share = np.tile(masses(levels), (2, 1))
+    found = _covariance(share, np.full((6, 2), float(size)), inflation, np.repeat([0, 1], 3))
+    error = np.sqrt(np.diag(found))
+    # a correlation of n runs is known within about 1/√n
+    np.testing.assert_allclose(np.cov(values.T) / np.outer(error, error), found / np.outer(error, error), atol=5 / 89)
+
+
+def test_the_true_claim_is_seldom_rejected_and_a_wrong_one_at_the_size_that_was_said(result):
+    levels, size, runs = np.array(LEVELS[:4]), 3000, 400
+    template = laplace(epsilons=levels.tolist(), size=size)
+    claims = [claim("laplace(epsilon=1)"), claim("laplace(epsilon=0.9)")]
+    rejected, said = {c.text: 0 for c in claims}, []
+    for counts in drawn(np.random.default_rng(8), levels, size, runs):
+        exceed = counts[None]
+        share = exceed / size
+        delta = np.maximum(0.0, share[..., 0] - np.exp(levels) * share[..., 1])
+        (step,) = rank(changed(template, exceed=exceed, delta=delta), claims).steps
+        said.append(step.test)
+        if step.separable:
+            rejected[step.worse] += 1
+    assert rejected["laplace(epsilon=1)"] <= runs * 0.05 + 4 * math.sqrt(runs * 0.05 * 0.95)
+    # power of the one-sided test at this size, from the size that was said to give 0.95 at level 0.05
+    quantile = 1.6448536
+    apart = 2 * quantile * math.sqrt(size / np.median(said))
+    power = 0.5 * math.erfc((quantile - apart) / math.sqrt(2))
+    assert rejected["laplace(epsilon=0.9)"] / runs == pytest.approx(power, abs=0.05 + 4 * 0.5 / math.sqrt(runs))
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, client):
+    path = tmp_path_factory.mktemp("verify")
+    common = {"train": 10_000, "test": 10_000, "epsilons": [0.0, 0.5, 1.0]}
+    study = make_study("laplace", {"epsilon": 1.0}, [*PAIR, ([0.0], [0.5])], seed=2, **common)
+    run(study, path / "one.zarr", client)
+    literal = make_study("laplace", {"epsilon": 1.0}, PAIR, seed=2, loss="literal-knn", **common)
+    run(literal, path / "literal.zarr", client)
+    return path
+
+
+@pytest.mark.parametrize("name", ["one", "literal"])
+def test_command(folder, name):
+    store = folder / f"{name}.zarr"
+    good = call("verify", store, "--claim", "laplace(epsilon=1.3)", "--format", "json")
+    found = json.loads(good.stdout)
+    assert {k: found[k] for k in ("verdict", "claim", "confidence", "complete", "separation")} == {
+        "verdict": "consistent",
+        "claim": "laplace(epsilon=1.3)",
+        "confidence": 0.95,
+        "complete": True,
+        "separation": None,
+    }
+    assert {frozenset(cell) for cell in found["cells"]} == {frozenset(KEYS)}
+    assert len(found["cells"]) == 2 * 3 * len(load_result(store).pairs)
+    bad = json.loads(call("verify", store, "--claim", "dp(epsilon=0.5)", "--format", "json", code=3).stdout)
+    assert bad["verdict"] == "violation"
+    assert "certified with confidence 95 %" in call("verify", store, "--claim", "dp(epsilon=0.5)", code=3).stdout
+    close = json.loads(call("verify", store, "--claim", between(load_result(store)), "--format", "json").stdout)
+    assert close["verdict"] == "not separable"
+    assert close["separation"]["test"] > 10_000
+
+
+def test_several_claims(folder):
+    texts = ["laplace(epsilon=1)", "dp(epsilon=0.2)", "laplace(epsilon=1.5)"]
+    arguments = [part for text in texts for part in ("--claim", text)]
+    found = json.loads(call("verify", folder / "one.zarr", *arguments, "--format", "json", code=3).stdout)
+    assert (found["verdict"], found["claim"]) == ("violation", "dp(epsilon=0.2)")
+    assert [c["claim"] for c in found["claims"]] == texts
+    assert found["cells"] == found["claims"][1]["cells"]
+    assert found["ranking"]["fits"][0]["claim"] == "laplace(epsilon=1)"
+    text = call("verify", folder / "one.zarr", *arguments, code=3).stdout
+    assert all(t in text for t in texts)
+    assert "best fit first" in text
+
+
+def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path, client):
+    def study(pairs):
+        body = make_study(
+            "laplace", {"epsilon": 1.0}, pairs, seed=2, train=5000, test=5000, epsilons=[0.0, 0.5]
+        ).to_dict()
+        body["study"]["claim"] = "dp(epsilon=0.2)"
+        return Study.from_dict(body)
+
+    store = tmp_path / "grown.zarr"
+    run(study(PAIR), store, client)
+    counts = records(store, "counts")
+    run(study([*PAIR, ([0.0], [0.1])]), store, client)
+    (store / "records" / "results.json").unlink()
+    for record in set(records(store, "counts")) - set(counts):
+        record.unlink()
+    found = json.loads(call("verify", store, "--format", "json", code=3).stdout)
+    assert (found["verdict"], found["claim"], found["complete"]) == ("violation", "dp(epsilon=0.2)", False)
+    assert {cell["pair"] for cell in found["cells"]} == {0}
+    text = call("verify", store, code=3).stdout
+    assert "INCOMPLETE" in text
+    assert f"hpcdp resume {store}" in text
+    assert json.loads(call("verify", store, "--claim", "dp(epsilon=2)", "--format", "json").stdout)["complete"] is False
+
+
+def test_paths_of_claims_are_relative_to_the_current_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "curve.csv").write_text("epsilon,delta\n0,0.6\n")
+    (tmp_path / "other.zarr").symlink_to(folder / "literal.zarr")
+    assert "consistent" in call("verify", folder / "one.zarr", "--claim", "file(curve.csv)").stdout
+    text = call("verify", folder / "one.zarr", "--claim", "store(other.zarr)").stdout
+    assert "store(other.zarr) is an estimate itself" in text
+    missing = call("verify", folder / "one.zarr", "--claim", "file(none.csv)", code=2).stderr
+    assert "none.csv" in missing
+
+
+def test_wrong_commands(folder, tmp_path):
+    assert "laplac(" in call("verify", folder / "one.zarr", "--claim", "laplac(epsilon=1)", code=2).stderr
+    assert "the study makes none" in call("verify", folder / "one.zarr", code=2).stderr
+    assert "hpcdp: " in call("verify", tmp_path / "none.zarr", "--claim", "dp(epsilon=1)", code=2).stderr
