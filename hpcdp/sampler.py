@@ -10,22 +10,25 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp._spelling import items_of
+from hpcdp._timing import Timing, time_draws
 from hpcdp.databases import Input
 from hpcdp.distributions import Conditional
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import digest_array, digest_bytes, law_key, stream
-from hpcdp.mechanisms import BUILTINS, STORED, load_builtin
+from hpcdp.mechanisms import BUILTINS, CALLABLES, STORED, load_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
+from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
 from hpcdp.outputs import Outputs, Schema, canonicalise, schema_of, widest
-from hpcdp.study import Study
+from hpcdp.study import ProgramCall, Study
 
 _TRIAL_SIZE = 16
 _SECOND_TRIAL_SIZE = 1024
+_SEQUENCES = 64  # outputs that show whether sequences are of one length; a number, so that a study has one schema
 _TRIAL_SECONDS = 1.0
-_TIMING_SECONDS = 0.1
-_TIMING_SIZE = 1 << 18
+_STORED_SECONDS = 2e-8  # to read one stored output
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
 
@@ -33,41 +36,55 @@ _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincide
 class Sampler:
     """Draws canonical outputs of a study's mechanism.
 
-    source: digest of the code or of the stored files. chunk: outputs that a run draws in one call.
+    source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
+    reproducible: whether equal streams give equal outputs.
     """
 
     seed: int
     call: str
     parameters: dict[str, Any]
-    mechanism: CallableMechanism | StoredSamples
+    mechanism: CallableMechanism | ProgramMechanism | StoredSamples
     source: str
     chunk: int
+    reproducible: bool = True
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
         """Resolve the study's mechanism; StudyError says what is wrong with its name or parameters."""
-        call, parameters = study.mechanism.call, study.mechanism.parameters
-        mechanism: CallableMechanism | StoredSamples
-        if call == STORED:
+        section, parameters, e = study.mechanism, study.mechanism.parameters, study.estimate
+        call = name_mechanism(study)
+        mechanism: CallableMechanism | ProgramMechanism | StoredSamples
+        if not section.reproducible and (call == STORED or call in BUILTINS):
+            raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
+        if isinstance(section.call, ProgramCall):
+            mechanism = bind_program(section.call, parameters, study.folder)
+            source = program_digest(section.call, study.folder)
+        elif call == STORED:
             mechanism = load_stored(parameters, study.folder)
             source = files_digest(mechanism)
         elif call in BUILTINS:
-            mechanism = bind(load_builtin(call), parameters, call)
-            source = digest_bytes(b"builtin", call.encode())
+            own = _own_callables(call, parameters)
+            where = "mechanism.parameters"
+            loaded = {name: import_callable(path, study.folder, f"{where}.{name}") for name, path in own.items()}
+            mechanism = bind(load_builtin(call), {**parameters, **loaded}, call)
+            sources = [source_digest(path, study.folder).encode() for path in own.values()]
+            source = digest_bytes(b"builtin", call.encode(), *sources)
         elif ":" in call:
-            mechanism = bind(_import(call, study.folder), parameters, call)
+            mechanism = bind(_import(call, study.folder), parameters, call, section.reproducible)
             source = source_digest(call, study.folder)
         else:
             raise StudyError(
-                f'mechanism.call: a built-in ({", ".join([*BUILTINS, STORED])}) or "package.module:callable"; given: {call!r}'
+                f'mechanism.call: a built-in ({", ".join([*BUILTINS, STORED])}), "package.module:callable" or '
+                f"{{ command = [...] }}; given: {call!r}"
             )
-        return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk)
+        chunk = min(e.chunk, max(e.train, e.test))
+        return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible)
 
     @classmethod
     def keys_only(cls, study: Study, source: str) -> Sampler:
         """A sampler that knows the keys of its laws but cannot draw: reading results needs no mechanism."""
         mechanism = CallableMechanism(_refuse_to_draw, {}, True)
-        call, parameters = study.mechanism.call, study.mechanism.parameters
+        call, parameters = name_mechanism(study), study.mechanism.parameters
         return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk)
 
     def key(self, database: Input) -> str:
@@ -98,11 +115,34 @@ class Sampler:
             return canonicalise(outputs, outputs.shape[0], schema)
         return canonicalise(self._outputs(database, size, stream(self.seed, "0" * 32, None, number)), size, schema)
 
+    def end(self) -> None:
+        """End what this thread's draws have started; the next draw starts it anew."""
+        if isinstance(self.mechanism, ProgramMechanism):
+            self.mechanism.end()
+
+    def first_trial(self, database: Input) -> tuple[Outputs, bool]:
+        """The first trial's outputs, and whether they came one by one as lists, tuples or vectors, of any length perhaps."""
+        raw = self._outputs(database, _TRIAL_SIZE, stream(self.seed, "0" * 32, None, 0))
+        items = items_of(raw) or ()
+        return canonicalise(raw, _TRIAL_SIZE), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
+
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)
         if isinstance(database, Conditional):
             return database.draw(self.mechanism, size, rng)
         return self.mechanism.draw(database, size, rng)
+
+
+def _own_callables(call: str, parameters: dict[str, Any]) -> dict[str, str]:
+    """The user's callables that a built-in's parameters name: "package.module:callable" by parameter."""
+    given = {name: parameters.get(name) for name in CALLABLES.get(call, ())}
+    return {name: path for name, path in given.items() if isinstance(path, str) and ":" in path}
+
+
+def name_mechanism(study: Study) -> str:
+    """The mechanism's name in keys and messages: what the study calls, of a program its command."""
+    call = study.mechanism.call
+    return name_program(call) if isinstance(call, ProgramCall) else call
 
 
 def _import(call: str, folder: Path) -> Callable[..., Any]:
@@ -118,12 +158,13 @@ def _refuse_to_draw(*_: Any, **__: Any) -> None:
 
 @dataclass(frozen=True)
 class Trial:
-    """What trial draws showed: the schema, the seconds that one draw takes, and how many columns have many values.
+    """What trial draws showed: the schema, the seconds that a call and a draw take, how many columns have many values.
 
-    The last two only decide how tasks are cut and what the plan says of time.
+    All but the schema only decide how tasks are cut and what the plan says of time.
     """
 
     schema: Schema
+    seconds_per_call: float
     seconds_per_draw: float
     many_valued: int
 
@@ -136,6 +177,7 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
     """
     begin = time.perf_counter()
     schemas: list[Schema] = []
+    tried: list[Input] = []
     first: Input | None = None
     try:
         for number, database in enumerate(databases):
@@ -146,15 +188,29 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
             else:
                 if number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS:
                     break
-                outputs = sampler.trial(database, _TRIAL_SIZE, 0)
+                outputs, may_be_mixed = sampler.first_trial(database)
+                if number == 0:
+                    sampler.end()  # what follows must come from the seed alone, not from a process's memory
                 if number < 2:
                     _check_randomness(sampler, database, outputs)
+                if number < 2 and may_be_mixed:
+                    schemas.append(schema_of(sampler.trial(database, _SEQUENCES, 3)))
+                    tried.append(database)
             schemas.append(schema_of(outputs))
+            tried.append(database)
         if first is None:
             raise StudyError("pairs: at least one pair; given: none")
-        return Trial(widest(schemas), *_time_draws(sampler, first))
+        schema = widest(schemas)
+        for database, found in zip(tried, schemas, strict=True):
+            if found.kind != schema.kind == "bytes":
+                sampler.trial(database, _TRIAL_SIZE, 0, schema)
+        timing = _time(sampler, first)
+        _refuse_slow_chunks(sampler, timing)
+        return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
     except MechanismError as error:
         raise StudyError(f"mechanism.call {sampler.call}: {error} (seen in trial draws)") from error
+    finally:
+        sampler.end()
 
 
 def _check_stored(stored: StoredSamples, database: Input, outputs: Outputs, needed: int) -> None:
@@ -167,22 +223,26 @@ def _check_stored(stored: StoredSamples, database: Input, outputs: Outputs, need
 
 
 def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> None:
-    begin = time.perf_counter()
-    again, other = sampler.trial(database, _TRIAL_SIZE, 0), sampler.trial(database, _TRIAL_SIZE, 1)
+    is_program = isinstance(sampler.mechanism, ProgramMechanism)
+    given, what = ("seeds", "the seed") if is_program else ("random generators", "rng")
+    again = sampler.trial(database, _TRIAL_SIZE, 0) if sampler.reproducible else outputs
     if again.shape != outputs.shape or digest_array(again) != digest_array(outputs):
         raise MechanismError(
-            "it gave different outputs from equal random generators; all its randomness must come from rng, "
-            "or a run could not be repeated or resumed (a program with its own randomness goes in as stored samples)"
+            f"it gave different outputs from equal {given}; all its randomness must come from {what}, or a run could not be "
+            "repeated or resumed; what has randomness of its own needs mechanism.reproducible = false"
         )
+    begin = time.perf_counter()
+    other = sampler.trial(database, _TRIAL_SIZE, 1)
     if digest_array(other) != digest_array(outputs):
         return
     if not equals_no_chance(outputs):  # a few discrete outputs may well be equal, many may not
-        per_draw = (time.perf_counter() - begin) / (2 * _TRIAL_SIZE)
+        per_draw = (time.perf_counter() - begin) / _TRIAL_SIZE
         size = max(_TRIAL_SIZE, min(_SECOND_TRIAL_SIZE, int(_TRIAL_SECONDS / per_draw)))
         outputs, other = (sampler.trial(database, size, number) for number in (0, 1))
     if digest_array(other) == digest_array(outputs) and equals_no_chance(outputs):
         raise MechanismError(
-            "it gave identical outputs from different random generators; it ignores its rng, so its draws are not independent"
+            f"it gave identical outputs from different {given}; it ignores {what if is_program else 'its rng'}, so its draws "
+            "are not independent"
         )
 
 
@@ -204,21 +264,18 @@ def _many_valued(outputs: Outputs) -> int:
     return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
 
 
-def _time_draws(sampler: Sampler, database: Input) -> tuple[float, int]:
-    """Seconds a draw, and columns with many values.
-
-    From growing trial draws, at most as large as a run's, until they took a tenth of a second.
-    """
+def _time(sampler: Sampler, database: Input) -> Timing:
     if isinstance(sampler.mechanism, StoredSamples):
-        return 2e-8, _many_valued(sampler.trial(database, _TRIAL_SIZE, 0))
-    clock = time.perf_counter
-    size, spent, limit = min(_TRIAL_SIZE, sampler.chunk), 0.0, min(_TIMING_SIZE, sampler.chunk)
-    while True:
-        begin = clock()
-        outputs = sampler.trial(database, size, 2)
-        seconds = clock() - begin
-        spent += seconds
-        if spent > _TIMING_SECONDS or size >= limit:
-            return seconds / size, _many_valued(outputs)
-        # a call may have a cost of its own, and the first one's is larger; the next may take as long as all before
-        size = min(4 * size, limit)
+        return Timing(0.0, _STORED_SECONDS, sampler.trial(database, _TRIAL_SIZE, 0))
+    return time_draws(lambda size: sampler.trial(database, size, 2), sampler.chunk)
+
+
+def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:
+    if not isinstance(sampler.mechanism, ProgramMechanism):
+        return
+    seconds = timing.per_call + timing.per_draw * sampler.chunk
+    if seconds > sampler.mechanism.timeout:
+        raise StudyError(
+            f"mechanism.call.timeout: a chunk of {sampler.chunk:,} draws would take about {seconds:.0f} s, as measured on a few, "
+            f"and is given up after {sampler.mechanism.timeout:g} s; accepted: a longer timeout, or a smaller estimate.chunk"
+        )

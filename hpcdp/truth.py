@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from hpcdp.study import Study
 if TYPE_CHECKING:
     from hpcdp.result import Result
 
-_MOST_PAIRS = 20_000  # beyond this many, the maximum over pairs is not worth a plot's wait
+_MOST_PAIRS, _MOST_SECONDS = 20_000, 60.0  # beyond these, the maximum over pairs is not worth a plot's wait
 
 
 def exact_spectrum(study: Study, pairs: Iterable[Pair], epsilon: ArrayLike) -> NDArray[np.float64] | None:
@@ -26,12 +27,12 @@ def exact_spectrum(study: Study, pairs: Iterable[Pair], epsilon: ArrayLike) -> N
     if not isinstance(call, str):
         return None  # of a program nothing is known
     grid = np.asarray(epsilon, np.float64)
-    best = np.zeros(grid.shape)
+    best, begin = np.zeros(grid.shape), time.monotonic()
     for number, pair in enumerate(pairs):
         if isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
             return None
         curve = exact(call, study.mechanism.parameters, pair.d, pair.d_prime)
-        if curve is None or number >= _MOST_PAIRS:
+        if curve is None or number >= _MOST_PAIRS or time.monotonic() - begin > _MOST_SECONDS:
             return None
         best = np.maximum(best, np.maximum(curve.delta(grid, "forward"), curve.delta(grid, "reverse")))
     return best

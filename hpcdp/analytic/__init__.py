@@ -1,13 +1,23 @@
 """Exact privacy spectra and trade-off curves of known mechanisms."""
 
-import hpcdp.analytic._builtin  # noqa: F401  (registers the built-in mechanisms)
+import hpcdp.analytic._builtin
+import hpcdp.analytic._builtin_choices
+import hpcdp.analytic._builtin_local  # noqa: F401  (these three register the built-in mechanisms)
 from hpcdp.analytic._curve import Curve, Direction
 from hpcdp.analytic._registry import exact, register
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.dp import ApproximateDP
+from hpcdp.analytic.exponential import exponential_pair, exponential_pmf
 from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma
 from hpcdp.analytic.laplace import LaplaceShift
+from hpcdp.analytic.laplace_vector import LaplaceVector, laplace_pair
+from hpcdp.analytic.local import randomized_response_pair, rappor_pair
+from hpcdp.analytic.noiseless import noiseless_count
+from hpcdp.analytic.noisy_max import noisy_max_index, noisy_max_value
+from hpcdp.analytic.piecewise import Piecewise
 from hpcdp.analytic.points import SpectrumPoints
+from hpcdp.analytic.sparse_vector import sparse_vector
+from hpcdp.analytic.textbook import gaussian_textbook_delta
 
 __all__ = [
     "ApproximateDP",
@@ -16,9 +26,21 @@ __all__ = [
     "Discrete",
     "GaussianShift",
     "LaplaceShift",
+    "LaplaceVector",
+    "Piecewise",
     "SpectrumPoints",
     "exact",
+    "exponential_pair",
+    "exponential_pmf",
     "gaussian_mu",
     "gaussian_sigma",
+    "gaussian_textbook_delta",
+    "laplace_pair",
+    "noiseless_count",
+    "noisy_max_index",
+    "noisy_max_value",
+    "randomized_response_pair",
+    "rappor_pair",
     "register",
+    "sparse_vector",
 ]

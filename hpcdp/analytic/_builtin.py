@@ -1,4 +1,4 @@
-"""The exact pairs of the built-in mechanisms."""
+"""The exact pairs of the built-in mechanisms: noise on a vector, aggregates, histograms and tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +11,7 @@ from hpcdp.analytic._registry import register
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.gaussian import GaussianShift
 from hpcdp.analytic.laplace import LaplaceShift
+from hpcdp.analytic.laplace_vector import laplace_pair
 from hpcdp.mechanisms.additive import noise_scale, noise_sigma, vector
 from hpcdp.mechanisms.aggregates import (
     aggregate_noise,
@@ -19,6 +20,8 @@ from hpcdp.mechanisms.aggregates import (
     mean_sensitivity,
     sum_sensitivity,
 )
+from hpcdp.mechanisms.histogram import histogram_scale
+from hpcdp.mechanisms.noiseless import histogram_counts
 from hpcdp.mechanisms.table import probability_row
 
 Database = NDArray[Any]
@@ -37,9 +40,7 @@ def _laplace(
     first, second = vector(d), vector(d_prime)
     if first.shape != second.shape:
         return None
-    shifts = np.abs(first - second)
-    # The loss is a sum over the coordinates that differ, with a closed form here for one of them.
-    return LaplaceShift(float(shifts.max()) / spread) if np.count_nonzero(shifts) <= 1 else None
+    return laplace_pair(np.abs(first - second) / spread)
 
 
 @register("gaussian")
@@ -100,6 +101,16 @@ def _bounded_sum(
 def _pmf(d: Database, d_prime: Database, *, outcomes: Sequence[float] | Sequence[str], table: ArrayLike) -> Curve:
     first, second = (probability_row(database, outcomes=outcomes, table=table) for database in (d, d_prime))
     return Discrete(first, second)
+
+
+@register("noisy_histogram")
+def _noisy_histogram(
+    d: Database, d_prime: Database, *, values: ArrayLike, epsilon: float, variant: str = "correct"
+) -> Curve:
+    # A bin that does not change has loss 0: one changes when a row is removed, two when it is edited.
+    scale = histogram_scale(epsilon, variant)
+    first, second = (histogram_counts(database, values) for database in (d, d_prime))
+    return laplace_pair(np.abs(first - second) / scale)
 
 
 def _shift(noise: str, distance: float) -> Curve:

@@ -75,7 +75,7 @@ class Discrete(Curve):
         for index in np.ndindex(eta.shape):
             rejected = self._ratio > eta[index]
             alpha[index], beta[index] = self.p[rejected].sum(), self.q[~rejected].sum()
-        return alpha, beta
+        return np.minimum(alpha, 1.0), np.minimum(beta, 1.0)  # sums may round to just above 1
 
     def _tradeoff(self, alpha: Array) -> Array:
         return np.asarray(np.interp(alpha, *self._vertices))

@@ -1,8 +1,10 @@
-"""Mechanisms: the built-ins by name, any callable by import path, and stored samples.
+"""Mechanisms: the built-ins by name, any callable by import path, programs, and stored samples.
 
 A mechanism callable is `mechanism(database, size, rng, **parameters)`, returning (size,) or (size, d); without `size` in
-its signature it returns one output a call. To add a built-in, put its function in a file of its family and name it
-in BUILTINS.
+its signature it returns one output a call. Where outputs of many databases can be drawn at once, the function has an
+attribute `each`: `each(databases, rng, **parameters)` takes databases (size, rows) or (size, rows, columns) and returns
+one output of each, independently; distributional pairs use it. To add a built-in, put its function in a file of its
+family and name it in BUILTINS.
 """
 
 from __future__ import annotations
@@ -17,8 +19,19 @@ BUILTINS = {
     "bounded_mean": "hpcdp.mechanisms.aggregates:bounded_mean",
     "bounded_sum": "hpcdp.mechanisms.aggregates:bounded_sum",
     "pmf": "hpcdp.mechanisms.table:pmf",
+    "exponential": "hpcdp.mechanisms.exponential:exponential",
+    "noisy_max": "hpcdp.mechanisms.noisy_max:noisy_max",
+    "sparse_vector": "hpcdp.mechanisms.sparse_vector:sparse_vector",
+    "noisy_histogram": "hpcdp.mechanisms.histogram:noisy_histogram",
+    "histogram": "hpcdp.mechanisms.noiseless:histogram",
+    "count": "hpcdp.mechanisms.noiseless:count",
+    "randomized_response": "hpcdp.mechanisms.local:randomized_response",
+    "rappor": "hpcdp.mechanisms.local:rappor",
 }
 """Names of the built-in mechanisms that are functions, and where they are."""
+
+CALLABLES = {"exponential": ("utility",)}
+"""Parameters of built-ins that may name a callable of the user's."""
 
 STORED = "stored"
 """The built-in that reads samples drawn elsewhere."""
@@ -46,4 +59,8 @@ def describe_builtins() -> str:
         "    Samples drawn elsewhere: one file (.npy, .csv, .parquet, Zarr array) per database.",
     ]
     lines += ['"package.module:callable"', "    mechanism(database, size, rng, **parameters) -> (size,) or (size, d)"]
+    lines += [
+        '{ command = ["program", "argument", …] }',
+        "    A program in an environment of its own (docs/black-boxes.md)",
+    ]
     return "\n".join(lines)

@@ -18,18 +18,20 @@ _ONE = "mechanism(database, rng, **parameters)"
 
 @dataclass(frozen=True)
 class CallableMechanism:
-    """A mechanism function bound to its parameters. vectorised: whether it takes `size`."""
+    """A mechanism function bound to its parameters. vectorised: whether it takes `size`; takes_rng: whether `rng`."""
 
     function: Callable[..., Any]
     parameters: Mapping[str, Any]
     vectorised: bool
+    takes_rng: bool = True
 
     def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> Any:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
+        arguments = self._arguments(rng)
         try:
             if self.vectorised:
-                return self.function(database.copy(), size=size, rng=rng, **self.parameters)
-            return [self.function(database.copy(), rng=rng, **self.parameters) for _ in range(size)]
+                return self.function(database.copy(), size=size, **arguments)
+            return [self.function(database.copy(), **arguments) for _ in range(size)]
         except MechanismError:
             raise
         except (Exception, SystemExit) as error:  # a mechanism that exits would take hpcdp along without a word
@@ -41,31 +43,44 @@ class CallableMechanism:
         if each is None:
             return None
         try:
-            return each(databases, rng=rng, **self.parameters)
+            return each(databases, **self._arguments(rng))
         except MechanismError:
             raise
         except (Exception, SystemExit) as error:
             raise MechanismError(f"the mechanism's each raised {type(error).__name__}: {error}") from error
 
+    def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
+        return {**({"rng": rng} if self.takes_rng else {}), **self.parameters}
 
-def bind(function: Callable[..., Any], parameters: Mapping[str, Any], call: str) -> CallableMechanism:
-    """Check a function's signature against the contract and the study's parameters."""
+
+def bind(
+    function: Callable[..., Any], parameters: Mapping[str, Any], call: str, reproducible: bool = True
+) -> CallableMechanism:
+    """Check a function's signature against the contract and the study's parameters.
+
+    reproducible: whether all its randomness must come from rng; without that it need not take rng.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return CallableMechanism(function, dict(parameters), True)
     names = signature.parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in names.values())
-    if "rng" not in names and not takes_any:
+    takes_rng = "rng" in names or takes_any
+    if not takes_rng and reproducible:
         raise StudyError(
             f"mechanism.call: {call} takes ({', '.join(names)}) and no rng; accepted: {_MANY} or {_ONE}; "
-            "a program with randomness of its own goes in as stored samples"
+            "what has randomness of its own needs mechanism.reproducible = false"
         )
     for reserved in ("database", "size", "rng"):
         if reserved in parameters:
             raise StudyError(f"mechanism.parameters.{reserved}: hpcdp passes this argument itself; leave it out")
     vectorised = "size" in names or (takes_any and "rng" not in names)
-    arguments: dict[str, Any] = {"rng": None, **({"size": 1} if vectorised else {}), **parameters}
+    arguments: dict[str, Any] = {
+        **({"rng": None} if takes_rng else {}),
+        **({"size": 1} if vectorised else {}),
+        **parameters,
+    }
     try:
         signature.bind(None, **arguments)
     except TypeError as error:
@@ -75,4 +90,4 @@ def bind(function: Callable[..., Any], parameters: Mapping[str, Any], call: str)
             f"mechanism.parameters: {error}; given: {', '.join(parameters) or 'none'}; "
             f"accepted by {call}: {', '.join(own) or 'none'}"
         ) from None
-    return CallableMechanism(function, dict(parameters), vectorised)
+    return CallableMechanism(function, dict(parameters), vectorised, takes_rng)

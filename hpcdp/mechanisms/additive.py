@@ -74,6 +74,17 @@ def vector(database: NDArray[Any]) -> Array:
     return values.astype(np.float64).ravel()
 
 
+def vectors(databases: NDArray[Any]) -> Array:
+    """Return databases (size, rows) or (size, rows, columns) as float64 vectors: (size,) for one number each, else (size, d).
+
+    Raises:
+        ValueError: the databases are empty, or hold anything but finite numbers.
+    """
+    values = np.asarray(databases)
+    rows = vector(values).reshape(values.shape[0], -1)
+    return rows[:, 0] if rows.shape[1] == 1 else rows
+
+
 def draw_laplace(centre: Array | float, scale: float, size: int, rng: np.random.Generator) -> Array:
     """Draw `size` outputs `centre` + Laplace noise of `scale`: (size,) for one number, else (size, d)."""
     centres = np.atleast_1d(np.asarray(centre, dtype=np.float64))
@@ -122,6 +133,20 @@ def laplace(
     return draw_laplace(vector(database), noise_scale(epsilon, sensitivity, scale), size, rng)
 
 
+def laplace_each(
+    databases: NDArray[Any],
+    rng: np.random.Generator,
+    *,
+    epsilon: float | None = None,
+    sensitivity: float = 1.0,
+    scale: float | None = None,
+) -> Array:
+    """Draw one output of `laplace` on each database (size, rows) or (size, rows, columns): (size,) or (size, d)."""
+    spread = noise_scale(epsilon, sensitivity, scale)
+    centres = vectors(databases)
+    return centres + rng.laplace(0.0, spread, centres.shape)
+
+
 def gaussian(
     database: NDArray[Any],
     size: int,
@@ -153,3 +178,22 @@ def gaussian(
         ValueError: a parameter or the database is refused.
     """
     return draw_gaussian(vector(database), noise_sigma(epsilon, delta, sensitivity, sigma), size, rng)
+
+
+def gaussian_each(
+    databases: NDArray[Any],
+    rng: np.random.Generator,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    sensitivity: float = 1.0,
+    sigma: float | None = None,
+) -> Array:
+    """Draw one output of `gaussian` on each database (size, rows) or (size, rows, columns): (size,) or (size, d)."""
+    spread = noise_sigma(epsilon, delta, sensitivity, sigma)
+    centres = vectors(databases)
+    return centres + rng.normal(0.0, spread, centres.shape)
+
+
+laplace.each = laplace_each  # type: ignore[attr-defined]
+gaussian.each = gaussian_each  # type: ignore[attr-defined]

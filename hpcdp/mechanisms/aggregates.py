@@ -106,6 +106,25 @@ def bounded_mean(
     return (draw_laplace if noise == "laplace" else draw_gaussian)(centre, spread, size, rng)
 
 
+def bounded_mean_each(
+    databases: NDArray[Any],
+    rng: np.random.Generator,
+    *,
+    lower: float,
+    upper: float,
+    count: int,
+    epsilon: float,
+    delta: float | None = None,
+    noise: Noise = "laplace",
+    column: int = 0,
+) -> Array:
+    """Draw one output of `bounded_mean` on each database (size, rows) or (size, rows, columns), shape (size,)."""
+    low, high = _limits(lower, upper)
+    spread = aggregate_noise(noise, epsilon, delta, mean_sensitivity(lower, upper, count))
+    values = np.clip(_columns(databases, column), low, high)
+    return _add_noise(low + (values - low).sum(axis=1) / integer("count", count, 1), noise, spread, rng)
+
+
 def bounded_sum(
     database: NDArray[Any],
     size: int,
@@ -143,6 +162,40 @@ def bounded_sum(
     centre = clipped_sum(database, lower=lower, upper=upper, column=column)
     spread = aggregate_noise(noise, epsilon, delta, sum_sensitivity(lower, upper))
     return (draw_laplace if noise == "laplace" else draw_gaussian)(centre, spread, size, rng)
+
+
+def bounded_sum_each(
+    databases: NDArray[Any],
+    rng: np.random.Generator,
+    *,
+    lower: float,
+    upper: float,
+    epsilon: float,
+    delta: float | None = None,
+    noise: Noise = "laplace",
+    column: int = 0,
+) -> Array:
+    """Draw one output of `bounded_sum` on each database (size, rows) or (size, rows, columns), shape (size,)."""
+    low, high = _limits(lower, upper)
+    spread = aggregate_noise(noise, epsilon, delta, sum_sensitivity(lower, upper))
+    return _add_noise(np.clip(_columns(databases, column), low, high).sum(axis=1), noise, spread, rng)
+
+
+bounded_mean.each = bounded_mean_each  # type: ignore[attr-defined]
+bounded_sum.each = bounded_sum_each  # type: ignore[attr-defined]
+
+
+def _add_noise(centres: Array, noise: str, spread: float, rng: np.random.Generator) -> Array:
+    draw = rng.laplace if noise == "laplace" else rng.normal
+    return centres + draw(0.0, spread, centres.shape)
+
+
+def _columns(databases: NDArray[Any], column: int) -> Array:
+    """One column of each database, (size, rows)."""
+    values = np.asarray(databases)
+    if values.ndim not in (2, 3):
+        raise refusal("databases", databases, "an array of numbers of shape (size, rows) or (size, rows, columns)")
+    return _column(values.reshape(-1, *values.shape[2:]), column).reshape(values.shape[:2])
 
 
 def _limits(lower: float, upper: float) -> tuple[float, float]:

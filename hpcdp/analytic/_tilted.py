@@ -1,0 +1,106 @@
+"""Sums of independent Laplace losses, under the measure halfway between P and Q.
+
+The loss of one coordinate, shifted by s in units of the scale, has under P atoms 1/2 at s and e^-s / 2 at -s, and
+the density e^(-(s - l)/2) / 4 between. Weighted by e^(-l/2) this is e^(-s/2) times an even measure: atoms 1/2 at s
+and -s and the constant density 1/4. Sums of such variables have atoms and piecewise polynomial densities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.analytic._quadrature import evaluate_series, gauss
+
+Array = NDArray[np.float64]
+
+MERGED = 1e-12
+"""Knots nearer than this, in units of the sum of the shifts, are one."""
+
+_MOST_NODES = 64
+
+
+@dataclass(frozen=True)
+class TiltedSum:
+    """An even probability measure: atoms, and a density that is a polynomial between two knots.
+
+    Attributes:
+        knots: (k,) ascending. places, atoms: (a,) where the atoms are, ascending, and their masses.
+        series: (k - 1, n) Legendre coefficients of the density times half the width.
+    """
+
+    knots: Array
+    series: Array
+    places: Array
+    atoms: Array
+
+    def density(self, points: Array) -> Array:
+        """The density at points (m,), 0 outside the knots; shape (m,)."""
+        out = np.zeros(points.shape)
+        inside, cell, at, half = self._locate(points)
+        out[inside] = np.maximum(evaluate_series(at, self.series[cell]), 0.0) / half
+        return out
+
+    def mass_between(self, low: Array, high: Array) -> Array:
+        """The mass of [low, high], (m,) each, from the nearer end of the line, so that tails keep their digits."""
+        lower = self._mass_above(np.where(low + high > 0.0, low, -high))
+        upper = self._mass_above(np.where(low + high > 0.0, high, -low))
+        return np.maximum(lower - upper, 0.0)
+
+    def _mass_above(self, points: Array) -> Array:
+        """The mass above each point; the measure is even, so that below -x is the mass above x."""
+        out = np.where(points < self.knots[0], 2.0 * self.series[:, 0].sum(), 0.0)
+        inside, cell, at, _ = self._locate(points)
+        rule = gauss(self.series.shape[1]) if self.series.size else None
+        if rule is not None and inside.any():
+            whole = 2.0 * self.series[:, 0]
+            later = np.concatenate((np.cumsum(whole[::-1])[::-1][1:], [0.0]))
+            left = evaluate_series(at, (self.series @ rule.integral.T)[cell])
+            out[inside] = later[cell] + np.clip(whole[cell] - left, 0.0, whole[cell])
+        above = np.concatenate((np.cumsum(self.atoms[::-1])[::-1], [0.0]))
+        return np.asarray(out + above[np.searchsorted(self.places, points, side="right")])
+
+    def _locate(self, points: Array) -> tuple[NDArray[np.bool_], NDArray[np.intp], Array, Array]:
+        inside = (points > self.knots[0]) & (points < self.knots[-1])
+        cell = np.searchsorted(self.knots, points[inside], side="right") - 1
+        half = 0.5 * (self.knots[cell + 1] - self.knots[cell])
+        return inside, cell, np.clip((points[inside] - self.knots[cell]) / half - 1.0, -1.0, 1.0), half
+
+
+def sum_losses(shifts: Array) -> TiltedSum:
+    """The sum over the coordinates, normalised to mass 1; (d,) positive shifts, added one after the other."""
+    apart = MERGED * float(shifts.sum())
+    start = np.zeros(1)
+    law = TiltedSum(start, np.empty((0, 1)), start, np.ones(1))
+    for count, shift in enumerate(shifts, start=1):
+        law = _add(law, float(shift), min(count, _MOST_NODES), apart)
+    return law
+
+
+def count_knots(shifts: Array) -> float:
+    """How many knots the sum has when no two combinations of shifts meet, an upper limit."""
+    return float(np.prod(np.unique(shifts, return_counts=True)[1] + 1.0))
+
+
+def _add(law: TiltedSum, shift: float, terms: int, apart: float) -> TiltedSum:
+    knots, _ = _join(np.concatenate((law.knots - shift, law.knots + shift)), None, apart)
+    share = 1.0 / (1.0 + 0.5 * shift)
+    places, atoms = _join(
+        np.concatenate((law.places - shift, law.places + shift)), 0.5 * share * np.tile(law.atoms, 2), apart
+    )
+    rule = gauss(terms)
+    half = 0.5 * np.diff(knots)[:, None]
+    x = (knots[:-1, None] + half * (1.0 + rule.nodes)).ravel()
+    values = 0.5 * (law.density(x - shift) + law.density(x + shift)) + 0.25 * law.mass_between(x - shift, x + shift)
+    return TiltedSum(knots, (share * values.reshape(half.size, terms) * half) @ rule.to_series.T, places, atoms)
+
+
+def _join(places: Array, masses: Array | None, apart: float) -> tuple[Array, Array]:
+    """Sorted places with those nearer than `apart` made one, and the sums of their masses."""
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(places) > apart)))
+    sums = np.zeros(starts.size) if masses is None else np.add.reduceat(masses[order], starts)
+    return places[starts], sums

@@ -1,0 +1,102 @@
+"""The Laplace mechanism when several numbers are shifted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp._check import refusal
+from hpcdp.analytic._curve import Curve, Direction, checked
+from hpcdp.analytic._loss_grid import sum_on_grid
+from hpcdp.analytic._tilted import count_knots, sum_losses
+from hpcdp.analytic.laplace import LaplaceShift
+from hpcdp.analytic.piecewise import Piecewise
+
+Array = NDArray[np.float64]
+
+_MOST_KNOTS = 4096.0
+_MOST_COORDINATES = 100  # beyond, adding the coordinates one by one takes seconds and the grid is as good
+_PANEL = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceVector(Curve):
+    """Laplace noise around 0 (P) and around a vector of shifts (Q); the pair is symmetric.
+
+    The privacy loss is the sum of the coordinates' independent losses, each with atoms at the two ends. With up
+    to 4096 knots (12 different shifts, or 100 equal ones) its atoms are exact and its density, a polynomial
+    between two knots times an exponential, is convolved in Legendre series: the spectrum is right within 1e-12,
+    as measured against closed forms and a direct integral. Otherwise each loss is spread over a grid of 2^18
+    steps so that P and Q keep their masses, as in Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022): the
+    spectrum is then an upper bound up to rounding, too large by at most 2e-8 where it was measured.
+
+    Args:
+        shifts: the distances of the centres, coordinate by coordinate, in units of the noise scale, (d,);
+            their sum is the pure privacy level.
+
+    Raises:
+        ValueError: a shift is no finite number >= 0, or the shape is not (d,) with d >= 1.
+    """
+
+    shifts: Array
+
+    def __init__(self, shifts: ArrayLike) -> None:
+        distances = checked("shifts", shifts, 0.0, np.finfo(np.float64).max)
+        if distances.ndim != 1 or not distances.size:
+            raise refusal("shifts", distances, "an array of shape (d,), d >= 1")
+        object.__setattr__(self, "shifts", distances)
+
+    @cached_property
+    def _curve(self) -> Curve:
+        positive = np.sort(self.shifts[self.shifts > 0.0])[::-1]
+        if positive.size <= 1:
+            return LaplaceShift(float(positive.sum()))
+        if count_knots(positive) <= _MOST_KNOTS and positive.size <= _MOST_COORDINATES:
+            return _by_series(positive)
+        return sum_on_grid(positive)
+
+    def _delta(self, epsilon: Array, direction: Direction) -> Array:
+        # The pure level is known, and at most e^-745 is left where a mass of Q underflows.
+        return np.where(epsilon >= self.shifts.sum(), 0.0, self._curve._delta(epsilon, direction))
+
+    def _point(self, eta: Array) -> tuple[Array, Array]:
+        return self._curve._point(eta)
+
+    def _tradeoff(self, alpha: Array) -> Array:
+        return self._curve._tradeoff(alpha)
+
+
+def laplace_pair(shifts: ArrayLike) -> Curve:
+    """Return the pair of Laplace noise around 0 and around `shifts`: the closed form where one is not 0.
+
+    Args:
+        shifts: distances in units of the noise scale, >= 0, (d,).
+
+    Raises:
+        ValueError: as `LaplaceVector`.
+    """
+    vector = LaplaceVector(shifts)
+    if np.count_nonzero(vector.shifts) <= 1:
+        return LaplaceShift(float(vector.shifts.max()))
+    return vector
+
+
+def _by_series(shifts: Array) -> Curve:
+    law = sum_losses(shifts)
+    # The mass of the even measure before it is made 1, times e^(-s/2) of every coordinate.
+    log_factor = float(np.sum(np.log1p(0.5 * shifts) - 0.5 * shifts))
+
+    def log_densities(loss: Array) -> tuple[Array, Array]:
+        with np.errstate(divide="ignore"):
+            middle = log_factor + np.log(law.density(loss))
+        return middle + 0.5 * loss, middle - 0.5 * loss
+
+    with np.errstate(divide="ignore"):
+        atoms = np.log(law.atoms) + log_factor
+    width = float(law.knots[-1] - law.knots[0])
+    edges = np.unique(np.concatenate((law.knots, np.linspace(law.knots[0], law.knots[-1], 2 + int(width / _PANEL)))))
+    p, q = np.exp(atoms + 0.5 * law.places), np.exp(atoms - 0.5 * law.places)
+    return Piecewise([(log_densities, edges)], np.minimum(p, 1.0), np.minimum(q, 1.0))

@@ -1,0 +1,87 @@
+"""Kernels of the sparse vector technique: one uniform decides one query, and a draw stops at its last "above".
+
+A query of gap g (threshold minus answer) is above iff its noise is at least g + rho, so iff its uniform is below the
+noise's upper tail there; the noise itself is computed only where it is released.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+_LEAST = 2.0**-54  # stands for a uniform of 0, so that noise is finite
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _tail(x):  # type: ignore[no-untyped-def]
+    """P(noise >= x) of Laplace noise of scale 1."""
+    return 0.5 * math.exp(-x) if x >= 0.0 else 1.0 - 0.5 * math.exp(x)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _noise(uniform):  # type: ignore[no-untyped-def]
+    """The Laplace noise of scale 1 whose upper tail is `uniform`."""
+    return -math.log(2.0 * max(uniform, _LEAST)) if uniform < 0.5 else math.log(2.0 * (1.0 - uniform))
+
+
+@njit(cache=True, nogil=True)
+def draw_above(gaps, threshold, rho_scale, nu_scale, redraw, release, uniforms, index, value):  # type: ignore[no-untyped-def]
+    """Draw until the uniforms may not do for one more, or `index` is full; returns how many draws were made.
+
+    gaps: threshold minus answers, (K,) float64. redraw: whether rho is drawn anew after each "above". release: whether
+    noisy answers are written. uniforms: (n,) in [0, 1). index: (size, cutoff) int64, indices of the "above", else K.
+    value: (size, cutoff) float64, the noisy answers, else 0.
+    """
+    queries, cutoff = gaps.size, index.shape[1]
+    used, draw = 0, 0
+    while draw < index.shape[0] and used + queries + cutoff <= uniforms.size:
+        rho = rho_scale * _noise(uniforms[used])
+        used += 1
+        above = 0
+        last, tail = math.nan, 0.0
+        for query in range(queries):
+            if gaps[query] != last:  # neighbouring queries often have equal answers
+                last = gaps[query]
+                tail = _tail((last + rho) / nu_scale)
+            if uniforms[used] < tail:
+                index[draw, above] = query
+                if release:
+                    value[draw, above] = threshold - last + nu_scale * _noise(uniforms[used])
+                above += 1
+                used += 1
+                if above == cutoff:
+                    break
+                if redraw:
+                    rho = rho_scale * _noise(uniforms[used])
+                    used += 1
+                    last = math.nan
+            else:
+                used += 1
+        for rest in range(above, cutoff):
+            index[draw, rest] = queries
+            if release:
+                value[draw, rest] = 0.0
+        draw += 1
+    return draw
+
+
+@njit(cache=True, nogil=True)
+def draw_bits(gaps, place, rho_scale, nu_scale, uniforms, bits):  # type: ignore[no-untyped-def]
+    """Fill bits (size, K): which queries are above, all with the rho of their draw.
+
+    gaps: distinct gaps, (m,) float64. place: (K,) int64, the gap of each query. nu_scale: of the noise of a query, 0 for
+    none. uniforms: (size, K + 1), or (size, 1) without noise.
+    """
+    tails = np.empty(gaps.size)
+    for draw in range(bits.shape[0]):
+        rho = rho_scale * _noise(uniforms[draw, 0])
+        for k in range(gaps.size):
+            if nu_scale > 0.0:
+                tails[k] = _tail((gaps[k] + rho) / nu_scale)
+            else:
+                tails[k] = 1.0 if gaps[k] + rho <= 0.0 else 0.0
+        for query in range(place.size):
+            uniform = uniforms[draw, 1 + query] if nu_scale > 0.0 else 0.5
+            bits[draw, query] = uniform < tails[place[query]]

@@ -1,0 +1,142 @@
+"""Laplace noise on a vector: sums of independent losses."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from hpcdp.analytic import LaplaceShift, LaplaceVector, exact, laplace_pair
+from hpcdp.analytic._loss_grid import sum_on_grid
+from hpcdp.analytic._tilted import sum_losses
+from hpcdp.analytic.laplace_vector import _by_series
+
+GRID = [0.0, 0.01, 0.03, 0.05, 0.07, 0.09, 0.11, 0.13, 0.15, 0.17, 0.19]
+FIFTY = ".056052 .051706 .043217 .035675 .029084 .023383 .018558 .014502 .011183 .008476 .006340"
+
+
+def real_delta(shift, level):
+    """The spectrum of one shift at any real level: delta(-x) = 1 - e^-x (1 - delta(x)), as the pair is symmetric."""
+    closed = -math.expm1(-0.5 * max(shift - abs(level), 0.0))
+    return closed if level >= 0.0 else 1.0 - math.exp(level) * (1.0 - closed)
+
+
+def two_shifts(first, second, level):
+    """The mean over the first loss, atoms and density, of the second's spectrum at what is left of the level."""
+    total = 0.5 * real_delta(second, level - first) + 0.5 * math.exp(-first) * real_delta(second, level + first)
+    breaks = sorted({-first, first, *(x for x in (level - second, level, level + second) if abs(x) < first)})
+    for low, high in itertools.pairwise(breaks):
+        total += integrate.quad(
+            lambda x: 0.25 * math.exp(-0.5 * (first - x)) * real_delta(second, level - x),
+            low, high, epsabs=1e-15, epsrel=1e-13,
+        )[0]  # fmt: skip
+    return total
+
+
+def test_fifty_shifts_reference():
+    curve = LaplaceVector(np.full(50, 0.02))
+    for direction in ("forward", "reverse"):
+        np.testing.assert_allclose(curve.delta(GRID, direction), np.array(FIFTY.split(), float), rtol=0, atol=6e-6)
+    assert curve.delta(1.0) == 0.0
+    assert curve.delta(0.999) > 0.0
+
+
+def test_fifty_shifts_against_the_grid():
+    # Another algorithm: an upper bound, of second order in the step where the levels and the shift are on the grid.
+    curve = LaplaceVector(np.full(50, 0.02))
+    gaps = [sum_on_grid(np.full(50, 0.02), steps).delta(GRID) - curve.delta(GRID) for steps in (3200, 12800)]
+    assert (gaps[0] >= gaps[1]).all()
+    assert (gaps[1] >= -1e-13).all()
+    assert (gaps[1] < 1e-9).all()
+    np.testing.assert_allclose(gaps[0] / gaps[1], 16.0, rtol=0.02)
+
+
+@pytest.mark.parametrize("shift", [1e-3, 0.7, 2.3, 12.0, 300.0])
+def test_one_shift_by_series_is_the_closed_form(shift):
+    curve, closed = _by_series(np.array([shift])), LaplaceShift(shift)
+    levels, sizes = shift * np.linspace(0.0, 1.3, 53), np.linspace(0.0, 1.0, 53)
+    for direction in ("forward", "reverse"):
+        np.testing.assert_allclose(curve.delta(levels, direction), closed.delta(levels), atol=1e-13)
+    np.testing.assert_allclose(curve.tradeoff(sizes), closed.tradeoff(sizes), atol=1e-12)
+    etas = np.exp(shift * np.array([-1.01, -0.99, -0.3, 0.0, 0.4, 0.99, 1.01]))
+    np.testing.assert_allclose(curve.point(etas), closed.point(etas), atol=1e-12)
+
+
+@pytest.mark.parametrize("shifts", [(1 / 3, 1 / math.pi), (0.5, 0.5), (2.0, 0.1), (7.0, 4.0)])
+def test_two_shifts_against_the_direct_integral(shifts):
+    levels = sum(shifts) * np.linspace(0.0, 1.05, 22)
+    truth = [two_shifts(*shifts, level) for level in levels]
+    curve = LaplaceVector(shifts)
+    for direction in ("forward", "reverse"):
+        np.testing.assert_allclose(curve.delta(levels, direction), truth, atol=1e-12)
+    dominating = sum_on_grid(np.array(shifts), 1 << 14).delta(levels)
+    assert (dominating >= np.array(truth) - 1e-12).all()
+    np.testing.assert_allclose(dominating, truth, atol=2e-4 * sum(shifts))  # an atom may move by a step
+
+
+def test_many_different_shifts_use_the_grid():
+    shifts = np.linspace(0.01, 0.09, 20)
+    levels = [0.0, 0.1, 0.3, 0.6, 1.01]
+    fine, coarse = LaplaceVector(shifts).delta(levels), sum_on_grid(shifts, 1 << 14).delta(levels)
+    assert (coarse >= fine - 1e-13).all()
+    np.testing.assert_allclose(coarse, fine, atol=1e-6)
+    assert LaplaceVector(shifts)._curve.p.sum() == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("shifts", [np.full(3, 0.8), np.linspace(0.1, 0.5, 5), np.linspace(0.01, 0.09, 20)])
+def test_loss_identity(shifts):
+    draws = np.random.default_rng(12).laplace(size=(300_000, shifts.size))
+    loss = (np.abs(draws - shifts) - np.abs(draws)).sum(axis=1)
+    curve = LaplaceVector(shifts)
+    for level in (0.0, 0.2, 0.5):
+        terms = np.maximum(0.0, -np.expm1(level - loss))
+        assert abs(terms.mean() - curve.delta(level)) < 5.5 * terms.std() / math.sqrt(terms.size)
+    for level in (-0.31, 0.12, 0.43):  # no atom is there
+        alpha, _ = curve.point(math.exp(-level))
+        rate = np.mean(loss < level)
+        assert abs(rate - alpha) < 5.5 * math.sqrt(alpha * (1.0 - alpha) / loss.size)
+
+
+def test_tilted_sum_is_an_even_law():
+    law = sum_losses(np.array([0.3, 0.3, 0.5, 1.2]))
+    points = np.array([0.05, 0.45, 1.111, 2.2])
+    np.testing.assert_allclose(law.density(points), law.density(-points), rtol=1e-12)
+    np.testing.assert_allclose(law.atoms, law.atoms[::-1], rtol=1e-14)
+    assert law.mass_between(np.array([-9.0]), np.array([9.0]))[0] == pytest.approx(1.0, abs=1e-14)
+    assert law.atoms.sum() == pytest.approx(1.0 / (1.15 * 1.15 * 1.25 * 1.6), rel=1e-14)
+    assert law.places.size == 12  # 3 sums of the equal shifts, times 2, times 2
+
+
+def test_large_shifts_stay_finite():
+    for shifts in (np.full(50, 10.0), np.array([300.0, 500.0]), np.array([1e-6, 3.0])):
+        curve = LaplaceVector(shifts)
+        with np.errstate(all="raise", under="ignore"):
+            values = curve.delta(np.array([0.0, 1.0, 0.9 * shifts.sum(), 1e4, np.inf]))
+        assert (np.diff(values) <= 0.0).all()
+        assert values[3] == 0.0
+    assert LaplaceVector([1e-6, 3.0]).delta(0.5) == pytest.approx(float(LaplaceShift(3.0).delta(0.5)), abs=1e-6)
+
+
+def test_which_pair_a_builder_gives():
+    assert laplace_pair([0.0, 1.3, 0.0]) == LaplaceShift(1.3)
+    assert laplace_pair([0.0]) == LaplaceShift(0.0)
+    assert isinstance(laplace_pair([0.1, 1.3]), LaplaceVector)
+    assert LaplaceVector([0.0, 1.3]).delta(0.2) == LaplaceShift(1.3).delta(0.2)
+    pair = exact("laplace", {"scale": 2.0}, np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.5], [3.0, 2.0]]))
+    np.testing.assert_allclose(pair.shifts, [0.0, 0.25, 0.0, 1.0])
+    # A noisy histogram: one bin changes when a row is removed, two when it is edited.
+    database, parameters = np.array([0, 1, 1, 3]), {"values": [0, 1, 2], "epsilon": 0.1}
+    assert exact("noisy_histogram", parameters, database, database[:2]).epsilon0 == pytest.approx(0.1)
+    assert exact("noisy_histogram", parameters, database, database[:3]) == LaplaceShift(0.0)
+    faulty = exact("noisy_histogram", {**parameters, "variant": "faulty"}, database, database[1:])
+    assert faulty.delta(0.05) == pytest.approx(0.993091, abs=5.01e-7)
+    edited = exact("noisy_histogram", parameters, database, np.array([0, 1, 2, 3]))
+    assert edited.delta(0.15) == pytest.approx(two_shifts(0.1, 0.1, 0.15), abs=1e-12)
+    assert edited.delta(0.2) == 0.0
+
+
+@pytest.mark.parametrize("shifts", [[-0.1, 1.0], [np.nan], [], [[0.1]], 0.3, [np.inf]])
+def test_shifts_refused(shifts):
+    with pytest.raises(ValueError, match="shifts: "):
+        LaplaceVector(shifts)

@@ -1,0 +1,36 @@
+"""Spectra known at finitely many levels."""
+
+import numpy as np
+from analytic_curves import every_curve
+
+from hpcdp.analytic import (
+    SpectrumPoints,
+)
+
+
+def test_points_interpolate_in_the_factor():
+    points = SpectrumPoints(np.log([1.5, 2.0, 4.0]), [0.3, 0.2, 0.1])
+    factors = np.array([1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 4.0, 50.0])
+    truth = [0.8, 0.55, 0.3, 0.25, 0.2, 0.15, 0.1, 0.1]
+    np.testing.assert_allclose(points.spectrum(np.log(factors)), truth, atol=1e-15)
+    assert SpectrumPoints([5.0], [0.1]).spectrum(0.0) == 1.0
+    np.testing.assert_array_equal(SpectrumPoints([0.0], [0.25]).spectrum([0.0, 3.0, np.inf]), 0.25)
+    far = SpectrumPoints([1.0, 2000.0], [0.5, 0.1])
+    np.testing.assert_allclose(far.spectrum([1.0, 1000.0, 2000.0, 3000.0]), [0.5, 0.5, 0.1, 0.1])
+
+
+@every_curve
+def test_points_of_a_curve_bound_it(curve):
+    known = np.array([0.05, 0.3, 0.35, 1.0, 2.5])
+    points = SpectrumPoints(known, curve.spectrum(known))
+    levels, sizes = np.linspace(0.0, 6.0, 301), np.linspace(0.0, 1.0, 41)
+    bound = points.spectrum(levels)
+    assert (bound >= curve.spectrum(levels) - 1e-14).all()
+    np.testing.assert_allclose(points.spectrum(known), curve.spectrum(known), atol=1e-15)
+    beta = points.tradeoff(sizes)
+    assert (beta <= curve.tradeoff(sizes) + 1e-14).all()
+    # The maximum over the known points is the maximum over all levels of the bound.
+    fine = np.linspace(0.0, 6.0, 20001)[:, None]
+    delta = points.spectrum(fine)
+    dual = np.maximum(1.0 - delta - np.exp(fine) * sizes, np.exp(-fine) * (1.0 - delta - sizes))
+    assert (dual.max(axis=0) <= beta + 1e-14).all()

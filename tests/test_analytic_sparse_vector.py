@@ -1,0 +1,289 @@
+"""The sparse vector technique: reference numbers, and every variant against a direct computation."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from hpcdp.analytic import Discrete, Piecewise, exact, sparse_vector
+
+X_SPECTRA = {
+    (0.5, 1): ([0, 0.1, 0.2, 0.3, 0.4, 0.5], ".043501 .018844 .007296 .003583 .001044 0", 0.469682),
+    (0.5, 4): (
+        [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.8],
+        ".059510 .043534 .036163 .028407 .019857 .012289 .003482 .001192",
+        0.865992,
+    ),
+    (1.0, 1): (
+        [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0],
+        ".087482 .057487 .035940 .020262 .010045 .005631 .002583 .000524 0",
+        0.989331,
+    ),
+    (1.0, 4): (
+        [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0, 1.25, 1.5],
+        ".107629 .088354 .073799 .067480 .062401 .056788 .043728 .029441 .023714 .012487 .004430",
+        1.741600,
+    ),
+}
+PATTERN_LEVELS = {
+    2: (1.0, [0.17726, 0.63207, 1.38313], 5.01e-6),
+    4: (4 / 7, [0.19718, 0.69372, 1.49200], 5.01e-6),
+    6: (1.0, [0.8495, 3.0918, 6.8578], 5.01e-5),
+}
+
+
+def x_pair(epsilon):
+    """Answers of the 40 queries of the X-shaped pair, for threshold 1; the gaps to it are the pattern and its complement."""
+    half = int(10 * epsilon + 2)
+    gaps = np.repeat([1.0, 0.0, 1.0, 0.0], [half, half, 20 - half, 20 - half])
+    return 1.0 - gaps, gaps
+
+
+def patterns(queries):
+    """The eight input patterns of Ding et al. (2018)."""
+    ones, half = np.ones(queries), np.arange(queries) < queries // 2
+    single = np.arange(queries) == 0
+    yield ones, np.where(single, 2.0, 1.0)
+    yield ones, np.where(single, 0.0, 1.0)
+    yield ones, np.where(single, 2.0, 0.0)
+    yield ones, np.where(single, 0.0, 2.0)
+    yield ones, np.where(half, 2.0, 0.0)
+    yield ones, 2.0 * ones
+    yield ones, 0.0 * ones
+    yield half.astype(float), (~half).astype(float)
+
+
+def pure_level(curve):
+    with np.errstate(divide="ignore"):
+        return float(np.abs(np.log(curve.p) - np.log(curve.q)).max())
+
+
+@pytest.mark.parametrize(("epsilon", "variant"), X_SPECTRA)
+def test_x_pair_reference(epsilon, variant):
+    grid, truth, level = X_SPECTRA[epsilon, variant]
+    curve = sparse_vector(*x_pair(epsilon), variant=variant, epsilon=epsilon, threshold=1.0)
+    np.testing.assert_allclose(curve.delta(grid), np.array(truth.split(), float), rtol=0, atol=5.01e-7)
+    np.testing.assert_allclose(curve.spectrum(grid), curve.delta(grid), atol=1e-14)  # forward is the larger direction
+    assert pure_level(curve) == pytest.approx(level, abs=5.01e-7)
+
+
+def test_exact_answers_reference():
+    first, second = np.array([1.0] + [0.0] * 7), np.array([0.0] + [1.0] * 7)
+    for epsilon in (0.5, 1.0):
+        curve = sparse_vector(first, second, variant=5, epsilon=epsilon)
+        np.testing.assert_allclose(curve.spectrum([0.0, 0.5, 3.0, 50.0]), -0.5 * math.expm1(-epsilon / 2), atol=1e-15)
+    assert curve.spectrum(0.0) == pytest.approx(0.196735, abs=5.01e-7)
+
+
+@pytest.mark.parametrize("variant", PATTERN_LEVELS)
+def test_pattern_levels_reference(variant):
+    factor, levels, accuracy = PATTERN_LEVELS[variant]
+    for epsilon, truth in zip((0.2, 0.7, 1.5), levels, strict=True):
+        found = [
+            pure_level(sparse_vector(*pair, variant=variant, epsilon=factor * epsilon, threshold=1.0))
+            for pair in patterns(10)
+        ]
+        assert max(found) == pytest.approx(truth, abs=accuracy)
+        assert int(np.argmax(found)) == 4  # half half
+
+
+def test_patterns_of_exact_answers():
+    curves = [sparse_vector(*pair, variant=5, epsilon=0.7, threshold=1.0) for pair in patterns(10)]
+    assert sum(max(c.delta(np.inf), c.delta(np.inf, "reverse")) > 0.0 for c in curves) == 6
+
+
+def test_what_is_private_and_what_is_not():
+    # Variants 1 and 2 keep their level on every pattern, at cut-offs 1 and 2; 4 exceeds it on the X-shaped pair.
+    for pair, variant, cutoff in itertools.product(patterns(6), (1, 2), (1, 2)):
+        curve = sparse_vector(*pair, variant=variant, epsilon=0.8, threshold=1.0, cutoff=cutoff)
+        assert pure_level(curve) <= 0.8 + 1e-12
+    first, second = x_pair(1.0)
+    for cutoff in (1, 2):
+        level = pure_level(sparse_vector(first, second, variant=4, epsilon=1.0, threshold=1.0, cutoff=cutoff))
+        assert 1.0 < level <= (1 + 6 * cutoff) / 4
+    same = [sparse_vector(first, second, variant=v, epsilon=1.0, threshold=1.0).delta([0.0, 0.4]) for v in (1, 2)]
+    np.testing.assert_array_equal(*same)
+    # A shift of all answers alike is a shift of the threshold: at most half the level.
+    uniform = sparse_vector(np.ones(20), np.zeros(20), variant=1, epsilon=1.0, threshold=3.0)
+    assert 0.45 < pure_level(uniform) <= 0.5
+
+
+# Direct computations: one adaptive quadrature per outcome, written from the definition
+
+ANSWERS = (np.array([0.3, -0.4, 1.1]), np.array([1.0, 0.2, 0.5]))
+THRESHOLD, EPSILON, SENSITIVITY = 0.6, 0.9, 0.5
+UNIT = SENSITIVITY / EPSILON
+
+
+def laplace_cdf(x, scale):
+    return 0.5 * math.exp(x / scale) if x < 0 else 1.0 - 0.5 * math.exp(-x / scale)
+
+
+def expect(function, answers, rho):
+    marks = np.unique([*answers, THRESHOLD])
+    edges = [THRESHOLD - 40 * rho, marks[0] - 3, *marks, marks[-1] + 3, THRESHOLD + 40 * rho]
+    density = lambda z: 0.5 / rho * math.exp(-abs(z - THRESHOLD) / rho)  # noqa: E731
+    return sum(
+        integrate.quad(lambda z: density(z) * function(z), low, high, epsabs=1e-12, limit=200)[0]
+        for low, high in itertools.pairwise(edges)
+    )
+
+
+def transcript_probability(transcript, answers, rho, nu, redrawn):
+    """The probability of a tuple of bits, below or above; with a new threshold after every 1 it is a product."""
+
+    def together(start, bits):
+        signs = [(-1 if bit else 1, answers[start + place]) for place, bit in enumerate(bits)]
+        return expect(
+            lambda z: math.prod(laplace_cdf(sign * (z - answer), nu) for sign, answer in signs),
+            answers, rho,
+        )  # fmt: skip
+
+    if not redrawn:
+        return together(0, transcript)
+    total, start = 1.0, 0
+    for place, bit in enumerate(transcript):
+        if bit or place == len(transcript) - 1:
+            total *= together(start, transcript[start : place + 1])
+            start = place + 1
+    return total
+
+
+def transcripts(cutoff):
+    """All runs over three queries: they end after `cutoff` ones, or after the last query."""
+    runs = set()
+    for bits in itertools.product((0, 1), repeat=3):
+        ends = [place for place in range(3) if sum(bits[: place + 1]) == cutoff]
+        runs.add(bits[: ends[0] + 1] if ends else bits)
+    return sorted(runs)
+
+
+@pytest.mark.parametrize(
+    ("variant", "cutoff", "rho", "nu"),
+    [(1, 1, 2, 4), (1, 2, 2, 8), (2, 2, 4, 8), (4, 2, 4, 4 / 3), (4, 3, 4, 4 / 3), (6, 1, 2, 2)],
+)
+def test_all_outcomes_against_direct_quadrature(variant, cutoff, rho, nu):
+    runs = transcripts(cutoff if variant != 6 else 4)
+    laws = [
+        [transcript_probability(run, answers, rho * UNIT, nu * UNIT, variant == 2) for run in runs]
+        for answers in ANSWERS
+    ]
+    direct = Discrete(*laws)
+    curve = sparse_vector(
+        *ANSWERS, variant=variant, epsilon=EPSILON, threshold=THRESHOLD, cutoff=cutoff, sensitivity=SENSITIVITY
+    )
+    assert curve.p.size == len(runs)
+    levels = [0.0, 0.1, 0.4, 1.0]
+    for direction in ("forward", "reverse"):
+        np.testing.assert_allclose(curve.delta(levels, direction), direct.delta(levels, direction), atol=1e-9)
+    np.testing.assert_allclose(curve.tradeoff([0.1, 0.5]), direct.tradeoff([0.1, 0.5]), atol=1e-9)
+
+
+def test_exact_answers_against_a_grid_of_noise():
+    count = 200_000
+    noise = stats.laplace(0.0, 2 * UNIT).ppf((np.arange(count) + 0.5) / count)
+    laws = []
+    for answers in ANSWERS:
+        codes = (answers >= THRESHOLD + noise[:, None]) @ (1 << np.arange(3))
+        laws.append(np.bincount(codes, minlength=8) / count)
+    curve = sparse_vector(*ANSWERS, variant=5, epsilon=EPSILON, threshold=THRESHOLD, sensitivity=SENSITIVITY)
+    for direction in ("forward", "reverse"):
+        truth = Discrete(*laws).delta([0.0, 0.2, 0.9, np.inf], direction)
+        np.testing.assert_allclose(curve.delta([0.0, 0.2, 0.9, np.inf], direction), truth, atol=10 / count)
+
+
+def test_alike_queries_are_counted_once():
+    # Bits of queries with equal answers weigh alike, so their number is enough: 2^6 outcomes against 4 times 4.
+    first, second = np.repeat([1.0, 0.0], 3), np.repeat([0.0, 1.0], 3)
+    curve = sparse_vector(first, second, variant=6, epsilon=1.0)
+    apart = sparse_vector(first + 1e-9 * np.arange(6), second, variant=6, epsilon=1.0)
+    assert (curve.p.size, apart.p.size) == (16, 64)
+    np.testing.assert_allclose(curve.delta([0.0, 0.5, 2.0]), apart.delta([0.0, 0.5, 2.0]), atol=1e-8)
+
+
+# The variant that releases its noisy answer
+
+
+def test_released_answers_against_direct_quadrature():
+    rho, nu = 2 * UNIT, 2 * UNIT
+    noise = stats.laplace(0.0, nu)
+    curve = sparse_vector(*ANSWERS, variant=3, epsilon=EPSILON, threshold=THRESHOLD, sensitivity=SENSITIVITY)
+    assert isinstance(curve, Piecewise)
+    # Index j and value v: f(v - q_j) times the mean, over thresholds up to v, of "all before are below"; by rectangles.
+    none = [expect(lambda z, a=answers: math.prod(noise.cdf(z - a)), answers, rho) for answers in ANSWERS]
+    cells = np.linspace(-25.0, 26.0, 2501)
+    middle, width = 0.5 * (cells[1:] + cells[:-1]), cells[1] - cells[0]
+    fine = np.linspace(-45.0, 46.0, 60_001)
+    weight = stats.laplace(THRESHOLD, rho).pdf(fine) * (fine[1] - fine[0])
+    densities = []
+    for answers in ANSWERS:
+        passed, lines = np.ones(fine.size), []
+        for answer in answers:
+            lines.append(noise.pdf(middle - answer) * np.interp(middle, fine, np.cumsum(weight * passed)))
+            passed = passed * noise.cdf(fine - answer)
+        densities.append(np.concatenate(lines))
+    for level in (0.0, 0.2, 0.7):
+        for direction, (p, q), (a, b) in (
+            ("forward", densities, none),
+            ("reverse", densities[::-1], none[::-1]),
+        ):
+            truth = width * np.maximum(p - math.exp(level) * q, 0).sum() + max(a - math.exp(level) * b, 0.0)
+            assert curve.delta(level, direction) == pytest.approx(truth, abs=1e-3)
+
+
+def test_released_answers_against_draws():
+    rng, size = np.random.default_rng(4), 200_000
+    rho, nu = 2 * UNIT, 2 * UNIT
+    first, second = np.array([0.3]), np.array([1.0])
+    curve = sparse_vector(first, second, variant=3, epsilon=EPSILON, threshold=THRESHOLD, sensitivity=SENSITIVITY)
+    law = stats.laplace(0.0, nu)
+    released, threshold = first[0] + law.rvs(size, random_state=rng), THRESHOLD + rng.laplace(0.0, rho, size)
+    above = released >= threshold
+    none = [expect(lambda z, a=answers: law.cdf(z - a[0]), answers, rho) for answers in (first, second)]
+    # One query: the chance of the threshold cancels in the loss.
+    loss = np.where(
+        above, law.logpdf(released - first[0]) - law.logpdf(released - second[0]), math.log(none[0] / none[1])
+    )
+    for level in (0.0, 0.1, 0.3):
+        terms = np.maximum(0.0, -np.expm1(level - loss))
+        assert abs(terms.mean() - curve.delta(level)) < 5.5 * terms.std() / math.sqrt(size)
+
+
+# What is known and what is refused
+
+
+def test_where_no_exact_way_is_practical():
+    many = np.arange(60.0)
+    assert sparse_vector(many, many + 1, variant=1, epsilon=1.0, cutoff=3) is None
+    assert sparse_vector(many, many + 1, variant=3, epsilon=1.0, cutoff=2) is None
+    assert sparse_vector(many, many + 1, variant=6, epsilon=1.0) is None
+    assert sparse_vector(np.zeros(501), np.ones(501), variant=1, epsilon=1.0) is None
+    assert sparse_vector(np.zeros(501), np.ones(501), variant=6, epsilon=1.0) is not None
+    assert exact("sparse_vector", {"variant": 1, "epsilon": 1.0}, np.zeros(2), np.zeros(3)) is None
+
+
+def test_builder_passes_everything_on():
+    parameters = {"variant": 4, "epsilon": 0.9, "threshold": 0.6, "cutoff": 2, "sensitivity": 0.5}
+    built = exact("sparse_vector", parameters, *ANSWERS)
+    np.testing.assert_array_equal(built.p, sparse_vector(*ANSWERS, **parameters).p)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"variant": 7}, "variant: 7 was given"),
+        ({"epsilon": 0.0}, "epsilon: 0.0 was given"),
+        ({"cutoff": 0}, "cutoff: 0 was given"),
+        ({"variant": 6, "cutoff": 2}, "cutoff: 2 was given"),
+        ({"sensitivity": -1.0}, "sensitivity: -1.0 was given"),
+        ({"threshold": math.nan}, "threshold: nan was given"),
+        ({"first": [1.0]}, "second: .* as many answers as first, 1"),
+        ({"second": [1.0, math.inf]}, "second: .* finite numbers"),
+    ],
+)
+def test_values_refused(change, message):
+    given = {"first": [1.0, 0.0], "second": [0.0, 1.0], "variant": 1, "epsilon": 1.0, **change}
+    with pytest.raises(ValueError, match=message):
+        sparse_vector(given.pop("first"), given.pop("second"), **given)
