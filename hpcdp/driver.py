@@ -20,15 +20,15 @@ from hpcdp.costs import Costs
 from hpcdp.engine import Outcome, PlaceError, execute, run_batches
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
 from hpcdp.forecast import forecast
-from hpcdp.independence import refuse_identical_chunks
+from hpcdp.independence import refuse_identical_chunks, set_laws_aside
 from hpcdp.index import Index, all_done, read_index
 from hpcdp.monitor import Monitor
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.plan import refuse_endless
-from hpcdp.problem import Problem, describe_pair, each_once, resolve
+from hpcdp.problem import Problem, describe_pair, resolve, try_study
 from hpcdp.progress import Progress, Silent
 from hpcdp.result import Result, load_result
-from hpcdp.sampler import Trial, try_out
+from hpcdp.sampler import Trial
 from hpcdp.schedule import Task, schedule
 from hpcdp.stopping import Stop, Stopped
 from hpcdp.store.layout import Layout
@@ -132,8 +132,7 @@ def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple
         if not version:
             raise StoreError(f"{store} holds no study yet; run the study file again")
         problem = load_problem(layout, version, allow_changed_code)
-    needed = problem.study.estimate.train + problem.study.estimate.test
-    trial = try_out(problem.sampler, each_once(problem.pairs), needed)
+    trial = try_study(problem.study, problem.sampler, problem.pairs)
     return problem, trial
 
 
@@ -220,6 +219,7 @@ def _drive(
         if any(kept for kept in index.samples) and _check_samples(
             place, layout, root, version, problem, index, monitor
         ):
+            index = _read_sound_index(layout, progress)
             tasks = schedule(problem, index, costs, workers)
         outcome = Outcome()
         if tasks:
@@ -301,9 +301,16 @@ def _check_samples(
         monitor.advance(len(items))
     for record, message in damaged:
         monitor.note(f"damaged: {message}; it is computed again")
-        set_aside(layout, "samples", record)
-        index.samples.discard(record)
+        _set_samples_aside(layout, problem, record)
     return bool(damaged)
+
+
+def _set_samples_aside(layout: Layout, problem: Problem, record: str) -> None:
+    """Take a block out of use; where it cannot be drawn again as it was, with all that rests on its law's samples."""
+    if not problem.sampler.reproducible and layout.record("samples", record).is_file():
+        set_laws_aside(layout, problem, {record.partition("-")[0]}, and_unknown=True)
+        (layout.root / "records" / "results.json").unlink(missing_ok=True)  # derived from samples that are no more
+    set_aside(layout, "samples", record)
 
 
 def _finish(
@@ -319,7 +326,7 @@ def _finish(
     """Derive the results, write them last, and raise RunFailed when anything is left."""
     for failure in outcome.failures:
         if failure.set_aside is not None:
-            set_aside(layout, "samples", failure.set_aside)
+            _set_samples_aside(layout, problem, failure.set_aside)
     complete = all_done(index, problem)
     if complete and not _results_are_current(layout, version, monitor):
         arrays = assemble(problem, index, _on_workers(place, monitor))

@@ -84,3 +84,9 @@ def source_digest(path: str, folder: Path) -> str:
     """Digest of the source file that holds the callable, or of its name where there is no such file."""
     module = _import(path.partition(":")[0], folder)
     return _file_digest(module) or digest_bytes(b"name", path.encode())
+
+
+def lies_in(path: str, folder: Path) -> bool:
+    """Whether the module of "package.module:name" is a file below this folder."""
+    file = getattr(_import(path.partition(":")[0], folder), "__file__", None)
+    return file is not None and Path(file).resolve().is_relative_to(folder.resolve())

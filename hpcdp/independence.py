@@ -40,9 +40,10 @@ def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
         law, name, number = min(chunks)
         if len(chunks) > 1 and is_varied(law, stages[name], min(1024, stages[name].chunk_size(number))):
             same.append(sorted(chunks))
+    problem.sampler.end()
     if not same:
         return
-    _set_aside(layout, problem, {law for chunks in same for law, _, _ in chunks})
+    set_laws_aside(layout, problem, {law for chunks in same for law, _, _ in chunks})
     a, b = (f"{stage} chunk {number} of {problem.describe_law(law)}" for law, stage, number in min(same)[:2])
     raise MechanismError(
         f"mechanism.call {problem.sampler.call}: {a} and {b} are identical; the mechanism ignores its rng, so its draws are "
@@ -78,8 +79,11 @@ def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> It
                     yield (law, stage.name, chunk), text
 
 
-def _set_aside(layout: Layout, problem: Problem, laws: set[str]) -> None:
-    """Take the samples, fits and counts of these laws out of use, and the counters learned from them."""
+def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool = False) -> None:
+    """Take the samples, fits and counts of these laws out of use, and the counters learned from them.
+
+    and_unknown: also what belongs to no pair of the present study, since nothing tells which laws it rests on.
+    """
     for law in laws:  # all of each: a shorter last chunk may be the start of others, and looks like none
         for stage in problem.kept_stages:
             for block in range(stage.blocks):
@@ -90,7 +94,8 @@ def _set_aside(layout: Layout, problem: Problem, laws: set[str]) -> None:
         for name, body in read_records(layout, kind):
             if isinstance(body, DamagedError):
                 continue
-            touched = models & {entry["model"] for entry in body["entries"]}
+            found = {entry["model"] for entry in body["entries"]}
+            touched = models & found | (found - set(problem.model_keys) if and_unknown else set())
             for model in touched:
                 shutil.rmtree(layout.counter(model, body["thresholds"]), ignore_errors=True)
             if touched:

@@ -12,23 +12,30 @@ from hpcdp.errors import StudyError
 from hpcdp.forecast import Forecast, forecast
 from hpcdp.index import Index
 from hpcdp.losses import validate_parameters
-from hpcdp.losses.parameters import choose_k
+from hpcdp.losses._protocol import MOST_SEQUENCES, STREAMED_BYTES
+from hpcdp.losses.parameters import FrequencyParameters, choose_k
+from hpcdp.mechanisms import STORED
 from hpcdp.outputs import describe
 from hpcdp.problem import Problem, resolve
 from hpcdp.sampler import Trial
 from hpcdp.schedule import Task, schedule
+from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
 from hpcdp.study import Study
 
 _LONGEST_DRAWING = 7 * 86400.0
+_TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
+_CLASS_BYTES = 128  # a class of values while it is learned
+_SEQUENCE_BYTES = 512  # a sequence and the parts it falls into
 _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A printable plan. seconds: with all workers busy. memory: bytes of a worker process. worst_error: standard error of δ̂.
+    """A printable plan. seconds: with all workers busy; drawing: of these, the mechanism's. memory: bytes of a worker process.
 
-    tasks: how many of each kind. k: votes, None without. forecast: on a cluster, None elsewhere; process_memory: what its
-    profile gives a worker process.
+    worst_error: standard error of δ̂. statements: of accuracy, one a level. tasks: how many of each kind. k: votes,
+    None without. draw_seconds, call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn.
+    forecast: on a cluster, None elsewhere; process_memory: what its profile gives a worker process.
     """
 
     name: str
@@ -45,6 +52,12 @@ class Plan:
     workers: int
     k: int | None
     worst_error: tuple[tuple[float, float], ...]
+    statements: tuple[Statement, ...]
+    drawing: float = 0.0
+    draw_seconds: float = 0.0
+    call_seconds: float = 0.0
+    chunk: int = 1
+    is_stored: bool = False
     forecast: Forecast | None = None
     process_memory: int | None = None
 
@@ -61,11 +74,24 @@ class Plan:
             f"  samples        {self.samples:,} draws",
             f"  store          {_bytes(self.bytes_kept)} of samples kept",
             f"  memory         about {_bytes(self.memory)} a worker process, {self.workers} workers",
+            self._drawing(),
             *self._time(),
             f"  expected error standard error of δ̂ at most {errors}"
             + (f" (test samples); L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
+            *(f"  {name:<14} {words}" for name, words in state_lines(self.statements)),
         ]
         return "\n".join(lines)
+
+    def _drawing(self) -> str:
+        if self.is_stored:
+            return "  drawing        none: the samples are stored"
+        call = (
+            f" and {brief(self.call_seconds)} a call"
+            if self.call_seconds > _TELLING * self.draw_seconds * self.chunk
+            else ""
+        )
+        total = f"{duration(self.drawing)} of {duration(self.seconds)} on {self.workers} workers"
+        return f"  drawing        about {brief(self.draw_seconds)} a draw{call} (measured), {total}"
 
     def _time(self) -> list[str]:
         found = self.forecast
@@ -102,7 +128,8 @@ def make_plan(
     cells = len(problem.pairs) * 2 * len(e.epsilons)
     laws = len(problem.laws)
     samples = cells * 2 * (e.train + e.test) if problem.is_literal else laws * (e.train + e.test)
-    kept = laws * sum(stage.total for stage in problem.kept_stages) * problem.schema.bytes_per_output
+    kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
+    at_once = max(1, min(workers, len(tasks)))
     k = getattr(validate_parameters(e.loss, e.parameters), "k", None)
     shown = sorted({e.epsilons[0], e.epsilons[len(e.epsilons) // 2], e.epsilons[-1]})
     return Plan(
@@ -116,10 +143,16 @@ def make_plan(
         samples=samples,
         bytes_kept=kept,
         memory=_memory(problem),
-        seconds=sum(task.seconds for task in tasks) / max(1, min(workers, len(tasks))) + 3.0,
+        seconds=sum(task.seconds for task in tasks) / at_once + 3.0,
         workers=workers,
         k=choose_k(k, 2 * e.train) if k is not None else None,
         worst_error=tuple((epsilon, _worst_error(epsilon, e.test, problem.is_literal)) for epsilon in shown),
+        statements=tuple(state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs))),
+        drawing=sum(task.drawing for task in tasks) / at_once,
+        draw_seconds=trial.seconds_per_draw,
+        call_seconds=trial.seconds_per_call,
+        chunk=problem.sampler.chunk,
+        is_stored=problem.study.mechanism.call == STORED,
         forecast=forecast(tasks, profile) if profile else None,
         process_memory=profile.worker.memory // profile.worker.process_count if profile else None,
     )
@@ -129,7 +162,8 @@ def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
     """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
     e = problem.study.estimate
     draws = len(problem.laws) * (e.train + e.test)
-    seconds = draws * trial.seconds_per_draw / max(1, workers)
+    calls = len(problem.laws) * (problem.train.chunks + problem.test.chunks)
+    seconds = (draws * trial.seconds_per_draw + calls * trial.seconds_per_call) / max(1, workers)
     if problem.distributions and seconds > _LONGEST_DRAWING:
         raise StudyError(
             f"pairs.distributional: drawing {draws:,} outputs, each of a database of its own, would take about "
@@ -163,10 +197,22 @@ def _worst_error(epsilon: float, test: int, literal: bool) -> float:
 
 def _memory(problem: Problem) -> int:
     """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn."""
-    e, width = problem.study.estimate, problem.schema.bytes_per_output
+    e, width = problem.study.estimate, problem.schema.bytes_in_memory
     block = min(problem.test.total, problem.test.chunk * problem.test.chunks_per_block)
     drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
-    return 2 * drawn + _BASE_MEMORY + 3 * 2 * e.train * width + 3 * block * width
+    return 2 * drawn + _BASE_MEMORY + _training_memory(problem) + 3 * block * width
+
+
+def _training_memory(problem: Problem) -> int:
+    """Bytes for the training samples of both sides, or, where they are read by blocks, for what is kept of them."""
+    e, schema = problem.study.estimate, problem.schema
+    side = e.train * schema.bytes_in_memory
+    if e.loss == "frequency" and (schema.kind != "float" or schema.columns is not None):
+        most = FrequencyParameters.model_validate(e.parameters).distinct
+        return 2 * min(side, STREAMED_BYTES) + _CLASS_BYTES * min(2 * e.train, most)
+    if schema.kind == "bytes":
+        return 2 * min(side, STREAMED_BYTES) + _SEQUENCE_BYTES * min(2 * e.train, 2 * MOST_SEQUENCES)
+    return 3 * 2 * side
 
 
 def _bytes(size: float) -> str:
@@ -175,6 +221,14 @@ def _bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
         size /= 1000
     raise AssertionError
+
+
+def brief(seconds: float) -> str:
+    """A short time in two digits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
+        if seconds >= 0.9995 * size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 99.5 * size else f"{seconds / size:.0f} {unit}"
+    return "0 ns" if seconds < 5e-10 else "1 ns"
 
 
 def duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ from hpcdp.databases import Database, Input, Pair, enumerate_pairs, load_databas
 from hpcdp.distributions import Conditional, Distribution, load_distributions
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import validate_parameters
+from hpcdp.losses import refuse_unusable, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.outputs import Schema
 from hpcdp.sampler import Sampler, Trial, try_out
@@ -161,6 +161,14 @@ def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
         yield pair.d_prime
 
 
+def try_study(study: Study, sampler: Sampler, pairs: Sequence[Pair]) -> Trial:
+    """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
+    e = study.estimate
+    trial = try_out(sampler, each_once(pairs), e.train + e.test)
+    refuse_unusable(e.loss, e.parameters, trial.schema.kind, e.train, study.folder)
+    return trial
+
+
 def resolve(study: Study) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs."""
     databases, distributions = load_databases(study), load_distributions(study)
@@ -175,7 +183,7 @@ def resolve(study: Study) -> tuple[Problem, Trial]:
         raise StudyError(
             "estimate.loss: literal-knn draws anew for every ε; stored samples cannot; accepted: knn, frequency"
         )
-    trial = try_out(sampler, each_once(pairs), study.estimate.train + study.estimate.test)
+    trial = try_study(study, sampler, pairs)
     if study.study.claim is not None:
         from hpcdp.claims import parse_claim
 

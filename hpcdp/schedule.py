@@ -13,6 +13,7 @@ from hpcdp.problem import DIRECTIONS, Problem
 from hpcdp.stages import Stage
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
+_LONG_FIT = 2.0  # seconds after which what is learned is stored, whoever counts with it
 _TASKS_PER_WORKER = 8
 _BLOCK_PAIRS = 16  # pairs that share one drawn chunk of D, where a pair is cut in spans
 
@@ -22,7 +23,8 @@ class Task:
     """A unit of distribution: a pure function of the study and of these keys.
 
     kind: sample, fit, count or literal (the functions of `hpcdp.tasks`). items: its keys. after: names of the tasks
-    that come first. units: chunks of work, for progress. seconds: how long it should take.
+    that come first. units: chunks of work, for progress. seconds: how long it should take; drawing: how much of that the
+    mechanism takes.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Task:
     after: tuple[str, ...]
     units: int
     seconds: float
+    drawing: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -78,18 +81,28 @@ def _needs(problem: Problem, index: Index) -> list[Need]:
 
 def _pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
     """Seconds to fit a pair, and to count one chunk of both sides of it."""
+    train, test = problem.train, problem.test
+    size = min(test.chunk, test.total)
+    draw_train, draw_test = _pair_drawing(problem, costs)
     kept = {stage.name for stage in problem.kept_stages}
-    get_train = costs.read if "train" in kept else costs.draw
-    get_test = costs.read if "test" in kept else costs.draw
-    fit = 2 * problem.train.total * (costs.fit + get_train)
-    chunk = 2 * min(problem.test.chunk, problem.test.total) * (costs.count + get_test)
+    fit = 2 * train.total * (costs.fit + (costs.read if "train" in kept else 0.0)) + draw_train
+    chunk = 2 * size * (costs.count + (costs.read if "test" in kept else 0.0)) + draw_test
     return fit, chunk
+
+
+def _pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
+    """Of the seconds to fit a pair, and to count a chunk of it, those that drawing takes: none where samples are kept."""
+    train, test = problem.train, problem.test
+    kept = {stage.name for stage in problem.kept_stages}
+    to_fit = 2 * costs.drawing(train.total, train.chunks)
+    to_count = 2 * costs.drawing(min(test.chunk, test.total), 1)
+    return 0.0 if "train" in kept else to_fit, 0.0 if "test" in kept else to_count
 
 
 def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
     fit, chunk = _pair_seconds(problem, costs)
     counting = sum(fit + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
-    sampling = sum(s for _, _, _, s in _sample_items(problem, index, costs))
+    sampling = sum(s for _, _, _, s, _ in _sample_items(problem, index, costs))
     return counting + sampling
 
 
@@ -114,7 +127,7 @@ def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: 
 
 def _is_split(fit: float, chunk: float, chunks: int, target: float) -> bool:
     """Whether a pair's counting goes into several tasks, after a fit that all of them use."""
-    return chunks > 1 and fit + chunk * chunks > 2 * target
+    return chunks > 1 and (fit > _LONG_FIT or fit + chunk * chunks > 2 * target)
 
 
 def _cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
@@ -143,21 +156,21 @@ def _fit_items(
     return [(some, t) for t, numbers in groups.items() for some in _batches(numbers, size)]
 
 
-def _sample_items(problem: Problem, index: Index, costs: Costs) -> list[tuple[str, str, int, float]]:
-    """(law, stage, block, seconds) of every block that is kept and not there yet, in the order of the pairs."""
-    cost = costs.draw + costs.write
-    found = {
-        (law, stage.name, block): cost * stage.block_size(block)
-        for stage in problem.kept_stages
-        for law in problem.laws
-        for block in range(stage.blocks)
-        if stage.name_of(law, block) not in index.samples
-    }
+def _sample_items(problem: Problem, index: Index, costs: Costs) -> list[tuple[str, str, int, float, float]]:
+    """(law, stage, block, seconds, of which drawing) of every block that is kept and not there yet, in the pairs' order."""
+    found: dict[tuple[str, str, int], tuple[float, float]] = {}
+    for stage in problem.kept_stages:
+        for law in problem.laws:
+            for block in range(stage.blocks):
+                if stage.name_of(law, block) not in index.samples:
+                    size = stage.block_size(block)
+                    drawing = costs.drawing(size, len(stage.block_chunks(block)))
+                    found[law, stage.name, block] = drawing + costs.write * size, drawing
     order = {law: i for i, law in enumerate(problem.laws)}
     stages = {"train": 0, "test": 1}
     few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
     keyed = sorted(found, key=lambda f: (stages[f[1]], order[f[0]], f[2]) if few else (order[f[0]], stages[f[1]], f[2]))
-    return [(*key, found[key]) for key in keyed]
+    return [(*key, *found[key]) for key in keyed]
 
 
 def _assemble(
@@ -171,22 +184,22 @@ def _assemble(
     tasks: list[Task] = []
     made_by: dict[tuple[str, str], list[tuple[int, str]]] = {}
     batch: list[tuple[str, str, int]] = []
-    seconds = 0.0
+    seconds = drawing = 0.0
 
     def flush() -> None:
-        nonlocal batch, seconds
+        nonlocal batch, seconds, drawing
         if batch:
             name = f"sample-{len(tasks)}"
             stages = {s.name: s for s in problem.kept_stages}
             units = sum(len(stages[stage].block_chunks(block)) for _, stage, block in batch)
-            tasks.append(Task(name, "sample", tuple(batch), (), units, seconds))
+            tasks.append(Task(name, "sample", tuple(batch), (), units, seconds, drawing))
             for law, stage, block in batch:
                 made_by.setdefault((law, stage), []).append((block, name))
-        batch, seconds = [], 0.0
+        batch, seconds, drawing = [], 0.0, 0.0
 
-    for law, stage, block, cost in _sample_items(problem, index, costs):
+    for law, stage, block, cost, part in _sample_items(problem, index, costs):
         batch.append((law, stage, block))
-        seconds += cost
+        seconds, drawing = seconds + cost, drawing + part
         if seconds >= target:
             flush()
     flush()
@@ -195,6 +208,7 @@ def _assemble(
         return {name for block, name in made_by.get((law, stage), []) if blocks is None or block in blocks}
 
     fit_seconds, chunk_seconds = _pair_seconds(problem, costs)
+    fit_drawing, chunk_drawing = _pair_drawing(problem, costs)
     fitted: dict[tuple[int, Thresholds], str] = {}
     for numbers, thresholds in fits:
         after = {n for pair in numbers for law in problem.pair_laws[pair] for n in sampled(law, "train")}
@@ -207,6 +221,7 @@ def _assemble(
                 tuple(sorted(after)),
                 len(numbers),
                 fit_seconds * len(numbers),
+                fit_drawing * len(numbers),
             )
         )
         fitted.update({(number, thresholds): name for number in numbers})
@@ -230,6 +245,7 @@ def _assemble(
                 tuple(sorted(after)),
                 length,
                 chunk_seconds * length + fit_seconds * len(learns),
+                chunk_drawing * length + fit_drawing * len(learns),
             )
         )
     return tasks
@@ -244,11 +260,12 @@ def _literal_tasks(problem: Problem, index: Index, costs: Costs, workers: int) -
     ]
     todo = [c for c, key in zip(cells, literal_keys(problem), strict=True) if key not in index.cells]
     e = problem.study.estimate
-    each = 2 * e.train * (costs.draw + costs.fit) + 2 * e.test * (costs.draw + costs.count)
+    drawing = 2 * (costs.drawing(e.train, problem.train.chunks) + costs.drawing(e.test, problem.test.chunks))
+    each = drawing + 2 * (e.train * costs.fit + e.test * costs.count)
     target = _target(each * len(todo), workers)
     size = max(1, int(target / max(1e-9, each)))
     return [
-        Task(f"literal-{i}", "literal", tuple(some), (), len(some), each * len(some))
+        Task(f"literal-{i}", "literal", tuple(some), (), len(some), each * len(some), drawing * len(some))
         for i, some in enumerate(_batches(todo, size))
     ]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hpcdp.context import ChunkError, Context, open_context
 from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
 from hpcdp.keys import digest_array, digest_json, stream
-from hpcdp.losses._protocol import Counter, Side
+from hpcdp.losses._protocol import Counter
 from hpcdp.outputs import Outputs
 from hpcdp.problem import Problem, describe_pair
 from hpcdp.schedule import CountItems, Task
@@ -130,12 +130,7 @@ def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tupl
     d, d_prime = (context.training(law) for law in problem.pair_laws[number])
     counter = context.loss.fit(d, d_prime).counter(np.asarray(thresholds))
     limit = _RANKING_SAMPLES if counter.state() is not None else _SLOW_RANKING_SAMPLES
-    return counter, [counter.count(_spread(side, limit)).tolist() for side in (d, d_prime)]
-
-
-def _spread(side: Side, limit: int) -> Outputs:
-    """At most `limit` training outputs, evenly spaced, because they may be sorted."""
-    return side.outputs[:: -(-side.size // limit)]
+    return counter, [counter.count(side.spread(limit)).tolist() for side in (d, d_prime)]
 
 
 def _fit_entry(context: Context, number: int, training: list[list[int]], stored: bool) -> dict[str, Any]:

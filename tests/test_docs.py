@@ -17,6 +17,7 @@ import sys
 import tomllib
 import typing
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,7 +120,10 @@ class Reader:
 def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Follow a page once, to its end; returns the folder in which it was followed."""
     folders: dict[str, Path] = {}
-    with open_local(2) as place:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as ending:
+        # a study's "python" is looked for where the workers are, and is the same as the reader's
+        patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        place = ending.enter_context(open_local(2))
 
         def follow(page: str) -> Path:
             if page not in folders:
@@ -139,6 +143,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
     [
         "README.md",
         "docs/study.md",
+        "docs/black-boxes.md",
         "docs/store.md",
         "docs/extending.md",
         "docs/cluster.md",
@@ -153,7 +158,7 @@ def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) ->
 def test_every_page_with_blocks_is_followed() -> None:
     """The list above is all pages whose blocks do something."""
     active = {page for page in PAGES if any(b.note and not b.note.startswith("not run") for b in read_blocks(page))}
-    named = ("study", "store", "extending", "tutorial", "cluster", "other-clusters")
+    named = ("study", "black-boxes", "store", "extending", "tutorial", "cluster", "other-clusters")
     assert active == {"README.md", *(f"docs/{name}.md" for name in named)}
 
 

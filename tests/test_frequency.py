@@ -183,17 +183,18 @@ def test_wrong_parameters_are_refused(name, parameters):
 
 
 def test_registry():
-    assert sorted(LOSSES) == ["frequency", "knn", "literal-knn"]
+    assert sorted(LOSSES) == ["frequency", "knn", "learned", "literal-knn"]
     assert make_loss("knn", {"k": "10sqrt", "metric": "hamming"}) == Knn(KnnParameters(k="10sqrt", metric="hamming"))
     assert make_loss("frequency", FrequencyParameters(rare=3)) == Frequency(FrequencyParameters(rare=3))
     with pytest.raises(ValueError, match="testing_risk"):
         make_loss("literal-knn", {})
-    for name in ("kde", "histogram", "learned"):
+    for name in ("kde", "histogram"):
         with pytest.raises(
-            ValueError, match=f"loss: '{name}' comes in a later version; accepted now: frequency, knn, literal-knn"
+            ValueError,
+            match=f"loss: '{name}' comes in a later version; accepted now: frequency, knn, learned, literal-knn",
         ):
             make_loss(name, {})
-    with pytest.raises(ValueError, match="loss: 'forest' is unknown; accepted: frequency, knn, literal-knn"):
+    with pytest.raises(ValueError, match="loss: 'forest' is unknown; accepted: frequency, knn, learned, literal-knn"):
         validate_parameters("forest", {})
 
 

@@ -83,7 +83,6 @@ def test_a_study_is_frozen_and_round_trips() -> None:
         ("estimate.confidence", 0, ["estimate.confidence", "0", "greater"]),
         ("estimate.loss", "kde", ["kde", "later version", "knn"]),
         ("estimate.loss", "histogram", ["histogram", "later version"]),
-        ("estimate.loss", "learned", ["learned", "later version"]),
         ("estimate.loss", "magic", ["magic", "frequency"]),
         ("estimate.parameters", {"q": 3}, ["q", "k"]),
         ("estimate.parameters", {"metric": "cosine"}, ["metric", "cosine", "euclidean"]),

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from hpcdp.losses.parameters import FrequencyParameters, KnnParameters, LiteralKnnParameters
+from hpcdp.errors import StudyError
+from hpcdp.losses.parameters import FrequencyParameters, KnnParameters, LearnedParameters, LiteralKnnParameters
 
 if TYPE_CHECKING:
     from hpcdp.losses._protocol import Loss
 
-__all__ = ["LOSSES", "LossKind", "make_loss", "validate_parameters"]
+__all__ = ["LOSSES", "LossKind", "make_loss", "named_code", "refuse_unusable", "validate_parameters"]
 
 
 @dataclass(frozen=True)
 class LossKind:
-    """A loss by name: its parameters' model, and how to make it (None: it is no `Loss`, it trains anew for each ε)."""
+    """A loss by name: its parameters' model, and how to make it (None: it is no `Loss`, it trains anew for each ε).
+
+    refuse: raises ValueError where parameters, the kind of the outputs and how many train it do not go together. code: the
+    parameter that may name a user's class, "package.module:Class".
+    """
 
     parameters: type[BaseModel]
     make: Callable[[Any], Loss] | None
+    refuse: Callable[[Any, str, int], None] | None = None
+    code: str | None = None
 
 
 def _make_frequency(parameters: FrequencyParameters) -> Loss:
@@ -36,13 +44,26 @@ def _make_knn(parameters: KnnParameters) -> Loss:
     return Knn(parameters)
 
 
+def _make_learned(parameters: LearnedParameters) -> Loss:
+    from hpcdp.losses.learned import Learned
+
+    return Learned(parameters)
+
+
+def _refuse_unlearnable(parameters: LearnedParameters, kind: str, train: int) -> None:
+    from hpcdp.losses.learned import refuse_unlearnable
+
+    refuse_unlearnable(parameters, kind, train)
+
+
 LOSSES: Mapping[str, LossKind] = {
     "frequency": LossKind(FrequencyParameters, _make_frequency),
     "knn": LossKind(KnnParameters, _make_knn),
+    "learned": LossKind(LearnedParameters, _make_learned, _refuse_unlearnable, code="classifier"),
     "literal-knn": LossKind(LiteralKnnParameters, None),
 }
 
-_LATER = ("kde", "histogram", "learned")
+_LATER = ("kde", "histogram")
 
 
 def _kind(name: str) -> LossKind:
@@ -73,8 +94,24 @@ def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:
         raise ValueError("; ".join(f"parameters.{key}: {text}" for key, text in problems.items())) from None
 
 
-def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel) -> Loss:
-    """The named loss with these parameters, raw or validated.
+def named_code(name: str, parameters: Mapping[str, Any]) -> str | None:
+    """The "package.module:Class" that a loss's parameters name, if any."""
+    key = _kind(name).code
+    given = parameters.get(key) if key else None
+    return given if isinstance(given, str) and ":" in given else None
+
+
+def _import_code(name: str, parameters: Mapping[str, Any], folder: Path | None) -> None:
+    """Import a class that lies in the study's folder, so that the loss finds it."""
+    path = named_code(name, parameters)
+    if path is not None and folder is not None:
+        from hpcdp.imports import import_callable
+
+        import_callable(path, folder, f"estimate.parameters.{_kind(name).code}")
+
+
+def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel, folder: Path | None = None) -> Loss:
+    """The named loss with these parameters, raw or validated. folder: where modules of the study's own lie.
 
     Raises:
         ValueError: as `validate_parameters`, or the loss is literal-knn, which has no fit.
@@ -84,4 +121,25 @@ def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel) -> Loss:
     validated = validate_parameters(name, raw)
     if kind.make is None:
         raise ValueError(f"loss {name!r} trains anew for each epsilon: hpcdp.losses.literal_knn.testing_risk runs it")
+    _import_code(name, raw, folder)
     return kind.make(validated)
+
+
+def refuse_unusable(
+    name: str, parameters: Mapping[str, Any], kind: str, train: int, folder: Path | None = None
+) -> None:
+    """Refuse a loss that could not learn from `train` outputs a side of this kind (see `hpcdp.outputs.Schema`).
+
+    It imports what the loss needs, where `validate_parameters` only reads what the study says.
+
+    Raises:
+        StudyError: names the key, what was given and what is accepted.
+    """
+    found = _kind(name)
+    if found.refuse is None:
+        return
+    _import_code(name, parameters, folder)
+    try:
+        found.refuse(validate_parameters(name, parameters), kind, train)
+    except ValueError as error:
+        raise StudyError(f"estimate.{error}") from None

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from math import isqrt
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
+
+from hpcdp.losses._learned_options import Part, check_name, check_options
 
 Rule = Literal["sqrt", "10sqrt"]
 Metric = Literal["euclidean", "manhattan", "chebyshev", "hamming"]
@@ -26,12 +36,57 @@ class LiteralKnnParameters(KnnParameters):
     """Parameters of `literal-knn`: those of `knn`; the rule sees the training points that are not ⊥."""
 
 
+_DISTINCT = 1 << 22
+
+
 class FrequencyParameters(BaseModel):
-    """Parameters of `frequency`: values that fewer than `rare` pooled training points hold become one value."""
+    """Parameters of `frequency`.
+
+    rare: values that fewer pooled training points hold become one value. distinct: the most values that are told apart;
+    when training has more, values share classes (see `hpcdp.losses._tally`).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rare: Annotated[int, Field(ge=0, strict=True)] = 0
+    distinct: Annotated[int, Field(ge=2, le=1 << 28, strict=True)] = _DISTINCT
+
+    @model_serializer(mode="wrap")
+    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        if self.distinct == _DISTINCT:  # stores of versions without this parameter keep their keys
+            del values["distinct"]
+        return values
+
+
+FEWEST_LEARNED = 20  # training outputs a side, so that every part of them has some
+
+
+class LearnedParameters(BaseModel):
+    """Parameters of `learned`.
+
+    classifier: "mlp", "gradient-boosting", "logistic", or the import path of a class like scikit-learn's classifiers.
+    options: its keyword arguments. calibrate: on the fraction held_out of the training samples. seed: of its own chance.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    classifier: Annotated[str, Field(strict=True)] = "mlp"
+    options: Annotated[dict[str, Any], Field(validate_default=True)] = {}
+    calibrate: Literal["platt", "isotonic", False] = False
+    held_out: Part = 0.2
+    seed: Annotated[int, Field(ge=0, lt=2**32, strict=True)] = 0
+
+    @field_validator("classifier")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        return check_name(name)
+
+    @field_validator("options")
+    @classmethod
+    def _are_accepted(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        name = info.data.get("classifier")
+        return options if name is None else check_options(name, options)
 
 
 def choose_k(rule: Rule | int, training_points: int) -> int:

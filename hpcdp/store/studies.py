@@ -20,7 +20,9 @@ import zarr
 from hpcdp.databases import Database
 from hpcdp.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.errors import DamagedError, StoreError, StudyError
+from hpcdp.imports import lies_in, source_digest
 from hpcdp.keys import digest_array
+from hpcdp.losses import named_code
 from hpcdp.mechanisms import STORED
 from hpcdp.outputs import Schema
 from hpcdp.problem import Problem
@@ -120,7 +122,7 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
     study = Study.from_dict(body["study"], body["folder"])
     sampler, distributions = Sampler.of(study), load_distributions(study)
     if not allow_changed_code:
-        _refuse_changed_code(body, sampler, distributions)
+        _refuse_changed_code(body, sampler, study, distributions)
     return _problem(layout, body, sampler, distributions)
 
 
@@ -149,16 +151,26 @@ def stored_databases(layout: Layout, version: int) -> list[str]:
     return list(_read_study(layout, version)["databases"])
 
 
-def _refuse_changed_code(body: dict[str, Any], sampler: Sampler, distributions: Sequence[Distribution]) -> None:
+def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
+    """Digests of code that is neither the mechanism's nor an installed package's, by the key that names it."""
+    found = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
+    path = named_code(study.estimate.loss, study.estimate.parameters)
+    if path is not None and lies_in(path, study.folder):
+        found[f"estimate.parameters: the source of {path}"] = source_digest(path, study.folder)
+    return found
+
+
+def _refuse_changed_code(
+    body: dict[str, Any], sampler: Sampler, study: Study, distributions: Sequence[Distribution]
+) -> None:
     """StudyError when the code of a stored study is another now."""
     before, call = body.get("sources", {}), body["study"]["mechanism"]["call"]
-    changed = [
-        f"pairs.distributional: the source of {d.call}"
-        for d in distributions
-        if before.get(d.call, d.source) != d.source
-    ]
+    now = _own_sources(study, distributions)
+    changed = [what for what, digest in now.items() if before.get(what, digest) != digest]
     if sampler.source != body["source"]:
-        what = "the stored samples' files" if call == STORED else f"the source of {call}"
+        command = call["command"] if isinstance(call, dict) else None
+        what = f"the command or a file that it names, {command}" if command else f"the source of {call}"
+        what = "the stored samples' files" if call == STORED else what
         changed.insert(0, f"mechanism.call: {what}")
     if changed:
         raise StudyError(f"{changed[0]} changed since the store was made; --allow-changed-code goes on all the same")
@@ -180,11 +192,13 @@ def save_problem(layout: Layout, problem: Problem, generation: int, allow_change
     }
     if problem.distributions:
         body["shapes"] = [list(distribution.shape) for distribution in problem.distributions]
-        body["sources"] = {distribution.call: distribution.source for distribution in problem.distributions}
+    sources = _own_sources(problem.study, problem.distributions)
+    if sources:
+        body["sources"] = sources
     old = _read_study(layout, version) if version else None
     if old is not None:
         if not allow_changed_code:
-            _refuse_changed_code(old, problem.sampler, problem.distributions)
+            _refuse_changed_code(old, problem.sampler, problem.study, problem.distributions)
         refuse_changes(old, body)
     for digest, database in zip(digests, problem.databases, strict=True):
         if not _has_database(layout, digest):
@@ -218,7 +232,8 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any]) -> None:
     """StudyError naming every key in which `new` is more than an addition to `old` (contract of the study file)."""
     before, after = old["study"], new["study"]
     changed = [f"study.{k}" for k in before["study"] if before["study"][k] != after["study"].get(k)]
-    changed += [f"mechanism.{k}" for k in before["mechanism"] if before["mechanism"][k] != after["mechanism"].get(k)]
+    first, second = _without_time_outs(before["mechanism"]), _without_time_outs(after["mechanism"])
+    changed += [f"mechanism.{k}" for k in first if first[k] != second.get(k)]
     a, b = before["estimate"], after["estimate"]
     fixed = ("loss", "parameters", "chunk", "keep", "confidence")
     changed += [f"estimate.{k}" for k in fixed if a[k] != b[k]]
@@ -233,6 +248,12 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any]) -> None:
             "added, changed or removed; more given pairs, epsilons, etas, test or train samples; for anything else give "
             "another --store"
         )
+
+
+def _without_time_outs(mechanism: dict[str, Any]) -> dict[str, Any]:
+    """What decides a mechanism's outputs: how long a program may take does not."""
+    call = mechanism["call"]
+    return {**mechanism, "call": {"command": call["command"]} if isinstance(call, dict) else call}
 
 
 def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

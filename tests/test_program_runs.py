@@ -1,0 +1,151 @@
+"""Studies whose mechanism is a program: what is refused beforehand, runs that lose chunks, stores that go on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from commands import call, one_message, records, show
+from programs import program_study, served
+from studies import make_study
+
+from hpcdp.errors import StudyError
+from hpcdp.mechanisms._program import bind_program, program_digest
+from hpcdp.study import ProgramCall
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "mechanism.call.command: required and missing; accepted keys here: command, timeout, start_timeout"),
+        ({"command": []}, "mechanism.call.command: List should have at least 1 item"),
+        ({"command": ["sh", ""]}, "mechanism.call.command.1: String should have at least 1 character"),
+        ({"command": "sh"}, "mechanism.call.command: a valid list; given: 'sh'"),
+        (
+            {"command": ["sh"], "time": 1},
+            "mechanism.call.time: unknown key (given: 1); accepted: command, timeout, start",
+        ),
+        ({"command": ["sh"], "timeout": 0}, "mechanism.call.timeout: greater than 0; given: 0"),
+        (
+            {"command": ["sh"], "start_timeout": float("inf")},
+            "mechanism.call.start_timeout: a finite number; given: inf",
+        ),
+        (3, "mechanism.call: a valid string; given: 3"),
+    ],
+)
+def test_refusals_name_key_value_and_choice(given: Any, words: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        make_study(given, {}, [([0], [1])], seed=1, epsilons=[0.0])
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["no-such-program-here"], "'no-such-program-here' is not on the PATH"),
+        (["./absent"], "no executable file at"),
+        (["./program.py"], "no executable file at"),
+        (["/etc/passwd"], "no executable file at"),
+    ],
+)
+def test_the_executable_must_be_there(tmp_path: Path, command: list[str], words: str) -> None:
+    served(tmp_path)
+    with pytest.raises(StudyError, match=r"mechanism\.call\.command") as caught:
+        bind_program(ProgramCall(command=command), {}, tmp_path)
+    assert words in str(caught.value)
+    with pytest.raises(StudyError, match=r"mechanism\.parameters: .*JSON"):
+        bind_program(ProgramCall(command=["sh"]), {"scale": float("inf")}, tmp_path)
+
+
+def test_the_digest_covers_the_files_that_the_command_names(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("1")
+    (tmp_path / "data.bin").write_text("2")
+    (tmp_path / "python").symlink_to(sys.executable)
+    commands = [["./tool", "data.bin", "--fast"], ["./python", "data.bin"], ["python3", str(tmp_path / "data.bin")]]
+
+    def digests() -> list[str]:
+        return [program_digest(ProgramCall(command=command), tmp_path) for command in commands]
+
+    first = digests()
+    assert first == digests()
+    assert len(set(first)) == 3
+    (tmp_path / "tool").write_text("3")
+    second = digests()
+    assert [a == b for a, b in zip(first, second, strict=True)] == [False, True, True]
+    (tmp_path / "data.bin").write_text("4")
+    assert not set(second) & set(digests())
+    (tmp_path / "python").unlink()
+    (tmp_path / "python").symlink_to("/bin/sh")
+    assert program_digest(ProgramCall(command=commands[1]), tmp_path) == digests()[1]
+
+
+def test_a_run_is_the_same_on_any_workers_and_resumes_what_failed(tmp_path: Path, scheduler: str) -> None:
+    body = """
+    if os.path.exists("broken") and size == 500 and rng.bit_generator.seed_seq.entropy[0] % 3 == 0:
+        os._exit(7)
+    return database.sum() + scale * rng.laplace(size=size)
+    """
+    served(tmp_path, dedent(body).strip().replace("\n", "\n    "))
+    study = program_study(tmp_path)
+    call("run", study, "--store", tmp_path / "whole.zarr", "--cluster", scheduler)
+    (tmp_path / "broken").touch()
+    done = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1)
+    assert "some chunks failed and were set aside" in done.stderr
+    assert "of database 0" in done.stderr
+    assert "the program ended with exit code 7" in done.stderr
+    assert len(records(tmp_path / "s.zarr", "samples")) < len(records(tmp_path / "whole.zarr", "samples"))
+    (tmp_path / "broken").unlink()
+    call("resume", tmp_path / "s.zarr", "--cluster", scheduler)
+    assert show(tmp_path / "s.zarr") == show(tmp_path / "whole.zarr")
+
+
+def test_a_store_accepts_another_time_out_and_no_other_program(tmp_path: Path, scheduler: str) -> None:
+    store = tmp_path / "s.zarr"
+    command = [sys.executable, "program.py"]
+    call("run", program_study(tmp_path), "--store", store, "--cluster", scheduler)
+    before = show(store)
+    study = program_study(tmp_path, call={"command": command, "timeout": 9, "start_timeout": 9})
+    call("run", study, "--store", store, "--cluster", scheduler)
+    assert show(store) == before
+    other = program_study(tmp_path, call={"command": [*command, "fast"]})
+    message = one_message(call("run", other, "--store", store, "--cluster", scheduler, code=2))
+    assert "mechanism.call" in message
+    program_study(tmp_path)
+    with (tmp_path / "program.py").open("a") as handle:
+        handle.write("# more\n")
+    message = one_message(call("run", study, "--store", store, "--cluster", scheduler, code=2))
+    assert "a file that it names" in message
+    assert "--allow-changed-code" in message
+    call("run", study, "--store", store, "--cluster", scheduler, "--allow-changed-code")
+
+
+SEEDS = {
+    "return np.random.default_rng().laplace(size=size)": "different outputs from equal seeds",
+    "return np.random.default_rng(0).laplace(size=size)": "it ignores the seed",
+    "return rng.laplace(size=size) + os.getpid()": "different outputs from equal seeds",
+    "raise ValueError('no luck')": "answered with an error: ValueError: no luck",
+    "return np.full(size, np.nan)": "returned nan; accepted: finite numbers",
+    "return [{}] * size": "TypeError: outputs are booleans, integers, reals or strings of one shape, not object",
+    "return rng.random(size + 1)": "shape [17]; accepted: [16] or [16, d]",
+}
+
+
+@pytest.mark.parametrize("body", SEEDS)
+def test_programs_are_refused_before_anything_runs(tmp_path: Path, body: str) -> None:
+    served(tmp_path, body)
+    message = one_message(call("plan", program_study(tmp_path), code=2))
+    assert SEEDS[body] in message
+    assert "mechanism.call" in message
+    assert "(seen in trial draws)" in message
+
+
+def test_a_chunk_that_would_time_out_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    served(tmp_path, "import time; time.sleep(0.0002 * size); return rng.random(size)")
+    quick = {"command": [sys.executable, "program.py"], "timeout": 20}
+    assert "(measured)" in call("plan", program_study(tmp_path, call=quick)).stdout
+    message = one_message(call("plan", program_study(tmp_path, call=quick, chunk=10**6, test=10**6), code=2))
+    assert message.startswith("hpcdp: mechanism.call.timeout: a chunk of 1,000,000 draws would take about")
+    assert "is given up after 20 s" in message
