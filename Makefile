@@ -1,10 +1,12 @@
 # Needs Python 3.11 or newer and make. Where uv is on the PATH, uv does the installing instead of pip.
 #   PYTHON=python3.12  another interpreter        UV=  pip although there is a uv
 #   ARGS="..."         passed on by test (to pytest) and bench
+#   JOBS=0             test in one process, not in three, which wait more than they compute
 
 PYTHON ?= python3
 UV ?= $(shell command -v uv 2>/dev/null)
 ARGS ?=
+JOBS ?= 3
 
 FROM_LOCK := --require-hashes --only-binary :all: -r requirements.lock
 EDITABLE := --no-build-isolation --no-deps -e .
@@ -51,7 +53,7 @@ quickstart: install
 	.venv/bin/hpcdp run workflows/diabetes_mean.toml
 
 test: install
-	.venv/bin/python -m pytest $(ARGS)
+	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: install
 	.venv/bin/python -m ruff check .
