@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("textbook", "limit", "memory", "command", "scheduler")
+NAMES = ("textbook", "neighbours", "limit", "memory", "command", "scheduler", "learned")
 
 
 def main() -> None:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import command, limit, memory, scheduler, textbook
+from benchmarks import command, limit, memory, neighbours, scheduler, textbook
 
 
 def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:
     ratios = textbook.main(small=True)
+    assert min(ratios.values()) > 1
+    print(capsys.readouterr().out)
+
+
+def test_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
+    ratios = neighbours.main(small=True)  # which checks that all votes are equal
     assert min(ratios.values()) > 1
     print(capsys.readouterr().out)
 

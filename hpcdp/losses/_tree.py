@@ -2,88 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses._ball_kernels import vote_in_turn
 from hpcdp.losses._distinct import Rows
+from hpcdp.losses._group_kernels import vote_in_groups
 from hpcdp.losses._hamming import HammingSearch
+from hpcdp.losses._kdtree import KdTree
+from hpcdp.losses._rank_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN
 from hpcdp.losses.parameters import Metric
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_ORDERS = {"manhattan": 1.0, "euclidean": 2.0, "chebyshev": np.inf}
-_ENTRIES = 1 << 21  # neighbours per block: some ten arrays of 8 bytes each, so below 200 MB
+_METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSHEV}
 _FARTHEST = 2.0**500  # squares of it stay finite; the training rows themselves are scaled to at most 1
 _LEAF = 64
-# A tree skips a branch by a sum of up to some hundred rounded side lengths. A point on the ball's rim may be lost to
-# that, unless the search went on to a distance that is larger by more than those roundings.
-_RIM = 1.0 + 1e-9
+_GROUPED = 5  # from so many columns on, queries are searched in groups, which is faster then
+_BLOCK = 4096  # queries a thread takes at a time
 
 
 @dataclass(frozen=True, eq=False)
 class TreeSearch:
-    """Balls over distinct rows by scipy's k-d tree; c0, c1: training counts of the rows, total: their sum."""
+    """Balls over distinct rows by a k-d tree.
 
-    tree: Any
+    exponent: rows are scaled by two to it. need: points that a ball holds at least. threads: how many search at once.
+    """
+
+    tree: KdTree | None
     exponent: int
-    order: float
-    c0: Ints
-    c1: Ints
-    total: int
-    k: int
+    metric: int
+    need: int
+    threads: int = 1
 
     @classmethod
-    def over(cls, rows: Floats, c0: Ints, c1: Ints, k: int, metric: Metric) -> TreeSearch:
+    def over(cls, rows: Floats, c0: Ints, c1: Ints, k: int, metric: Metric, threads: int = 1) -> TreeSearch:
         """A search over distinct finite rows (rows, d) with training counts c0, c1 of both sides."""
-        from scipy.spatial import cKDTree
-
         # a power of two changes no comparison of distances and keeps squares from overflow and underflow
         exponent = -int(np.frexp(np.abs(rows).max(initial=0.0))[1])
         with np.errstate(under="ignore"):
-            tree = cKDTree(np.ldexp(rows, exponent), leafsize=_LEAF, balanced_tree=False)
-        return cls(tree, exponent, _ORDERS[metric], c0, c1, int(c0.sum() + c1.sum()), k)
+            tree = KdTree.over(np.ldexp(rows, exponent), c0, c1, _LEAF) if rows.shape[0] else None
+        return cls(tree, exponent, _METRICS[metric], min(k, int(c0.sum() + c1.sum())), threads)
 
     def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
-        """Votes of both sides for each output (size, d), int64, shape (size,) each."""
+        """Votes of both sides for each output (size, d), int64, shape (size,) each; the same for any `threads`.
+
+        Raises:
+            ValueError: an output is NaN.
+        """
         v0, v1 = np.zeros(outputs.shape[0], np.int64), np.zeros(outputs.shape[0], np.int64)
-        rows = self.c0.size
-        if not rows:
+        tree = self.tree
+        if tree is None:
             return v0, v1
         with np.errstate(over="ignore", under="ignore"):
             x = np.clip(np.ldexp(outputs, self.exponent), -_FARTHEST, _FARTHEST)
-        need = min(self.k, self.total)
-        width = min(rows, -(-need * rows // self.total) + need // 16 + 8)
-        pending = np.arange(outputs.shape[0])
-        while pending.size:
-            left = []
-            for block in _cut(pending, max(1, _ENTRIES // width)):
-                distance, place = self.tree.query(x[block], k=width, p=self.order)
-                shape = (block.size, width)
-                a, b, done = self._vote(distance.reshape(shape), place.reshape(shape), need)
-                v0[block[done]], v1[block[done]] = a[done], b[done]
-                left.append(block[~done])
-            pending = np.concatenate(left)
-            width = min(rows, 2 * width)
+        if np.isnan(x).any():
+            raise ValueError("outputs that knn scores: numbers; given: NaN")
+        leaf, order = tree.group(x)
+        nodes = (tree.blocks, tree.weights, tree.low, tree.high, tree.held)
+        search = vote_in_groups if x.shape[1] >= _GROUPED else vote_in_turn
+
+        def vote(block: Ints) -> None:
+            search(nodes, tree.sample, tree.stands, x, leaf, block, self.need, self.metric, v0, v1)
+
+        size = max(1, min(_BLOCK, -(-order.size // self.threads)))
+        blocks = [order[start : start + size] for start in range(0, order.size, size)]
+        if min(self.threads, len(blocks)) <= 1:
+            for block in blocks:
+                vote(block)
+        else:  # the kernels hold no GIL and write each its own votes
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(vote, blocks))
         return v0, v1
-
-    def _vote(self, distance: Floats, place: Ints, need: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        """Votes among found rows (size, width), nearest first, and where they surely hold the whole ball."""
-        a, b = self.c0[place], self.c1[place]
-        reach = np.cumsum(a + b, axis=1) >= need
-        radius = distance[np.arange(place.shape[0]), reach.argmax(axis=1)]
-        done = reach[:, -1] & ((distance[:, -1] > radius * _RIM) | (place.shape[1] == self.c0.size))
-        ball = distance <= radius[:, None]
-        return (a * ball).sum(axis=1), (b * ball).sum(axis=1), done
-
-
-def _cut(places: Ints, size: int) -> Iterator[Ints]:
-    for start in range(0, places.size, size):
-        yield places[start : start + size]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +95,7 @@ class BallVotes:
     search: TreeSearch | HammingSearch
 
     @classmethod
-    def learn(cls, rows: Rows, c0: Ints, c1: Ints, k: int, metric: Metric, least: int) -> BallVotes:
+    def learn(cls, rows: Rows, c0: Ints, c1: Ints, k: int, metric: Metric, least: int, threads: int = 1) -> BallVotes:
         """Votes among distinct rows with training counts c0, c1 of both sides; atoms are held by at least `least`."""
         atom = c0 + c1 >= least
         others = np.ascontiguousarray(rows.rows[~atom])
@@ -110,7 +104,7 @@ class BallVotes:
         if metric == "hamming" or (metric != "chebyshev" and _of_bits(rows)):
             search = HammingSearch.over(others, *counts)
         else:
-            search = TreeSearch.over(others, *counts, metric)
+            search = TreeSearch.over(others, *counts, metric, threads)
         return cls(rows, np.append(c0, 0), np.append(c1, 0), np.append(atom, False), search)
 
     def votes(self, outputs: Floats) -> tuple[Ints, Ints]:

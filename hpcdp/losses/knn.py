@@ -7,17 +7,20 @@ points vote, alone, and they vote in nobody else's ball. L̂ = log(v0/n0) - log(
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses._bits import BitModel, are_bits
 from hpcdp.losses._distinct import Rows
 from hpcdp.losses._plain import PlainCounter
 from hpcdp.losses._protocol import Counter, Model, Outputs, Side
+from hpcdp.losses._sequences import SequenceModel, hold_numbers
 from hpcdp.losses._step import Lookup, StepCounter, Votes, learn_votes
 from hpcdp.losses._strata import Strata, VoteSource, few_valued
 from hpcdp.losses._tree import BallVotes
@@ -33,7 +36,7 @@ Ints = NDArray[np.int64]
 # Where all columns have few values, a row of this many points is an atom (frequency). Fewer tell too little, the
 # standard error of their L̂ being at least 2/√points; a larger limit puts more rows into balls that mix their losses.
 _COMMON = 20
-# Bytes have no distance but equality: those of fewer points become one value, which tells nothing, so just the rarest.
+# Strings have no distance but equality: those of fewer points become one value, which tells nothing, so just the rarest.
 _RARE_BYTES = 5
 
 
@@ -101,13 +104,17 @@ class VectorModel:
 class Knn:
     """The k-nearest-neighbour estimator of L (Lu et al., "Eureka", S&P 2024), with the vote rules of this module."""
 
+    block_kinds: ClassVar[frozenset[str]] = frozenset({"bytes"})
+
     parameters: KnnParameters = field(default_factory=KnnParameters)
+    threads: int | None = None  # that score vectors of real columns at once; None: NUMBA_NUM_THREADS, or 1
 
     def fit(self, p: Side, q: Side) -> Model:
         """Learn from training outputs of D (p) and D' (q), which have one shape and kind.
 
         Scalars: a step function. Vectors: columns of few values are strata, the others have the metric; where all have
-        few values, rows of enough points have their frequencies and the rare rows the metric. Bytes: frequencies.
+        few values, rows of enough points have their frequencies and the rare rows the metric. Strings: frequencies.
+        Sequences: what is no number makes strata (see `hpcdp.losses._sequences`).
 
         Raises:
             ValueError: a given k is above the training draws.
@@ -117,8 +124,13 @@ class Knn:
             k = max(1, min(choose_k(rule, p.draws + q.draws), points))  # a region may hold fewer points than k
         else:
             k = choose_k(rule, points)
-        if p.outputs.dtype == object:
-            return Frequency(FrequencyParameters(rare=min(_RARE_BYTES, k))).fit(p, q)
+        if p.dtype == object:
+            rare = min(_RARE_BYTES, k)
+            if hold_numbers((p, q)):
+                return SequenceModel.learn(p, q, rare, lambda a, b: self._learn_vectors(a, b, k))
+            return Frequency(FrequencyParameters(rare=rare)).fit(p, q)
+        if are_bits(p.outputs, points, k, self.parameters.metric):
+            return BitModel.learn(p.outputs, q.outputs, k, min(_COMMON, k), p.draws, q.draws)
         if p.outputs.ndim == 2 and p.outputs.shape[1] > 1:
             return VectorModel(self._learn_vectors(p.outputs, q.outputs, k), p.draws, q.draws)
         if self.parameters.metric == "hamming":  # the ball around a rare value holds all the rare values
@@ -144,7 +156,8 @@ class Knn:
         held = c0 + c1
         if 2 * held[held < common].sum() > codes.size:
             common = k
-        return BallVotes.learn(rows, c0, c1, k, self.parameters.metric, common)
+        threads = self.threads or int(os.environ.get("NUMBA_NUM_THREADS", "1"))
+        return BallVotes.learn(rows, c0, c1, k, self.parameters.metric, common, threads)
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> Counter:
         """The counter whose `state` this is."""
