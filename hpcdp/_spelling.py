@@ -109,7 +109,10 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, int | np.integer | np.bool_):
         number = int(value)
         if not -(2**63) <= number < 2**63:
-            raise MechanismError(f"the mechanism returned the integer {number}; accepted: 64-bit signed integers")
+            # Python refuses to spell integers of more than 4,300 digits.
+            bits = number.bit_length()
+            shown = f"the integer {number}" if bits <= 128 else f"an integer of {bits:,} bits"
+            raise MechanismError(f"the mechanism returned {shown}; accepted: 64-bit signed integers")
         return number
     if isinstance(value, float | np.floating) and not isinstance(value, np.longdouble):
         real = float(value)

@@ -234,6 +234,8 @@ def _read_file(path: Path) -> SpectrumPoints:
     if header != ["epsilon", "delta"]:
         raise refusal(f"{path}: header", ",".join(header), "epsilon,delta")
     points = [_point(path, number, row) for number, row in rows[1:]]
+    if not points:
+        raise refusal(f"{path}: points", "no line after the header", "one or more")
     for (_, before), (epsilon, after) in pairwise(points):
         if after > before:
             raise refusal(f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before")

@@ -120,4 +120,6 @@ def _open(root: str, version: int, _study: str) -> Context:
     layout = Layout(Path(root))
     problem = load_problem(layout, version)
     e = problem.study.estimate
-    return Context(layout, problem, None if problem.is_literal else make_loss(e.loss, e.parameters, problem.study.folder))
+    return Context(
+        layout, problem, None if problem.is_literal else make_loss(e.loss, e.parameters, problem.study.folder)
+    )

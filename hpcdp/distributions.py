@@ -120,13 +120,14 @@ class Conditional:
                 raise MechanismError(f"outputs of {found.call} raised {type(error).__name__}: {error}") from error
         parts = [self._block(mechanism, min(found.block, size - start), rng) for start in range(0, size, found.block)]
         if all(isinstance(part, np.ndarray) for part in parts):
-            return parts[0] if len(parts) == 1 else np.concatenate(parts)
+            return parts[0] if len(parts) == 1 else _joined(parts)
         return [output for part in parts for output in part]
 
     def _block(self, mechanism: Draws, size: int, rng: np.random.Generator) -> Any:
         databases = self.distribution.draw(size, rng)
         value = np.asarray(self.value)
-        held = value.astype(databases.dtype)
+        with np.errstate(invalid="ignore"):  # a value beyond an integer's range is refused below
+            held = value.astype(databases.dtype)
         if not np.array_equal(held, value):
             raise MechanismError(
                 f"distribution {self.distribution.call} draws databases of type {databases.dtype}, which cannot hold "
@@ -136,9 +137,25 @@ class Conditional:
         outputs = mechanism.draw_each(databases, rng)
         if outputs is None:
             return [_only(mechanism.draw(database, 1, rng)) for database in databases]
-        if len(outputs) != size:
-            raise MechanismError(f"the mechanism's each returned {len(outputs)} outputs for {size} databases")
+        try:
+            count = len(outputs)
+        except TypeError:
+            raise MechanismError(
+                f"the mechanism's each returned one {type(outputs).__name__} for {size} databases; "
+                "accepted: an array or a list, an output of each"
+            ) from None
+        if count != size:
+            raise MechanismError(f"the mechanism's each returned {count} outputs for {size} databases")
         return outputs
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """The outputs of all blocks."""
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) > 1:
+        given = ", ".join(str(shape) for shape in sorted(shapes))
+        raise MechanismError(f"the mechanism's each returned outputs of shapes {given}; accepted: one shape")
+    return np.concatenate(parts)
 
 
 def _only(outputs: Any) -> Any:
@@ -225,3 +242,7 @@ def _check_rows(section: Distributional, shape: tuple[int, ...], where: str) -> 
         if given.dtype.kind not in "biuf" or given.shape != shape[1:] or not np.isfinite(given).all():
             accepted = "a finite number" if len(shape) == 1 else f"a list of {shape[1]} finite numbers"
             raise StudyError(f"{where}.values: each is {accepted}, a row of a database; given: {value!r}")
+    spelled = [np.ravel(value).tolist() for value in section.values]
+    equal = [value for i, value in enumerate(section.values) if spelled[i] in spelled[:i]]  # 0, 0.0 and false are one
+    if equal:
+        raise StudyError(f"{where}.values: distinct values of a row; given: {equal[0]!r}, which equals one before it")

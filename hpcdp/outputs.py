@@ -93,6 +93,8 @@ def _of_array(array: NDArray[Any], size: int, schema: Schema | None) -> Outputs:
 
 
 def _to_array(raw: Any, size: int) -> NDArray[Any]:
+    if isinstance(raw, np.ma.MaskedArray) and np.ma.is_masked(raw):
+        raise MechanismError("the mechanism returned masked outputs; accepted: an array without masked values")
     try:
         return np.asarray(raw)
     except Exception as error:  # whatever a class of someone else raises
@@ -159,7 +161,7 @@ def _strings(array: NDArray[Any]) -> Outputs:
         else:
             texts = [[c.decode("latin-1") if isinstance(c, bytes) else c for c in row] for row in array.tolist()]
             out[:] = [canonical_json(row) for row in texts]
-    except UnicodeEncodeError as error:
+    except (ValueError, SystemError) as error:  # NumPy raises the latter for code points that Unicode does not have
         raise MechanismError(f"the mechanism returned a string that is not valid Unicode: {error}") from None
     return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -119,15 +120,16 @@ def repeat(
     from hpcdp.clusters import default_workers, open_local
 
     parsed = study if isinstance(study, Study) else Study.from_toml(study)
+    seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in seeds]
+    pairs = tuple(_size(size) for size in sizes)
     if len(set(seeds)) < max(2, len(seeds)):
         raise StudyError(f"seeds: {list(seeds)} was given; accepted: two or more that differ")
-    if not sizes:
+    if not pairs:
         raise StudyError("sizes: none was given; accepted: one or more")
     if parsed.mechanism.call == "stored":
         raise StudyError(
             "mechanism.call: stored samples are the same under every seed; accepted: a mechanism that draws"
         )
-    pairs = tuple((size, size) if isinstance(size, int) else (int(size[0]), int(size[1])) for size in sizes)
     with ExitStack() as ending:
         place = Path(folder) if folder is not None else Path(ending.enter_context(TemporaryDirectory(prefix="hpcdp-")))
         runner = client or ending.enter_context(open_local(workers or default_workers())).client
@@ -138,6 +140,19 @@ def repeat(
         first = found[0][0]
         exact = exact_of(first, first["epsilon"])
     return Repeats(parsed.name, pairs, tuple(seeds), first["epsilon"], estimates, lower, exact)
+
+
+def _size(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Training and test samples of a size."""
+    try:
+        if isinstance(size, int | np.integer):
+            return int(size), int(size)
+        train, test = (operator.index(number) for number in size)
+    except (TypeError, ValueError):
+        raise StudyError(
+            f"sizes: {size!r} was given; accepted: a whole number, or two, of training and of test samples"
+        ) from None
+    return train, test
 
 
 def _run_one(study: Study, seed: int, size: tuple[int, int], folder: Path, client: Client) -> Result:

@@ -178,6 +178,7 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
     begin = time.perf_counter()
     schemas: list[Schema] = []
     tried: list[Input] = []
+    are_sequences: list[bool] = []
     first: Input | None = None
     try:
         for number, database in enumerate(databases):
@@ -189,6 +190,7 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
                 if number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS:
                     break
                 outputs, may_be_mixed = sampler.first_trial(database)
+                are_sequences.append(may_be_mixed)
                 if number == 0:
                     sampler.end()  # what follows must come from the seed alone, not from a process's memory
                 if number < 2:
@@ -200,7 +202,10 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
             tried.append(database)
         if first is None:
             raise StudyError("pairs: at least one pair; given: none")
-        schema = widest(schemas)
+        lengths = {found.columns for found in schemas}
+        # sequences of one length each, but not of the same for all databases
+        is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)
+        schema = Schema("bytes", None) if is_mixed else widest(schemas)
         for database, found in zip(tried, schemas, strict=True):
             if found.kind != schema.kind == "bytes":
                 sampler.trial(database, _TRIAL_SIZE, 0, schema)

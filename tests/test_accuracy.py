@@ -315,12 +315,25 @@ def test_repeat(tmp_path, client):
 
 
 @pytest.mark.parametrize(
-    ("seeds", "sizes", "part"), [([1], [100], "seeds"), ([1, 1], [100], "seeds"), ([1, 2], [], "sizes")]
+    ("seeds", "sizes", "part"),
+    [
+        ([1], [100], "seeds"),
+        ([1, 1], [100], "seeds"),
+        ([1, 2], [], "sizes"),
+        ([1, 2], [1.5], "sizes: 1.5"),
+        ([1, 2], [(1, 2, 3)], "sizes"),
+    ],
 )
 def test_repeat_refuses(seeds, sizes, part):
     study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=0, epsilons=[0.0])
     with pytest.raises(StudyError, match=part):
         hpcdp.repeat(study, seeds, sizes)
+
+
+def test_repeat_takes_numbers_of_numpy(tmp_path, client):
+    study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=0, epsilons=[0.0])
+    found = hpcdp.repeat(study, np.arange(2), np.array([50, 60]), tmp_path / "stores", client=client)
+    assert (found.seeds, found.sizes) == ((0, 1), ((50, 50), (60, 60)))
 
 
 def test_repeat_refuses_stored_samples():

@@ -122,7 +122,7 @@ def test_file_as_spreadsheets_write_it(tmp_path):
     [
         ("", ["header: ''", "epsilon,delta"]),
         ("eps,delta\n1,0\n", ["header: 'eps,delta' was given", "epsilon,delta"]),
-        ("epsilon,delta\n", ["epsilon, delta", "k >= 1"]),
+        ("epsilon,delta\n", ["no line after the header", "one or more"]),
         ("epsilon,delta\n1,0.1\n2\n", ["line 3: '2' was given", "two numbers"]),
         ("epsilon,delta\n1,0.1,3\n", ["line 2"]),
         ("epsilon,delta\n1,many\n", ["line 2: '1,many' was given"]),

@@ -236,6 +236,9 @@ def test_advanced_level_holds_for_the_composed_laplace_mechanism():
         (lambda: basic_epsilon(1.0, 0), ["count: 0"]),
         (lambda: advanced_epsilon(1.0, 2, 0.0), ["delta: 0.0", "above 0 and below 1"]),
         (lambda: sequential(spectrum([0.0], [0.1], [0.1], [0.1]), epsilon=[-1.0]), ["epsilon: -1.0"]),
+        (lambda: sequential(*[spectrum([0.0], [0.1], [0.1], [0.1])] * 2, epsilon=1.0), ["epsilon: 1.0", "sequence"]),
+        (lambda: sequential(spectrum([0.0], [0.1], [0.1], [0.1]), epsilon=[1.0, 0.5]), ["strictly increasing"]),
+        (lambda: spectrum([0.0], [0.1], [0.1], [0.1]).at(1.0), ["epsilon: 1.0", "sequence"]),
     ],
 )
 def test_refusals(make, parts):

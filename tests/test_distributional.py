@@ -262,6 +262,8 @@ SECTION = {"call": "own:bits", "parameters": {"rows": 7}, "values": [0, 1]}
         ({"index": "some"}, ["pairs.distributional.0.index", "all", "some"]),
         ({"values": [1]}, ["pairs.distributional.0.values", "at least two"]),
         ({"values": [1, 1]}, ["pairs.distributional.0.values", "distinct"]),
+        ({"values": [0, 1, 1.0]}, ["pairs.distributional.0.values", "distinct", "1.0"]),
+        ({"values": [1, True]}, ["pairs.distributional.0.values", "distinct", "True"]),
         ({"values": [0, [1, 2]]}, ["pairs.distributional.0.values", "[1, 2]", "finite number"]),
         ({"values": ["yes", "no"]}, ["pairs.distributional.0.values", "'yes'"]),
         ({"values": [0, 0.5]}, ["bool", "cannot hold", "0.5"]),
@@ -280,6 +282,37 @@ def test_refusals(change: dict[str, Any], words: list[str], tmp_path: Path) -> N
         resolve(pose(tmp_path, {**SECTION, **change}))
     for word in words:
         assert word in str(caught.value), str(caught.value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_value_beyond_the_integers_is_refused_without_a_warning(tmp_path: Path) -> None:
+    section = {"call": "own:table", "parameters": {"chances": [0.2, 0.1]}, "values": [[0, 1], [1e300, 1]]}
+    with pytest.raises(StudyError, match=r"int64, which cannot hold the value \[1e\+300, 1\]"):
+        resolve(pose(tmp_path, section, "own:weighted"))
+
+
+@pytest.mark.parametrize(
+    ("each", "words"),
+    [
+        (lambda databases, **_: databases.sum(), "returned one int64 for"),
+        (lambda databases, **_: (row for row in databases), "returned one generator for"),
+        (lambda databases, **_: databases[1:], "outputs for"),
+        (lambda databases, **_: np.zeros((len(databases), 1 + len(databases) % 2)), r"shapes \(1,\), \(2,\)"),
+    ],
+)
+def test_an_each_that_is_wrong(each: Any, words: str, tmp_path: Path) -> None:
+    rows = 20_000
+    study = pose(tmp_path, {"call": "own:bits", "parameters": {"rows": rows}, "values": [0, 1], "exchangeable": True})
+    (distribution,) = load_distributions(study)
+    held = enumerate_pairs(study, [], [distribution])[0].d
+
+    def mechanism(database: Any, size: int, rng: Any) -> Any:
+        return np.zeros(size)
+
+    mechanism.each = each  # type: ignore[attr-defined]
+    size = distribution.block + 1 + distribution.block % 2  # one block of an odd, one of an even size
+    with pytest.raises(MechanismError, match=words):
+        held.draw(bind(mechanism, {}, "mechanism"), size, np.random.default_rng(1))
 
 
 def test_stored_samples_are_refused(tmp_path: Path) -> None:

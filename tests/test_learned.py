@@ -282,6 +282,72 @@ def test_what_cannot_learn_is_refused_before_anything_runs(parameters, words):
         assert word in str(caught.value)
 
 
+ODD = """
+import numpy as np
+
+class Odd:
+    def fit(self, rows, labels):
+        return self
+
+class OneRow(Odd):
+    def predict_proba(self, rows):
+        return np.array([[0.3, 0.7]])  # NumPy would spread it over all rows without a word
+
+class OneShort(Odd):
+    def predict_proba(self, rows):
+        return np.full((len(rows) - 1, 2), 0.5)
+
+class TwoScores(Odd):
+    def decision_function(self, rows):
+        return np.zeros((len(rows), 2))
+
+class Exits(Odd):
+    def fit(self, rows, labels):
+        raise SystemExit(3)
+"""
+
+
+@pytest.mark.parametrize(
+    "name, refused, failed",
+    [
+        ("OneRow", r"predict_proba gave shape \(1, 2\) for 200 rows; accepted: \(200, 2\)", r"shape \(1, 2\) for 40"),
+        ("OneShort", r"predict_proba gave shape \(199, 2\) for 200 rows", r"shape \(39, 2\) for 40"),
+        ("TwoScores", r"decision_function gave shape \(200, 2\) for 200 rows", r"shape \(.*, 2\) for"),
+        ("Exits", "SystemExit: 3", "failed to learn: SystemExit: 3"),
+    ],
+)
+def test_classifiers_that_break_their_interface(name, refused, failed, tmp_path, monkeypatch):
+    (tmp_path / "odd_classifiers.py").write_text(ODD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path, calibrate = f"odd_classifiers:{name}", "platt" if name == "TwoScores" else False
+    with pytest.raises(StudyError, match=refused):
+        refuse_unusable("learned", {"classifier": path, "calibrate": calibrate}, "float", 1000)
+    outputs = np.arange(40.0)
+    with pytest.raises(MechanismError, match=failed):
+        learned(path, calibrate=calibrate).fit(Side(outputs, 40), Side(outputs, 40)).score(outputs)
+
+
+MOODY = """
+import numpy as np
+
+class Moody:
+    def fit(self, rows, labels):
+        self.weight = np.random.default_rng().normal()
+        return self
+
+    def predict_proba(self, rows):
+        chance = 1 / (1 + np.exp(-self.weight * rows[:, 0]))
+        return np.column_stack([1 - chance, chance])
+"""
+
+
+def test_a_classifier_that_is_not_deterministic_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "moody_classifier.py").write_text(MOODY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(StudyError, match="learned twice from equal numbers, it gave different scores"):
+        refuse_unusable("learned", {"classifier": "moody_classifier:Moody"}, "float", 1000)
+
+
 def test_outputs_that_cannot_be_learned_from():
     with pytest.raises(
         StudyError, match=r"estimate\.loss: 'learned' needs outputs that are numbers; .* frequency, knn"

@@ -14,7 +14,7 @@ from brute import deltas, exact_deltas, votes
 from commands import call, show, write_study
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies import learn_and_count, make_study, pose
+from studies import learn_and_count, make_study, pose, run
 
 from hpcdp import context as context_module
 from hpcdp.context import Context
@@ -141,6 +141,10 @@ def nested(depth):
         ([("a", float("nan")), ()], "nan; accepted: finite"),
         ([(float("-inf"), 1), ()], "-inf; accepted: finite"),
         ([(2**63, "a"), ()], "9223372036854775808; accepted: 64-bit"),
+        ([(10**5000, "a"), ()], "an integer of 16,610 bits; accepted: 64-bit"),
+        ([10**5000, 1], "an integer of 16,610 bits; accepted: 64-bit"),
+        (np.ma.masked_array([1.0, 2.0], [True, False]), "masked outputs"),
+        (np.full(2, 0x110000, np.uint32).view("U1"), "not valid Unicode"),
         ([("\ud800", 1), ()], "not valid Unicode"),
         (["\ud800", "a"], "not valid Unicode"),
         ([None, (1,)], "None as an output"),
@@ -550,3 +554,13 @@ def test_strings_and_numbers_of_one_study_are_refused(tmp_path, scheduler):
     study = write_study(tmp_path, module, pairs=pairs)
     error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=2).stderr
     assert "booleans; its first outputs were strings or sequences, and all must be alike" in error
+
+
+def test_sequences_as_long_as_the_database(client, tmp_path):
+    (tmp_path / "own_rows.py").write_text(
+        "def told(database, rng):\n    return tuple(int(rng.random() < 0.5) for _ in database)\n"
+    )
+    pair = [([0, 1, 2], [0, 1])]
+    settings_of = dict(seed=5, folder=tmp_path, loss="frequency", epsilons=[0.0, 2.0], train=2000, test=2000)
+    result = run(make_study("own_rows:told", {}, pair, **settings_of), tmp_path / "s.zarr", client)
+    assert (result["delta"] == 1.0).all(), "the length tells the databases apart"

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._pickled import pack, unpack
+from hpcdp.losses._threads import one_thread
 
 Floats = NDArray[np.float64]
 
@@ -35,10 +36,20 @@ class Estimator:
         return self.is_log_odds or hasattr(self.fitted, "predict_proba")
 
     def logits(self, rows: Floats) -> Floats:
-        """Log-odds of D' (or the decision value) of rows (size, d), shape (size,); ±inf at probabilities 0 and 1."""
+        """Log-odds of D' (or the decision value) of rows (size, d), shape (size,); ±inf at probabilities 0 and 1.
+
+        Raises:
+            ValueError: it gives not one score, or not two probabilities, for each row.
+        """
+        size = rows.shape[0]
         if self.is_log_odds or not hasattr(self.fitted, "predict_proba"):
-            return np.asarray(self.fitted.decision_function(rows), np.float64).reshape(-1)
+            values = np.asarray(self.fitted.decision_function(rows), np.float64)
+            if values.shape not in ((size,), (size, 1)):
+                raise ValueError(f"decision_function gave shape {values.shape} for {size} rows; accepted: ({size},)")
+            return values.reshape(-1)
         chances = np.asarray(self.fitted.predict_proba(rows), np.float64)
+        if chances.shape != (size, 2):
+            raise ValueError(f"predict_proba gave shape {chances.shape} for {size} rows; accepted: ({size}, 2)")
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(chances[:, 1]) - np.log(chances[:, 0])
 
@@ -102,10 +113,10 @@ def _check_keywords(path: str, found: Any, options: Mapping[str, Any]) -> None:
 
 
 def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: bool) -> None:
-    """Fit the estimator to a few numbers in two columns.
+    """Fit the estimator to a few numbers in two columns, twice.
 
     Raises:
-        ValueError: it fails, or gives no score that can become log-odds.
+        ValueError: it fails, gives no score that can become log-odds, or gives other scores the second time.
     """
     estimator = make_estimator(path, options, seed)
     if not hasattr(estimator, "fit"):
@@ -116,13 +127,17 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
     is_other = np.arange(_TRIAL) % 2 == 1
     rows = rng.normal(size=(_TRIAL, 2)) + is_other[:, None]
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")
             found = Estimator(estimator.fit(rows, is_other.astype(np.int64)), path, False)
             if not found.has_odds and not hasattr(found.fitted, "decision_function"):
                 raise ValueError("it has neither predict_proba nor decision_function")
-            found.logits(rows)
-    except Exception as error:
+            scores = found.logits(rows)
+            again = make_estimator(path, options, seed).fit(rows, is_other.astype(np.int64))
+            # Tasks that learn for themselves must agree, or the two sides would be counted by different sets.
+            if not np.array_equal(Estimator(again, path, False).logits(rows), scores, equal_nan=True):
+                raise ValueError("learned twice from equal numbers, it gave different scores; it must be deterministic")
+    except (Exception, SystemExit) as error:  # a class that exits would take hpcdp along without a word
         raise ValueError(
             f"parameters.classifier: {path} with these options fails on {_TRIAL} trial outputs: "
             f"{type(error).__name__}: {error}"

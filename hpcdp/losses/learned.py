@@ -127,7 +127,7 @@ class Learned:
                 return self._fit(p, q)
         except (HpcdpError, MemoryError):
             raise
-        except Exception as error:  # whatever a class of someone else raises
+        except (Exception, SystemExit) as error:  # whatever a class of someone else raises
             name = self.parameters.classifier
             raise MechanismError(f"the classifier {name} failed to learn: {type(error).__name__}: {error}") from error
 
@@ -215,7 +215,7 @@ def _scores(classifier: Classifier, calibration: Calibration | None, rows: Float
         return scores if calibration is None else calibration.logits(scores)
     except (HpcdpError, MemoryError):
         raise
-    except Exception as error:  # whatever a class of someone else raises
+    except (Exception, SystemExit) as error:  # whatever a class of someone else raises
         raise MechanismError(f"the classifier failed to score: {type(error).__name__}: {error}") from error
 
 

@@ -58,9 +58,7 @@ class Spectrum:
     is_bound: bool = False
 
     def __post_init__(self) -> None:
-        levels = checked("epsilon", self.epsilon, 0.0, np.finfo(np.float64).max)
-        if levels.ndim != 1 or levels.size == 0 or (np.diff(levels) <= 0.0).any():
-            raise refusal("epsilon", levels.tolist(), "a strictly increasing sequence of levels >= 0")
+        levels = _levels(self.epsilon)
         object.__setattr__(self, "epsilon", levels)
         for name in ("delta", "lower", "upper"):
             values = checked(name, getattr(self, name), 0.0, 1.0)
@@ -95,13 +93,24 @@ class Spectrum:
         interpolated linearly in e^ε; below the first level ε₁ they are 1 − e^(ε−ε₁)(1 − δ₁); beyond the last, the last.
         `lower` is the largest that a known level implies: that of a level above, or 1 − e^(ε−ε₁)(1 − lower₁) of one below.
         A bound of a level implies these for sure, so the confidence stays.
+
+        Raises:
+            ValueError: levels that do not increase, or below 0.
         """
-        levels = np.asarray(epsilon, np.float64)
+        levels = _levels(epsilon)
         rise = np.exp(np.minimum(levels[:, None] - self.epsilon, _LARGEST_EXPONENT))
         lift = np.clip(1.0 - rise * (1.0 - self.lower), 0.0, 1.0)
         implied = np.where(self.epsilon >= levels[:, None], self.lower, lift)
         delta, upper = (_between(levels, self.epsilon, values) for values in (self.delta, self.upper))
         return replace(self, epsilon=levels, delta=delta, lower=implied.max(axis=1), upper=upper)
+
+
+def _levels(epsilon: ArrayLike) -> Floats:
+    """Levels >= 0, strictly increasing, shape (k,), k >= 1; ValueError says what else was given."""
+    levels = checked("epsilon", epsilon, 0.0, np.finfo(np.float64).max)
+    if levels.ndim != 1 or levels.size == 0 or (np.diff(levels) <= 0.0).any():
+        raise refusal("epsilon", levels.tolist(), "a strictly increasing sequence of levels >= 0")
+    return levels
 
 
 def _between(levels: Floats, known: Floats, values: Floats) -> Floats:
@@ -174,7 +183,7 @@ def sequential(*spectra: Spectrum, epsilon: ArrayLike | None = None) -> Spectrum
         ValueError: no spectrum is given, or levels out of range.
     """
     parts = _largest(spectra, "a sequential composition")
-    levels = parts.epsilon if epsilon is None else checked("epsilon", epsilon, 0.0, np.finfo(np.float64).max)
+    levels = parts.epsilon if epsilon is None else _levels(epsilon)
     whole = spectra[0]
     for number, part in enumerate(spectra[1:], start=2):
         sums = _distinct((whole.epsilon[:, None] + part.epsilon).ravel())

@@ -16,7 +16,7 @@ from throwaway import ThrowawaySlurm
 ROOT = Path(__file__).parents[2]
 SMALL = ["--cpus-per-task=1", "--mem=2G", "--time=5"]
 ALLOCATION = ["--nodes=2", *SMALL, ROOT / "slurm" / "allocation.sh"]
-SECONDS = 90.0
+SECONDS = 300.0
 
 
 def sbatch(*arguments: object, folder: Path, **variables: str) -> int:
