@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ _TRIAL_SIZE = 16
 _SECOND_TRIAL_SIZE = 1024
 _SEQUENCES = 64  # outputs that show whether sequences are of one length; a number, so that a study has one schema
 _TRIAL_SECONDS = 1.0
+_TIMING_SECONDS = 3.0
 _STORED_SECONDS = 2e-8  # to read one stored output
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
@@ -209,7 +211,7 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
         for database, found in zip(tried, schemas, strict=True):
             if found.kind != schema.kind == "bytes":
                 sampler.trial(database, _TRIAL_SIZE, 0, schema)
-        timing = _time(sampler, first)
+        timing = _time(sampler, first, tried)
         _refuse_slow_chunks(sampler, timing)
         return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
     except MechanismError as error:
@@ -269,10 +271,19 @@ def _many_valued(outputs: Outputs) -> int:
     return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
 
 
-def _time(sampler: Sampler, database: Input) -> Timing:
+def _time(sampler: Sampler, first: Input, tried: Sequence[Input]) -> Timing:
+    """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow."""
     if isinstance(sampler.mechanism, StoredSamples):
-        return Timing(0.0, _STORED_SECONDS, sampler.trial(database, _TRIAL_SIZE, 0))
-    return time_draws(lambda size: sampler.trial(database, size, 2), sampler.chunk)
+        return Timing(0.0, _STORED_SECONDS, sampler.trial(first, _TRIAL_SIZE, 0))
+    by_distribution = {id(one.distribution): one for one in tried if isinstance(one, Conditional)}
+    begin = time.perf_counter()
+    found: list[Timing] = []
+    for one in by_distribution.values() or [first]:
+        found.append(time_draws(partial(sampler.trial, one, number=2), sampler.chunk))
+        if time.perf_counter() - begin > _TIMING_SECONDS:
+            break
+    calls, draws = (sum(each) / len(found) for each in zip(*((t.per_call, t.per_draw) for t in found), strict=True))
+    return Timing(calls, draws, found[0].outputs)
 
 
 def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:

@@ -356,3 +356,13 @@ def test_results_are_read_without_the_code(tmp_path: Path, scheduler: str) -> No
     (tmp_path / "own.py").write_text(OWN + "\n")
     error = call("resume", store, "--cluster", scheduler, code=2).stderr
     assert "the source of own:ones changed" in error
+
+
+def test_the_plan_takes_the_mean_cost_over_distributions(tmp_path: Path) -> None:
+    (tmp_path / "paced.py").write_text(
+        "import time\n\nimport numpy as np\n\n\n"
+        "def rows(size, rng, *, pause):\n    time.sleep(pause * size)\n    return rng.random((size, 3)) < 0.5\n"
+    )
+    delta = [{"call": "paced:rows", "parameters": {"pause": p}, "values": [0, 1], "index": [0]} for p in (0.001, 0.0)]
+    _, trial = resolve(pose(tmp_path, delta, loss="frequency"))
+    assert 0.0004 < trial.seconds_per_draw < 0.0009  # between what either costs; half of the slow one's
