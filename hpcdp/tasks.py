@@ -23,7 +23,7 @@ from hpcdp.problem import Problem, describe_pair
 from hpcdp.schedule import CountItems, Task
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
-from hpcdp.store.records import commit, read_json, write_json
+from hpcdp.store.records import commit, read_json, read_records, write_json
 from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
@@ -128,7 +128,9 @@ def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tupl
     problem = context.problem
     assert context.loss is not None
     d, d_prime = (context.training(law) for law in problem.pair_laws[number])
-    counter = context.loss.fit(d, d_prime).counter(np.asarray(thresholds))
+    counter = _restore_other(context, number, thresholds)
+    if counter is None:
+        counter = context.loss.fit(d, d_prime).counter(np.asarray(thresholds))
     limit = _RANKING_SAMPLES if counter.state() is not None else _SLOW_RANKING_SAMPLES
     return counter, [counter.count(side.spread(limit)).tolist() for side in (d, d_prime)]
 
@@ -252,7 +254,25 @@ def _counters(context: Context, generation: int, items: CountItems, report: Repo
     return counters
 
 
-def _restore(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter | None:
+def _restore_other(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter | None:
+    """The pair's counter from what was stored for other thresholds, where the loss stores nothing that depends on them."""
+    if not getattr(context.loss, "serves_any_thresholds", False):
+        return None
+    model = context.problem.model_keys[number]
+    for _, body in read_records(context.layout, "fits"):
+        if isinstance(body, DamagedError):
+            continue
+        if any(entry["model"] == model and entry["stored"] for entry in body["entries"]):
+            counter = _restore(context, number, tuple(body["thresholds"]), thresholds)
+            if counter is not None:
+                return counter
+    return None
+
+
+def _restore(
+    context: Context, number: int, thresholds: tuple[float, ...], wanted: tuple[float, ...] | None = None
+) -> Counter | None:
+    """The pair's counter that was stored for these thresholds, for the wanted ones (None: the same)."""
     assert context.loss is not None
     folder = context.layout.counter(context.problem.model_keys[number], thresholds)
     if not folder.is_dir():
@@ -264,7 +284,7 @@ def _restore(context: Context, number: int, thresholds: tuple[float, ...]) -> Co
         return None  # it can be learned again
     if any(digest_array(state[name]) != digests[name] for name in digests):
         return None
-    return context.loss.restore(state, np.asarray(thresholds))
+    return context.loss.restore(state, np.asarray(thresholds if wanted is None else wanted))
 
 
 def _literal(context: Context, generation: int, task: Task, report: Report) -> None:

@@ -462,7 +462,7 @@ def test_a_resumed_run_does_not_learn_again(client, tmp_path: Path):
     (tmp_path / "watched_noise.py").write_text(MODULE)
     log, store = tmp_path / "log", tmp_path / "s.zarr"
 
-    def study(test: int):
+    def study(test: int, *more: float):
         return make_study(
             "watched_noise:noise",
             {},
@@ -474,7 +474,7 @@ def test_a_resumed_run_does_not_learn_again(client, tmp_path: Path):
             train=100_000,
             test=test,
             chunk=20_000,
-            epsilons=[0.0, 0.5],
+            epsilons=[0.0, 0.5, *more],
         )
 
     def learnings() -> int:
@@ -487,6 +487,9 @@ def test_a_resumed_run_does_not_learn_again(client, tmp_path: Path):
     assert hpcdp.resume(store, client=client).to_json() == first.to_json()
     longer = run(study(200_000), store, client)
     assert learnings() == 1
+    finer = run(study(200_000, 0.25), store, client)
+    assert learnings() == 1, "an added ε is counted with what was learned"
+    assert finer["exceed"][:, :, [0, 2]].tolist() == longer["exceed"].tolist()
     cell, exact = longer.cells()[0], float(GaussianShift(1.0).delta(np.zeros(1), "forward")[0])
     assert abs(cell["delta"] - exact) <= 5 * cell["standard_error"]
 

@@ -137,7 +137,9 @@ class Loss(Protocol):
     """An estimator of L: `fit`, and the way back from a counter's state.
 
     A loss that reads the training outputs of some kinds (see `hpcdp.outputs.Schema`) by `Side.blocks` alone may say so in
-    a class attribute, `block_kinds: ClassVar[frozenset[str]]`; then they are not all held in memory.
+    a class attribute, `block_kinds: ClassVar[frozenset[str]]`; then they are not all held in memory. One whose counters'
+    state does not depend on the thresholds may say `serves_any_thresholds: ClassVar[bool] = True`; then an added ε does
+    not make it learn again.
     """
 
     def fit(self, p: Side, q: Side) -> Model:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import log
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,7 @@ class Learned:
     """
 
     parameters: LearnedParameters = field(default_factory=LearnedParameters)
+    serves_any_thresholds: ClassVar[bool] = True
 
     def fit(self, p: Side, q: Side) -> LearnedModel:
         """Learn from training outputs of D (p) and D' (q), numbers of one shape and kind.
