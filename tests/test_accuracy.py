@@ -24,7 +24,7 @@ SIZES = (1 << 11, 1 << 13)
 LEVELS = [0.0, 0.25, 0.5]
 
 
-# R3: the formulas of MATHS 2.1, evaluated a second time in decimal numbers of 28 digits
+# R3 (workflows/eureka): the published formulas, corrected, evaluated a second time in decimal numbers of 28 digits
 assert getcontext().prec >= 28
 
 
@@ -51,7 +51,7 @@ def test_corollaries(columns, epsilon, samples, failure):
 
 
 def test_the_constant_of_the_theorem():
-    assert accuracy.neighbour_constant(1) == pytest.approx(3.8637, abs=5e-5)  # MATHS 2.1
+    assert accuracy.neighbour_constant(1) == pytest.approx(3.8637, abs=5e-5)  # Lu et al., Corollary 2
     assert accuracy.neighbour_constant(3) == pytest.approx((1 + accuracy.neighbour_constant(1)) ** 3 - 1, rel=1e-13)
     assert accuracy.neighbour_constant(10_000) > 1e300
 
