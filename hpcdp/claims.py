@@ -44,10 +44,12 @@ class Claim:
     Args:
         text: the claim as it was written.
         bound: the exact curve, or the known points, that it stands for.
+        is_estimate: whether it is the estimated spectrum of another run, no guarantee.
     """
 
     text: str
     bound: Bound
+    is_estimate: bool = False
 
     def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
         """Return the largest delta that the claim allows at each level.
@@ -62,11 +64,6 @@ class Claim:
             ValueError: a negative or NaN level.
         """
         return self.bound.spectrum(epsilon)
-
-    @property
-    def is_estimate(self) -> bool:
-        """Whether it is the estimated spectrum of another run, no guarantee."""
-        return self.text.lstrip().startswith("store")
 
     def implied(self, epsilon: ArrayLike) -> NDArray[np.float64]:
         """Return the largest delta that a mechanism which meets the claim at all levels can have at each level.
@@ -135,7 +132,7 @@ def parse_claim(text: str, folder: Path) -> Claim:
         if name == "file":
             return Claim(text, _read_file(folder / _path(text)))
         if name == "store":
-            return Claim(text, _read_store(folder / _path(text)))
+            return Claim(text, _read_store(folder / _path(text)), is_estimate=True)
         return Claim(text, _curve(name, _numbers(text)))
     except _Unreadable as error:
         raise StudyError(f"claim {text!r}: {error} was given; accepted: {FORMS[name]}") from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import LearnedParameters, choose_k
 from hpcdp.problem import Problem
-from hpcdp.sampler import Trial
+from hpcdp.trial import Trial
 
 _READ = 1.0e-9  # a stored byte
 _WRITE = 2.0e-9

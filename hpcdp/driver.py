@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,20 +19,20 @@ from hpcdp.costs import Costs
 from hpcdp.engine import Outcome, PlaceError, execute, run_batches
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
 from hpcdp.forecast import forecast
-from hpcdp.independence import refuse_identical_chunks, set_laws_aside
+from hpcdp.independence import refuse_identical_chunks
 from hpcdp.index import Index, all_done, read_index
 from hpcdp.monitor import Monitor
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.plan import refuse_endless
 from hpcdp.problem import Problem, describe_pair, resolve, try_study
 from hpcdp.progress import Progress, Silent
+from hpcdp.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
 from hpcdp.result import Result, load_result
-from hpcdp.sampler import Trial
 from hpcdp.schedule import Task, schedule
 from hpcdp.stopping import Stop, Stopped
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
-from hpcdp.store.records import read_json, set_aside, write_json
+from hpcdp.store.records import read_json, write_json
 from hpcdp.store.results import read_results, write_results
 from hpcdp.store.studies import (
     create_store,
@@ -46,12 +45,12 @@ from hpcdp.store.studies import (
     save_problem,
 )
 from hpcdp.study import Study
-from hpcdp.tasks import Failure, check_blocks, unusable
+from hpcdp.tasks import Failure, unusable
+from hpcdp.trial import Trial
 
 if TYPE_CHECKING:
     from distributed import Client
 
-_CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared when a run goes on
 _BOUNDS_PER_TASK = 500
 _SHOWN = 20  # failures that a message lists
 _PATIENCE = 300.0  # seconds without a worker of a caller's own client
@@ -205,8 +204,8 @@ def _drive(
     where: Where,
     progress: Progress,
 ) -> None:
-    index = _read_sound_index(layout, progress)
-    _remove_unrecorded_counters(layout, index)
+    index = read_sound_index(layout, progress)
+    remove_unrecorded_counters(layout, index)
     root = str(layout.root.resolve())
     costs = Costs.of(problem, trial)
     workers = where.slots or options.workers or default_workers()
@@ -216,17 +215,15 @@ def _drive(
     lease.news = monitor.news
     options.stop.check()
     with _place(layout, lease, problem, options, where, monitor) as place:
-        if any(kept for kept in index.samples) and _check_samples(
-            place, layout, root, version, problem, index, monitor
-        ):
-            index = _read_sound_index(layout, progress)
+        if any(kept for kept in index.samples) and check_samples(place, layout, root, version, problem, index, monitor):
+            index = read_sound_index(layout, progress)
             tasks = schedule(problem, index, costs, workers)
         outcome = Outcome()
         if tasks:
             monitor.begin("run", tasks)
             lease.beat()
             outcome = execute(place, root, version, lease.generation, tasks, monitor)
-            index = _read_sound_index(layout, progress)
+            index = read_sound_index(layout, progress)
         refuse_identical_chunks(layout, problem)
         _finish(place, layout, lease, version, problem, index, outcome, monitor)
 
@@ -250,69 +247,6 @@ def _place(
         yield place
 
 
-def _read_sound_index(layout: Layout, progress: Progress) -> Index:
-    """The index, after damaged records were named and set aside so that what they stood for is done again."""
-    index = read_index(layout)
-    for kind, name, message in index.damaged:
-        progress.note(f"damaged: {message}; it is computed again")
-        set_aside(layout, kind, name)
-    return index
-
-
-def _remove_unrecorded_counters(layout: Layout, index: Index) -> None:
-    """What a killed task learned and did not record: who finds it would count with it, and never record its training."""
-    known = {layout.counter(model, thresholds) for model, thresholds in index.stored_counters}
-    for folder in (layout.root / "counters").glob("*"):
-        if folder.is_dir() and folder not in known:
-            shutil.rmtree(folder)
-
-
-def _check_samples(
-    place: Place, layout: Layout, root: str, version: int, problem: Problem, index: Index, monitor: Monitor
-) -> bool:
-    """Find stored chunks that are missing or whose bytes changed, name them, and have them drawn again; were there any?"""
-    items = [
-        (law, stage.name, block, stage.block_size(block))
-        for stage in problem.kept_stages
-        for law in problem.laws
-        for block in range(stage.blocks)
-        if stage.name_of(law, block) in index.samples
-    ]
-    if not items:
-        return False
-    stages = {stage.name: stage for stage in problem.kept_stages}
-    size = sum(item[3] for item in items) * problem.schema.bytes_per_output
-    if size > _CHECKED_BYTES:
-        monitor.note(
-            f"{size / 2**30:.0f} GiB of stored samples: looked for missing files only; chunks are checked when read"
-        )
-        damaged = [
-            (stages[name].name_of(law, block), f"{layout.relative(layout.block(law, name, block, n))} is missing")
-            for law, name, block, n in items
-            if not layout.block(law, name, block, n).is_dir()
-        ]
-    else:
-        per_task = max(1, (128 << 20) // max(1, size // len(items)))
-        monitor.begin_batches("check stored samples", len(items))
-        batches = [
-            (root, version, tuple(item[:3] for item in items[i : i + per_task])) for i in range(0, len(items), per_task)
-        ]
-        damaged = [found for some in run_batches(place, monitor, check_blocks, batches, "check") for found in some]
-        monitor.advance(len(items))
-    for record, message in damaged:
-        monitor.note(f"damaged: {message}; it is computed again")
-        _set_samples_aside(layout, problem, record)
-    return bool(damaged)
-
-
-def _set_samples_aside(layout: Layout, problem: Problem, record: str) -> None:
-    """Take a block out of use; where it cannot be drawn again as it was, with all that rests on its law's samples."""
-    if not problem.sampler.reproducible and layout.record("samples", record).is_file():
-        set_laws_aside(layout, problem, {record.partition("-")[0]}, and_unknown=True)
-        (layout.root / "records" / "results.json").unlink(missing_ok=True)  # derived from samples that are no more
-    set_aside(layout, "samples", record)
-
-
 def _finish(
     place: Place,
     layout: Layout,
@@ -326,7 +260,7 @@ def _finish(
     """Derive the results, write them last, and raise RunFailed when anything is left."""
     for failure in outcome.failures:
         if failure.set_aside is not None:
-            _set_samples_aside(layout, problem, failure.set_aside)
+            set_samples_aside(layout, problem, failure.set_aside)
     complete = all_done(index, problem)
     if complete and not _results_are_current(layout, version, monitor):
         arrays = assemble(problem, index, _on_workers(place, monitor))

@@ -27,6 +27,8 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
         raise StudyError(f'{where}: "package.module:callable"; given: {path!r}')
     try:
         module = _import(module_name, folder)
+    except SystemExit as error:  # it would take hpcdp along without a word
+        raise StudyError(f"{where}: importing {path!r} ended the program (exit code {error.code})") from None
     except Exception as error:
         raise StudyError(
             f"{where}: cannot import module {module_name!r} of {path!r}: {type(error).__name__}: {error}"

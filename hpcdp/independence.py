@@ -12,10 +12,10 @@ from functools import cache
 
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.problem import Problem
-from hpcdp.sampler import equals_no_chance
 from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, read_records, set_aside
+from hpcdp.trial import equals_no_chance
 
 Chunk = tuple[str, str, int]
 """A law, a stage's name, and the chunk's number."""

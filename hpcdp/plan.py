@@ -17,10 +17,10 @@ from hpcdp.losses.parameters import FrequencyParameters, choose_k
 from hpcdp.mechanisms import STORED
 from hpcdp.outputs import describe
 from hpcdp.problem import Problem, resolve
-from hpcdp.sampler import Trial
 from hpcdp.schedule import Task, schedule
 from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
 from hpcdp.study import Study
+from hpcdp.trial import Trial
 
 _LONGEST_DRAWING = 7 * 86400.0
 _TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost

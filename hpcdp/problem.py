@@ -18,9 +18,10 @@ from hpcdp.keys import digest_json
 from hpcdp.losses import refuse_unusable, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.outputs import Schema
-from hpcdp.sampler import Sampler, Trial, try_out
+from hpcdp.sampler import Sampler
 from hpcdp.stages import Stage
 from hpcdp.study import Study
+from hpcdp.trial import Trial, try_out
 
 DIRECTIONS = ("forward", "reverse")
 LITERAL = "literal-knn"

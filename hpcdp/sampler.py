@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hpcdp._spelling import items_of
-from hpcdp._timing import Timing, time_draws
 from hpcdp.databases import Input
 from hpcdp.distributions import Conditional
 from hpcdp.errors import MechanismError, StudyError
@@ -22,16 +17,11 @@ from hpcdp.mechanisms import BUILTINS, CALLABLES, STORED, load_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
-from hpcdp.outputs import Outputs, Schema, canonicalise, schema_of, widest
+from hpcdp.outputs import Outputs, Schema, canonicalise
 from hpcdp.study import ProgramCall, Study
 
-_TRIAL_SIZE = 16
-_SECOND_TRIAL_SIZE = 1024
-_SEQUENCES = 64  # outputs that show whether sequences are of one length; a number, so that a study has one schema
-_TRIAL_SECONDS = 1.0
-_TIMING_SECONDS = 3.0
-_STORED_SECONDS = 2e-8  # to read one stored output
-_CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
+TRIAL_SIZE = 16
+"""Outputs of a first trial."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +62,9 @@ class Sampler:
             sources = [source_digest(path, study.folder).encode() for path in own.values()]
             source = digest_bytes(b"builtin", call.encode(), *sources)
         elif ":" in call:
-            mechanism = bind(_import(call, study.folder), parameters, call, section.reproducible)
+            mechanism = bind(
+                import_callable(call, study.folder, "mechanism.call"), parameters, call, section.reproducible
+            )
             source = source_digest(call, study.folder)
         else:
             raise StudyError(
@@ -124,9 +116,9 @@ class Sampler:
 
     def first_trial(self, database: Input) -> tuple[Outputs, bool]:
         """The first trial's outputs, and whether they came one by one as lists, tuples or vectors, of any length perhaps."""
-        raw = self._outputs(database, _TRIAL_SIZE, stream(self.seed, "0" * 32, None, 0))
+        raw = self._outputs(database, TRIAL_SIZE, stream(self.seed, "0" * 32, None, 0))
         items = items_of(raw) or ()
-        return canonicalise(raw, _TRIAL_SIZE), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
+        return canonicalise(raw, TRIAL_SIZE), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
 
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)
@@ -147,151 +139,5 @@ def name_mechanism(study: Study) -> str:
     return name_program(call) if isinstance(call, ProgramCall) else call
 
 
-def _import(call: str, folder: Path) -> Callable[..., Any]:
-    try:
-        return import_callable(call, folder, "mechanism.call")
-    except SystemExit as error:
-        raise StudyError(f"mechanism.call: importing {call!r} ended the program (exit code {error.code})") from None
-
-
 def _refuse_to_draw(*_: Any, **__: Any) -> None:
     raise MechanismError("this problem was opened to read results; it cannot draw")
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What trial draws showed: the schema, the seconds that a call and a draw take, how many columns have many values.
-
-    All but the schema only decide how tasks are cut and what the plan says of time.
-    """
-
-    schema: Schema
-    seconds_per_call: float
-    seconds_per_draw: float
-    many_valued: int
-
-
-def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
-    """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
-
-    needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
-    test samples would overlap. Databases come in order of importance.
-    """
-    begin = time.perf_counter()
-    schemas: list[Schema] = []
-    tried: list[Input] = []
-    are_sequences: list[bool] = []
-    first: Input | None = None
-    try:
-        for number, database in enumerate(databases):
-            first = database if first is None else first
-            if isinstance(sampler.mechanism, StoredSamples):
-                outputs = sampler.trial(database, _TRIAL_SIZE, 0)
-                _check_stored(sampler.mechanism, database, outputs, needed)
-            else:
-                if number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS:
-                    break
-                outputs, may_be_mixed = sampler.first_trial(database)
-                are_sequences.append(may_be_mixed)
-                if number == 0:
-                    sampler.end()  # what follows must come from the seed alone, not from a process's memory
-                if number < 2:
-                    _check_randomness(sampler, database, outputs)
-                if number < 2 and may_be_mixed:
-                    schemas.append(schema_of(sampler.trial(database, _SEQUENCES, 3)))
-                    tried.append(database)
-            schemas.append(schema_of(outputs))
-            tried.append(database)
-        if first is None:
-            raise StudyError("pairs: at least one pair; given: none")
-        lengths = {found.columns for found in schemas}
-        # sequences of one length each, but not of the same for all databases
-        is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)
-        schema = Schema("bytes", None) if is_mixed else widest(schemas)
-        for database, found in zip(tried, schemas, strict=True):
-            if found.kind != schema.kind == "bytes":
-                sampler.trial(database, _TRIAL_SIZE, 0, schema)
-        timing = _time(sampler, first, tried)
-        _refuse_slow_chunks(sampler, timing)
-        return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
-    except MechanismError as error:
-        raise StudyError(f"mechanism.call {sampler.call}: {error} (seen in trial draws)") from error
-    finally:
-        sampler.end()
-
-
-def _check_stored(stored: StoredSamples, database: Input, outputs: Outputs, needed: int) -> None:
-    assert isinstance(database, np.ndarray)
-    if outputs.shape[0] < needed:
-        raise MechanismError(
-            f"{stored.files[stored.index(database)]} holds {outputs.shape[0]} outputs; "
-            f"accepted: at least train + test = {needed}"
-        )
-
-
-def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> None:
-    is_program = isinstance(sampler.mechanism, ProgramMechanism)
-    given, what = ("seeds", "the seed") if is_program else ("random generators", "rng")
-    again = sampler.trial(database, _TRIAL_SIZE, 0) if sampler.reproducible else outputs
-    if again.shape != outputs.shape or digest_array(again) != digest_array(outputs):
-        raise MechanismError(
-            f"it gave different outputs from equal {given}; all its randomness must come from {what}, or a run could not be "
-            "repeated or resumed; what has randomness of its own needs mechanism.reproducible = false"
-        )
-    begin = time.perf_counter()
-    other = sampler.trial(database, _TRIAL_SIZE, 1)
-    if digest_array(other) != digest_array(outputs):
-        return
-    if not equals_no_chance(outputs):  # a few discrete outputs may well be equal, many may not
-        per_draw = (time.perf_counter() - begin) / _TRIAL_SIZE
-        size = max(_TRIAL_SIZE, min(_SECOND_TRIAL_SIZE, int(_TRIAL_SECONDS / per_draw)))
-        outputs, other = (sampler.trial(database, size, number) for number in (0, 1))
-    if digest_array(other) == digest_array(outputs) and equals_no_chance(outputs):
-        raise MechanismError(
-            f"it gave identical outputs from different {given}; it ignores {what if is_program else 'its rng'}, so its draws "
-            "are not independent"
-        )
-
-
-def equals_no_chance(outputs: Outputs) -> bool:
-    """Whether other draws as varied as these cannot be equal to them by chance (chance below 10⁻¹⁷).
-
-    Two independent draws are equal with probability Σ p², here with the shares of the first values as p (heuristic:
-    it errs towards chance where values are rarer than the first ones show).
-    """
-    head = outputs[:1024]
-    _, held = np.unique(head, axis=0 if head.ndim == 2 else None, return_counts=True)
-    return bool(-head.shape[0] * np.log(np.square(held / head.shape[0]).sum()) > _CHANCE)
-
-
-def _many_valued(outputs: Outputs) -> int:
-    """How many columns of some outputs hold more distinct values than a tenth of their number."""
-    head = outputs[:4096]
-    columns = [head] if head.ndim == 1 else list(head.T)
-    return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
-
-
-def _time(sampler: Sampler, first: Input, tried: Sequence[Input]) -> Timing:
-    """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow."""
-    if isinstance(sampler.mechanism, StoredSamples):
-        return Timing(0.0, _STORED_SECONDS, sampler.trial(first, _TRIAL_SIZE, 0))
-    by_distribution = {id(one.distribution): one for one in tried if isinstance(one, Conditional)}
-    begin = time.perf_counter()
-    found: list[Timing] = []
-    for one in by_distribution.values() or [first]:
-        found.append(time_draws(partial(sampler.trial, one, number=2), sampler.chunk))
-        if time.perf_counter() - begin > _TIMING_SECONDS:
-            break
-    calls, draws = (sum(each) / len(found) for each in zip(*((t.per_call, t.per_draw) for t in found), strict=True))
-    return Timing(calls, draws, found[0].outputs)
-
-
-def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:
-    if not isinstance(sampler.mechanism, ProgramMechanism):
-        return
-    seconds = timing.per_call + timing.per_draw * sampler.chunk
-    if seconds > sampler.mechanism.timeout:
-        raise StudyError(
-            f"mechanism.call.timeout: a chunk of {sampler.chunk:,} draws would take about {seconds:.0f} s, as measured on a few, "
-            f"and is given up after {sampler.mechanism.timeout:g} s; accepted: a longer timeout, or a smaller estimate.chunk"
-        )

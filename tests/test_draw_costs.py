@@ -10,7 +10,7 @@ from studies import REALS, make_study, pose
 
 from hpcdp._timing import time_draws
 from hpcdp.plan import make_plan, plan
-from hpcdp.sampler import Trial
+from hpcdp.trial import Trial
 
 
 class Clock:

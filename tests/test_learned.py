@@ -6,81 +6,21 @@ An estimate may miss by 5 standard errors on both sides, and be low by 0.01 more
 from __future__ import annotations
 
 import json
-import os
-import pickle
-import re
-import subprocess
-import sys
-import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from brute import deltas
 from commands import call, show, write_study
+from learning import LDA, REGRET, SVC, agree, both, laplace, learned, mixture, sides, thirds, vector
 from studies import make_study, run
 from threadpoolctl import threadpool_limits
 
 import hpcdp
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.analytic.laplace_vector import LaplaceVector
-from hpcdp.counts import merge_thresholds
-from hpcdp.errors import DamagedError, MechanismError, StudyError
-from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
+from hpcdp.losses import make_loss
 from hpcdp.losses._columns import Columns
-from hpcdp.losses._learned_options import READY
-from hpcdp.losses._pickled import pack, unpack
 from hpcdp.losses._protocol import Side
-from hpcdp.losses.learned import Learned, LearnedModel
-
-EPSILONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
-REGRET = 0.01
-LDA = "sklearn.discriminant_analysis:LinearDiscriminantAnalysis"
-SVC = "sklearn.svm:LinearSVC"
-
-
-def learned(classifier="mlp", **parameters) -> Learned:
-    return make_loss("learned", {"classifier": classifier, **parameters})
-
-
-def agree(model: LearnedModel, draw, exact, size: int, seed: int, epsilons=EPSILONS) -> None:
-    """Compare counts of fresh outputs, draw(rng, size, side), with exact(epsilon) -> (forward, reverse)."""
-    rng = np.random.default_rng(seed)
-    thresholds = merge_thresholds(epsilons, [])
-    histograms = [model.counter(thresholds).count(draw(rng, size, side)) for side in (0, 1)]
-    for epsilon in epsilons:
-        for (got, error), wanted in zip(deltas(*histograms, thresholds, size, epsilon), exact(epsilon), strict=True):
-            assert wanted - 5 * error - REGRET <= got <= wanted + 5 * error, (epsilon, got, wanted, error)
-
-
-def laplace(rng, size, side):
-    return rng.laplace(size=size) + side
-
-
-def mixture(rng, size, side):
-    """An index that tells nothing, and Laplace noise around −1, 0 or 1 times the side, by the index."""
-    index = rng.integers(0, 3, size)
-    return np.column_stack([index, rng.laplace(size=size) + side * (index - 1)])
-
-
-def thirds(epsilon):
-    return (2 / 3 * float(LaplaceShift(1.0).delta(np.array([epsilon]), "forward")[0]),) * 2
-
-
-def both(curve):
-    return lambda epsilon: tuple(float(curve.delta(np.array([epsilon]), d)[0]) for d in ("forward", "reverse"))
-
-
-def vector(shifts, noise):
-    def draw(rng, size, side):
-        return getattr(rng, noise)(size=(size, shifts.size)) + side * shifts
-
-    return draw
-
-
-def sides(draw, size: int, seed: int = 0) -> tuple[Side, Side]:
-    rng = np.random.default_rng(seed)
-    return tuple(Side(draw(rng, size, side), size) for side in (0, 1))
 
 
 @pytest.mark.parametrize("classifier", ["mlp", "gradient-boosting"])
@@ -240,178 +180,6 @@ def test_columns():
     assert (np.diff(found[order, 0]) >= 0).all(), "but keep their order"
     assert found[:, 5:8].mean(axis=0) == pytest.approx([0.75, 0.5, 0.25], abs=0.002)
     assert columns.features(rows, np.float32).dtype == np.float32
-
-
-@pytest.mark.parametrize(
-    "parameters, words",
-    [
-        ({"classifier": "svm"}, ["parameters.classifier", "mlp, gradient-boosting, logistic", "given: 'svm'"]),
-        ({"options": {"hidden": 3}}, ["options: hidden is unknown", "hidden_layer_sizes", "accepted by mlp"]),
-        ({"classifier": "logistic", "options": {"steps": -1}}, ["steps: greater than or equal to 0"]),
-        ({"calibrate": "beta"}, ["parameters.calibrate", "'platt', 'isotonic' or False"]),
-        ({"held_out": 0.9}, ["parameters.held_out", "0.5"]),
-        ({"layers": 3}, ["parameters.layers: unknown; accepted by learned: classifier, options, calibrate"]),
-    ],
-)
-def test_wrong_parameters(parameters, words):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  (the words are compared below)
-        validate_parameters("learned", parameters)
-    for word in words:
-        assert word in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "parameters, words",
-    [
-        ({"classifier": "sklearn.svm:Linear"}, ["estimate.parameters.classifier: cannot import 'sklearn.svm:Linear'"]),
-        ({"classifier": SVC}, ["parameters.calibrate", "decision_function", '"platt", "isotonic"']),
-        (
-            {"classifier": LDA, "options": {"steps": 7}},
-            ["parameters.options: steps: unknown; accepted by", "shrinkage"],
-        ),
-        ({"classifier": LDA, "options": {"solver": "x"}}, ["fails on 200 trial outputs", "solver", "'eigen'"]),
-        ({"classifier": "sklearn.linear_model:Ridge"}, ["neither predict_proba nor decision_function"]),
-        ({"classifier": "math:pi"}, ["a class; given: 'math:pi', a float"]),
-        ({"classifier": "math:hypot"}, ["has no fit"]),
-    ],
-)
-def test_what_cannot_learn_is_refused_before_anything_runs(parameters, words):
-    with pytest.raises(StudyError) as caught:
-        refuse_unusable("learned", parameters, "float", 1000)
-    for word in words:
-        assert word in str(caught.value)
-
-
-ODD = """
-import numpy as np
-
-class Odd:
-    def fit(self, rows, labels):
-        return self
-
-class OneRow(Odd):
-    def predict_proba(self, rows):
-        return np.array([[0.3, 0.7]])  # NumPy would spread it over all rows without a word
-
-class OneShort(Odd):
-    def predict_proba(self, rows):
-        return np.full((len(rows) - 1, 2), 0.5)
-
-class TwoScores(Odd):
-    def decision_function(self, rows):
-        return np.zeros((len(rows), 2))
-
-class Exits(Odd):
-    def fit(self, rows, labels):
-        raise SystemExit(3)
-"""
-
-
-@pytest.mark.parametrize(
-    "name, refused, failed",
-    [
-        ("OneRow", r"predict_proba gave shape \(1, 2\) for 200 rows; accepted: \(200, 2\)", r"shape \(1, 2\) for 40"),
-        ("OneShort", r"predict_proba gave shape \(199, 2\) for 200 rows", r"shape \(39, 2\) for 40"),
-        ("TwoScores", r"decision_function gave shape \(200, 2\) for 200 rows", r"shape \(.*, 2\) for"),
-        ("Exits", "SystemExit: 3", "failed to learn: SystemExit: 3"),
-    ],
-)
-def test_classifiers_that_break_their_interface(name, refused, failed, tmp_path, monkeypatch):
-    (tmp_path / "odd_classifiers.py").write_text(ODD)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    path, calibrate = f"odd_classifiers:{name}", "platt" if name == "TwoScores" else False
-    with pytest.raises(StudyError, match=refused):
-        refuse_unusable("learned", {"classifier": path, "calibrate": calibrate}, "float", 1000)
-    outputs = np.arange(40.0)
-    with pytest.raises(MechanismError, match=failed):
-        learned(path, calibrate=calibrate).fit(Side(outputs, 40), Side(outputs, 40)).score(outputs)
-
-
-MOODY = """
-import numpy as np
-
-class Moody:
-    def fit(self, rows, labels):
-        self.weight = np.random.default_rng().normal()
-        return self
-
-    def predict_proba(self, rows):
-        chance = 1 / (1 + np.exp(-self.weight * rows[:, 0]))
-        return np.column_stack([1 - chance, chance])
-"""
-
-
-def test_a_classifier_that_is_not_deterministic_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "moody_classifier.py").write_text(MOODY)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(StudyError, match="learned twice from equal numbers, it gave different scores"):
-        refuse_unusable("learned", {"classifier": "moody_classifier:Moody"}, "float", 1000)
-
-
-def test_outputs_that_cannot_be_learned_from():
-    with pytest.raises(
-        StudyError, match=r"estimate\.loss: 'learned' needs outputs that are numbers; .* frequency, knn"
-    ):
-        refuse_unusable("learned", {}, "bytes", 1000)
-    with pytest.raises(StudyError, match=r"estimate\.train: at least 20 with learned; given: 19"):
-        refuse_unusable("learned", {}, "float", 19)
-    words = np.array([b"a", b"b"] * 20, object)
-    with pytest.raises(StudyError, match="needs outputs that are numbers"):
-        learned().fit(Side(words, 40), Side(words, 40))
-    with pytest.raises(MechanismError, match="at least 20 training outputs a side; there are 40 and 3"):
-        learned().fit(Side(np.arange(40.0), 40), Side(np.arange(3.0), 40))
-    neighbours = learned("sklearn.neighbors:KNeighborsClassifier", options={"n_neighbors": 100})
-    with pytest.raises(MechanismError, match=r"the classifier failed to score: ValueError: .*n_neighbors"):
-        neighbours.fit(Side(np.arange(40.0), 40), Side(np.arange(40.0), 40)).score(np.zeros(1))
-    wild = learned(options={"learning_rate_init": 1e30})
-    with pytest.raises(MechanismError, match="the classifier mlp failed to learn: "), np.errstate(all="ignore"):
-        wild.fit(*sides(laplace, 1000))
-    distances = learned("sklearn.neighbors:KNeighborsClassifier", options={"metric": "precomputed"})
-    with pytest.raises(MechanismError, match=r"the classifier sklearn\.neighbors:.* failed to learn: ValueError"):
-        distances.fit(Side(np.arange(40.0), 40), Side(np.arange(40.0), 40))
-
-
-def test_a_tampered_state_runs_nothing(tmp_path):
-    class Tampered:
-        def __reduce__(self):
-            return os.system, (f"touch {tmp_path / 'ran'}",)
-
-    assert pack(Tampered(), ["sklearn"]) is None
-    state = learned(LDA).fit(*sides(laplace, 100)).state()
-    state["pickle"] = np.frombuffer(pickle.dumps(Tampered()), np.uint8)
-    with pytest.raises(DamagedError, match="system is not allowed"):
-        learned(LDA).restore(state, np.zeros(1))
-    assert not (tmp_path / "ran").exists()
-
-
-def test_a_state_of_another_version_is_refused():
-    state = learned(LDA).fit(*sides(laplace, 100)).state()
-    versions = json.loads(state["versions"].tobytes()) | {"scikit-learn": "0.1"}
-    state["versions"] = np.frombuffer(json.dumps(versions).encode(), np.uint8)
-    with pytest.raises(DamagedError, match=r"stored classifier needs .*scikit-learn 0\.1.*; here are .*scikit-learn"):
-        unpack(state, ["sklearn"])
-
-
-def test_the_options_of_ready_classifiers_are_documented():
-    text = (Path(__file__).parents[1] / "docs" / "study.md").read_text(encoding="utf-8")
-    rows = {line.split("`")[1].strip('"'): line for line in text.splitlines() if line.startswith('| `"')}
-    for name, model in READY.items():
-        inherited = {"steps", "penalty"} if name == "mlp" else set()
-        said = dict(re.findall(r"`(\w+)(?: = ([^`]+))?`", rows[name]))
-        said.pop("MLPClassifier", None)
-        said.pop("HistGradientBoostingClassifier", None)
-        assert set(said) == set(model.model_fields) - inherited, name
-        defaults = model().model_dump(mode="json")
-        for key, value in said.items():
-            assert (tomllib.loads(f"x = {value}")["x"] if value else None) == defaults[key], (name, key)
-
-
-def test_validation_imports_no_numerical_library():
-    code = (
-        "import sys; from hpcdp.losses import validate_parameters; validate_parameters('learned', {});"
-        "assert not {'sklearn', 'numpy', 'scipy'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_study_with_the_network(client, tmp_path: Path):

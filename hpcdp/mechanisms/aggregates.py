@@ -22,7 +22,7 @@ def clipped_mean(database: NDArray[Any], *, lower: float, upper: float, count: i
     """
     low, high = _limits(lower, upper)
     values = np.clip(_column(database, column), low, high)
-    return low + float(np.sum(values - low)) / integer("count", count, 1)
+    return float(_mean(values, low, count))
 
 
 def clipped_sum(database: NDArray[Any], *, lower: float, upper: float, column: int = 0) -> float:
@@ -122,7 +122,7 @@ def bounded_mean_each(
     low, high = _limits(lower, upper)
     spread = aggregate_noise(noise, epsilon, delta, mean_sensitivity(lower, upper, count))
     values = np.clip(_columns(databases, column), low, high)
-    return _add_noise(low + (values - low).sum(axis=1) / integer("count", count, 1), noise, spread, rng)
+    return _add_noise(_mean(values, low, count), noise, spread, rng)
 
 
 def bounded_sum(
@@ -183,6 +183,11 @@ def bounded_sum_each(
 
 bounded_mean.each = bounded_mean_each  # type: ignore[attr-defined]
 bounded_sum.each = bounded_sum_each  # type: ignore[attr-defined]
+
+
+def _mean(clipped: Array, low: float, count: int) -> Array:
+    """The mean over the last axis where a missing row stands for `low`."""
+    return np.asarray(low + np.sum(clipped - low, axis=-1) / integer("count", count, 1))
 
 
 def _add_noise(centres: Array, noise: str, spread: float, rng: np.random.Generator) -> Array:

@@ -1,0 +1,117 @@
+"""What the commands accept."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hpcdp import __version__, commands
+from hpcdp.commands import WRONG
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of `hpcdp`; `command` of what it parses is the function in `hpcdp.commands` that does the work."""
+    parser = _Parser(prog="hpcdp", description="Measure how private a mechanism really is.")
+    parser.add_argument("--version", action="version", version=f"hpcdp {__version__}")
+    group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(name: str, function: Callable[[Any], int | None], text: str) -> argparse.ArgumentParser:
+        command = group.add_parser(name, help=text, description=text)
+        command.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        command.set_defaults(command=function)
+        return command
+
+    def add_place(command: argparse.ArgumentParser) -> None:
+        text = (
+            '"local", a scheduler address such as tcp://host:8786, a scheduler file (.json), a cluster profile (.toml)'
+        )
+        command.add_argument("--cluster", default="local", metavar="WHERE", help=text)
+        command.add_argument("--workers", type=_positive, metavar="N", help="worker processes on this machine")
+        command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
+
+    plan = add(
+        "plan", commands.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error"
+    )
+    plan.add_argument("study", metavar="STUDY", help="a study file")
+    plan.add_argument("--workers", type=_positive, metavar="N", help="worker processes to plan for")
+    plan.add_argument("--profile", metavar="PROFILE", help="a cluster profile (.toml) to plan for")
+
+    run = add("run", commands.run, "run a study, or go on with its store")
+    run.add_argument("study", metavar="STUDY", help="a study file")
+    run.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
+    changed = "go on although the mechanism's source changed"
+    run.add_argument("--allow-changed-code", action="store_true", help=changed)
+    add_place(run)
+
+    resume = add("resume", commands.resume, "go on from a store alone: the study is inside it")
+    resume.add_argument("store", type=Path, metavar="STORE")
+    resume.add_argument("--allow-changed-code", action="store_true", help=changed)
+    add_place(resume)
+
+    status = add("status", commands.status, "what is done, to do and failed, per stage")
+    status.add_argument("store", type=Path, metavar="STORE")
+
+    submit = add("submit", commands.submit, "submit the whole run to a cluster as a job; prints the job's id")
+    submit.add_argument("study", metavar="STUDY", help="a study file")
+    submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
+    submit.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
+    submit.add_argument("--allow-changed-code", action="store_true", help=changed)
+
+    logs = add("logs", commands.logs, "the last lines of the logs of a store's jobs")
+    logs.add_argument("store", type=Path, metavar="STORE")
+    logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each log (default: 20)")
+    logs.add_argument("--job", metavar="ID", help="of this job only")
+
+    cancel = add("cancel", commands.cancel, "end a run and its jobs; the store stays and can be resumed")
+    cancel.add_argument("store", type=Path, metavar="STORE")
+
+    text = "make a certificate for a Dask scheduler that you start yourself; prints what the shell should export"
+    certificate = add("certificate", commands.certificate, text)
+    certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
+
+    show = add("show", commands.show, "print a store's results")
+    show.add_argument("store", type=Path, metavar="STORE")
+    show.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    text = (
+        "instead, how accurate δ̂ is: resampled and binomial standard errors, and what is stated of it (table or json)"
+    )
+    show.add_argument("--accuracy", action="store_true", help=text)
+
+    plot = add("plot", commands.plot, "draw a store's results")
+    plot.add_argument("store", type=Path, metavar="STORE")
+    plot.add_argument("-o", "--output", type=Path, metavar="FILE", help=".png or .svg (default: beside the store)")
+
+    verify = add("verify", commands.verify, "check claims against a store's results; exit code 3 when one is violated")
+    verify.add_argument("store", type=Path, metavar="STORE")
+    text = "such as laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv); several are ranked (default: the study's)"
+    verify.add_argument("--claim", action="append", metavar="CLAIM", help=text)
+    verify.add_argument("--format", choices=("table", "json"), default="table")
+
+    compare = add(
+        "compare", commands.compare, "draw several stores' spectra in one plot, and tell which is below which"
+    )
+    compare.add_argument("stores", type=Path, nargs="+", metavar="STORE")
+    text = ".png or .svg (default: compare.png beside the first store)"
+    compare.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
+    compare.add_argument("--log", action="store_true", help="draw δ on a logarithmic axis")
+    compare.add_argument("--format", choices=("table", "json"), default="table")
+
+    add("mechanisms", commands.mechanisms, "list the built-in mechanisms and their parameters")
+    return parser
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"a positive integer; given: {text!r}")
+    return value

@@ -1,0 +1,265 @@
+"""What each command does with its parsed arguments; the exit codes.
+
+Heavy packages are imported by the command that needs them, so that help and plan start at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hpcdp.errors import StudyError
+from hpcdp.stopping import GRACE, Stop, stopped_by_signals
+
+DONE, FAILED, WRONG, VIOLATED, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def plan(options: argparse.Namespace) -> None:
+    """Print what would run."""
+    from hpcdp.clusters import default_workers
+    from hpcdp.plan import plan
+    from hpcdp.study import Study
+
+    profile = None
+    if options.profile:
+        from hpcdp.clusters.profile import Profile
+
+        profile = Profile.from_toml(options.profile)
+    print(plan(Study.from_toml(options.study), options.workers or default_workers(), profile))
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run a study, or go on with its store."""
+    from hpcdp.clusters import parse_place
+    from hpcdp.problem import resolve
+    from hpcdp.study import Study
+
+    where = parse_place(options.cluster)
+    study = Study.from_toml(options.study)
+    from hpcdp.driver import default_store
+
+    store = options.found_store = options.store or default_store(study)
+    with _stoppable(where.profile) as stop:
+        problem, trial = resolve(study)
+        _print_plan(options, store, problem, trial, where.profile)
+        _drive(options, store, problem, trial, stop)
+
+
+def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any) -> None:
+    from hpcdp.clusters import default_workers
+    from hpcdp.driver import index_of
+    from hpcdp.plan import make_plan
+
+    workers = getattr(options, "workers", None) or default_workers()
+    plan = make_plan(problem, trial, workers, index_of(store), profile)
+    print(plan, end="\n\n", file=sys.stderr, flush=True)
+
+
+def resume(options: argparse.Namespace) -> None:
+    """Go on from a store alone."""
+    from hpcdp.clusters import parse_place
+    from hpcdp.driver import resolve_stored
+
+    options.found_store = options.store
+    where = parse_place(options.cluster)
+    with _stoppable(where.profile) as stop:
+        problem, trial = resolve_stored(options.store, options.allow_changed_code)
+        _drive(options, options.store, problem, trial, stop)
+
+
+@contextmanager
+def _stoppable(profile: Any) -> Iterator[Stop]:
+    """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
+    stop = Stop()
+    drain = 0.75 * profile.cluster.drain if profile else GRACE
+    with stopped_by_signals(stop, drain, terminate=profile is not None):
+        yield stop
+
+
+def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
+    from hpcdp.driver import Options, run_problem
+    from hpcdp.progress import on_stderr
+    from hpcdp.report.table import table
+
+    if not options.debug:
+        _silence_dask()
+    with on_stderr() as progress:
+        place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop)
+        result = run_problem(problem, trial, store, place, progress)
+    print(table(result))
+    print(f"\nstore: {store}", flush=True)
+    picture = _default_plot(store)
+    result.plot(picture)
+    print(f"plot:  {picture}")
+
+
+def submit(options: argparse.Namespace) -> None:
+    """Put a whole run on a cluster as a job."""
+    from hpcdp.clusters import slurm
+    from hpcdp.clusters.profile import Profile
+    from hpcdp.driver import default_store, store_problem
+    from hpcdp.problem import resolve
+    from hpcdp.study import Study
+
+    profile = Profile.from_toml(options.profile)
+    slurm.check_installed()
+    study = Study.from_toml(options.study)
+    problem, trial = resolve(study)
+    store = options.store or default_store(study)
+    _print_plan(options, store, problem, trial, profile)
+    from hpcdp.clusters.folder import job_folder
+    from hpcdp.clusters.submit import refuse_second_driver, submit_driver
+    from hpcdp.store.layout import Layout
+
+    folder = job_folder(Layout(store), study.name)
+    refuse_second_driver(folder)
+    store_problem(problem, store, options.allow_changed_code)
+    text = Path(options.profile).read_text(encoding="utf-8")
+    print(submit_driver(profile, text, folder, store.resolve()), flush=True)
+    print(f"store: {store}; see hpcdp status {store}, hpcdp logs {store}, hpcdp cancel {store}", file=sys.stderr)
+
+
+def logs(options: argparse.Namespace) -> None:
+    """Print the ends of the logs of a store's jobs."""
+    from hpcdp.report.logs import logs
+
+    for line in logs(_folder_of(options.store), options.lines, options.job):
+        print(line)
+
+
+def cancel(options: argparse.Namespace) -> None:
+    """End a run and its jobs."""
+    from hpcdp.clusters import slurm
+    from hpcdp.clusters.cancel import cancel
+    from hpcdp.store.layout import Layout
+
+    slurm.check_installed()
+    for line in cancel(Layout(options.store), _folder_of(options.store)):
+        print(line)
+
+
+def _folder_of(store: Path) -> Any:
+    """The folder of a store's jobs; StudyError when there is no store."""
+    from hpcdp.clusters.folder import job_folder
+    from hpcdp.store.studies import latest_version, open_layout, stored_study
+
+    layout = open_layout(store)
+    version = latest_version(layout)
+    if not version:
+        raise StudyError(f"{store} holds no study yet; run the study file again")
+    return job_folder(layout, stored_study(layout, version).name)
+
+
+def certificate(options: argparse.Namespace) -> None:
+    """Make a certificate for a scheduler of the user's own."""
+    from hpcdp.clusters.certificates import Certificate
+
+    if options.folder.exists():
+        raise StudyError(f"FOLDER: one that does not exist yet; given: {options.folder}")
+    print(Certificate.create(options.folder).exports())
+
+
+def _silence_dask() -> None:
+    """Keep Dask's log to itself: what it tells of lost connections is no news while workers end."""
+    import dask
+
+    dask.config.set(
+        {"logging": dict.fromkeys(("distributed", "distributed.client", "tornado.application"), "critical")}
+    )
+
+
+def _default_plot(store: Path) -> Path:
+    return store.with_suffix(".png")
+
+
+def status(options: argparse.Namespace) -> None:
+    """Print what is done and to do."""
+    from hpcdp.report.status import status
+
+    print(status(options.store))
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print a store's results."""
+    from hpcdp.report.table import csv_text, table
+    from hpcdp.result import load_result
+
+    result = load_result(options.store)
+    if options.accuracy:
+        _show_accuracy(result, options.format)
+    elif options.format == "json":
+        print(result.to_json())
+    elif options.format == "csv":
+        print(csv_text(result), end="")
+    else:
+        print(table(result))
+
+
+def _show_accuracy(result: Any, form: str) -> None:
+    from hpcdp.bootstrap import bootstrap
+    from hpcdp.report.accuracy import table, to_json
+
+    if form == "csv":
+        raise StudyError("--accuracy: accepted with --format are table and json; given: csv")
+    errors = bootstrap(result)
+    print(to_json(errors) if form == "json" else table(result, errors))
+
+
+def plot(options: argparse.Namespace) -> None:
+    """Draw a store's results."""
+    from hpcdp.result import load_result
+
+    path = options.output or _default_plot(options.store)
+    load_result(options.store).plot(path)
+    print(path)
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Check claims against a store's results; the exit code."""
+    from hpcdp.claims import parse_claim
+    from hpcdp.fit import rank
+    from hpcdp.report.table import claim_of
+    from hpcdp.report.verdict import report, to_json
+    from hpcdp.result import load_result
+    from hpcdp.verdict import VIOLATION, verify, worst
+
+    claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
+    result = load_result(options.store)
+    own = claim_of(result) if not claims else None
+    if not claims and own is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
+    verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
+    ranking = rank(result, claims) if len(claims) > 1 else None
+    print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
+    return VIOLATED if worst(verdicts).verdict == VIOLATION else DONE
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Draw and compare several stores' spectra."""
+    import json
+
+    from hpcdp.comparison import compare
+    from hpcdp.plots import check_path, draw_comparison
+    from hpcdp.report.comparison import table
+    from hpcdp.result import load_result
+
+    path = options.output or options.stores[0].parent / "compare.png"
+    check_path(path)
+    comparison = compare([load_result(store) for store in options.stores])
+    draw_comparison(comparison, path, options.log)
+    if options.format == "json":
+        print(json.dumps(comparison.to_dict() | {"plot": str(path)}, allow_nan=False, ensure_ascii=False))
+    else:
+        print(table(comparison))
+        print(f"\nplot: {path}")
+
+
+def mechanisms(_: argparse.Namespace) -> None:
+    """List the built-in mechanisms."""
+    from hpcdp.mechanisms import describe_builtins
+
+    print(describe_builtins())

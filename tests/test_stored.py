@@ -1,0 +1,174 @@
+"""Outputs of every kind, drawn and stored: the same study whichever way they come, and files that do not fit."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from commands import (
+    SEED,
+    show,
+    write_study,
+)
+from numpy.typing import NDArray
+from refusing import GOOD, HEAD, refusal
+
+from hpcdp.cli import main
+from hpcdp.keys import digest_array, law_key, stream
+from hpcdp.mechanisms.stored import StoredSamples, load_stored, read_outputs
+
+# Randomised response: the other answer with probability 1/4.
+KINDS = {
+    "booleans": "def noisy(database, size, rng):\n    return rng.random(size) < (0.75 if database[0] else 0.25)\n",
+    "integers": "def noisy(database, size, rng):\n    return int(database[0]) ^ (rng.random(size) < 0.25).astype(np.uint8)\n",
+    "strings": "def noisy(database, size, rng):\n    answer = rng.random(size) < 0.25\n"
+    "    return np.where(answer ^ bool(database[0]), 'ja', 'nein ü')\n",
+    "vectors": "def noisy(database, size, rng):\n    answer = int(database[0]) ^ (rng.random(size) < 0.25)\n"
+    "    return np.column_stack([answer, rng.random(size)])\n",
+    "vectors of strings": "def noisy(database, size, rng):\n    answer = int(database[0]) ^ (rng.random(size) < 0.25)\n"
+    "    return np.column_stack([answer, np.ones(size)]).astype(str)\n",
+    "one string a call": "def noisy(database, rng):\n    return 'yes' if (rng.random() < 0.25) ^ bool(database[0]) else 'no'\n",
+    "one number a call": "def noisy(database, rng):\n    return float((rng.random() < 0.25) ^ bool(database[0]))\n",
+    "one vector a call": "def noisy(database, rng):\n    return [(rng.random() < 0.25) ^ bool(database[0]), 7]\n",
+    "one buffer for all": "OUT = np.zeros(500, np.int64)\n\n\ndef noisy(database, size, rng):\n"
+    "    OUT[:size] = int(database[0]) ^ (rng.random(size) < 0.25)\n    return OUT[:size]\n",
+}
+
+
+def measure(folder: Path, scheduler: str, **settings: Any) -> dict[str, Any]:
+    """What `show` prints of a study of randomised response with one pair."""
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
+    sizes = {"train": 2000, "test": 5000, "epsilons": [0.0, math.log(2), math.log(6)], "etas": [1.0]}
+    study = write_study(folder, settings.pop("module", GOOD), **{"pairs": pairs, **sizes, **settings})
+    assert main(["run", str(study), "--store", str(folder / "s.zarr"), "--cluster", scheduler]) == 0
+    return json.loads(show(folder / "s.zarr"))  # type: ignore[no-any-return]
+
+
+def check_randomised_response(found: dict[str, Any]) -> None:
+    """δ(ε) = 3/4 − e^ε/4 up to ε = log 3, and the trade-off point at η = 1: each within six standard errors."""
+    assert found["complete"] is True
+    for cell in found["cells"]:
+        truth = max(0.0, 0.75 - math.exp(cell["epsilon"]) / 4)
+        assert abs(cell["delta"] - truth) <= 6 * math.sqrt((1 + math.exp(2 * cell["epsilon"])) * 0.1875 / 5000)
+        assert cell["lower"] <= truth
+    (point,) = found["tradeoff"]
+    assert abs(point["alpha"] - 0.25) < 0.04
+    assert abs(point["beta"] - 0.25) < 0.04
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_of_every_kind(kind: str, tmp_path: Path, scheduler: str) -> None:
+    check_randomised_response(measure(tmp_path, scheduler, module=HEAD + KINDS[kind]))
+
+
+def write_samples(path: Path, samples: NDArray[Any]) -> None:
+    if path.suffix == ".npy":
+        np.save(path, samples)
+    elif path.suffix == ".csv":
+        header = "answer\n" if samples.dtype.kind == "i" else ""  # above text it would be one more output
+        path.write_text(header + "\n".join(str(sample) for sample in samples.tolist()) + "\n")
+    elif path.suffix == ".parquet":
+        arrow = pytest.importorskip("pyarrow", reason="this test writes .parquet files, which needs pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.table({"answer": samples}), path)
+    else:
+        array = zarr.create_array(str(path), shape=samples.shape, dtype=samples.dtype, chunks=(1000,))
+        array[:] = samples
+
+
+@pytest.mark.parametrize(
+    "suffix, names",
+    [(".npy", [0, 1]), (".csv", [0, 1]), (".csv", ["no", "yes"]), (".parquet", ["no", "yes"]), (".zarr", [0.0, 1.5])],
+)
+def test_stored_samples(
+    suffix: str, names: list[Any], tmp_path: Path, scheduler: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(SEED)
+    files = [f"{database}{suffix}" for database in (0, 1)]
+    for database, file in enumerate(files):
+        write_samples(tmp_path / file, np.array(names)[database ^ (rng.random(7000) < 0.25)])
+    settings: dict[str, Any] = {"call": "stored", "parameters": {"files": files}}
+    check_randomised_response(measure(tmp_path, scheduler, **settings))
+    capsys.readouterr()
+    settings |= {"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "train": 2000, "test": 5001}
+    settings["parameters"] = {"files": [f"../{file}" for file in files]}
+    message = refusal(tmp_path / "short", capsys, GOOD, **settings)
+    assert "holds 7000 outputs" in message
+    assert "train + test = 7001" in message
+
+
+def test_the_last_of_many_stored_files_is_too_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With fewer rows than train + test, training and test samples would overlap and no bound would hold."""
+    rng = np.random.default_rng(SEED)
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", rng.random(1100 if number == 3 else 1200))
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] }, { d = [2.0], d_prime = [3.0] } ]"
+    files = [f"{number}.npy" for number in range(4)]
+    message = refusal(
+        tmp_path, capsys, GOOD, call="stored", parameters={"files": files}, pairs=pairs, train=600, test=600
+    )
+    assert "3.npy holds 1100 outputs" in message
+    assert "train + test = 1200" in message
+
+
+def test_a_header_line_of_a_stored_csv_is_left_out_above_numbers_alone(tmp_path: Path) -> None:
+    for text, outputs in {
+        "answer\n0.5\n2\n": [0.5, 2.0],
+        "answer\nno\nyes\n": ["answer", "no", "yes"],
+        "1\nno\nyes\n": ["1", "no", "yes"],
+    }.items():
+        (tmp_path / "a.csv").write_text(text)
+        assert read_outputs(tmp_path / "a.csv").tolist() == outputs
+
+
+@pytest.mark.parametrize("again", ["a.npy", "./a.npy", "link.npy"])
+def test_one_stored_file_for_two_databases(again: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "a.npy", np.arange(2000.0))
+    np.save(tmp_path / "b.npy", np.arange(2000.0))  # equal contents are no reason to refuse: they may be few values
+    (tmp_path / "link.npy").symlink_to("a.npy")
+    message = refusal(tmp_path, capsys, GOOD, call="stored", parameters={"files": ["a.npy", "b.npy", again]})
+    assert f"mechanism.parameters.files: 'a.npy' and '{again}' are one file" in message
+    assert "independent" in message
+    assert load_stored({"files": ["a.npy", "b.npy"]}, tmp_path).files == (tmp_path / "a.npy", tmp_path / "b.npy")
+
+
+def test_stored_chunks_split_each_file_once(tmp_path: Path) -> None:
+    """Whatever came between: chunks of a law are disjoint, and both stages together are the file."""
+    for number in range(2):
+        np.save(tmp_path / f"{number}.npy", np.arange(90) + 100 * number)
+    stored = load_stored({"files": ["0.npy", "1.npy"]}, tmp_path)
+    laws = {number: law_key("stored", {}, digest_array(np.array([number]))) for number in range(2)}
+
+    def take(source: StoredSamples, number: int, stage: str, start: int, seed: int = SEED) -> list[int]:
+        return source.take(np.array([number]), seed, laws[number], stage, start, 15).tolist()  # type: ignore[no-any-return]
+
+    wanted = [(number, stage, start) for start in (0, 15, 30) for stage in ("train", "test") for number in range(2)]
+    found = {key: take(stored, *key) for key in wanted}
+    for key in wanted:  # one that has permuted nothing before
+        assert take(load_stored({"files": ["0.npy", "1.npy"]}, tmp_path), *key) == found[key]
+    for number in range(2):
+        drawn = [value for key, values in found.items() if key[0] == number for value in values]
+        assert sorted(drawn) == list(range(100 * number, 100 * number + 90))
+    first = (0, "train", 0)
+    assert take(stored, *first, seed=SEED + 1) != found[first] == take(stored, *first)
+
+
+def test_a_stored_file_is_permuted_once_for_all_its_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def counting(*words: Any) -> np.random.Generator:
+        asked.append(words)
+        return stream(*words)
+
+    monkeypatch.setattr("hpcdp.mechanisms.stored.stream", counting)
+    np.save(tmp_path / "a.npy", np.arange(50))
+    stored = load_stored({"files": ["a.npy"]}, tmp_path)
+    for stage in ("train", "test"):
+        for start in (0, 10):
+            stored.take(np.zeros(1), SEED, "0" * 32, stage, start, 10)
+    assert len(asked) == 1
