@@ -85,6 +85,13 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
+def set_pause(folder: Path, seconds: float) -> None:
+    """Seconds that the steered mechanism of a folder takes for a chunk, from now on."""
+    written = folder / "pause.new"
+    written.write_text(str(seconds))
+    written.replace(folder / "pause")  # a worker that reads meanwhile sees the one or the other
+
+
 class Disturbed:
     """A study in a folder of its own, with a profile of two worker jobs. profile: what differs from the usual."""
 
@@ -98,7 +105,7 @@ class Disturbed:
 
     def set_pause(self, seconds: float) -> None:
         """Seconds a chunk, from now on."""
-        (self.folder / "pause").write_text(str(seconds))
+        set_pause(self.folder, seconds)
 
     @contextmanager
     def begun(self) -> Iterator[subprocess.Popen[str]]:

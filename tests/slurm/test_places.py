@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 from commands import call, calls, committed, contents, hpcdp, records, show, started, wait_until, write_study
+from disturbed import STEERED, set_pause
 from throwaway import ThrowawaySlurm
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "workflows" / "diabetes_mean.toml"
-SLOW = {"train": 4000, "test": 12000, "chunk": 500, "parameters": {"pause": 0.05}}
+SLOW = {"mechanism": STEERED, "call": "own:steered", "train": 4000, "test": 12000, "chunk": 500}
+PAUSE, HELD = 0.05, 0.4  # seconds a chunk; held, the rest takes half a minute, which any command needs less than
 SECONDS = 120.0
 
 ALLOCATION = """
@@ -152,8 +154,11 @@ class TestPlace:
         self, place: Here | Submitted, tmp_path: Path, undisturbed: dict[str, str]
     ) -> None:
         study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
+        set_pause(tmp_path, PAUSE)
         with place.begun(tmp_path, study, store):
             wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
+            set_pause(tmp_path, HELD)
+        set_pause(tmp_path, PAUSE)
         before, done, drawn = contents(store), committed(store), calls(tmp_path, store)
         assert json.loads(show(store))["complete"] is False
         place.resume(tmp_path, store)
@@ -188,6 +193,7 @@ def test_the_lease_of_this_machine_is_not_that_of_a_node(tmp_path: Path, clean_s
     """A driver in a job is called by its node, so that status tells where to look."""
     place = Submitted(clean_slurm, ROOT / "slurm" / "test.toml")
     study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
+    set_pause(tmp_path, HELD)
     job = place.submit(tmp_path, study, store)
     wait_until(lambda: bool(records(store)), "a record", SECONDS)
     node = clean_slurm.node_of(job)

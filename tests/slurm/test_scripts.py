@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from commands import hpcdp, records, show, wait_until, write_study
+from disturbed import STEERED, set_pause
 from test_docs import read_blocks
 from throwaway import ThrowawaySlurm
 
@@ -76,7 +77,8 @@ def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
     clean_slurm: ThrowawaySlurm, tmp_path: Path
 ) -> None:
     """The signal that SLURM sends before the time limit is sent by hand, to the script alone as SLURM does."""
-    study = write_study(tmp_path, train=2000, test=6000, parameters={"pause": 0.1})
+    study = write_study(tmp_path, mechanism=STEERED, call="own:steered", train=2000, test=6000)
+    set_pause(tmp_path, 0.4)
     store = tmp_path / "s.zarr"
     first = sbatch(*ALLOCATION, study, "--store", store, folder=tmp_path)
     wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
@@ -85,6 +87,7 @@ def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
     assert f"hpcdp: the walltime ends; what is committed is kept; go on with: hpcdp resume {store}" in log
     assert json.loads(show(store))["complete"] is False
     assert not list(tmp_path.glob("hpcdp-allocation-*[!g]"))  # the folder with the key
+    set_pause(tmp_path, 0.0)
     end(clean_slurm, sbatch(*ALLOCATION, study, "--store", store, folder=tmp_path), tmp_path)
     hpcdp("run", study, "--store", tmp_path / "local.zarr", "--workers", 1, folder=tmp_path)
     assert show(store) == show(tmp_path / "local.zarr")

@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 from commands import hpcdp, records, started, wait_until, write_study
+from disturbed import STEERED, set_pause
 from throwaway import ThrowawaySlurm
 
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.errors import StoreError
 
 PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
-SLOW = {"train": 4000, "test": 12000, "chunk": 500, "parameters": {"pause": 0.1}}
+SLOW = {"mechanism": STEERED, "call": "own:steered", "train": 4000, "test": 12000, "chunk": 500}
 
 CLIENT = """
 import sys
@@ -37,6 +38,7 @@ print("workers:", len(client.nthreads()))
 def store_fixture(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> Iterator[Path]:
     """The store of a run that goes on, with its first record."""
     study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
+    set_pause(tmp_path, 0.4)
     with started("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path) as process:
         wait_until(lambda: bool(records(store)), "a record")
         yield store
