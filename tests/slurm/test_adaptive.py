@@ -62,8 +62,8 @@ def test_jobs_that_wait_for_a_killed_driver_are_cancelled(tmp_path: Path, clean_
         kill_group(process)
     (orphan,) = clean_slurm.jobs(name)
     assert orphan.state == "PENDING"
+    clean_slurm.run("scontrol", "hold", orphan.id)  # first, or it starts as soon as there is room
     clean_slurm.cancel(blocker)
-    clean_slurm.run("scontrol", "hold", orphan.id)
     said = hpcdp("resume", store, "--cluster", profile, folder=tmp_path).stderr
     assert f"cancelled 1 waiting jobs of an earlier run: {orphan.id}" in said
     assert clean_slurm.job(orphan.id).state == "CANCELLED"

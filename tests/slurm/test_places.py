@@ -19,7 +19,7 @@ from throwaway import ThrowawaySlurm
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "workflows" / "diabetes_mean.toml"
 SLOW = {"mechanism": STEERED, "call": "own:steered", "train": 4000, "test": 12000, "chunk": 500}
-PAUSE, HELD = 0.05, 0.4  # seconds a chunk; held, the rest takes half a minute, which any command needs less than
+PAUSE, HELD = 0.05, 1.5  # seconds a chunk; held, four workers take a minute for the rest, however loaded they are
 SECONDS = 120.0
 
 ALLOCATION = """

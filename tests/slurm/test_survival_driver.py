@@ -35,9 +35,10 @@ def test_driver_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed:
 
 @pytest.mark.slow
 def test_lease_is_taken_over_from_another_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
-    run = Disturbed(tmp_path, clean_slurm, pause=3 * PAUSE)  # it must still run when the second run was refused
+    run = Disturbed(tmp_path, clean_slurm)
     number = int(hpcdp("submit", run.study, "--profile", run.profile, "--store", run.store, folder=tmp_path).stdout)
     run.wait_until_busy()
+    run.set_pause(20 * PAUSE)  # it must still run when the second run was refused
     node = clean_slurm.node_of(number)
     assert node != host_name()
 
