@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpcdp.driver import RunFailed, resume, run
+    from hpcdp.driver import resume, run
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
+    from hpcdp.failures import RunFailed
     from hpcdp.notions.composition import Spectrum, parallel, post_process, sequential, union
+    from hpcdp.notions.curve import TradeOffCurve
     from hpcdp.repeats import repeat
     from hpcdp.result import Result, load_result
     from hpcdp.study import Study
@@ -22,7 +24,7 @@ _WHERE = {
     "StudyError": "errors",
     "Result": "result",
     "load_result": "result",
-    "RunFailed": "driver",
+    "RunFailed": "failures",
     "resume": "driver",
     "run": "driver",
     "Study": "study",
@@ -31,6 +33,7 @@ _WHERE = {
     "post_process": "notions.composition",
     "sequential": "notions.composition",
     "union": "notions.composition",
+    "TradeOffCurve": "notions.curve",
     "repeat": "repeats",
 }
 
@@ -44,6 +47,7 @@ __all__ = [
     "StoreError",
     "Study",
     "StudyError",
+    "TradeOffCurve",
     "__version__",
     "load_result",
     "parallel",

@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 from hpcdp import __version__, commands
 from hpcdp.commands import WRONG
 
+ORIENTATIONS = ("both", "forward", "reverse")
+LIMITS = ("exact", "hoeffding")
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -93,6 +96,26 @@ def make_parser() -> argparse.ArgumentParser:
     text = "such as laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv); several are ranked (default: the study's)"
     verify.add_argument("--claim", action="append", metavar="CLAIM", help=text)
     verify.add_argument("--format", choices=("table", "json"), default="table")
+
+    text = "run a study and audit a claimed trade-off curve (f-DP); exit code 3 when it is violated"
+    audit = add("audit", commands.audit, text)
+    audit.add_argument("study", metavar="STUDY", help="a study file")
+    text = (
+        "such as gaussian(mu=1), laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv) (default: the study's)"
+    )
+    audit.add_argument("--claim", metavar="CLAIM", help=text)
+    audit.add_argument("--store", type=Path, metavar="PATH", help="where samples go (default: runs/NAME.zarr)")
+    text = (
+        "both (default): the claim is about all neighbours; forward: it is T of (D, D') only; reverse: of (D', D) only"
+    )
+    audit.add_argument("--orientation", choices=ORIENTATIONS, default="both", help=text)
+    text = "of the error rates: exact (Clopper–Pearson, default) or hoeffding, as published"
+    audit.add_argument("--limits", choices=LIMITS, default="exact", help=text)
+    audit.add_argument("--format", choices=("table", "json"), default="table")
+    text = ".png or .svg (default: beside the store)"
+    audit.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
+    audit.add_argument("--allow-changed-code", action="store_true", help=changed)
+    add_place(audit)
 
     compare = add(
         "compare", commands.compare, "draw several stores' spectra in one plot, and tell which is below which"

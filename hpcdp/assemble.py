@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.counts import eta_thresholds
-from hpcdp.index import Index, literal_keys
+from hpcdp.index import Index
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, maximum
-from hpcdp.notions.testing_risk import make_risk_cells
-from hpcdp.notions.tradeoff import make_tradeoff
+from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
+from hpcdp.notions.tradeoff import TradeOff, make_tradeoff
 from hpcdp.problem import Problem
 
 Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
@@ -27,7 +27,8 @@ def assemble(problem: Problem, index: Index, run: LowerBounds = lower_bounds) ->
     epsilons = np.asarray(problem.study.estimate.epsilons)
     arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
     if problem.is_literal:
-        return arrays | _literal(problem, index, epsilons)
+        arrays |= _literal(problem, index, epsilons)
+        return arrays | _literal_tradeoff(problem, index) if problem.study.estimate.etas else arrays
     arrays |= _spectrum(problem, index, epsilons, run)
     if problem.study.estimate.etas:
         arrays |= _tradeoff(problem, index)
@@ -68,11 +69,31 @@ def _maximum(cells: Any) -> Arrays:
 
 
 def _tradeoff(problem: Problem, index: Index) -> Arrays:
-    etas = np.asarray(problem.study.estimate.etas)
-    thresholds = eta_thresholds(etas).tolist()
+    thresholds = eta_thresholds(np.asarray(problem.study.estimate.etas)).tolist()
     rejected = np.stack([index.totals(model, thresholds, problem.test).below.T for model in problem.model_keys])
     test = np.full((len(problem.pairs), 2), problem.test.total)
-    points = make_tradeoff(rejected, test, problem.study.estimate.confidence)
+    found = _points(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence))
+    return found | {"rejected_test": (("pair", "side"), test)} | _training_curve(problem, index, thresholds)
+
+
+def _training_curve(problem: Problem, index: Index, thresholds: list[float]) -> Arrays:
+    """Both errors at each η as training alone tells them: a density's perturbed points, else its own outputs' shares."""
+    etas = problem.study.estimate.etas
+    alpha, beta = (np.full((len(problem.pairs), len(etas)), np.nan) for _ in range(2))
+    for number, model in enumerate(problem.model_keys):
+        counts = index.training_counts(model, thresholds)
+        if (counts.below >= 0).all():
+            share = counts.below / max(1, counts.samples)
+            alpha[number], beta[number] = share[0], 1.0 - share[1]
+        known = index.perturbed.get(model, {})
+        for column, eta in enumerate(etas):
+            if eta in known:
+                alpha[number, column], beta[number, column] = known[eta]
+    return {f"training_{name}": (("pair", "eta"), values) for name, values in (("alpha", alpha), ("beta", beta))}
+
+
+def _points(problem: Problem, rejected: NDArray[np.int64], points: TradeOff) -> Arrays:
+    etas = np.asarray(problem.study.estimate.etas)
     names = ("alpha", "beta", "radius", "alpha_upper", "beta_upper")
     found: Arrays = {name: (("pair", "eta"), getattr(points, name)) for name in names}
     return found | {"eta": (("eta",), etas), "rejected": (("pair", "eta", "side"), rejected)}
@@ -80,7 +101,7 @@ def _tradeoff(problem: Problem, index: Index) -> Arrays:
 
 def _literal(problem: Problem, index: Index, epsilons: NDArray[np.float64]) -> Arrays:
     shape = (len(problem.pairs), 2, epsilons.size)
-    found = [index.cells.get(key) for key in literal_keys(problem)]
+    found = [index.cells.get(problem.cell_key(cell)) for cell in problem.risk_cells]
     errors = np.array([-1 if cell is None else cell["errors"] for cell in found], np.int64).reshape(shape)
     tests = np.full(shape, 2 * problem.test.total)
     confidence = problem.study.estimate.confidence
@@ -96,6 +117,15 @@ def _literal(problem: Problem, index: Index, epsilons: NDArray[np.float64]) -> A
         "level": (_CELL, level),
     }
     return arrays | _maximum(cells)
+
+
+def _literal_tradeoff(problem: Problem, index: Index) -> Arrays:
+    shape = (len(problem.pairs), len(problem.study.estimate.etas), 2)
+    found = [index.cells.get(problem.cell_key(cell)) for cell in problem.point_cells]
+    rejected = np.array([(-1, -1) if cell is None else cell["rejected"] for cell in found], np.int64).reshape(shape)
+    test = np.full(shape, problem.test.total)
+    points = _points(problem, rejected, make_point_cells(rejected, test, problem.study.estimate.confidence))
+    return points | {"rejected_test": (("pair", "side"), test[:, 0])}
 
 
 def pair_entries(problem: Problem) -> list[dict[str, Any]]:

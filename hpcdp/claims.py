@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import fraction, non_negative, refusal
-from hpcdp.analytic import ApproximateDP, GaussianShift, LaplaceShift, SpectrumPoints, gaussian_sigma
+from hpcdp.analytic import (
+    ApproximateDP,
+    GaussianShift,
+    LaplaceShift,
+    SpectrumPoints,
+    TradeOffPoints,
+    gaussian_sigma,
+)
 from hpcdp.errors import StudyError
 
 FORMS = {
@@ -90,6 +97,13 @@ class Claim:
             allowed = np.where(levels < level, np.minimum(allowed, below), allowed)
         return np.clip(allowed, 0.0, 1.0)
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the claimed trade-off curve is its own inverse, so that it says the same of (D, D') and of (D', D)."""
+        if isinstance(self.bound, TradeOffPoints):
+            return self.bound.is_symmetric
+        return isinstance(self.bound, ApproximateDP | GaussianShift | LaplaceShift | SpectrumPoints)
+
     def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """Return the smallest type-II error that the claim allows for a test of each size.
 
@@ -111,8 +125,9 @@ def parse_claim(text: str, folder: Path) -> Claim:
     `laplace(epsilon=...)`, `gaussian(mu=...)` and `gaussian(epsilon=..., delta=...)` (classical calibration,
     sensitivity 1) stand for that mechanism's exact curve, `dp(epsilon=..., delta=0)` for f_{epsilon,delta}.
     `file(path)` is a CSV file with the header `epsilon,delta`, strictly increasing levels and a delta that
-    never rises; `store(path)` is the estimated spectrum of another run. What holds between their levels is
-    said at `SpectrumPoints`. A path may stand in quotes.
+    never rises, or with the header `alpha,beta`, points of a convex trade-off curve of (D, D') with strictly
+    increasing alpha; `store(path)` is the estimated spectrum of another run. What holds between their levels is
+    said at `SpectrumPoints` and `TradeOffPoints`. A path may stand in quotes.
 
     Args:
         text: the claim.
@@ -219,7 +234,7 @@ def _path(text: str) -> str:
     return inside
 
 
-def _read_file(path: Path) -> SpectrumPoints:
+def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
@@ -228,11 +243,13 @@ def _read_file(path: Path) -> SpectrumPoints:
     except (UnicodeDecodeError, csv.Error):
         raise ValueError(f"{path}: bytes that are no text were given; accepted: a CSV file") from None
     header = [cell.strip() for cell in rows[0][1]] if rows else []
-    if header != ["epsilon", "delta"]:
-        raise refusal(f"{path}: header", ",".join(header), "epsilon,delta")
+    if header not in (["epsilon", "delta"], ["alpha", "beta"]):
+        raise refusal(f"{path}: header", ",".join(header), "epsilon,delta or alpha,beta")
     points = [_point(path, number, row) for number, row in rows[1:]]
     if not points:
         raise refusal(f"{path}: points", "no line after the header", "one or more")
+    if header == ["alpha", "beta"]:
+        return _tradeoff_points(path, np.array(points))
     for (_, before), (epsilon, after) in pairwise(points):
         if after > before:
             raise refusal(f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before")
@@ -254,6 +271,13 @@ def _read_store(path: Path) -> SpectrumPoints:
         raise ValueError(f"{path}: nothing is there; accepted: a store")
     points = np.column_stack(load_spectrum(path))
     return _points(path, points[np.argsort(points[:, 0])])
+
+
+def _tradeoff_points(path: Path, points: NDArray[np.float64]) -> TradeOffPoints:
+    try:
+        return TradeOffPoints(points[:, 0], points[:, 1])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _points(path: Path, points: NDArray[np.float64]) -> SpectrumPoints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted.
     """
     options = make_parser().parse_args(arguments)
+    options.given = sys.argv[1:] if arguments is None else [*arguments]
     try:
         with _interruptible():
             return int(options.command(options) or DONE)
@@ -101,6 +103,8 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
 
 
 def _go_on(options: argparse.Namespace) -> str:
-    """The command that goes on with a run where it ran."""
+    """The command that goes on with a run where it ran; an audit is more than the run in its store."""
+    if options.given[0] == "audit":
+        return shlex.join(["hpcdp", *options.given])
     place = getattr(options, "cluster", "local")
     return f"hpcdp resume {options.found_store}" + (f" --cluster {place}" if place != "local" else "")

@@ -80,16 +80,22 @@ def _stoppable(profile: Any) -> Iterator[Stop]:
         yield stop
 
 
-def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
+def _compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> Any:
+    """The result of a run, told of on stderr."""
     from hpcdp.driver import Options, run_problem
     from hpcdp.progress import on_stderr
-    from hpcdp.report.table import table
 
     if not options.debug:
         _silence_dask()
     with on_stderr() as progress:
         place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop)
-        result = run_problem(problem, trial, store, place, progress)
+        return run_problem(problem, trial, store, place, progress)
+
+
+def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
+    from hpcdp.report.table import table
+
+    result = _compute(options, store, problem, trial, stop)
     print(table(result))
     print(f"\nstore: {store}", flush=True)
     picture = _default_plot(store)
@@ -236,6 +242,63 @@ def verify(options: argparse.Namespace) -> int:
     ranking = rank(result, claims) if len(claims) > 1 else None
     print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     return VIOLATED if worst(verdicts).verdict == VIOLATION else DONE
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Run a study and audit a claim by its trade-off points; the exit code."""
+    from hpcdp.audit import audit
+    from hpcdp.clusters import parse_place
+    from hpcdp.driver import default_store
+    from hpcdp.plots import check_path
+    from hpcdp.plots_audit import draw_audit
+    from hpcdp.problem import resolve
+    from hpcdp.report.audit import report, to_json
+    from hpcdp.study import Study
+    from hpcdp.verdict import VIOLATION
+
+    where = parse_place(options.cluster)
+    study = Study.from_toml(options.study)
+    claim = _audited_claim(options, study)
+    study = _with_etas(study)
+    store = options.found_store = options.store or default_store(study)
+    picture = options.output or store.with_name(f"{store.stem}-audit.png")
+    check_path(picture)
+    with _stoppable(where.profile) as stop:
+        problem, trial = resolve(study)
+        _print_plan(options, store, problem, trial, where.profile)
+        found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
+    draw_audit(found, picture)
+    if options.format == "json":
+        print(to_json(found))
+    else:
+        print(f"{report(found)}\n\nstore: {store}\nplot:  {picture}")
+    return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def _audited_claim(options: argparse.Namespace, study: Any) -> Any:
+    """The claim of the command line, else the study's own."""
+    from hpcdp.claims import parse_claim
+
+    if options.claim is not None:
+        return parse_claim(options.claim, Path.cwd())
+    if study.study.claim is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
+    return parse_claim(study.study.claim, study.folder)
+
+
+def _with_etas(study: Any) -> Any:
+    """The study, with the audit's own thresholds where it has none."""
+    from hpcdp.counts import audit_etas
+
+    if study.estimate.loss == "literal-knn":
+        raise StudyError(
+            "estimate.loss: literal-knn learns anew for each η, so that nothing chooses among them before the test; "
+            "accepted by audit: every other loss"
+        )
+    if study.estimate.etas:
+        return study
+    estimate = study.estimate.model_copy(update={"etas": audit_etas()})
+    return study.model_copy(update={"estimate": estimate})
 
 
 def compare(options: argparse.Namespace) -> None:

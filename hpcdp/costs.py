@@ -57,6 +57,8 @@ def _loss_costs(problem: Problem, many_valued: int) -> tuple[float, float]:
         fit, fit_column, count, count_column = _LEARNED.get(learned.classifier, _UNKNOWN)
         columns = schema.columns or 1
         return fit + fit_column * columns, count + count_column * columns
+    if e.loss == "kde" and schema.columns == 2:
+        return 1.5e-7, 1.5e-7
     if schema.kind == "bytes" and e.loss != "frequency" and many_valued:  # perhaps sequences that hold reals
         return 8.0e-6, 1.1e-5
     if schema.kind == "bytes":

@@ -20,6 +20,11 @@ def merge_thresholds(epsilons: Iterable[float], etas: Iterable[float]) -> NDArra
     return np.unique(np.concatenate([eps, -eps, eta_thresholds(eta)]) + 0.0)  # + 0.0: no negative zero
 
 
+def audit_etas() -> tuple[float, ...]:
+    """The thresholds on q/p of an audit whose study has none: e^-8 to e^8 in steps of e^0.1, six digits each."""
+    return tuple(float(f"{eta:.6g}") for eta in np.exp(np.linspace(-8.0, 8.0, 161)))
+
+
 def eta_thresholds(etas: NDArray[np.float64]) -> NDArray[np.float64]:
     """−log η, the threshold of L below which q/p > η; etas > 0, same shape."""
     return -np.log(etas) + 0.0

@@ -18,17 +18,18 @@ from hpcdp.clusters.folder import job_folder
 from hpcdp.costs import Costs
 from hpcdp.engine import Outcome, PlaceError, execute, run_batches
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
+from hpcdp.failures import RunFailed, describe_killed, failed
 from hpcdp.forecast import forecast
 from hpcdp.independence import refuse_identical_chunks
 from hpcdp.index import Index, all_done, read_index
 from hpcdp.monitor import Monitor
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.plan import refuse_endless
-from hpcdp.problem import Problem, describe_pair, resolve, try_study
+from hpcdp.problem import Problem, resolve, try_study
 from hpcdp.progress import Progress, Silent
 from hpcdp.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
 from hpcdp.result import Result, load_result
-from hpcdp.schedule import Task, schedule
+from hpcdp.schedule import schedule
 from hpcdp.stopping import Stop, Stopped
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
@@ -45,23 +46,14 @@ from hpcdp.store.studies import (
     save_problem,
 )
 from hpcdp.study import Study
-from hpcdp.tasks import Failure, unusable
+from hpcdp.tasks import unusable
 from hpcdp.trial import Trial
 
 if TYPE_CHECKING:
     from distributed import Client
 
 _BOUNDS_PER_TASK = 500
-_SHOWN = 20  # failures that a message lists
 _PATIENCE = 300.0  # seconds without a worker of a caller's own client
-
-
-class RunFailed(HpcdpError, RuntimeError):
-    """The run ended without all its cells; what is committed stays. lines: what could not be done, in words."""
-
-    def __init__(self, message: str, lines: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.lines = list(lines)
 
 
 @dataclass(frozen=True)
@@ -144,6 +136,14 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
     """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
     where = parse_place(options.cluster)
     refuse_endless(problem, trial, where.slots or options.workers or default_workers())
+    with opened(problem, store, options, progress) as (layout, lease, version):
+        _drive(layout, lease, version, problem, trial, options, where, progress)
+    return load_result(store)
+
+
+@contextmanager
+def opened(problem: Problem, store: Path, options: Options, progress: Progress) -> Iterator[tuple[Layout, Lease, int]]:
+    """A store under its lease, with this problem as its latest version; how the run ended is noted in it."""
     with _store_errors(store):
         layout = create_store(store)
         lease = acquire(layout, progress.note)
@@ -151,7 +151,7 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
             version = save_problem(layout, problem, lease.generation, options.allow_changed_code)
             _note_run(layout, lease, "begin")
             try:
-                _drive(layout, lease, version, problem, trial, options, where, progress)
+                yield layout, lease, version
             except RunFailed as error:
                 _note_run(layout, lease, "end", error.lines)
                 raise
@@ -161,7 +161,6 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
             _note_run(layout, lease, "end")
         finally:
             lease.release()
-        return load_result(store)
 
 
 def store_problem(problem: Problem, store: Path, allow_changed_code: bool = False) -> None:
@@ -211,10 +210,10 @@ def _drive(
     workers = where.slots or options.workers or default_workers()
     tasks = schedule(problem, index, costs, workers)
     expected = forecast(tasks, where.profile) if where.profile else None
-    monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: _worker_killed(problem, task), expected)
+    monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task), expected)
     lease.news = monitor.news
     options.stop.check()
-    with _place(layout, lease, problem, options, where, monitor) as place:
+    with place_of(layout, lease, problem, options, where, monitor) as place:
         if any(kept for kept in index.samples) and check_samples(place, layout, root, version, problem, index, monitor):
             index = read_sound_index(layout, progress)
             tasks = schedule(problem, index, costs, workers)
@@ -229,9 +228,10 @@ def _drive(
 
 
 @contextmanager
-def _place(
+def place_of(
     layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
 ) -> Iterator[Place]:
+    """Where a run's tasks run, with its workers."""
     if options.client is not None:
         place = Place(options.client, _PATIENCE)
         monitor.at(place)
@@ -273,45 +273,7 @@ def _finish(
         }
         write_results(layout, arrays, head, lease.generation)
     if not complete:
-        lines = _describe(outcome.failures)
-        shown = lines[:_SHOWN] + ([f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])
-        raise RunFailed(
-            "some chunks failed and were set aside; all else is done and stored:\n  "
-            + "\n  ".join(shown or ["(unknown)"])
-            + f"\ntry them again with: hpcdp resume {layout.root}",
-            lines,
-        )
-
-
-def _describe(failures: Sequence[Failure]) -> list[str]:
-    """One line for each cause: its first failure, and how many more things need the same chunk."""
-    causes: dict[str, list[Failure]] = {}
-    for failure in failures:
-        causes.setdefault(failure.cause, []).append(failure)
-    lines = []
-    for first, *others in causes.values():
-        more = len({other.what for other in others} - {first.what})
-        lines.append(f"{first.what}: {first.message}" + (f" (needed by {more} more)" if more else ""))
-    return lines
-
-
-def _worker_killed(problem: Problem, task: Task) -> Failure:
-    """The failure of a task, one of the parts of a larger one, that ended its worker."""
-    item, cause = task.items[0], task.name
-    if task.kind == "sample":
-        law, name, block = item
-        stage = problem.train if name == "train" else problem.test
-        chunks, cause = stage.block_chunks(block), stage.name_of(law, block)
-        what = f"{name} chunks {chunks[0]} to {chunks[-1]} of {problem.describe_law(law)}"
-    elif task.kind == "literal":
-        what = f"cell of pair {item[0]}, {item[1]}, epsilon {item[2]}"
-    else:
-        number = item.pairs[0] if task.kind == "count" else item[0]
-        pair = describe_pair(number, problem.pairs[number].origin)
-        what = f"pair {number} ({pair})" + (
-            f", test chunks {item.start} to {item.stop - 1}" if task.kind == "count" else ""
-        )
-    return Failure(f"task {task.name}: {what}", "it ended its worker process each time it ran", cause)
+        raise failed(outcome.failures, f"hpcdp resume {layout.root}")
 
 
 def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool:

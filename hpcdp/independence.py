@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.mechanisms import READERS
 from hpcdp.problem import Problem
 from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
@@ -23,7 +24,7 @@ Chunk = tuple[str, str, int]
 
 def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
     """Set aside what rests on identical chunks, and raise MechanismError naming two of them."""
-    if problem.sampler.call == "stored" or problem.is_literal:
+    if problem.sampler.call in READERS or problem.is_literal:
         return
     found: dict[str, set[Chunk]] = {}
     for chunk, text in _fingerprints(layout, problem):

@@ -46,11 +46,16 @@ class Exceed:
 
 @dataclass
 class Index:
-    """All valid records of a store. damaged: (kind, name, message) of records that cannot be read."""
+    """All valid records of a store.
+
+    perturbed: of each model with densities, its perturbed trade-off points (α, β) by η. damaged: (kind, name, message) of
+    records that cannot be read.
+    """
 
     samples: set[str] = field(default_factory=set)
     training: dict[str, dict[Thresholds, tuple[int, Ints]]] = field(default_factory=dict)
     stored_counters: set[tuple[str, Thresholds]] = field(default_factory=set)
+    perturbed: dict[str, dict[float, tuple[float, float]]] = field(default_factory=dict)
     spans: dict[str, dict[Thresholds, list[Span]]] = field(default_factory=dict)
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     damaged: list[tuple[str, str, str]] = field(default_factory=list)
@@ -138,6 +143,8 @@ def read_index(layout: Layout) -> Index:
         for entry in body["entries"]:
             histogram = np.asarray(entry["training"], np.int64)
             index.training.setdefault(entry["model"], {})[key] = (int(histogram[0].sum()), histogram)
+            for eta, *point in entry.get("perturbed", []):
+                index.perturbed.setdefault(entry["model"], {})[eta] = (point[0], point[1])
             if entry["stored"]:
                 index.stored_counters.add((entry["model"], key))
     for name, body in read_records(layout, "counts"):
@@ -170,11 +177,5 @@ def all_done(index: Index, problem: Problem) -> bool:
 
 
 def literal_keys(problem: Problem) -> list[str]:
-    """Keys of all literal cells, pair by pair, forward before reverse, ε ascending."""
-    epsilons = problem.study.estimate.epsilons
-    return [
-        problem.cell_key(pair.number, direction, epsilon)
-        for pair in problem.pairs
-        for direction in ("forward", "reverse")
-        for epsilon in epsilons
-    ]
+    """Keys of all literal cells, those of the spectrum before those of the trade-off points."""
+    return [problem.cell_key(cell) for cell in (*problem.risk_cells, *problem.point_cells)]

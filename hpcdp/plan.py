@@ -35,7 +35,8 @@ class Plan:
 
     worst_error: standard error of δ̂. statements: of accuracy, one a level. tasks: how many of each kind. k: votes,
     None without. draw_seconds, call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn.
-    forecast: on a cluster, None elsewhere; process_memory: what its profile gives a worker process.
+    forecast: on a cluster, None elsewhere; process_memory: what its profile gives a worker process. points: trade-off
+    points that draw for themselves.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Plan:
     is_stored: bool = False
     forecast: Forecast | None = None
     process_memory: int | None = None
+    points: int = 0
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -68,7 +70,8 @@ class Plan:
             f"plan of {self.name}",
             f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
             + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
-            f"  cells          {self.cells:,} (pair, direction, ε) cells",
+            f"  cells          {self.cells:,} (pair, direction, ε) cells"
+            + (f", {self.points:,} (pair, η) cells" if self.points else ""),
             f"  outputs        {self.outputs}",
             f"  tasks          {kinds}",
             f"  samples        {self.samples:,} draws",
@@ -127,7 +130,8 @@ def make_plan(
     e = problem.study.estimate
     cells = len(problem.pairs) * 2 * len(e.epsilons)
     laws = len(problem.laws)
-    samples = cells * 2 * (e.train + e.test) if problem.is_literal else laws * (e.train + e.test)
+    points = len(problem.point_cells) if problem.is_literal else 0
+    samples = ((cells + points) * 2 if problem.is_literal else laws) * (e.train + e.test)
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = max(1, min(workers, len(tasks)))
     k = getattr(validate_parameters(e.loss, e.parameters), "k", None)
@@ -151,6 +155,7 @@ def make_plan(
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
+        points=points,
         chunk=problem.sampler.chunk,
         is_stored=problem.study.mechanism.call == STORED,
         forecast=forecast(tasks, profile) if profile else None,

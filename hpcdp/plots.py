@@ -10,7 +10,7 @@ import numpy as np
 from hpcdp.errors import StudyError
 from hpcdp.report.table import claim_of
 from hpcdp.result import Result
-from hpcdp.truth import exact_of
+from hpcdp.truth import exact_curve, exact_of
 
 if TYPE_CHECKING:
     from hpcdp.comparison import Comparison
@@ -30,7 +30,7 @@ def draw(result: Result, path: str | Path | None = None) -> Any:
     _draw_spectrum(axes[0], result)
     if points:
         _draw_tradeoff(axes[1], result, points)
-    return _saved(figure, path)
+    return save(figure, path)
 
 
 def check_path(path: str | Path | None) -> None:
@@ -39,7 +39,8 @@ def check_path(path: str | Path | None) -> None:
         raise StudyError(f"-o: accepted are .png and .svg; given: {path}")
 
 
-def _saved(figure: Any, path: str | Path | None) -> Any:
+def save(figure: Any, path: str | Path | None) -> Any:
+    """Write a figure where a path is given; equal results give equal files. Returns the figure."""
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         # no date in the file: equal results give equal files
@@ -90,7 +91,7 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, log:
     axis.margins(x=0.02)
     axis.grid(alpha=0.25)
     axis.legend(frameon=False)
-    return _saved(figure, path)
+    return save(figure, path)
 
 
 def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
@@ -123,7 +124,7 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     )
     axis.grid(alpha=0.25, which="both")
     axis.legend(frameon=False)
-    return _saved(figure, path)
+    return save(figure, path)
 
 
 def _draw_spectrum(axis: Any, result: Result) -> None:
@@ -155,6 +156,10 @@ def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> N
         axis.plot(
             grid, claim.tradeoff(grid), color=_CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}"
         )
+    truth = exact_curve(result, 0) if len(result.pairs) == 1 else None
+    if truth is not None:
+        grid = np.linspace(0, 1, 1001)
+        axis.plot(grid, truth.tradeoff(grid), color=_EXACT, linewidth=1.2, label="exact")
     alpha, beta = ([p[name] for p in points] for name in ("alpha", "beta"))
     over = [[p[f"{name}_upper"] - p[name] for p in points] for name in ("alpha", "beta")]
     axis.errorbar(

@@ -16,7 +16,7 @@ from hpcdp.distributions import Conditional, Distribution, load_distributions
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import refuse_unusable, validate_parameters
-from hpcdp.mechanisms import STORED
+from hpcdp.mechanisms import READERS
 from hpcdp.outputs import Schema
 from hpcdp.sampler import Sampler
 from hpcdp.stages import Stage
@@ -25,6 +25,29 @@ from hpcdp.trial import Trial, try_out
 
 DIRECTIONS = ("forward", "reverse")
 LITERAL = "literal-knn"
+_POINT = "tradeoff"
+
+
+@dataclass(frozen=True)
+class LiteralCell:
+    """A cell of `literal-knn`, which draws and trains for itself.
+
+    direction: "forward" or "reverse" of a cell of the spectrum, "tradeoff" of a trade-off point. level: its ε, or its η.
+    """
+
+    pair: int
+    direction: str
+    level: float
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it is a trade-off point."""
+        return self.direction == _POINT
+
+    def describe(self) -> str:
+        """Which cell, in words."""
+        which = f"eta {self.level}" if self.is_point else f"{self.direction}, epsilon {self.level}"
+        return f"cell of pair {self.pair}, {which}"
 
 
 class _Laws(Mapping[str, Input]):
@@ -115,9 +138,20 @@ class Problem:
             return ()
         return {"all": (self.train, self.test), "train": (self.train,), "none": ()}[self.study.estimate.keep]
 
-    def cell_key(self, pair: int, direction: str, epsilon: float) -> str:
+    @cached_property
+    def risk_cells(self) -> list[LiteralCell]:
+        """The literal cells of the spectrum, pair by pair, forward before reverse, ε ascending."""
+        levels = [(direction, epsilon) for direction in DIRECTIONS for epsilon in self.study.estimate.epsilons]
+        return [LiteralCell(pair.number, *level) for pair in self.pairs for level in levels]
+
+    @cached_property
+    def point_cells(self) -> list[LiteralCell]:
+        """The literal cells of the trade-off points, pair by pair, η ascending."""
+        return [LiteralCell(pair.number, _POINT, eta) for pair in self.pairs for eta in self.study.estimate.etas]
+
+    def cell_key(self, cell: LiteralCell) -> str:
         """Key of a literal cell: it draws for itself, so its key is its stream."""
-        return digest_json(["cell", self.model_keys[pair], self.study.estimate.test, direction, epsilon])
+        return digest_json(["cell", self.model_keys[cell.pair], self.study.estimate.test, cell.direction, cell.level])
 
     def describe_law(self, law: str) -> str:
         """Where a law's database comes from, in words."""
@@ -166,7 +200,7 @@ def try_study(study: Study, sampler: Sampler, pairs: Sequence[Pair]) -> Trial:
     """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
     e = study.estimate
     trial = try_out(sampler, each_once(pairs), e.train + e.test)
-    refuse_unusable(e.loss, e.parameters, trial.schema.kind, e.train, study.folder)
+    refuse_unusable(e.loss, e.parameters, trial.schema, e.train, study.folder)
     return trial
 
 
@@ -175,14 +209,14 @@ def resolve(study: Study) -> tuple[Problem, Trial]:
     databases, distributions = load_databases(study), load_distributions(study)
     sampler = Sampler.of(study)
     pairs = enumerate_pairs(study, databases, distributions)
-    if study.pairs.distributional is not None and study.mechanism.call == STORED:
+    if study.pairs.distributional is not None and study.mechanism.call in READERS:
         raise StudyError(
             "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
             "accepted: a built-in, a callable or a program"
         )
-    if study.estimate.loss == LITERAL and study.mechanism.call == STORED:
+    if study.estimate.loss == LITERAL and study.mechanism.call in READERS:
         raise StudyError(
-            "estimate.loss: literal-knn draws anew for every ε; stored samples cannot; accepted: knn, frequency"
+            "estimate.loss: literal-knn draws anew for every ε and η; stored samples cannot; accepted: knn, frequency"
         )
     trial = try_study(study, sampler, pairs)
     if study.study.claim is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import StudyError
+from hpcdp.mechanisms import READERS
 from hpcdp.notions.accuracy import bayes_error
 from hpcdp.study import Study
 from hpcdp.truth import exact_of
@@ -126,7 +127,7 @@ def repeat(
         raise StudyError(f"seeds: {list(seeds)} was given; accepted: two or more that differ")
     if not pairs:
         raise StudyError("sizes: none was given; accepted: one or more")
-    if parsed.mechanism.call == "stored":
+    if parsed.mechanism.call in READERS:
         raise StudyError(
             "mechanism.call: stored samples are the same under every seed; accepted: a mechanism that draws"
         )

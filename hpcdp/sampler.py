@@ -13,15 +13,17 @@ from hpcdp.distributions import Conditional
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import digest_array, digest_bytes, law_key, stream
-from hpcdp.mechanisms import BUILTINS, CALLABLES, STORED, load_builtin
+from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
+from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
+from hpcdp.mechanisms.scores import load_scores, models_digest
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
 from hpcdp.outputs import Outputs, Schema, canonicalise
 from hpcdp.study import ProgramCall, Study
 
 TRIAL_SIZE = 16
-"""Outputs of a first trial."""
+"""Outputs of a first trial, where that does not take long."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Sampler:
         section, parameters, e = study.mechanism, study.mechanism.parameters, study.estimate
         call = name_mechanism(study)
         mechanism: CallableMechanism | ProgramMechanism | StoredSamples
-        if not section.reproducible and (call == STORED or call in BUILTINS):
+        if not section.reproducible and call in READERS:
             raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
         if isinstance(section.call, ProgramCall):
             mechanism = bind_program(section.call, parameters, study.folder)
@@ -54,13 +56,12 @@ class Sampler:
         elif call == STORED:
             mechanism = load_stored(parameters, study.folder)
             source = files_digest(mechanism)
+        elif call == SCORES:
+            mechanism = load_scores(parameters, study.folder)
+            own_source = source_digest(parameters["score"], study.folder)
+            source = digest_bytes(b"scores", models_digest(mechanism).encode(), own_source.encode())
         elif call in BUILTINS:
-            own = _own_callables(call, parameters)
-            where = "mechanism.parameters"
-            loaded = {name: import_callable(path, study.folder, f"{where}.{name}") for name, path in own.items()}
-            mechanism = bind(load_builtin(call), {**parameters, **loaded}, call)
-            sources = [source_digest(path, study.folder).encode() for path in own.values()]
-            source = digest_bytes(b"builtin", call.encode(), *sources)
+            mechanism, source = bind_builtin(call, parameters, study.folder, section.reproducible)
         elif ":" in call:
             mechanism = bind(
                 import_callable(call, study.folder, "mechanism.call"), parameters, call, section.reproducible
@@ -68,7 +69,7 @@ class Sampler:
             source = source_digest(call, study.folder)
         else:
             raise StudyError(
-                f'mechanism.call: a built-in ({", ".join([*BUILTINS, STORED])}), "package.module:callable" or '
+                f'mechanism.call: a built-in ({", ".join([*BUILTINS, *READERS])}), "package.module:callable" or '
                 f"{{ command = [...] }}; given: {call!r}"
             )
         chunk = min(e.chunk, max(e.train, e.test))
@@ -105,7 +106,7 @@ class Sampler:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""
         if isinstance(self.mechanism, StoredSamples):
             assert isinstance(database, np.ndarray)
-            outputs = self.mechanism.outputs(database)
+            outputs = self.mechanism.first(database, size)
             return canonicalise(outputs, outputs.shape[0], schema)
         return canonicalise(self._outputs(database, size, stream(self.seed, "0" * 32, None, number)), size, schema)
 
@@ -114,23 +115,17 @@ class Sampler:
         if isinstance(self.mechanism, ProgramMechanism):
             self.mechanism.end()
 
-    def first_trial(self, database: Input) -> tuple[Outputs, bool]:
+    def first_trial(self, database: Input, size: int) -> tuple[Outputs, bool]:
         """The first trial's outputs, and whether they came one by one as lists, tuples or vectors, of any length perhaps."""
-        raw = self._outputs(database, TRIAL_SIZE, stream(self.seed, "0" * 32, None, 0))
+        raw = self._outputs(database, size, stream(self.seed, "0" * 32, None, 0))
         items = items_of(raw) or ()
-        return canonicalise(raw, TRIAL_SIZE), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
+        return canonicalise(raw, size), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
 
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)
         if isinstance(database, Conditional):
             return database.draw(self.mechanism, size, rng)
         return self.mechanism.draw(database, size, rng)
-
-
-def _own_callables(call: str, parameters: dict[str, Any]) -> dict[str, str]:
-    """The user's callables that a built-in's parameters name: "package.module:callable" by parameter."""
-    given = {name: parameters.get(name) for name in CALLABLES.get(call, ())}
-    return {name: path for name, path in given.items() if isinstance(path, str) and ":" in path}
 
 
 def name_mechanism(study: Study) -> str:

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from hpcdp.costs import Costs
-from hpcdp.index import Index, Thresholds, literal_keys
-from hpcdp.problem import DIRECTIONS, Problem
+from hpcdp.index import Index, Thresholds
+from hpcdp.problem import Problem
 from hpcdp.stages import Stage
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
@@ -226,8 +226,7 @@ def _assemble(
         )
         fitted.update({(number, thresholds): name for number in numbers})
     for items in counts:
-        per_block = problem.test.chunks_per_block
-        blocks = range(items.start // per_block, (items.stop - 1) // per_block + 1)
+        blocks = range(problem.test.block_of(items.start), problem.test.block_of(items.stop - 1) + 1)
         after = {fitted[n, items.thresholds] for n in items.pairs if (n, items.thresholds) in fitted}
         learns = [n for n in items.pairs if (n, items.thresholds) not in fitted]
         for pair in items.pairs:
@@ -252,13 +251,8 @@ def _assemble(
 
 
 def _literal_tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
-    cells = [
-        (pair.number, direction, epsilon)
-        for pair in problem.pairs
-        for direction in DIRECTIONS
-        for epsilon in problem.study.estimate.epsilons
-    ]
-    todo = [c for c, key in zip(cells, literal_keys(problem), strict=True) if key not in index.cells]
+    cells = (*problem.risk_cells, *problem.point_cells)
+    todo = [cell for cell in cells if problem.cell_key(cell) not in index.cells]
     e = problem.study.estimate
     drawing = 2 * (costs.drawing(e.train, problem.train.chunks) + costs.drawing(e.test, problem.test.chunks))
     each = drawing + 2 * (e.train * costs.fit + e.test * costs.count)

@@ -207,8 +207,6 @@ class Estimate(_Section):
         k = getattr(parameters, "k", None)
         if isinstance(k, int) and k > 2 * self.train:
             raise ValueError(f"parameters.k: at most all training points, 2·train = {2 * self.train}; given: {k}")
-        if self.loss == "literal-knn" and self.etas:
-            raise ValueError("etas: literal-knn has no trade-off points; leave etas out or use another loss")
         return self
 
 

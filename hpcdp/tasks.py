@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from hpcdp.context import ChunkError, Context, open_context
 from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
 from hpcdp.keys import digest_array, digest_json, stream
-from hpcdp.losses._protocol import Counter
+from hpcdp.losses._protocol import Counter, Densities, Model
 from hpcdp.outputs import Outputs
-from hpcdp.problem import Problem, describe_pair
+from hpcdp.problem import LiteralCell, Problem, describe_pair
 from hpcdp.schedule import CountItems, Task
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
@@ -102,6 +102,24 @@ def _sample(context: Context, generation: int, task: Task, report: Report) -> No
             report.failures.append(Failure(error.where, error.reason, record))
 
 
+def _round(context: Context, generation: int, task: Task, report: Report) -> None:
+    """Chunks of a sequential audit's batches; each is a block of its own, so that none waits for another."""
+    problem = context.problem
+    for law, chunk, size in task.items:
+        stage = Stage.endless(size)
+        record = stage.name_of(law, chunk)
+        if context.layout.record("samples", record).is_file():
+            continue  # this task ran before, in a worker that died
+
+        def draw(number: int, law: str = law, stage: Stage = stage) -> Outputs:
+            return context.draw(stage, law, number)
+
+        try:
+            write_block(context.layout, stage, law, chunk, problem.schema, generation, draw)
+        except ChunkError as error:
+            report.failures.append(Failure(error.where, error.reason, record))
+
+
 def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
     numbers, thresholds = task.items
     if _is_fitted(context, numbers, thresholds):
@@ -109,7 +127,7 @@ def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
     entries = []
     for number in numbers:
         try:
-            counter, training = _learn(context, number, thresholds)
+            counter, seen = _learn(context, number, thresholds)
         except (MechanismError, DamagedError) as error:
             report.failures.append(_pair_failure(context, number, error))
             continue
@@ -119,24 +137,44 @@ def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
             for name, array in state.items():
                 write_array(folder / name, array)
             write_json(folder / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
-        entries.append(_fit_entry(context, number, training, stored=state is not None))
+        entries.append(_fit_entry(context, number, seen, stored=state is not None))
     _commit_fits(context, generation, thresholds, entries)
 
 
-def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tuple[Counter, list[list[int]]]:
-    """A pair's counter, and the classes of its own training outputs."""
+@dataclass(frozen=True)
+class Seen:
+    """What a pair's learned L̂ says of its own training outputs: their classes, and perturbed trade-off points, if any."""
+
+    training: list[list[int]]
+    perturbed: list[list[float]]
+
+
+def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tuple[Counter, Seen]:
+    """A pair's counter, and what its training shows."""
     problem = context.problem
     assert context.loss is not None
     d, d_prime = (context.training(law) for law in problem.pair_laws[number])
-    counter = _restore_other(context, number, thresholds)
+    counter, perturbed = _restore_other(context, number, thresholds), []
     if counter is None:
-        counter = context.loss.fit(d, d_prime).counter(np.asarray(thresholds))
+        model = context.loss.fit(d, d_prime)
+        counter = model.counter(np.asarray(thresholds))
+        perturbed = _perturbed(model, problem.study.estimate.etas)
     limit = _RANKING_SAMPLES if counter.state() is not None else _SLOW_RANKING_SAMPLES
-    return counter, [counter.count(side.spread(limit)).tolist() for side in (d, d_prime)]
+    return counter, Seen([counter.count(side.spread(limit)).tolist() for side in (d, d_prime)], perturbed)
 
 
-def _fit_entry(context: Context, number: int, training: list[list[int]], stored: bool) -> dict[str, Any]:
-    return {"model": context.problem.model_keys[number], "training": training, "stored": stored}
+def _perturbed(model: Model, etas: Sequence[float]) -> list[list[float]]:
+    """η, α and β of a model that has densities, at each η."""
+    if not etas or not isinstance(model, Densities):
+        return []
+    from hpcdp.notions.perturbed import perturbed_points
+
+    return np.column_stack([etas, *perturbed_points(*model.masses(), np.asarray(etas))]).tolist()
+
+
+def _fit_entry(context: Context, number: int, seen: Seen, stored: bool) -> dict[str, Any]:
+    found = {"model": context.problem.model_keys[number], "training": seen.training, "stored": stored}
+    return found | ({"perturbed": seen.perturbed} if seen.perturbed else {})
 
 
 def _commit_fits(
@@ -244,8 +282,8 @@ def _counters(context: Context, generation: int, items: CountItems, report: Repo
         try:
             counter = _restore(context, number, items.thresholds)
             if counter is None:
-                counter, training = _learn(context, number, items.thresholds)
-                entries.append(_fit_entry(context, number, training, stored=False))
+                counter, seen = _learn(context, number, items.thresholds)
+                entries.append(_fit_entry(context, number, seen, stored=False))
         except (MechanismError, DamagedError) as error:
             report.failures.append(_pair_failure(context, number, error))
             continue
@@ -288,36 +326,16 @@ def _restore(
 
 
 def _literal(context: Context, generation: int, task: Task, report: Report) -> None:
-    from hpcdp.losses.literal_knn import testing_risk
-    from hpcdp.losses.parameters import LiteralKnnParameters
-
     problem = context.problem
-    estimate = problem.study.estimate
-    parameters = LiteralKnnParameters.model_validate(estimate.parameters)
-    keys = [problem.cell_key(*item) for item in task.items]
+    keys = [problem.cell_key(cell) for cell in task.items]
     if context.layout.record("cells", digest_json(["cells", keys])).is_file():
         return  # this task ran before, in a worker that died
     entries = []
-    for number, direction, epsilon in task.items:
-        key = problem.cell_key(number, direction, epsilon)
-        laws = problem.pair_laws[number]
-        first, second = laws if direction == "forward" else laws[::-1]
+    for cell, key in zip(task.items, keys, strict=True):
         try:
-            errors, tests = testing_risk(
-                _redraw(context, first, key, "thinned"),
-                _redraw(context, second, key, "whole"),
-                stream(problem.study.seed, key, "train", 0),
-                epsilon,
-                estimate.train,
-                estimate.test,
-                parameters,
-                estimate.chunk,
-            )
+            entries.append({"cell": key, **_count_literal(context, cell, key)})
         except MechanismError as error:
-            where = f"cell of pair {number}, {direction}, epsilon {epsilon}"
-            report.failures.append(Failure.of(where, error))
-            continue
-        entries.append({"cell": key, "errors": errors, "tests": tests})
+            report.failures.append(Failure.of(cell.describe(), error))
     if entries:
         commit(
             context.layout,
@@ -326,6 +344,26 @@ def _literal(context: Context, generation: int, task: Task, report: Report) -> N
             {"entries": entries},
             generation,
         )
+
+
+def _count_literal(context: Context, cell: LiteralCell, key: str) -> dict[str, Any]:
+    """The integer counts of one literal cell, as its record holds them."""
+    from hpcdp.losses.literal_knn import count_rejections, testing_risk
+    from hpcdp.losses.parameters import LiteralKnnParameters
+
+    problem = context.problem
+    estimate, laws = problem.study.estimate, problem.pair_laws[cell.pair]
+    coins = stream(problem.study.seed, key, "train", 0)
+    parameters = LiteralKnnParameters.model_validate(estimate.parameters)
+    settings = (coins, cell.level, estimate.train, estimate.test, parameters, estimate.chunk)
+    if cell.is_point:
+        p, q = (_redraw(context, law, key, side) for law, side in zip(laws, ("d", "d_prime"), strict=True))
+        return {"rejected": list(count_rejections(p, q, *settings)), "test": [estimate.test, estimate.test]}
+    first, second = laws if cell.direction == "forward" else laws[::-1]
+    errors, tests = testing_risk(
+        _redraw(context, first, key, "thinned"), _redraw(context, second, key, "whole"), *settings
+    )
+    return {"errors": errors, "tests": tests}
 
 
 def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, int], Outputs]:
@@ -361,6 +399,7 @@ def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...
 
 _KINDS: dict[str, Callable[[Context, int, Task, Report], None]] = {
     "sample": _sample,
+    "round": _round,
     "fit": _fit,
     "count": _count,
     "literal": _literal,

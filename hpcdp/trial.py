@@ -20,10 +20,10 @@ from hpcdp.outputs import Outputs, Schema, schema_of, widest
 from hpcdp.sampler import TRIAL_SIZE, Sampler
 
 _SECOND_SIZE = 1024
-_SEQUENCES = 64  # outputs that show whether sequences are of one length; a number, so that a study has one schema
+_SEQUENCES = 4  # times as many outputs show whether sequences are of one length
+_SLOW_SECONDS = 0.05  # a call for one output that takes longer may be one of a slow mechanism
 _TRIAL_SECONDS = 1.0
 _TIMING_SECONDS = 3.0
-_STORED_SECONDS = 2e-8  # to read one stored output
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
 
@@ -51,23 +51,28 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
     tried: list[Input] = []
     are_sequences: list[bool] = []
     first: Input | None = None
+    size = TRIAL_SIZE
     try:
         for number, database in enumerate(databases):
             first = database if first is None else first
+            is_late = number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS
             if isinstance(sampler.mechanism, StoredSamples):
+                _check_stored(sampler.mechanism, database, needed)
+                if is_late:
+                    continue
                 outputs = sampler.trial(database, TRIAL_SIZE, 0)
-                _check_stored(sampler.mechanism, database, outputs, needed)
             else:
-                if number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS:
+                if is_late:
                     break
-                outputs, may_be_mixed = sampler.first_trial(database)
+                size = _affordable(sampler, database) if number == 0 else size
+                outputs, may_be_mixed = sampler.first_trial(database, size)
                 are_sequences.append(may_be_mixed)
                 if number == 0:
                     sampler.end()  # what follows must come from the seed alone, not from a process's memory
                 if number < 2:
                     _check_randomness(sampler, database, outputs)
                 if number < 2 and may_be_mixed:
-                    schemas.append(schema_of(sampler.trial(database, _SEQUENCES, 3)))
+                    schemas.append(schema_of(sampler.trial(database, _SEQUENCES * size, 3)))
                     tried.append(database)
             schemas.append(schema_of(outputs))
             tried.append(database)
@@ -79,8 +84,8 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
         schema = Schema("bytes", None) if is_mixed else widest(schemas)
         for database, found in zip(tried, schemas, strict=True):
             if found.kind != schema.kind == "bytes":
-                sampler.trial(database, TRIAL_SIZE, 0, schema)
-        timing = _time(sampler, first, tried)
+                sampler.trial(database, size, 0, schema)
+        timing = _time(sampler, first, tried, size)
         _refuse_slow_chunks(sampler, timing)
         return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
     except MechanismError as error:
@@ -89,30 +94,48 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
         sampler.end()
 
 
-def _check_stored(stored: StoredSamples, database: Input, outputs: Outputs, needed: int) -> None:
+def _affordable(sampler: Sampler, database: Input) -> int:
+    """How many outputs a first trial draws: fewer where drawing some takes seconds, as where each is a trained model."""
+
+    def seconds(size: int) -> float:
+        begin = time.perf_counter()
+        sampler.trial(database, size, 4)
+        return time.perf_counter() - begin
+
+    if seconds(1) < _SLOW_SECONDS:
+        return TRIAL_SIZE
+    one = seconds(1)  # the first call may have loaded libraries
+    if one * TRIAL_SIZE < _TRIAL_SECONDS:
+        return TRIAL_SIZE
+    per_draw = seconds(2) - one
+    return min(TRIAL_SIZE, max(1, int(_TRIAL_SECONDS / max(per_draw, 1e-9))))
+
+
+def _check_stored(stored: StoredSamples, database: Input, needed: int) -> None:
     assert isinstance(database, np.ndarray)
-    if outputs.shape[0] < needed:
+    total = stored.total(database)
+    if total < needed:
         raise MechanismError(
-            f"{stored.files[stored.index(database)]} holds {outputs.shape[0]} outputs; "
-            f"accepted: at least train + test = {needed}"
+            f"{stored.describe(database)} holds {total} outputs; accepted: at least train + test = {needed}"
         )
 
 
 def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> None:
     is_program = isinstance(sampler.mechanism, ProgramMechanism)
     given, what = ("seeds", "the seed") if is_program else ("random generators", "rng")
-    again = sampler.trial(database, TRIAL_SIZE, 0) if sampler.reproducible else outputs
+    size = outputs.shape[0]
+    again = sampler.trial(database, size, 0) if sampler.reproducible else outputs
     if again.shape != outputs.shape or digest_array(again) != digest_array(outputs):
         raise MechanismError(
             f"it gave different outputs from equal {given}; all its randomness must come from {what}, or a run could not be "
             "repeated or resumed; what has randomness of its own needs mechanism.reproducible = false"
         )
     begin = time.perf_counter()
-    other = sampler.trial(database, TRIAL_SIZE, 1)
+    other = sampler.trial(database, size, 1)
     if digest_array(other) != digest_array(outputs):
         return
     if not equals_no_chance(outputs):  # a few discrete outputs may well be equal, many may not
-        per_draw = (time.perf_counter() - begin) / TRIAL_SIZE
+        per_draw = (time.perf_counter() - begin) / size
         size = max(TRIAL_SIZE, min(_SECOND_SIZE, int(_TRIAL_SECONDS / per_draw)))
         outputs, other = (sampler.trial(database, size, number) for number in (0, 1))
     if digest_array(other) == digest_array(outputs) and equals_no_chance(outputs):
@@ -140,15 +163,19 @@ def _many_valued(outputs: Outputs) -> int:
     return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
 
 
-def _time(sampler: Sampler, first: Input, tried: Sequence[Input]) -> Timing:
-    """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow."""
+def _time(sampler: Sampler, first: Input, tried: Sequence[Input], size: int) -> Timing:
+    """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow.
+
+    size: outputs that a first trial could afford.
+    """
     if isinstance(sampler.mechanism, StoredSamples):
-        return Timing(0.0, _STORED_SECONDS, sampler.trial(first, TRIAL_SIZE, 0))
+        return Timing(0.0, sampler.mechanism.seconds_each, sampler.trial(first, TRIAL_SIZE, 0))
+    most = sampler.chunk if size == TRIAL_SIZE else min(size, sampler.chunk)
     by_distribution = {id(one.distribution): one for one in tried if isinstance(one, Conditional)}
     begin = time.perf_counter()
     found: list[Timing] = []
     for one in by_distribution.values() or [first]:
-        found.append(time_draws(partial(sampler.trial, one, number=2), sampler.chunk))
+        found.append(time_draws(partial(sampler.trial, one, number=2), most))
         if time.perf_counter() - begin > _TIMING_SECONDS:
             break
     calls, draws = (sum(each) / len(found) for each in zip(*((t.per_call, t.per_draw) for t in found), strict=True))

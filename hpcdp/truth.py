@@ -14,6 +14,7 @@ from hpcdp.distributions import Conditional
 from hpcdp.study import Study
 
 if TYPE_CHECKING:
+    from hpcdp.analytic import Curve
     from hpcdp.result import Result
 
 _MOST_PAIRS, _MOST_SECONDS = 20_000, 60.0  # beyond these, the maximum over pairs is not worth a plot's wait
@@ -40,6 +41,24 @@ def exact_spectrum(study: Study, pairs: Iterable[Pair], epsilon: ArrayLike) -> N
 
 def exact_of(result: Result, epsilon: ArrayLike) -> NDArray[np.float64] | None:
     """The same of a result, whose databases are read from its store."""
+    pairs = _stored_pairs(result)
+    return None if pairs is None else exact_spectrum(result.study, pairs, epsilon)
+
+
+def exact_curve(result: Result, pair: int) -> Curve | None:
+    """The exact curves of one pair of a result; None where there is no closed form."""
+    from hpcdp.analytic import exact
+
+    pairs, call = _stored_pairs(result), result.study.mechanism.call
+    if pairs is None or not isinstance(call, str):
+        return None
+    found = pairs[pair]
+    if isinstance(found.d, Conditional) or isinstance(found.d_prime, Conditional):
+        return None
+    return exact(call, result.study.mechanism.parameters, found.d, found.d_prime)
+
+
+def _stored_pairs(result: Result) -> list[Pair] | None:
     from hpcdp.databases import enumerate_pairs
     from hpcdp.store.arrays import read_array
     from hpcdp.store.layout import Layout
@@ -49,4 +68,4 @@ def exact_of(result: Result, epsilon: ArrayLike) -> NDArray[np.float64] | None:
         return None
     layout = Layout(result.store)
     databases = [read_array(layout.database(d)) for d in stored_databases(layout, latest_version(layout))]
-    return exact_spectrum(result.study, enumerate_pairs(result.study, databases), epsilon)
+    return enumerate_pairs(result.study, databases)

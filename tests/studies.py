@@ -59,9 +59,10 @@ def learn_and_count(problem: Problem, reuse_training: bool = False) -> tuple[Ind
     thresholds = tuple(problem.thresholds.tolist())
     index, counters = Index(), []
     for number, model in enumerate(problem.model_keys):
-        counter, training = _learn(context, number, thresholds)
-        learned = np.asarray(training, np.int64)
+        counter, seen = _learn(context, number, thresholds)
+        learned = np.asarray(seen.training, np.int64)
         index.training[model] = {thresholds: (int(learned[0].sum()), learned)}
+        index.perturbed[model] = {eta: (alpha, beta) for eta, alpha, beta in seen.perturbed}
         stage = problem.train if reuse_training else problem.test
         counts = [_count(context, counter, stage, law) for law in problem.pair_laws[number]]
         index.spans[model] = {thresholds: [Span(0, problem.test.chunks, stage.total, np.stack(counts))]}

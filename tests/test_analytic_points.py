@@ -3,9 +3,7 @@
 import numpy as np
 from analytic_curves import every_curve
 
-from hpcdp.analytic import (
-    SpectrumPoints,
-)
+from hpcdp.analytic import SpectrumPoints, TradeOffPoints
 
 
 def test_points_interpolate_in_the_factor():
@@ -34,3 +32,34 @@ def test_points_of_a_curve_bound_it(curve):
     delta = points.spectrum(fine)
     dual = np.maximum(1.0 - delta - np.exp(fine) * sizes, np.exp(-fine) * (1.0 - delta - sizes))
     assert (dual.max(axis=0) <= beta + 1e-14).all()
+
+
+@every_curve
+def test_tradeoff_points_of_a_curve_bound_it(curve):
+    known = np.array([0.0, 0.03, 0.1, 0.11, 0.4, 0.75, 1.0])
+    points = TradeOffPoints(known, curve.tradeoff(known))
+    sizes, levels = np.linspace(0.0, 1.0, 2001), np.linspace(0.0, 6.0, 101)
+    found = points.tradeoff(sizes)
+    assert (found <= curve.tradeoff(sizes) + 1e-9).all()
+    np.testing.assert_allclose(points.tradeoff(known), curve.tradeoff(known), atol=1e-15)
+    for direction in ("forward", "reverse"):
+        assert (points.delta(levels, direction) >= curve.delta(levels, direction) - 1e-9).all()
+    # δ of (Q, P) is the supremum over the sizes of the curve that the points give, of (P, Q) over its other axis.
+    fine = np.unique(np.concatenate([np.linspace(0.0, 1.0, 20_001), known]))
+    beta = points.tradeoff(fine)
+    step = 1.0 / 20_000
+    for direction, (first, second) in (("reverse", (fine, beta)), ("forward", (beta, fine))):
+        gain = np.maximum((1.0 - second - np.exp(levels)[:, None] * first).max(axis=1), 0.0)
+        found = points.delta(levels, direction)
+        assert (found >= gain - 1e-12).all()
+        if direction == "reverse":  # the grid is one of sizes; over errors it is as coarse as the curve is steep
+            assert (found <= gain + step * (1.0 + np.exp(levels)) + 1e-12).all()
+
+
+def test_tradeoff_points_between_two_lines():
+    # Slopes −2, −1 and −0.5: at .15 the first segment gives .7, the third .725; the chord between them is at .75.
+    points = TradeOffPoints([0.0, 0.1, 0.2, 0.6], [0.9, 0.7, 0.6, 0.4])
+    np.testing.assert_allclose(points.tradeoff([0.15, 0.05, 0.18]), [0.625, 0.75, 0.61])
+    np.testing.assert_allclose(points.tradeoff([0.4, 0.8, 1.0]), [0.4, 0.2, 0.0])
+    two = TradeOffPoints([0.2, 0.5], [0.6, 0.3])
+    np.testing.assert_allclose(two.tradeoff([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9]), [0.8, 0.7, 0.6, 0.3, 0.3, 0.1, 0.0])

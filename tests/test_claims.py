@@ -132,6 +132,12 @@ def test_file_as_spreadsheets_write_it(tmp_path):
         ("epsilon,delta\n1,nan\n", ["delta: nan was given"]),
         ("epsilon,delta\ninf,0.1\n", ["epsilon: inf was given"]),
         (b"\xff\xfe\x00", ["no text"]),
+        ("alpha,beta\n0,1\n", ["shapes (k,) with k >= 2"]),
+        ("alpha,beta\n0,1\n0,0.5\n", ["alpha: (0.0, 0.0) was given", "strictly increasing"]),
+        ("alpha,beta\n0,1\n0.5,0.6\n", ["beta at alpha 0.5: 0.6 was given", "at most 1 - alpha"]),
+        ("alpha,beta\n0,0.5\n0.4,0.55\n", ["beta at alpha 0.4: 0.55 was given", "none above the one before"]),
+        ("alpha,beta\n0,1\n0.2,0.7\n1,0\n0.3,0.6", ["alpha: (1.0, 0.3) was given"]),
+        ("alpha,beta\n0,0.6\n0.2,0.58\n1,0\n", ["beta at alpha 0.2: 0.58 was given", "convex curve, here at most"]),
     ],
 )
 def test_file_refused(tmp_path, content, parts):
@@ -175,3 +181,18 @@ def test_claims_follow_from_stronger_ones(tmp_path):
     for epsilon, claim in itertools.product(known, (gauss, points)):
         forward = max(1.0 - claim.tradeoff(SIZES) - np.exp(epsilon) * SIZES)
         assert forward <= claim.delta(epsilon) + 1e-14
+
+
+def test_points_of_a_tradeoff_curve(tmp_path):
+    truth = GaussianShift(1.3)
+    sizes = np.linspace(0.0, 1.0, 1001)
+    rows = "".join(f"{a!r},{b!r}\n" for a, b in zip(sizes.tolist(), truth.tradeoff(sizes).tolist(), strict=True))
+    (tmp_path / "curve.csv").write_text("alpha,beta\n" + rows)
+    claim = parse_claim("file(curve.csv)", tmp_path)
+    assert claim.is_symmetric
+    fine = np.linspace(0.0, 1.0, 20_001)
+    assert (claim.tradeoff(fine) <= truth.tradeoff(fine) + 1e-14).all()
+    np.testing.assert_allclose(claim.tradeoff(fine[200:]), truth.tradeoff(fine[200:]), atol=2e-4)
+    assert (claim.delta(LEVELS) >= truth.delta(LEVELS) - 1e-14).all()
+    np.testing.assert_allclose(claim.delta(LEVELS), truth.delta(LEVELS), atol=np.exp(3.0) * 1e-3)
+    np.testing.assert_array_equal(claim.tradeoff(sizes), truth.tradeoff(sizes))

@@ -28,7 +28,7 @@ from pydantic.fields import FieldInfo
 from hpcdp.claims import FORMS
 from hpcdp.clusters import open_local
 from hpcdp.losses import LOSSES
-from hpcdp.mechanisms import BUILTINS, STORED, load_builtin
+from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED, load_builtin
 from hpcdp.result import load_result
 from hpcdp.study import Study
 
@@ -71,9 +71,10 @@ class Reader:
         self.folder, self.printed = folder, ""
         binaries = folder / ".bin"
         binaries.mkdir()
+        place = f'case "$1" in run|resume|audit) set -- "$@" --cluster {address};; esac'
         for name, text in {
             "python": f'exec "{sys.executable}" "$@"',
-            "hpcdp": f'case "$1" in run|resume) set -- "$@" --cluster {address};; esac\nexec "{sys.executable}" -m hpcdp "$@"',
+            "hpcdp": f'{place}\nexec "{sys.executable}" -m hpcdp "$@"',
         }.items():
             (binaries / name).write_text(f"#!/bin/sh\n{text}\n")
             (binaries / name).chmod(0o755)
@@ -143,6 +144,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
     [
         "README.md",
         "docs/study.md",
+        "docs/auditing.md",
         "docs/black-boxes.md",
         "docs/store.md",
         "docs/extending.md",
@@ -158,7 +160,7 @@ def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) ->
 def test_every_page_with_blocks_is_followed() -> None:
     """The list above is all pages whose blocks do something."""
     active = {page for page in PAGES if any(b.note and not b.note.startswith("not run") for b in read_blocks(page))}
-    named = ("study", "black-boxes", "store", "extending", "tutorial", "cluster", "other-clusters")
+    named = ("study", "auditing", "black-boxes", "store", "extending", "tutorial", "cluster", "other-clusters")
     assert active == {"README.md", *(f"docs/{name}.md" for name in named)}
 
 
@@ -296,8 +298,9 @@ def test_every_parameter_of_a_loss_is_documented_with_its_default() -> None:
 
 def test_every_built_in_is_documented_with_its_parameters() -> None:
     documented = {names_in(row[0])[0]: names_in(row[1]) for row in rows_of("docs/study.md", "call")}
-    assert set(documented) == {*BUILTINS, STORED}
+    assert set(documented) == {*BUILTINS, *READERS}
     assert documented[STORED] == ["files"]
+    assert documented[SCORES] == ["files", "score", "parameters = {}"]
     for name in BUILTINS:
         own = inspect.signature(load_builtin(name)).parameters.values()
         own = {p.name: p.default for p in own if p.kind is p.KEYWORD_ONLY}

@@ -8,12 +8,12 @@ from commands import call, write_study
 
 
 def test_files_a_chunk(tmp_path: Path, scheduler: str) -> None:
-    settings = {"databases": [[0.0, 1.0]], "rows": [0], "train": 320, "test": 16000, "chunk": 10, "keep": "all"}
+    settings = {"databases": [[0.0, 1.0]], "rows": [0], "train": 3200, "test": 160_000, "chunk": 100, "keep": "all"}
     study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, **settings)
     study.write_text(study.read_text().replace("relative = { databases = [[0.0, 1.0]], rows = [0] }", GIVEN))
     store = tmp_path / "s.zarr"
     call("run", study, "--store", store, "--cluster", scheduler)
-    chunks = 2 * (16000 + 320) // 10
+    chunks = 2 * (160_000 + 3200) // 100
     files = sum(path.is_file() for path in (store / "samples").rglob("*"))
     files += sum(path.is_file() for path in (store / "records").rglob("*"))
     print(f"{chunks} kept chunks lie in {files} files, records and all: {files / chunks:.2f} a chunk")

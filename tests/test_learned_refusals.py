@@ -20,6 +20,7 @@ from hpcdp.losses import refuse_unusable, validate_parameters
 from hpcdp.losses._learned_options import READY
 from hpcdp.losses._pickled import pack, unpack
 from hpcdp.losses._protocol import Side
+from hpcdp.outputs import Schema
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_wrong_parameters(parameters, words):
 )
 def test_what_cannot_learn_is_refused_before_anything_runs(parameters, words):
     with pytest.raises(StudyError) as caught:
-        refuse_unusable("learned", parameters, "float", 1000)
+        refuse_unusable("learned", parameters, Schema("float", None), 1000)
     for word in words:
         assert word in str(caught.value)
 
@@ -101,7 +102,7 @@ def test_classifiers_that_break_their_interface(name, refused, failed, tmp_path,
     monkeypatch.syspath_prepend(str(tmp_path))
     path, calibrate = f"odd_classifiers:{name}", "platt" if name == "TwoScores" else False
     with pytest.raises(StudyError, match=refused):
-        refuse_unusable("learned", {"classifier": path, "calibrate": calibrate}, "float", 1000)
+        refuse_unusable("learned", {"classifier": path, "calibrate": calibrate}, Schema("float", None), 1000)
     outputs = np.arange(40.0)
     with pytest.raises(MechanismError, match=failed):
         learned(path, calibrate=calibrate).fit(Side(outputs, 40), Side(outputs, 40)).score(outputs)
@@ -125,16 +126,16 @@ def test_a_classifier_that_is_not_deterministic_is_refused(tmp_path, monkeypatch
     (tmp_path / "moody_classifier.py").write_text(MOODY)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(StudyError, match="learned twice from equal numbers, it gave different scores"):
-        refuse_unusable("learned", {"classifier": "moody_classifier:Moody"}, "float", 1000)
+        refuse_unusable("learned", {"classifier": "moody_classifier:Moody"}, Schema("float", None), 1000)
 
 
 def test_outputs_that_cannot_be_learned_from():
     with pytest.raises(
         StudyError, match=r"estimate\.loss: 'learned' needs outputs that are numbers; .* frequency, knn"
     ):
-        refuse_unusable("learned", {}, "bytes", 1000)
+        refuse_unusable("learned", {}, Schema("bytes", None), 1000)
     with pytest.raises(StudyError, match=r"estimate\.train: at least 20 with learned; given: 19"):
-        refuse_unusable("learned", {}, "float", 19)
+        refuse_unusable("learned", {}, Schema("float", None), 19)
     words = np.array([b"a", b"b"] * 20, object)
     with pytest.raises(StudyError, match="needs outputs that are numbers"):
         learned().fit(Side(words, 40), Side(words, 40))

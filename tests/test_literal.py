@@ -1,13 +1,32 @@
-"""literal-knn: Fig. 1 of Lu et al. gives the exact delta; which side is thinned; what ⊥ counts."""
+"""literal-knn: Fig. 1 of Lu et al. gives the exact delta, BayBox a point of the trade-off curve; which side is thinned;
+what ⊥ counts; and that each η is a cell of its own, which can be added, interrupted and resumed."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
 from brute import exact_deltas, laplace_delta
+from commands import call, contents, show
+from studies import make_study, pose, run
+from test_invariance import nearest
 
+from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
+from hpcdp.driver import Options, resume, run_problem
+from hpcdp.failures import describe_killed
+from hpcdp.losses.literal_knn import count_rejections
 from hpcdp.losses.literal_knn import testing_risk as risk
-from hpcdp.losses.parameters import LiteralKnnParameters
+from hpcdp.losses.parameters import LiteralKnnParameters, choose_k
+from hpcdp.notions.testing_risk import make_point_cells
+from hpcdp.notions.tradeoff import make_tradeoff
+from hpcdp.plan import make_plan
+from hpcdp.problem import resolve
+from hpcdp.progress import Silent
+from hpcdp.report.status import status
+from hpcdp.result import load_result
+from hpcdp.schedule import Task
+from hpcdp.stopping import Stop, Stopped
 
 RULE = LiteralKnnParameters()
 
@@ -139,3 +158,368 @@ def test_given_k_is_cut_at_the_training_outputs_that_there_are():
 def test_impossible_values_are_refused(epsilon, train, test, block):
     with pytest.raises(ValueError, match="at least"):
         risk(None, None, np.random.default_rng(0), epsilon, train, test, RULE, block)
+
+
+def count(draws, eta, train, test, *, seed=0, parameters=RULE, block=1 << 14):
+    """BayBox from draws(side, rng, size): side 0 is D. Returns (alpha, beta)."""
+    rng = np.random.default_rng([seed, 7])
+    sides = [lambda _, size, side=side: draws(side, rng, size) for side in (0, 1)]
+    rejected = count_rejections(*sides, rng, eta, train, test, parameters, block)
+    return rejected[0] / test, 1 - rejected[1] / test
+
+
+def excess(alpha, beta, eta, curve, size):
+    """Weighted risk above the least one, and its standard error at the exact point.
+
+    The risk is ηα + β, for η < 1 divided by η: 1 minus it is δ of one direction. The error is at least that of one output.
+    """
+    weights = np.array([eta, 1.0]) / min(1.0, eta)
+    exact = np.array([float(x) for x in curve.point(eta)])
+    error = np.sqrt(weights**2 @ (exact * (1 - exact)) / size)
+    return float(weights @ (np.array([alpha, beta]) - exact)), max(float(error), weights.max() / size)
+
+
+MODE = np.exp(np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 0.0]]))
+MODE /= MODE.sum(axis=1, keepdims=True)
+"""The exponential mechanism of ε0 = 2 for the most frequent of 0, 1, 2, on {0,1,1} and {0,1}: q/p is 1.7257, .6349, 1.7257."""
+
+
+def draw_mode(kind):
+    """Outputs of that pair: numbers, rows, or strings, among which no number can stand for ⊥."""
+
+    def draw(side, rng, size):
+        x = rng.choice(3, size, p=MODE[side])
+        if kind == "bytes":
+            return np.array([b"a", b"b", b"c"], object)[x]
+        return np.repeat(x[:, None], 2, axis=1) if kind == "rows" else x
+
+    return draw
+
+
+def draw_normal(side, rng, size):
+    return rng.normal(float(side), size=size)
+
+
+POINTS = {
+    "normal": (draw_normal, GaussianShift(1.0), 0.004, [3.0, 1 / 3]),
+    "numbers": (draw_mode("numbers"), Discrete(*MODE), 0.001, [0.5, 1.6, 2.0]),
+    "rows": (draw_mode("rows"), Discrete(*MODE), 0.001, [0.5, 1.6, 2.0]),
+    "bytes": (draw_mode("bytes"), Discrete(*MODE), 0.001, [0.5, 1.6, 2.0]),
+}
+"""Draws, the exact curve, the regret allowed in δ (as of δ̂, see test_truth), and η at which 1/η has another point."""
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_the_threshold_is_on_q_over_p(name):
+    draws, curve, allowance, etas = POINTS[name]
+    size = 1 << 16
+    for eta in etas:
+        above = {}
+        for given in (eta, 1 / eta):  # the printed algorithm thins the other side, so its η is 1/η
+            over, error = excess(*count(draws, given, size, size), eta, curve, size)
+            above[given] = (over - allowance) / error
+            assert over >= -5 * error
+        print(
+            f"η = {eta:.3g}: {above[eta]:.2f} se above what is allowed, of the other orientation {above[1 / eta]:.0f}"
+        )
+        assert above[eta] <= 5
+        assert above[1 / eta] > 5
+
+
+def test_type_1_error_of_a_normal_pair():
+    alpha, beta = count(draw_normal, 3.0, 1 << 16, 1 << 16)
+    exact = [float(x) for x in GaussianShift(1.0).point(3.0)]
+    assert exact == pytest.approx([0.0549, 0.7253], abs=1e-4)
+    other = float(GaussianShift(1.0).point(1 / 3)[0])
+    print(
+        f"α̃ = {alpha:.4f}, β̃ = {beta:.4f}; exact {exact[0]:.4f}, {exact[1]:.4f}; of the other orientation {other:.4f}"
+    )
+    assert abs(alpha - exact[0]) < abs(alpha - other) / 10
+
+
+@pytest.mark.parametrize("eta", [5.0, 0.2, 1.0])
+def test_the_symbol_is_never_drawn_and_tests_are_not_thinned(eta):
+    asked = {(side, stage): [] for side in "pq" for stage in ("train", "test")}
+
+    def draw(side, value):
+        def sample(stage, size):
+            asked[side, stage].append(size)
+            return np.full(size, value)
+
+        return sample
+
+    train, test = 5000, 3000
+    rng = np.random.default_rng(1)
+    assert count_rejections(draw("p", 0.0), draw("q", 1.0), rng, eta, train, test, RULE, 512) == (0, test)
+    for side, share in (("p", min(1.0, eta)), ("q", min(1.0, 1 / eta))):
+        assert sum(asked[side, "test"]) == test
+        z = (sum(asked[side, "train"]) - share * train) / max(1.0, np.sqrt(train * share * (1 - share)))
+        print(f"z of the training draws of {side}: {z:.2f}")
+        assert abs(z) < 5 if share < 1 else z == 0
+    assert max(size for sizes in asked.values() for size in sizes) <= 512
+
+
+def test_a_side_without_a_training_output():
+    far = 1e300
+    for eta, rejected in ((far, (0, 0)), (1 / far, (100, 100))):
+        train = {"p": 0, "q": 0}
+
+        def draw(side, train=train):
+            def sample(stage, size):
+                train[side] += size if stage == "train" else 0
+                return np.zeros(size)
+
+            return sample
+
+        assert count_rejections(draw("p"), draw("q"), np.random.default_rng(2), eta, 8, 100, RULE, 64) == rejected
+        assert sorted(train.values()) == [0, 8]
+
+
+def test_equal_votes_do_not_reject():
+    same = [lambda _, size: np.zeros(size)] * 2
+    two = LiteralKnnParameters(k=2)
+    assert count_rejections(*same, np.random.default_rng(0), 1.0, 1, 100, two, 64) == (0, 0)
+
+
+def test_given_k_is_cut_at_the_kept_outputs():
+    apart = [lambda _, size: np.zeros(size), lambda _, size: np.ones(size)]
+    many = LiteralKnnParameters(k=100)
+    assert count_rejections(*apart, np.random.default_rng(0), 3.0, 60, 100, many, 64) == (
+        0,
+        0,
+    )  # all of P outvote all of Q
+
+
+@pytest.mark.parametrize(
+    "eta, train, test, block",
+    [(0.0, 1, 1, 1), (-1.0, 1, 1, 1), (np.inf, 1, 1, 1), (np.nan, 1, 1, 1), (1.0, 0, 1, 1), (1.0, 1, 0, 1)],
+)
+def test_impossible_points_are_refused(eta, train, test, block):
+    with pytest.raises(ValueError, match=r"eta: a finite number above 0|at least 1"):
+        count_rejections(None, None, np.random.default_rng(0), eta, train, test, RULE, block)
+
+
+class Moved:
+    """Draws of a Laplace pair after a change of unit, the same ones each time; they are kept as they were before it."""
+
+    def __init__(self, move):
+        self.move, self.before = move, {(side, stage): [] for side in (0, 1) for stage in ("train", "test")}
+
+    def draw(self, side):
+        def sample(stage, size):
+            kept = self.before[side, stage]
+            x = np.random.default_rng([11, side, len(kept), stage == "test"]).laplace(0.7 * side, size=size)
+            kept.append(x)
+            return self.move(x)
+
+        return sample
+
+    def reject(self, eta, size):
+        coins = np.random.default_rng(12)
+        return count_rejections(self.draw(0), self.draw(1), coins, eta, size, size, RULE, 1 << 14)
+
+
+@pytest.mark.parametrize("eta", [0.6, 1.0, 1.8])
+@pytest.mark.parametrize("factor", [2.0**-20, 2.0**20, -1.0])
+def test_points_of_outputs_in_another_unit(factor, eta):
+    plain, moved = Moved(lambda x: x), Moved(lambda x: factor * x)
+    found = plain.reject(eta, 30_000)
+    print(f"rejected of D and D': {found}")
+    assert moved.reject(eta, 30_000) == found
+
+
+@pytest.mark.parametrize("eta", [0.6, 1.0, 1.8])
+@pytest.mark.parametrize(
+    "move, factor", [(lambda x: 1000.0 * x + 1e6, 1000.0), (lambda x: x + 2.0**32, 1.0)], ids=["1000x+1e6", "x+2^32"]
+)
+def test_rounding_ties_alone_change_a_point(move, factor, eta):
+    size = 30_000
+    plain, moved = Moved(lambda x: x), Moved(move)
+    found, after = plain.reject(eta, size), moved.reject(eta, size)
+    pooled = np.sort(np.concatenate([*plain.before[0, "train"], *plain.before[1, "train"]]))
+    largest = max(np.abs(move(x)).max() for kept in plain.before.values() for x in kept)
+    for side in (0, 1):
+        outputs = np.concatenate(plain.before[side, "test"])
+        last, following = nearest(pooled, outputs, choose_k("sqrt", pooled.size))
+        ties = int((factor * (following - last) <= 4 * np.spacing(largest)).sum())  # see test_invariance
+        changed = abs(after[side] - found[side])
+        print(f"{'D' if side == 0 else 'D prime'}: {changed} of {size} changed their label, net; ties that may: {ties}")
+        assert changed <= ties
+        if factor == 1000.0:
+            assert ties <= size / 1000  # the claim is about nearly all outputs
+
+
+CURVES = {
+    "laplace": ({"scale": 0.5}, [([0.0], [0.55])], LaplaceShift(1.1), 0.015),
+    "gaussian": ({"sigma": 1.0}, [([0.0], [1.0])], GaussianShift(1.0), 0.004),
+}
+ETAS = [1 / 3, 0.45, 0.7, 1.0, 1.4, 2.2, 3.0]
+
+
+@pytest.mark.parametrize("call", CURVES)
+def test_points_agree_with_the_truth_and_with_knn(call, client, tmp_path):
+    parameters, pairs, curve, allowance = CURVES[call]
+    etas = [eta for eta in ETAS if call == "gaussian" or 0.4 < eta < 2.5]  # away from the plateaus at e^±1.1
+    size = 100_000
+    fast, literal = (
+        run(
+            make_study(call, parameters, pairs, seed=577, loss=loss, epsilons=[0.0], etas=etas, train=size, test=size),
+            tmp_path / loss,
+            client,
+        )
+        for loss in ("knn", "literal-knn")
+    )
+    assert literal.is_literal
+    found = []
+    for column, eta in enumerate(etas):
+        over, error = excess(literal["alpha"][0, column], literal["beta"][0, column], eta, curve, size)
+        other, _ = excess(fast["alpha"][0, column], fast["beta"][0, column], eta, curve, size)
+        found.append([-over / error, (over - allowance) / error, abs(over - other) / (np.sqrt(2) * error)])
+    print(f"worst score in se (below, above, apart from knn): {np.max(found, axis=0).round(2)}")
+    assert np.max(found) <= 5
+    shares = np.stack([literal["alpha"][0], 1 - literal["beta"][0]], axis=1)
+    np.testing.assert_array_equal(literal["rejected"][0], np.rint(size * shares))
+    assert (literal["alpha_upper"] > literal["alpha"]).all()
+    ratio = literal["radius"] / fast["radius"]  # a union bound over the cells in place of one inequality for all η
+    np.testing.assert_allclose(ratio, np.sqrt(np.log(4 * len(etas) / 0.05) / np.log(4 / 0.05)), rtol=1e-12)
+
+
+def test_limits_hold_together_for_points_that_draw_for_themselves():
+    rng = np.random.default_rng(5)
+    runs, etas, size = 400, 80, 500
+    share = rng.uniform(0.3, 0.7, (1, etas, 2))
+    test = np.full(share.shape, size)
+    alpha, beta = share[..., 0], 1 - share[..., 1]
+    held = []
+    for _ in range(runs):
+        rejected = rng.binomial(size, share)
+        points = make_point_cells(rejected, test, 0.95)
+        off = np.maximum(np.abs(points.alpha - alpha), np.abs(points.beta - beta))
+        limits = (alpha <= points.alpha_upper) & (beta <= points.beta_upper)
+        of_one_loss = make_tradeoff(rejected, test[:, 0], 0.95).radius
+        held.append([(off <= points.radius).all(), limits.all(), (off <= of_one_loss).all()])
+    radius, limits, fault = np.mean(held, axis=0)
+    print(f"share of {runs} studies: radius {radius:.4f}, limits {limits:.4f}; with the radius of one L̂ {fault:.4f}")
+    least = 0.95 - 4 * np.sqrt(0.05 * 0.95 / runs)  # the exact limits have next to no slack
+    assert min(radius, limits) >= least
+    assert fault < least
+
+
+def test_points_that_are_not_counted_are_unknown():
+    rejected = np.array([[[3, 5], [-1, -1]]])
+    points = make_point_cells(rejected, np.full((1, 2, 2), 10), 0.9)
+    np.testing.assert_allclose([points.alpha[0, 0], points.beta[0, 0]], [0.3, 0.5])
+    for name in ("alpha", "beta", "radius", "alpha_upper", "beta_upper"):
+        assert np.isnan(getattr(points, name)).tolist() == [[False, True]]
+
+
+SMALL = {"loss": "literal-knn", "epsilons": [0.0, 0.5], "train": 600, "test": 800, "chunk": 256}
+GIVEN = [([0.0], [1.0]), ([0.0], [-0.5])]
+
+
+def small_study(etas, pairs=GIVEN, **more):
+    return make_study("laplace", {"epsilon": 1.0}, pairs, seed=21, etas=etas, **(SMALL | more))
+
+
+def counts_of(result):
+    """Counts of the points by what they belong to."""
+    return {
+        (pair, eta): result["rejected"][pair, column].tolist()
+        for pair in range(len(result.pairs))
+        for column, eta in enumerate(result["eta"])
+    }
+
+
+def test_an_eta_adds_only_its_cells(client, tmp_path):
+    store = tmp_path / "store"
+    plain = run(small_study([]), store, client)
+    assert plain.tradeoff() == []
+    before, known = contents(store), {}
+    for etas in ([0.5, 2.0], [0.5, 1.0, 2.0]):
+        result = run(small_study(etas), store, client)
+        now, after = counts_of(result), contents(store)
+        assert {path: after[path] for path in before} == before
+        (new,) = after.keys() - before.keys()
+        entries = json.loads(new.read_bytes())["body"]["entries"]
+        assert len(entries) == len(now) - len(known)
+        assert {cell: now[cell] for cell in known} == known
+        before, known = after, now
+    anew = run(small_study([0.5, 1.0, 2.0]), tmp_path / "anew", client)
+    assert anew.to_dict() == result.to_dict()
+    assert len({tuple(rejected) for rejected in known.values()}) == len(known)  # each has draws of its own
+    np.testing.assert_array_equal(anew["errors"], plain["errors"])
+
+
+class StopAtOnce(Silent):
+    """Asks the run to stop when the first of its tasks is done."""
+
+    def __init__(self):
+        self.stop = Stop()
+
+    def advance(self, units):
+        self.stop.request("enough", 60.0)
+
+
+def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
+    monkeypatch.setattr("hpcdp.schedule._SHORTEST", 0.0)  # a cell is a task, so that there is something to interrupt
+    etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
+    study, store, progress = small_study(etas, GIVEN[:1]), tmp_path / "store", StopAtOnce()
+    with pytest.raises(Stopped):
+        run_problem(*resolve(study), store, Options(client=client, stop=progress.stop), progress)
+    part = load_result(store)
+    assert not part.complete
+    print(f"{len(part.cells())} of 4 cells and {len(part.tradeoff())} of {len(etas)} points when it was interrupted")
+    assert 0 < len(part.tradeoff()) < len(etas)
+    assert np.isnan(part["radius"]).sum() == len(etas) - len(part.tradeoff())
+    assert f"cells          {len(part.cells()) + len(part.tradeoff())} of 12 done" in status(store)
+    before = contents(store)
+    whole = resume(store, client=client)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    assert whole.complete
+    assert [p for p in whole.tradeoff() if p["eta"] in {q["eta"] for q in part.tradeoff()}] == part.tradeoff()
+    assert run(study, tmp_path / "anew", client).to_dict() == whole.to_dict()
+
+
+def test_a_cell_that_fails_is_named():
+    problem = pose(small_study([0.5, 3.0]))
+    found = [
+        describe_killed(problem, Task("literal-0", "literal", (cell,), (), 1, 0.1)).what
+        for cell in (problem.risk_cells[-1], problem.point_cells[1])
+    ]
+    assert found == [
+        "task literal-0: cell of pair 1, reverse, epsilon 0.5",
+        "task literal-0: cell of pair 0, eta 3.0",
+    ]
+
+
+def test_every_command_copes_with_points(client, tmp_path):
+    etas = [0.5, 1.0, 3.0]
+    stores = [tmp_path / name for name in ("literal-knn", "knn")]
+    for store in stores:
+        run(small_study(etas, loss=store.name), store, client)
+    found = json.loads(show(stores[0]))
+    assert [(p["pair"], p["eta"]) for p in found["tradeoff"]] == [(pair, eta) for pair in (0, 1) for eta in etas]
+    assert [set(p) for p in found["tradeoff"]] == [set(p) for p in json.loads(show(stores[1]))["tradeoff"]]
+    assert "trade-off points (reject when q/p > η)" in call("show", stores[0]).stdout
+    assert len(call("show", stores[0], "--format", "csv").stdout.splitlines()) == 1 + 2 * 2 * 2
+    call("plot", stores[0], "-o", tmp_path / "points.png")
+    assert (tmp_path / "points.png").stat().st_size > 0
+    call("verify", stores[0], "--claim", "laplace(epsilon=3)")
+    call("compare", *stores)
+    assert "cells          14 of 14 done" in call("status", stores[0]).stdout
+    call("show", stores[0], "--accuracy")
+    data = load_result(stores[0]).data
+    assert data["alpha"].dims == ("pair", "eta")
+    np.testing.assert_array_equal(data["eta"], etas)
+
+    plans = {}
+    for name in ("literal-knn", "knn"):
+        study = small_study(etas, loss=name)
+        plans[name] = [make_plan(*resolve(s), workers=2) for s in (study, small_study([], loss=name))]
+    with_points, without = plans["literal-knn"]
+    assert with_points.samples - without.samples == 6 * 2 * (600 + 800)
+    assert with_points.seconds > without.seconds
+    assert "8 (pair, direction, ε) cells, 6 (pair, η) cells" in str(with_points)
+    assert "(pair, η)" not in str(without) + str(plans["knn"][0])
+    assert plans["knn"][0].samples == plans["knn"][1].samples

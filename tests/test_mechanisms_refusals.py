@@ -13,6 +13,7 @@ ROWS = [0, 1, 1]
 MODE = dict(outcomes=[0, 1], epsilon=1.0)
 ABOVE = dict(variant=1, epsilon=1.0)
 BARS = dict(values=[0, 1], epsilon=1.0)
+SOME = dict(mechanism="noisy_sum", parameters={"sigma": 1.0}, batch=2)
 
 REFUSED = {
     "exponential": [
@@ -84,6 +85,45 @@ REFUSED = {
         ([0], {"q": None}, "q: None was given"),
         ([0], {"one_time": 1}, "one_time: 1 was given; accepted: true or false"),
     ],
+    "noisy_sum": [
+        (ROWS, {}, "sigma, scale: (None, None) was given; accepted: exactly one of the two"),
+        (ROWS, {"sigma": 1.0, "scale": 1.0}, "accepted: exactly one of the two"),
+        (ROWS, {"sigma": 0.0}, "sigma: 0.0 was given"),
+        (ROWS, {"scale": -1}, "scale: -1 was given"),
+        ([np.nan], {"sigma": 1.0}, "accepted: finite numbers of shape (rows,) or (rows, columns)"),
+        (["a"], {"sigma": 1.0}, "accepted: finite numbers"),
+        ([[[1]]], {"sigma": 1.0}, "accepted: finite numbers"),
+        (1.0, {"sigma": 1.0}, "accepted: finite numbers"),
+        ([[], []], {"sigma": 1.0}, "accepted: finite numbers"),
+    ],
+    "toy_dpsgd": [
+        (ROWS, {}, "batch: 5 was given; accepted: at most the 3 rows of the database, without replacement"),
+        (ROWS, {"batch": 0}, "batch: 0 was given; accepted: an integer >= 1"),
+        (ROWS, {"batch": 1.0}, "batch: 1.0 was given"),
+        (ROWS, {"batch": 1, "rate": 0.0}, "rate: 0.0 was given"),
+        (ROWS, {"batch": 1, "rate": 1.5}, "rate: 1.5 was given; accepted: a number above 0, at most 1"),
+        (ROWS, {"batch": 1, "sigma": 0}, "sigma: 0 was given"),
+        (ROWS, {"batch": 1, "updates": 0}, "updates: 0 was given; accepted: an integer >= 1"),
+        (ROWS, {"batch": 1, "updates": True}, "updates: True was given"),
+        (ROWS, {"batch": 1, "start": np.inf}, "start: inf was given; accepted: a finite number"),
+        ([[0, 1], [1, 1]], {"batch": 1}, "accepted: finite numbers of shape (rows,)"),
+        ([0, np.inf], {"batch": 1}, "accepted: finite numbers of shape (rows,)"),
+        ([], {"batch": 1}, "accepted: at most the 0 rows"),
+    ],
+    "subsampled": [
+        (ROWS, SOME | {"batch": None}, "batch, rate: (None, None) was given; accepted: exactly one of the two"),
+        (ROWS, SOME | {"rate": 0.5}, "batch, rate: (2, 0.5) was given"),
+        (ROWS, SOME | {"batch": 4}, "batch: 4 was given; accepted: at most the 3 rows of the database"),
+        (ROWS, SOME | {"batch": 0}, "batch: 0 was given"),
+        (ROWS, SOME | {"batch": None, "rate": 0.0}, "rate: 0.0 was given"),
+        (ROWS, SOME | {"batch": None, "rate": 1.1}, "rate: 1.1 was given; accepted: a number above 0, at most 1"),
+        (ROWS, SOME | {"mechanism": "sum"}, "mechanism: 'sum' was given; accepted: a built-in (laplace, "),
+        (ROWS, SOME | {"mechanism": "subsampled"}, "mechanism: 'subsampled' was given"),
+        (ROWS, SOME | {"mechanism": "stored"}, "mechanism: 'stored' was given"),
+        (ROWS, SOME | {"mechanism": 3}, 'mechanism: 3 was given; accepted: a built-in ('),
+        (ROWS, SOME | {"parameters": [1]}, "parameters: [1] was given; accepted: a table of"),
+        (1.0, SOME, "accepted: an array of shape (rows,) or (rows, columns)"),
+    ],
 }  # fmt: skip
 
 
@@ -103,6 +143,12 @@ def test_refused(name, database, parameters, message):
         ("laplace", [["a"]], {"scale": 1.0}),
         ("bounded_sum", [0.0, 1.0], {"lower": 0, "upper": 1, "epsilon": 1.0}),
         ("randomized_response", [[0, 1], [0, 2]], {"epsilon": 1.0}),
+        ("noisy_sum", [0.0, 1.0], {"sigma": 1.0}),
+        ("noisy_sum", [[0.0, np.nan]], {"sigma": 1.0}),
+        ("toy_dpsgd", [0.0, 1.0], {"batch": 1}),
+        ("toy_dpsgd", [[0.0, 1.0]], {"batch": 3}),
+        ("subsampled", [0.0, 1.0], SOME),
+        ("subsampled", [[0.0]], SOME),
     ],
 )
 def test_refused_by_each(name, databases, parameters):

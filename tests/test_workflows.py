@@ -16,14 +16,18 @@ from hpcdp.driver import run
 from hpcdp.plan import plan
 from hpcdp.study import Study
 
-EUREKA = Path(__file__).resolve().parent.parent / "workflows" / "eureka"
-sys.path.insert(0, str(EUREKA))
+WORKFLOWS = Path(__file__).resolve().parent.parent / "workflows"
+EUREKA = WORKFLOWS / "eureka"
+sys.path.insert(0, str(WORKFLOWS))
 
-from figures.catalogue import FIGURES, Figure  # noqa: E402
-from figures.pages import computed_block, computed_index, read_figure  # noqa: E402
-from figures.parts import Found, read_study  # noqa: E402
-from make import main  # noqa: E402
+from eureka.figures.catalogue import PAPER  # noqa: E402
+from paper_figures.command import main  # noqa: E402
+from paper_figures.figure import Figure  # noqa: E402
+from paper_figures.methods import Once  # noqa: E402
+from paper_figures.pages import computed_block, computed_index, read_figure  # noqa: E402
+from paper_figures.parts import Found, read_study  # noqa: E402
 
+FIGURES = PAPER.figures
 STUDIES = sorted(path.relative_to(EUREKA) for path in EUREKA.glob("fig*/*.toml"))
 MOST_BYTES = 80_000
 
@@ -31,7 +35,7 @@ MOST_BYTES = 80_000
 @cache
 def kept(name: str) -> list[Found]:
     """The kept parts of a figure, whose exact values are computed once."""
-    return read_figure(FIGURES[name])
+    return read_figure(PAPER, FIGURES[name])
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=str)
@@ -53,7 +57,7 @@ def test_catalogue_and_folders_agree() -> None:
 @pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
 def test_paper_settings_differ_in_size_only(figure: Figure) -> None:
     for part in figure.parts:
-        small, large = (read_study(figure.name, part, paper) for paper in (False, True))
+        small, large = (read_study(EUREKA / figure.name, part, paper) for paper in (False, True))
         assert large.mechanism == small.mechanism
         assert large.pairs == small.pairs
         assert large.study.seed == small.study.seed
@@ -68,13 +72,13 @@ def test_pages_say_what_kept_results_say(figure: Figure) -> None:
     assert not failed
     for one in found:
         assert one.result["name"] == one.study.name
-        if figure.repetition is None:
+        if isinstance(figure.method, Once):
             assert one.result["complete"]
             assert one.result["confidence"] == one.study.estimate.confidence
             assert one.epsilon.tolist() == list(one.study.estimate.epsilons)
             assert {tuple(c["test"]) for c in one.result["cells"]} == {(one.test, one.test)}
     page = (EUREKA / figure.name / "README.md").read_text(encoding="utf-8")
-    assert computed_block(figure, found) in page
+    assert computed_block(PAPER, figure, found) in page
     assert "](plot.png)" in page
     plot = EUREKA / figure.name / "plot.png"
     assert plot.read_bytes().startswith(b"\x89PNG")
@@ -85,7 +89,7 @@ def test_pages_say_what_kept_results_say(figure: Figure) -> None:
 
 def test_index_says_what_kept_results_say() -> None:
     index = (EUREKA / "README.md").read_text(encoding="utf-8")
-    assert computed_index({name: kept(name) for name in FIGURES}) in index
+    assert computed_index(PAPER, {name: kept(name) for name in FIGURES}) in index
     for file in re.findall(r"\]\(([^)]+)\)", index):
         assert (EUREKA / file).exists(), file
 
@@ -131,7 +135,7 @@ def test_a_true_claim_that_is_rejected_fails() -> None:
 
 
 def test_make_judges_and_draws_what_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fig5a", "--kept", "--out", str(tmp_path)]) == 0
+    assert main(PAPER, ["fig5a", "--kept", "--out", str(tmp_path)]) == 0
     assert "R4 pass" in capsys.readouterr().out
     assert (tmp_path / "fig5a" / "plot.png").stat().st_size < MOST_BYTES
     kept, written = (json.loads((place / "fig5a" / "result.json").read_text()) for place in (EUREKA, tmp_path))
@@ -139,7 +143,10 @@ def test_make_judges_and_draws_what_is_kept(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_make_runs_and_gives_the_kept_counts(client: Any, tmp_path: Path) -> None:
-    assert main(["fig5a", "--cluster", client.scheduler.address, "--store", str(tmp_path), "--out", str(tmp_path)]) == 0
+    assert (
+        main(PAPER, ["fig5a", "--cluster", client.scheduler.address, "--store", str(tmp_path), "--out", str(tmp_path)])
+        == 0
+    )
     results = [json.loads((place / "fig5a" / "result.json").read_text()) for place in (EUREKA, tmp_path)]
     counts = [[cell["exceed"] for cell in result["cells"]] for result in results]
     assert counts[0] == counts[1]
@@ -149,15 +156,16 @@ def test_make_runs_and_gives_the_kept_counts(client: Any, tmp_path: Path) -> Non
 def test_make_says_when_a_rule_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("make.read_figure", lambda figure: _doctored(kept(figure.name), _raise_all("lower", 0.01)))
-    assert main(["fig4a", "--kept", "--out", str(tmp_path)]) == 1
+    doctored = _doctored(kept("fig4a"), _raise_all("lower", 0.01))
+    monkeypatch.setattr("paper_figures.command.read_figure", lambda *_: doctored)
+    assert main(PAPER, ["fig4a", "--kept", "--out", str(tmp_path)]) == 1
     assert "R1 FAIL: no certified bound" in capsys.readouterr().out
 
 
 def test_make_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, word in ((["fig99"], "fig99"), (["fig4a", "--paper", "--update"], "--paper")):
         with pytest.raises(SystemExit) as caught:
-            main(arguments)
+            main(PAPER, arguments)
         assert caught.value.code == 2
         assert word in capsys.readouterr().err
 
@@ -166,7 +174,7 @@ def test_make_refuses(capsys: pytest.CaptureFixture[str]) -> None:
 def test_figures_run_at_a_small_size(name: str, client: Any, tmp_path: Path) -> None:
     figure, found = FIGURES[name], []
     for part in figure.parts:
-        body = read_study(name, part).to_dict()
+        body = read_study(EUREKA / name, part).to_dict()
         body["estimate"] |= {"train": 1 << 17, "test": 1 << 17, "chunk": 1 << 16}
         study = Study.from_dict(body, EUREKA / name)
         result = run(study, tmp_path / f"{study.name}.zarr", client=client)

@@ -2,11 +2,13 @@
 
 import hpcdp.analytic._builtin
 import hpcdp.analytic._builtin_choices
-import hpcdp.analytic._builtin_local  # noqa: F401  (these three register the built-in mechanisms)
+import hpcdp.analytic._builtin_local
+import hpcdp.analytic._builtin_sampling  # noqa: F401  (these four register the built-in mechanisms)
 from hpcdp.analytic._curve import Curve, Direction
 from hpcdp.analytic._registry import exact, register
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.dp import ApproximateDP
+from hpcdp.analytic.dpsgd import toy_dpsgd_pair
 from hpcdp.analytic.exponential import exponential_pair, exponential_pmf
 from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma
 from hpcdp.analytic.laplace import LaplaceShift
@@ -14,10 +16,15 @@ from hpcdp.analytic.laplace_vector import LaplaceVector, laplace_pair
 from hpcdp.analytic.local import randomized_response_pair, rappor_pair
 from hpcdp.analytic.noiseless import noiseless_count
 from hpcdp.analytic.noisy_max import noisy_max_index, noisy_max_value
+from hpcdp.analytic.normal_mixture import NormalMixture
 from hpcdp.analytic.piecewise import Piecewise
 from hpcdp.analytic.points import SpectrumPoints
+from hpcdp.analytic.reversed_pair import Reversed
 from hpcdp.analytic.sparse_vector import sparse_vector
+from hpcdp.analytic.subsampled import Subsampled
+from hpcdp.analytic.symmetrised import Symmetrised
 from hpcdp.analytic.textbook import gaussian_textbook_delta
+from hpcdp.analytic.tradeoff_points import TradeOffPoints
 
 __all__ = [
     "ApproximateDP",
@@ -27,8 +34,13 @@ __all__ = [
     "GaussianShift",
     "LaplaceShift",
     "LaplaceVector",
+    "NormalMixture",
     "Piecewise",
+    "Reversed",
     "SpectrumPoints",
+    "Subsampled",
+    "Symmetrised",
+    "TradeOffPoints",
     "exact",
     "exponential_pair",
     "exponential_pmf",
@@ -43,4 +55,5 @@ __all__ = [
     "rappor_pair",
     "register",
     "sparse_vector",
+    "toy_dpsgd_pair",
 ]

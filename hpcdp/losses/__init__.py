@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from hpcdp.errors import StudyError
-from hpcdp.losses.parameters import FrequencyParameters, KnnParameters, LearnedParameters, LiteralKnnParameters
+from hpcdp.losses.parameters import (
+    FrequencyParameters,
+    KdeParameters,
+    KnnParameters,
+    LearnedParameters,
+    LiteralKnnParameters,
+)
 
 if TYPE_CHECKING:
     from hpcdp.losses._protocol import Loss
+    from hpcdp.outputs import Schema
 
 __all__ = ["LOSSES", "LossKind", "make_loss", "named_code", "refuse_unusable", "validate_parameters"]
 
@@ -22,13 +29,13 @@ __all__ = ["LOSSES", "LossKind", "make_loss", "named_code", "refuse_unusable", "
 class LossKind:
     """A loss by name: its parameters' model, and how to make it (None: it is no `Loss`, it trains anew for each ε).
 
-    refuse: raises ValueError where parameters, the kind of the outputs and how many train it do not go together. code: the
-    parameter that may name a user's class, "package.module:Class".
+    refuse: raises ValueError where parameters, what the outputs look like and how many train it do not go together. code:
+    the parameter that may name a user's class, "package.module:Class".
     """
 
     parameters: type[BaseModel]
     make: Callable[[Any], Loss] | None
-    refuse: Callable[[Any, str, int], None] | None = None
+    refuse: Callable[[Any, Schema, int], None] | None = None
     code: str | None = None
 
 
@@ -50,20 +57,33 @@ def _make_learned(parameters: LearnedParameters) -> Loss:
     return Learned(parameters)
 
 
-def _refuse_unlearnable(parameters: LearnedParameters, kind: str, train: int) -> None:
+def _refuse_unlearnable(parameters: LearnedParameters, schema: Schema, train: int) -> None:
     from hpcdp.losses.learned import refuse_unlearnable
 
-    refuse_unlearnable(parameters, kind, train)
+    refuse_unlearnable(parameters, schema, train)
+
+
+def _make_kde(parameters: KdeParameters) -> Loss:
+    from hpcdp.losses.kde import Kde
+
+    return Kde(parameters)
+
+
+def _refuse_unestimable(parameters: KdeParameters, schema: Schema, train: int) -> None:  # noqa: ARG001
+    from hpcdp.losses.kde import refuse_unestimable
+
+    refuse_unestimable(schema)
 
 
 LOSSES: Mapping[str, LossKind] = {
     "frequency": LossKind(FrequencyParameters, _make_frequency),
+    "kde": LossKind(KdeParameters, _make_kde, _refuse_unestimable),
     "knn": LossKind(KnnParameters, _make_knn),
     "learned": LossKind(LearnedParameters, _make_learned, _refuse_unlearnable, code="classifier"),
     "literal-knn": LossKind(LiteralKnnParameters, None),
 }
 
-_LATER = ("kde", "histogram")
+_LATER = ("histogram",)
 
 
 def _kind(name: str) -> LossKind:
@@ -126,9 +146,9 @@ def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel, folder: Path
 
 
 def refuse_unusable(
-    name: str, parameters: Mapping[str, Any], kind: str, train: int, folder: Path | None = None
+    name: str, parameters: Mapping[str, Any], schema: Schema, train: int, folder: Path | None = None
 ) -> None:
-    """Refuse a loss that could not learn from `train` outputs a side of this kind (see `hpcdp.outputs.Schema`).
+    """Refuse a loss that could not learn from `train` outputs a side that look like this.
 
     It imports what the loss needs, where `validate_parameters` only reads what the study says.
 
@@ -140,6 +160,6 @@ def refuse_unusable(
         return
     _import_code(name, parameters, folder)
     try:
-        found.refuse(validate_parameters(name, parameters), kind, train)
+        found.refuse(validate_parameters(name, parameters), schema, train)
     except ValueError as error:
         raise StudyError(f"estimate.{error}") from None

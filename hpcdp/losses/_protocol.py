@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,15 @@ class Model(Protocol):
 
     def counter(self, thresholds: NDArray[np.float64]) -> Counter:
         """A counter for sorted distinct thresholds, shape (T,)."""
+        ...
+
+
+@runtime_checkable
+class Densities(Protocol):
+    """A learned L̂ that comes from two density estimates."""
+
+    def masses(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Probability of each cell of one grid under both estimates, (cells,) each; both sum to 1."""
         ...
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import log
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from hpcdp.losses._network import Network, learn_network
 from hpcdp.losses._protocol import Outputs, Side
 from hpcdp.losses._threads import one_thread
 from hpcdp.losses.parameters import FEWEST_LEARNED, LearnedParameters
+
+if TYPE_CHECKING:
+    from hpcdp.outputs import Schema
 
 __all__ = ["Learned", "LearnedCounter", "LearnedModel", "LearnedParameters", "refuse_unlearnable"]
 
@@ -169,13 +172,13 @@ class Learned:
 _STRINGS = "loss: 'learned' needs outputs that are numbers; these are strings; accepted: frequency, knn"
 
 
-def refuse_unlearnable(parameters: LearnedParameters, kind: str, train: int) -> None:
-    """Refuse, before anything runs, what `Learned.fit` could not do with `train` outputs a side of this kind.
+def refuse_unlearnable(parameters: LearnedParameters, schema: Schema, train: int) -> None:
+    """Refuse, before anything runs, what `Learned.fit` could not do with `train` outputs a side that look like this.
 
     Raises:
         ValueError: outputs are no numbers or too few, or the classifier cannot be made or fails on a few numbers.
     """
-    if kind == "bytes":
+    if schema.kind == "bytes":
         raise ValueError(_STRINGS)
     if train < FEWEST_LEARNED:
         raise ValueError(f"train: at least {FEWEST_LEARNED} with learned; given: {train}")

@@ -1,12 +1,13 @@
-"""literal-knn: Fig. 1 of Lu et al. ("Eureka", S&P 2024) to the letter, the reference of the fast path.
+"""literal-knn: Fig. 1 of Lu et al. ("Eureka", S&P 2024) to the letter, the reference of the fast path; and so BayBox.
 
-It redraws and trains anew for each ε. Its majority vote takes the same balls as `knn`.
+BayBox is Algorithm 1 of Askin et al. (2025), with the threshold of their Section 4: the printed one is its reciprocal.
+Both draw and train anew for each ε and each η. Their majority vote takes the same balls as `knn`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import exp
+from math import exp, inf
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from hpcdp.losses._protocol import Counter, Outputs, Side
 from hpcdp.losses.knn import Knn
 from hpcdp.losses.parameters import KnnParameters, LiteralKnnParameters
 
-__all__ = ["LiteralKnnParameters", "testing_risk"]
+__all__ = ["LiteralKnnParameters", "count_rejections", "testing_risk"]
 
 Stage = Literal["train", "test"]
 Draw = Callable[[Stage, int], Outputs]
@@ -56,8 +57,7 @@ def testing_risk(
     """
     if epsilon < 0:
         raise ValueError(f"epsilon: at least 0; given: {epsilon}")
-    if min(train, test, block) < 1:
-        raise ValueError(f"train, test and block: at least 1; given: {train}, {test}, {block}")
+    _refuse_none(train, test, block)
     ones, zeros = 0, 0
     for size in _blocks(2 * train, block):
         labelled = _flip(coins, size, epsilon)
@@ -72,6 +72,65 @@ def testing_risk(
         if zeros:
             errors += _count_label_1(counter, draw_p("test", zeros))
     return errors, 2 * test
+
+
+def count_rejections(
+    draw_p: Draw,
+    draw_q: Draw,
+    coins: np.random.Generator,
+    eta: float,
+    train: int,
+    test: int,
+    parameters: LiteralKnnParameters,
+    block: int,
+) -> tuple[int, int]:
+    """How many fresh outputs of D and of D' the majority vote labels 1, "from D'": (of D, of D'), of `test` each.
+
+    The vote learns to reject where q/p > η (BayBox: Askin et al. 2025, Algorithm 1): of `train` draws a side, η >= 1
+    keeps those of D' with probability 1/η, η < 1 those of D with probability η; the others are ⊥, which are counted and
+    never drawn. Priors are equal: label 1 needs strictly more votes. k is chosen by the points that are kept, and is
+    never above their number. Test outputs are not thinned.
+
+    α̃ is the share of D, β̃ is 1 minus the share of D'. Given the training draws both counts are binomial, and their
+    mean point lies on or above T, whatever the classifier (Theorem 5.1(1)).
+
+    Args:
+        draw_p, draw_q: outputs of D and of D'.
+        coins: the thinning.
+        eta: threshold on q/p, finite and above 0. train, test: draws a side, at least 1.
+        block: at most so many outputs are drawn at a time.
+
+    Raises:
+        ValueError: eta is not above 0 or not finite, or a number of draws is below 1.
+    """
+    if not 0.0 < eta < inf:
+        raise ValueError(f"eta: a finite number above 0; given: {eta}")
+    _refuse_none(train, test, block)
+    zeros = _thin(coins, train, min(1.0, eta), block)
+    ones = _thin(coins, train, min(1.0, 1.0 / eta), block)
+    counter = _train(_in_blocks(draw_p, block), _in_blocks(draw_q, block), zeros, ones, parameters)
+    sizes = list(_blocks(test, block))
+    return (
+        sum(_count_label_1(counter, draw_p("test", size)) for size in sizes),
+        sum(_count_label_1(counter, draw_q("test", size)) for size in sizes),
+    )
+
+
+def _refuse_none(train: int, test: int, block: int) -> None:
+    if min(train, test, block) < 1:
+        raise ValueError(f"train, test and block: at least 1; given: {train}, {test}, {block}")
+
+
+def _thin(coins: np.random.Generator, draws: int, share: float, block: int) -> int:
+    """Of so many draws, how many are kept, each with probability `share`; no coin is needed to keep all."""
+    if share == 1.0:
+        return draws
+    return sum(int((coins.random(size) < share).sum()) for size in _blocks(draws, block))
+
+
+def _in_blocks(draw: Draw, block: int) -> Draw:
+    """The same draws, at most so many at a time."""
+    return lambda stage, size: np.concatenate([draw(stage, part) for part in _blocks(size, block)])
 
 
 def _flip(coins: np.random.Generator, size: int, epsilon: float) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from hpcdp.losses._learned_options import Part, check_name, check_options
 
 Rule = Literal["sqrt", "10sqrt"]
 Metric = Literal["euclidean", "manhattan", "chebyshev", "hamming"]
+Bandwidth = Literal["silverman", "sheather-jones"]
 
 _FACTORS: dict[str, int] = {"sqrt": 1, "10sqrt": 10}
 
@@ -57,6 +58,19 @@ class FrequencyParameters(BaseModel):
         if self.distinct == _DISTINCT:  # stores of versions without this parameter keep their keys
             del values["distinct"]
         return values
+
+
+class KdeParameters(BaseModel):
+    """Parameters of `kde`.
+
+    bandwidth: a rule, or a number in the outputs' own unit. floor: a density estimate counts as known from this many times
+    1/(n·h), with n the draws and h the bandwidth of its side, or 1/(√(2π)·n·h₀·h₁) of two columns.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bandwidth: Bandwidth | Annotated[float, Field(gt=0.0, strict=True, allow_inf_nan=False)] = "silverman"
+    floor: Annotated[float, Field(ge=1e-6, strict=True, allow_inf_nan=False)] = 1.0
 
 
 FEWEST_LEARNED = 20  # training outputs a side, so that every part of them has some

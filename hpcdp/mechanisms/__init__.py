@@ -27,14 +27,18 @@ BUILTINS = {
     "count": "hpcdp.mechanisms.noiseless:count",
     "randomized_response": "hpcdp.mechanisms.local:randomized_response",
     "rappor": "hpcdp.mechanisms.local:rappor",
+    "noisy_sum": "hpcdp.mechanisms.noisy_sum:noisy_sum",
+    "toy_dpsgd": "hpcdp.mechanisms.toy_dpsgd:toy_dpsgd",
+    "subsampled": "hpcdp.mechanisms.subsampled:subsampled",
 }
 """Names of the built-in mechanisms that are functions, and where they are."""
 
-CALLABLES = {"exponential": ("utility",)}
+CALLABLES = {"exponential": ("utility",), "subsampled": ("mechanism",)}
 """Parameters of built-ins that may name a callable of the user's."""
 
-STORED = "stored"
-"""The built-in that reads samples drawn elsewhere."""
+STORED, SCORES = "stored", "scores"
+READERS = (STORED, SCORES)
+"""The built-ins that read samples drawn elsewhere: files of samples, and files of one trained model each."""
 
 
 def load_builtin(name: str) -> Callable[..., Any]:
@@ -57,6 +61,10 @@ def describe_builtins() -> str:
     lines += [
         f"{STORED}(files)",
         "    Samples drawn elsewhere: one file (.npy, .csv, .parquet, Zarr array) per database.",
+    ]
+    lines += [
+        f"{SCORES}(files, score, parameters = {{}})",
+        "    Models trained elsewhere: one file each, of which the callable `score` makes a number or a vector.",
     ]
     lines += ['"package.module:callable"', "    mechanism(database, size, rng, **parameters) -> (size,) or (size, d)"]
     lines += [

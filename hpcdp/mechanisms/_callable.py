@@ -54,11 +54,16 @@ class CallableMechanism:
 
 
 def bind(
-    function: Callable[..., Any], parameters: Mapping[str, Any], call: str, reproducible: bool = True
+    function: Callable[..., Any],
+    parameters: Mapping[str, Any],
+    call: str,
+    reproducible: bool = True,
+    keys: tuple[str, str] = ("mechanism.call", "mechanism.parameters"),
 ) -> CallableMechanism:
     """Check a function's signature against the contract and the study's parameters.
 
-    reproducible: whether all its randomness must come from rng; without that it need not take rng.
+    reproducible: whether all its randomness must come from rng; without that it need not take rng. keys: of the study,
+    that name the function and its parameters, for messages.
     """
     try:
         signature = inspect.signature(function)
@@ -69,12 +74,12 @@ def bind(
     takes_rng = "rng" in names or takes_any
     if not takes_rng and reproducible:
         raise StudyError(
-            f"mechanism.call: {call} takes ({', '.join(names)}) and no rng; accepted: {_MANY} or {_ONE}; "
+            f"{keys[0]}: {call} takes ({', '.join(names)}) and no rng; accepted: {_MANY} or {_ONE}; "
             "what has randomness of its own needs mechanism.reproducible = false"
         )
     for reserved in ("database", "size", "rng"):
         if reserved in parameters:
-            raise StudyError(f"mechanism.parameters.{reserved}: hpcdp passes this argument itself; leave it out")
+            raise StudyError(f"{keys[1]}.{reserved}: hpcdp passes this argument itself; leave it out")
     vectorised = "size" in names or (takes_any and "rng" not in names)
     arguments: dict[str, Any] = {
         **({"rng": None} if takes_rng else {}),
@@ -87,7 +92,7 @@ def bind(
         accepted = [n for n, p in names.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
         own = [n for n in accepted[1:] if n not in ("size", "rng")]
         raise StudyError(
-            f"mechanism.parameters: {error}; given: {', '.join(parameters) or 'none'}; "
+            f"{keys[1]}: {error}; given: {', '.join(parameters) or 'none'}; "
             f"accepted by {call}: {', '.join(own) or 'none'}"
         ) from None
     return CallableMechanism(function, dict(parameters), vectorised, takes_rng)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_bytes, stream
+
+_READ_SECONDS = 2e-8  # one output
 
 
 @dataclass
@@ -27,6 +30,23 @@ class StoredSamples:
     _orders: dict[tuple[int, str, int], NDArray[np.int64]] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
+    @property
+    def seconds_each(self) -> float:
+        """Seconds to read one output (a rough constant)."""
+        return _READ_SECONDS
+
+    def describe(self, database: NDArray[Any]) -> str:
+        """What holds a database's outputs, in messages."""
+        return str(self.files[self.index(database)])
+
+    def total(self, database: NDArray[Any]) -> int:
+        """How many outputs there are of a database."""
+        return int(self.outputs(database).shape[0])
+
+    def first(self, database: NDArray[Any], size: int) -> NDArray[Any]:
+        """Outputs that show what they look like; `size` are enough, but here all are read at once."""
+        return self.outputs(database)
+
     def outputs(self, database: NDArray[Any]) -> NDArray[Any]:
         """All outputs in the database's file, shape (n,) or (n, d)."""
         index = self.index(database)
@@ -41,23 +61,26 @@ class StoredSamples:
         number = float(database.reshape(-1)[0]) if database.size == 1 else -1.0
         if number != int(number) or not 0 <= number < len(self.files):
             raise MechanismError(
-                f"stored: a database is one number from 0 to {len(self.files) - 1}, the place of its file in files; "
+                f"a database is one number from 0 to {len(self.files) - 1}, the place of its file in files; "
                 f"given: {database.tolist()}"
             )
         return int(number)
 
     def take(self, database: NDArray[Any], seed: int, key: str, stage: str, start: int, size: int) -> NDArray[Any]:
         """Samples start to start + size of a stage, in the order of the seeded permutation."""
-        outputs = self.outputs(database)
-        total = outputs.shape[0]
+        total = self.total(database)
         if start + size > total:
-            raise MechanismError(f"stored: {self.files[self.index(database)]} holds {total} outputs, too few")
+            raise MechanismError(f"{self.describe(database)} holds {total} outputs, too few")
         order = self._order(seed, key, total)
         if stage == "test":
             order = order[::-1]
         elif stage != "train":
-            raise MechanismError(f"stored: samples are split into train and test; asked for {stage}")
-        return outputs[order[start : start + size]]
+            raise MechanismError(f"stored samples are split into train and test; asked for {stage}")
+        return self._pick(database, order[start : start + size])
+
+    def _pick(self, database: NDArray[Any], numbers: NDArray[np.int64]) -> Any:
+        """The outputs with these numbers in the file."""
+        return self.outputs(database)[numbers]
 
     def _order(self, seed: int, key: str, total: int) -> NDArray[np.int64]:
         """The law's permutation of its file, shape (total,); the last one is kept, since chunks of a law come in turn."""
@@ -78,18 +101,23 @@ def load_stored(parameters: dict[str, Any], folder: Path) -> StoredSamples:
     if not isinstance(files, list) or not files or not all(isinstance(f, str) for f in files):
         raise StudyError(f"mechanism.parameters.files: a list of paths, one per database; given: {files!r}")
     paths = tuple(folder / f for f in files)
-    for path in paths:
+    refuse_missing_or_shared(files, paths, "a file of its own for each database, for the samples of two databases")
+    return StoredSamples(paths)
+
+
+def refuse_missing_or_shared(files: Sequence[str], paths: Sequence[Path], accepted: str) -> None:
+    """StudyError when a file is not there, or is listed twice; accepted: what must be independent, in words."""
+    named: dict[Path, str] = {}
+    for file, path in zip(files, paths, strict=True):
         if not path.exists():
             raise StudyError(f"mechanism.parameters.files: no file at {path}")
-    named: dict[Path, str] = {}
-    for file, path in zip(files, (path.resolve() for path in paths), strict=True):
-        if path in named:
+        place = path.resolve()
+        if place in named:
             raise StudyError(
-                f"mechanism.parameters.files: {named[path]!r} and {file!r} are one file; accepted: a file of its own for "
-                "each database, for the samples of two databases must be independent"
+                f"mechanism.parameters.files: {named[place]!r} and {file!r} are one file; accepted: {accepted} must be "
+                "independent"
             )
-        named[path] = file
-    return StoredSamples(paths)
+        named[place] = file
 
 
 def files_digest(stored: StoredSamples) -> str:

@@ -1,13 +1,17 @@
-"""Fig. 1 of Lu et al. from its testing errors: δ̂ = max(0, 1 − 2 e^ε r), its standard error and bounds."""
+"""Cells that drew and trained for themselves: Fig. 1 of Lu et al. from its testing errors, and BayBox points.
+
+δ̂ = max(0, 1 − 2 e^ε r), its standard error and bounds; and trade-off points with a radius and limits.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.bounds import binomial_lower, binomial_upper
+from hpcdp.notions.tradeoff import TradeOff, make_tradeoff
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,3 +48,18 @@ def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, 
         upper[known] = np.clip(1.0 - 2.0 * inflation * optimistic, 0.0, 1.0)
     best_beyond = np.fmax.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
     return RiskCells(delta, error, np.where(known, best_beyond, np.nan), upper, errors, tests)
+
+
+def make_point_cells(rejected: Ints, test: Ints, confidence: float) -> TradeOff:
+    """Trade-off points whose every (pair, η) drew, trained and counted for itself; arrays of shape (pairs, etas).
+
+    rejected, test: int64 of shape (pairs, etas, 2), outputs of D and of D' labelled 1, −1 where not done, and how many
+    were tested. With a classifier and test outputs of its own for each η there is no one empirical distribution, so the
+    inequality of Dvoretzky, Kiefer and Wolfowitz does not give every η at once. Instead a union bound over all cells:
+    the radius is w((1 − confidence)/(pairs·etas)), by Hoeffding's inequality (Askin et al. 2025, Theorem 5.1(1)).
+    alpha_upper and beta_upper share the level over all 2·pairs·etas limits, as those of one L̂ do. Both finite-sample,
+    simultaneous over all points, each a family of its own.
+    """
+    pairs, etas, _ = rejected.shape
+    each = make_tradeoff(rejected.reshape(-1, 1, 2), test.reshape(-1, 2), confidence)  # a cell is a pair with one η
+    return TradeOff(**{field.name: getattr(each, field.name).reshape(pairs, etas) for field in fields(each)})

@@ -53,12 +53,12 @@ def read_blocks(layout: Layout, stage: Stage, law: str, schema: Schema, chunks: 
     block, outputs = -1, np.empty(0)
     prints: list[str] = []
     for chunk in chunks:
-        if chunk // stage.chunks_per_block != block:
-            block = chunk // stage.chunks_per_block
+        if stage.block_of(chunk) != block:
+            block = stage.block_of(chunk)
             outputs, prints = _load(layout, stage, law, block, schema)
-        first = (chunk - block * stage.chunks_per_block) * stage.chunk
-        part = outputs[first : first + stage.chunk_size(chunk)]
-        if fingerprint(part) != prints[chunk - block * stage.chunks_per_block]:
+        number = chunk - stage.block_chunks(block).start
+        part = outputs[number * stage.chunk : number * stage.chunk + stage.chunk_size(chunk)]
+        if fingerprint(part) != prints[number]:
             raise DamagedBlock(law, stage, block, chunk, layout, "its bytes do not match their checksum")
         yield part
 

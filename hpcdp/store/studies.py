@@ -17,13 +17,14 @@ from typing import Any
 
 import zarr
 
+from hpcdp.counts import audit_etas
 from hpcdp.databases import Database
 from hpcdp.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.errors import DamagedError, StoreError, StudyError
 from hpcdp.imports import lies_in, source_digest
 from hpcdp.keys import digest_array
 from hpcdp.losses import named_code
-from hpcdp.mechanisms import STORED
+from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.outputs import Schema
 from hpcdp.problem import Problem
 from hpcdp.sampler import Sampler
@@ -171,6 +172,7 @@ def _refuse_changed_code(
         command = call["command"] if isinstance(call, dict) else None
         what = f"the command or a file that it names, {command}" if command else f"the source of {call}"
         what = "the stored samples' files" if call == STORED else what
+        what = "the models' files, or the source of their score," if call == SCORES else what
         changed.insert(0, f"mechanism.call: {what}")
     if changed:
         raise StudyError(f"{changed[0]} changed since the store was made; --allow-changed-code goes on all the same")
@@ -237,6 +239,8 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any]) -> None:
     a, b = before["estimate"], after["estimate"]
     fixed = ("loss", "parameters", "chunk", "keep", "confidence")
     changed += [f"estimate.{k}" for k in fixed if a[k] != b[k]]
+    if tuple(a["etas"]) == audit_etas():  # an audit added them, so a study file need not have them
+        a = a | {"etas": []}
     changed += [f"estimate.{k} (points may only be added)" for k in ("epsilons", "etas") if not set(a[k]) <= set(b[k])]
     changed += [f"estimate.{k} (may only grow)" for k in ("train", "test") if b[k] < a[k]]
     changed += _changed_pairs(old, new)

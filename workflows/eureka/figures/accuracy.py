@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from eureka.figures.rules import at
+from paper_figures.checks import Check, agreement
+from paper_figures.parts import Floats, Found
+from paper_figures.pictures import COLOURS, MARKERS, new_figure
+from paper_figures.tables import markdown
 
-from figures.parts import Floats, Found
-from figures.pictures import COLOURS, MARKERS, new_figure
-from figures.rules import Check, agreement, at
-from figures.tables import markdown
 from hpcdp.notions.accuracy import bayes_error, corollary2, share_radius
 
 _EXACT = 1e-12

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any
+from pathlib import Path
 
-from figures.accuracy import alpha_table, draw_alpha, draw_errors, error_table, errors_in_band, formulas_agree
-from figures.close import draw_close, draw_fits, fit_table, true_fits_best
-from figures.coins import draw_rows, rows_table
-from figures.parts import Found, Part
-from figures.pictures import draw_spectra
-from figures.rules import Check, bounds_hold, exposed, near_exact
-from figures.shapes import (
+from eureka.figures.accuracy import alpha_table, draw_alpha, draw_errors, error_table, errors_in_band, formulas_agree
+from eureka.figures.close import draw_close, draw_fits, fit_table, true_fits_best
+from eureka.figures.coins import draw_rows, rows_table
+from eureka.figures.rules import bounds_hold, exposed, near_exact
+from eureka.figures.shapes import (
     curves_cross,
     directions_table,
     draw_directions,
@@ -23,39 +19,10 @@ from figures.shapes import (
     loose_is_above,
     uniform_pair_misleads,
 )
-from figures.tables import spectrum_table
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """Seeds and sizes (training and test samples per database) of a figure that repeats its studies."""
-
-    seeds: tuple[int, ...]
-    sizes: tuple[int, ...]
-    paper_sizes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure.
-
-    name: its folder. target: the number of the result that it reproduces (R1 to R12). checks, draw, table: functions of
-    the parts found. claims: which of them are ranked by their fit. repetition: of studies that are repeated, else None.
-    """
-
-    name: str
-    target: str
-    shows: str
-    parts: tuple[Part, ...]
-    checks: tuple[Callable[[Sequence[Found]], list[Check]], ...]
-    draw: Callable[[Sequence[Found]], Any]
-    table: Callable[[Sequence[Found]], list[str]]
-    claims: tuple[str, ...] = ()
-    repetition: Repetition | None = None
-
-    def judge(self, found: Sequence[Found]) -> list[Check]:
-        """All checks of the figure."""
-        return [check for judge in self.checks for check in judge(found)]
+from eureka.figures.spectra import draw_spectra, spectrum_table
+from paper_figures.figure import Figure, Paper
+from paper_figures.methods import Once, Repeated
+from paper_figures.parts import Part
 
 
 def _regret(value: float) -> tuple[tuple[float, float], ...]:
@@ -105,9 +72,7 @@ _FIGURES = (
         (errors_in_band,),
         draw_errors,
         error_table,
-        repetition=Repetition(
-            tuple(range(1, 65)), (1 << 12, 1 << 14, 1 << 16, 1 << 18), tuple(1 << n for n in range(12, 25, 2))
-        ),
+        Repeated(tuple(range(1, 65)), (1 << 12, 1 << 14, 1 << 16, 1 << 18), tuple(1 << n for n in range(12, 25, 2))),
     ),
     Figure(
         "fig5a",
@@ -227,7 +192,7 @@ _FIGURES = (
         (*ESTIMATES, true_fits_best),
         draw_close,
         fit_table,
-        CLOSE,
+        Once(CLOSE),
     ),
     Figure(
         "fig11",
@@ -237,9 +202,11 @@ _FIGURES = (
         (*ESTIMATES, true_fits_best),
         draw_fits,
         fit_table,
-        CLOSE,
+        Once(CLOSE),
     ),
 )
 
-FIGURES = {figure.name: figure for figure in _FIGURES}
-"""Every figure by its name."""
+PAPER = Paper(
+    "eureka", "the Eureka paper", Path(__file__).resolve().parent.parent, {figure.name: figure for figure in _FIGURES}
+)
+"""All of them."""

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from eureka.figures.rules import at
+from paper_figures.checks import Check
+from paper_figures.parts import Found
+from paper_figures.pictures import COLOURS, MARKERS, new_figure
+from paper_figures.tables import markdown
 
-from figures.parts import Found
-from figures.pictures import COLOURS, MARKERS, new_figure
-from figures.rules import Check, at
-from figures.tables import markdown
 from hpcdp.notions.accuracy import bayes_error
 
 _MOST_ERROR = 1e-4

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from figures.parts import Floats, Found
-from figures.pictures import COLOURS, new_figure
-from figures.tables import markdown, signed
+from paper_figures.parts import Floats, Found
+from paper_figures.pictures import COLOURS, new_figure
+from paper_figures.tables import markdown, signed
 
 
 def _numbers(one: Found) -> tuple[Floats, ...]:

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from figures.parts import Found
+from paper_figures.checks import Check
+from paper_figures.parts import Found
 
 MOST_ERRORS = 5.0
 """Standard errors of the Bayes classifier that an estimate may be off, beyond the allowance for regret."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One rule, whether it holds, and the figures that it rests on, in words."""
-
-    rule: str
-    passed: bool
-    seen: str
-
-    def __str__(self) -> str:
-        return f"{'pass' if self.passed else 'FAIL'}: {self.rule}; {self.seen}"
 
 
 def near_exact(found: Sequence[Found]) -> list[Check]:
@@ -72,11 +59,6 @@ def exposed(found: Sequence[Found]) -> list[Check]:
             )
         )
     return checks
-
-
-def agreement(difference: float, limit: float) -> str:
-    """A relative difference in words; rounding, which differs between machines, is not shown."""
-    return f"they differ by less than {limit:g}" if difference <= limit else f"they differ by {difference:.1e}"
 
 
 def at(one: Found, epsilon: float) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from eureka.figures.rules import at
+from eureka.figures.spectra import draw_curves, draw_differences, draw_spectra
+from paper_figures.checks import Check, agreement
+from paper_figures.parts import Found
+from paper_figures.pictures import COLOURS, MARKERS, new_figure
+from paper_figures.tables import markdown, signed
 from scipy.optimize import brentq
 
-from figures.parts import Found
-from figures.pictures import COLOURS, MARKERS, draw_curves, draw_differences, draw_spectra, new_figure
-from figures.rules import Check, agreement, at
-from figures.tables import markdown, signed
 from hpcdp.analytic import Direction, gaussian_sigma, gaussian_textbook_delta
 
 _PAIRS = ({"rows": [1, 2], "words": "{0, 1}"}, {"rows": [0], "words": "{1, 1}"})

@@ -1,40 +1,15 @@
-"""What the pictures share: exact curves, estimates with their bounds, and how far the estimates are off."""
+"""Spectra: exact curves, estimates with their bounds, how far the estimates are off, and their table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from figures.parts import Found
-
-COLOURS = ("#1b4f8a", "#c0492b", "#2e7d4f", "#7b4fa3")
-MARKERS = ("o", "s", "^", "D")
-_DPI, _PALETTE = 110, 64
-
-
-def new_figure(rows: Sequence[float] = (3.0, 1.3), columns: int = 1, width: float = 6.6) -> tuple[Any, Any]:
-    """A figure of panels below each other of these heights, in so many columns; returns it and the axes, (rows, columns)."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, 1.35 + 0.95 * sum(rows)), layout="constrained")
-    axes = figure.subplots(len(rows), columns, squeeze=False, height_ratios=list(rows), sharex="col")
-    for axis in axes.flat:
-        axis.grid(alpha=0.25)
-    return figure, axes
-
-
-def save(figure: Any, path: Path) -> None:
-    """Write a figure as PNG with few colours, which is small; equal results give equal files."""
-    from PIL import Image
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    buffer = BytesIO()
-    figure.savefig(buffer, dpi=_DPI, format="png")
-    Image.open(buffer).convert("RGB").quantize(_PALETTE).save(path, optimize=True)
+from eureka.figures.rules import at
+from paper_figures.parts import Found
+from paper_figures.pictures import COLOURS, MARKERS, new_figure
+from paper_figures.tables import markdown, signed
 
 
 def draw_spectra(found: Sequence[Found], title: str, log: bool = False, floor: float = 1e-6) -> Any:
@@ -97,3 +72,18 @@ def draw_differences(axis: Any, found: Sequence[Found]) -> None:
     axis.axhline(0.0, color="#555555", linewidth=1.0)
     axis.set_ylabel("δ̂ − exact")
     axis.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
+
+
+def spectrum_table(found: Sequence[Found], levels: Sequence[float]) -> list[str]:
+    """Exact value, estimate and bound at some ε of each part, and the estimate's distance in standard errors."""
+    rows = []
+    for one in found:
+        for level in levels:
+            if min(abs(one.epsilon - level)) > 1e-9:
+                continue
+            row = at(one, level)
+            exact = float(one.exact(level))
+            error = float(one.error[abs(one.epsilon - level).argmin()])
+            numbers = [f"{level:g}", *(f"{v:.6f}" for v in (exact, row["delta"], row["lower"]))]
+            rows.append([one.part.label, *numbers, signed((row["delta"] - exact) / error)])
+    return markdown(["mechanism", "ε", "exact δ", "δ̂", "certified ≥", "(δ̂ − δ)/se"], rows)

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from figures.catalogue import FIGURES, Figure
-from figures.parts import FOLDER, Found, read_kept
-from figures.pictures import save
+from paper_figures.figure import Figure, Paper
+from paper_figures.parts import Found, read_kept
+from paper_figures.pictures import save
 
 BEGIN, END = "<!-- computed by make.py -->", "<!-- end -->"
 
 
-def read_figure(figure: Figure) -> list[Found]:
+def read_figure(paper: Paper, figure: Figure) -> list[Found]:
     """The parts of a figure with the results kept in its folder."""
-    return [read_kept(figure.name, part) for part in figure.parts]
+    return [read_kept(paper.place(figure), part) for part in figure.parts]
 
 
 def write_results(
@@ -33,20 +33,20 @@ def write_results(
     save(figure.draw(found), folder / "plot.png")
 
 
-def computed_block(figure: Figure, found: Sequence[Found]) -> str:
+def computed_block(paper: Paper, figure: Figure, found: Sequence[Found]) -> str:
     """What is between the marks of a page: table, rules, sizes and the time that the run took."""
-    run = _read_run(figure)
+    run = _read_run(paper, figure)
     lines = [BEGIN, "", *figure.table(found), "", "Pass rules:", ""]
     lines += [f"- {check}" for check in figure.judge(found)]
-    lines += ["", f"{_sizes(figure, found)} The run took {run['seconds']} s on {run['workers']} cores.", "", END]
+    lines += ["", f"{figure.method.sizes(found)} The run took {run['seconds']} s on {run['workers']} cores.", "", END]
     return "\n".join(lines)
 
 
-def computed_index(kept: Mapping[str, Sequence[Found]]) -> str:
+def computed_index(paper: Paper, kept: Mapping[str, Sequence[Found]]) -> str:
     """What is between the marks of the index: every figure, from the kept results of each by name."""
     rows = []
-    for figure in FIGURES.values():
-        found, run = kept[figure.name], _read_run(figure)
+    for figure in paper.figures.values():
+        found, run = kept[figure.name], _read_run(paper, figure)
         verdict = "pass" if all(check.passed for check in figure.judge(found)) else "FAIL"
         name = f"[{figure.name.removeprefix('fig')}]({figure.name}/README.md)"
         rows.append([name, figure.shows, figure.target, verdict, f"{run['seconds']} s"])
@@ -57,14 +57,15 @@ def computed_index(kept: Mapping[str, Sequence[Found]]) -> str:
     )
 
 
-def update_page(figure: Figure, found: Sequence[Found]) -> None:
+def update_page(paper: Paper, figure: Figure, found: Sequence[Found]) -> None:
     """Put the computed block into the README of a figure. ValueError: the page has no marks."""
-    _put(FOLDER / figure.name / "README.md", computed_block(figure, found))
+    _put(paper.place(figure) / "README.md", computed_block(paper, figure, found))
 
 
-def update_index() -> None:
+def update_index(paper: Paper) -> None:
     """Put the table of all figures into the index. ValueError: it has no marks."""
-    _put(FOLDER / "README.md", computed_index({name: read_figure(figure) for name, figure in FIGURES.items()}))
+    kept = {name: read_figure(paper, figure) for name, figure in paper.figures.items()}
+    _put(paper.folder / "README.md", computed_index(paper, kept))
 
 
 def _put(page: Path, block: str) -> None:
@@ -76,20 +77,8 @@ def _put(page: Path, block: str) -> None:
     page.write_text(before + block + after, encoding="utf-8")
 
 
-def _read_run(figure: Figure) -> dict[str, Any]:
-    return dict(json.loads((FOLDER / figure.name / "run.json").read_text(encoding="utf-8")))
-
-
-def _sizes(figure: Figure, found: Sequence[Found]) -> str:
-    if figure.repetition is not None:
-        sizes = ", ".join(f"{size:,}" for size in figure.repetition.sizes)
-        return (
-            f"Samples per database: {sizes} for training and as many for testing, {len(figure.repetition.seeds)} seeds."
-        )
-    settings = sorted({(one.study.estimate.train, one.study.estimate.test) for one in found})
-    words = " or ".join(f"{train:,} for training and {test:,} for testing" for train, test in settings)
-    seeds = ", ".join(str(seed) for seed in sorted({one.study.study.seed for one in found}))
-    return f"Samples per database: {words}; seed {seeds}."
+def _read_run(paper: Paper, figure: Figure) -> dict[str, Any]:
+    return dict(json.loads((paper.place(figure) / "run.json").read_text(encoding="utf-8")))
 
 
 def _write_json(path: Path, body: object) -> None:

@@ -18,9 +18,6 @@ from hpcdp.distributions import Conditional, load_distributions
 from hpcdp.notions.accuracy import bayes_error
 from hpcdp.study import Study
 
-FOLDER = Path(__file__).resolve().parent.parent
-"""Where the folders of the figures are."""
-
 Floats = NDArray[np.float64]
 
 
@@ -28,9 +25,9 @@ Floats = NDArray[np.float64]
 class Part:
     """One study of a figure.
 
-    key: study-KEY.toml, or study.toml where it is empty. label: in the legend. regret: how far the classifier may be below
-    the best one, as (up to which ε, allowance in δ), ascending. exposed: whether the certified bound must be above 0 at
-    the nominal ε (True: faulty) or must not (False: correct); None: not asked. nominal: that ε.
+    key: study-KEY.toml, or study.toml where it is empty. label: in the legend. Of spectra: regret, how far the classifier
+    may be below the best one, as (up to which ε, allowance in δ), ascending; exposed, whether the certified bound must be
+    above 0 at the nominal ε (True: faulty) or must not (False: correct), None: not asked; nominal, that ε.
     """
 
     key: str
@@ -53,7 +50,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A part with its study and what came out: result as `hpcdp show --format json` prints it, fit as `verify` ranks."""
+    """A part with its study and what came out.
+
+    result: as `hpcdp show --format json` prints it, or what the figure's method makes. fit: as `verify` ranks claims.
+    """
 
     part: Part
     study: Study
@@ -129,18 +129,17 @@ def _coins(first: Any, second: Any) -> Curve:
     return noiseless_count(first.distribution.rows, 0.5)
 
 
-def read_study(folder: str, part: Part, paper: bool = False) -> Study:
-    """The study of a part, at the small setting or at the paper's sizes."""
-    return Study.from_toml(FOLDER / folder / part.file("paper" if paper else "study", ".toml"))
+def read_study(folder: Path, part: Part, paper: bool = False) -> Study:
+    """The study of a part in a figure's folder, at the small setting or at the paper's sizes."""
+    return Study.from_toml(folder / part.file("paper" if paper else "study", ".toml"))
 
 
-def read_kept(folder: str, part: Part) -> Found:
+def read_kept(folder: Path, part: Part) -> Found:
     """A part with the result that is kept beside its study."""
-    place = FOLDER / folder
-    fit = place / part.file("fit", ".json")
+    fit = folder / part.file("fit", ".json")
     return Found(
         part,
         read_study(folder, part),
-        json.loads((place / part.file("result", ".json")).read_text(encoding="utf-8")),
+        json.loads((folder / part.file("result", ".json")).read_text(encoding="utf-8")),
         json.loads(fit.read_text(encoding="utf-8")) if fit.exists() else None,
     )

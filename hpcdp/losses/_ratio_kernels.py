@@ -1,0 +1,144 @@
+"""Kernels of the log-ratio of two densities with floors: one point, and the step function of its classes on the line.
+
+A density that is at least its floor counts as known. Below it, all that is known is that it lies between 0 and the floor.
+L̂ is the value nearest to 0 that log p − log q can then have: 0, no evidence, where neither is known.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from hpcdp.losses._votes import class_of
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _terms(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
+    """Whether L̂ is log n − log d with n = p or (p unknown) its floor, d likewise; and whether each is its floor.
+
+    Where one is unknown, the other decides the sign: L̂ is 0 unless the known one is above the floor of the unknown one.
+    """
+    low_p, low_q = p < floor_p, q < floor_q
+    told = not ((low_p and low_q) or (low_q and p <= floor_q) or (low_p and q <= floor_p))
+    return told, low_p, low_q
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _log_ratio(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
+    """L̂ of one point from the densities p, q >= 0 and their floors > 0; finite."""
+    told, low_p, low_q = _terms(p, q, floor_p, floor_q)
+    if not told:
+        return 0.0
+    return math.log(floor_p if low_p else p) - math.log(floor_q if low_q else q)
+
+
+@njit(cache=True, nogil=True)
+def log_ratios(p, q, floor_p, floor_q, out):  # type: ignore[no-untyped-def]
+    """L̂ of points from their densities p, q (size,) and the floors, into out (size,); finite."""
+    for i in range(p.size):
+        out[i] = _log_ratio(p[i], q[i], floor_p, floor_q)
+
+
+@njit(cache=True, nogil=True)
+def _breaks(p0, p1, q0, q1, floor_p, floor_q, shares):  # type: ignore[no-untyped-def]
+    """Shares of a cell, ascending from 0 to 1, between which neither density crosses a floor; returns how many pieces."""
+    shares[0] = 0.0
+    pieces = 1
+    for left, right in ((p0, p1), (q0, q1)):
+        for floor in (floor_p, floor_q):
+            if (left < floor) != (right < floor):
+                share = (floor - left) / (right - left)
+                at = pieces
+                while at > 1 and shares[at - 1] > share:
+                    shares[at] = shares[at - 1]
+                    at -= 1
+                shares[at] = share
+                pieces += 1
+    shares[pieces] = 1.0
+    return pieces
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _crossing(threshold, n0, dn, d0, dd, earliest):  # type: ignore[no-untyped-def]
+    """Share of a cell at which log(n0 + s·dn) − log(d0 + s·dd) is the threshold, between `earliest` and 1."""
+    by_n = math.exp(-max(threshold, 0.0))  # of e^t and e^-t the one that cannot overflow
+    by_d = math.exp(min(threshold, 0.0))
+    slope = by_n * dn - by_d * dd
+    share = (by_d * d0 - by_n * n0) / slope if slope != 0.0 else earliest
+    return min(max(share, earliest), 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _append(runs, starts, codes, start, code):  # type: ignore[no-untyped-def]
+    """Append a run unless its code is the last one's; of runs that start at one float the last one stands."""
+    if code == codes[runs - 1]:
+        return runs, starts, codes
+    if start <= starts[runs - 1]:
+        runs -= 1
+        start = starts[runs]
+        if runs and codes[runs - 1] == code:
+            return runs, starts, codes
+    if runs == codes.size:
+        starts = np.concatenate((starts, np.empty(runs)))
+        codes = np.concatenate((codes, np.empty(runs, np.int32)))
+    starts[runs] = start
+    codes[runs] = code
+    return runs + 1, starts, codes
+
+
+@njit(cache=True, nogil=True)
+def step_function(nodes, p, q, floor_p, floor_q, thresholds):  # type: ignore[no-untyped-def]
+    """Runs of one class of L̂ among sorted distinct thresholds, of densities that are linear between nodes, 0 outside.
+
+    nodes, p, q: (nodes,), nodes increasing. Returns starts (runs,), starts[0] = −inf, and codes (runs,) int32. Nodes have
+    the class of L̂ there; between them L̂ is monotone in each piece, so its crossings of thresholds are solved for.
+    """
+    starts, codes = np.empty(1024), np.empty(1024, np.int32)
+    nothing = class_of(0.0, thresholds)
+    starts[0], codes[0] = -np.inf, nothing
+    runs = 1
+    shares = np.empty(6)
+    for i in range(nodes.size):
+        code = class_of(_log_ratio(p[i], q[i], floor_p, floor_q), thresholds)
+        runs, starts, codes = _append(runs, starts, codes, nodes[i], code)
+        after = np.nextafter(nodes[i], np.inf)
+        if i + 1 == nodes.size:
+            runs, starts, codes = _append(runs, starts, codes, after, nothing)
+            break
+        width = nodes[i + 1] - nodes[i]
+        dp, dq = p[i + 1] - p[i], q[i + 1] - q[i]
+        pieces = _breaks(p[i], p[i + 1], q[i], q[i + 1], floor_p, floor_q, shares)
+        for k in range(pieces):
+            low, high = shares[k], shares[k + 1]
+            start = max(after, nodes[i] + low * width)
+            middle = 0.5 * (low + high)
+            told, low_p, low_q = _terms(p[i] + middle * dp, q[i] + middle * dq, floor_p, floor_q)
+            if not told:
+                runs, starts, codes = _append(runs, starts, codes, start, nothing)
+                continue
+            n0, dn = (floor_p, 0.0) if low_p else (p[i], dp)
+            d0, dd = (floor_q, 0.0) if low_q else (q[i], dq)
+            first = math.log(n0 + low * dn) - math.log(d0 + low * dd)
+            last = math.log(n0 + high * dn) - math.log(d0 + high * dd)
+            code = class_of(first, thresholds)
+            if last > first:
+                j = (code + 1) // 2  # thresholds up to `first`
+                runs, starts, codes = _append(runs, starts, codes, start, 2 * j)
+                while j < thresholds.size and thresholds[j] < last:
+                    low = _crossing(thresholds[j], n0, dn, d0, dd, low)
+                    j += 1
+                    start = max(start, nodes[i] + low * width)
+                    runs, starts, codes = _append(runs, starts, codes, start, 2 * j)
+            elif last < first:
+                j = code // 2  # thresholds below `first`
+                runs, starts, codes = _append(runs, starts, codes, start, 2 * j)
+                while j > 0 and thresholds[j - 1] > last:
+                    j -= 1
+                    low = _crossing(thresholds[j], n0, dn, d0, dd, low)
+                    start = max(start, nodes[i] + low * width)
+                    runs, starts, codes = _append(runs, starts, codes, start, 2 * j)
+            else:
+                runs, starts, codes = _append(runs, starts, codes, start, code)
+    return starts[:runs].copy(), codes[:runs].copy()

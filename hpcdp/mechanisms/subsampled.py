@@ -1,0 +1,192 @@
+"""Any mechanism on a random batch of the rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._check import refusal
+from hpcdp.imports import import_callable
+from hpcdp.mechanisms import BUILTINS, load_builtin
+from hpcdp.mechanisms._batches import Ints, check_batch, draw_places, enumerate_batches, find_runs
+from hpcdp.mechanisms._callable import CallableMechanism, bind
+from hpcdp.mechanisms._groups import count_contents, join_outputs
+
+SUBSAMPLED = "subsampled"
+
+Take = Callable[[Ints, int], NDArray[Any]]
+"""Gives the batches of some draws, (draws, length) or (draws, length, columns), all of one length."""
+
+_BLOCK = 1 << 21  # numbers of rows in the batches that are in memory at once; a block's draws depend on it
+
+
+def subsampled(
+    database: NDArray[Any],
+    size: int,
+    rng: np.random.Generator,
+    *,
+    mechanism: str | Callable[..., Any],
+    parameters: Mapping[str, Any] | None = None,
+    batch: int | None = None,
+    rate: float | None = None,
+) -> Any:
+    """Draw outputs of another mechanism, each on a random batch of the rows: `batch` of them, or each with chance `rate`.
+
+    The batch is drawn anew for every output: `batch` rows without replacement, or every row by itself with probability
+    `rate` (Poisson sampling). It keeps the order of the rows. Outputs on equal batches are drawn with one call. How
+    sampling lowers the privacy level: Balle, Barthe and Gaboardi 2018.
+
+    Args:
+        database: shape (rows,) or (rows, columns); whatever the mechanism takes.
+        size: how many outputs.
+        rng: the source of randomness.
+        mechanism: the name of another built-in that is a function, or "package.module:callable" or the callable itself.
+        parameters: its keyword arguments.
+        batch: rows of a batch, from 1 to the number of rows; exactly one of `batch` and `rate`.
+        rate: the probability of each row, above 0 and at most 1; a batch may then have no rows, which the mechanism
+            must take.
+
+    Returns:
+        what the mechanism returns: an array of shape (size,) or (size, d), or a list of `size` outputs.
+
+    Raises:
+        ValueError: a parameter or the database is refused.
+        StudyError: the mechanism cannot be imported, or does not take these parameters.
+        MechanismError: the mechanism raised something, or returned another number of outputs than was asked for.
+    """
+    inner = bind_inner(mechanism, parameters)
+    rows = np.asarray(database)
+    if rows.ndim not in (1, 2):
+        raise refusal("database", database, "an array of shape (rows,) or (rows, columns)")
+    check_batch(rows.shape[0], batch, rate)
+    starts, lengths = find_runs(rows)
+    kinds = enumerate_batches(lengths, batch, rate)
+    if kinds is None:
+        return _draw_singly(inner, rows, size, rng, batch, rate)
+    wanted: dict[bytes, tuple[NDArray[Any], int]] = {}
+    drawn = rng.multinomial(size, kinds.probabilities)
+    for kind in np.flatnonzero(drawn):
+        content = np.repeat(rows[starts], kinds.counts[kind], axis=0)
+        key = content.tobytes()
+        wanted[key] = (content, wanted.get(key, (content, 0))[1] + int(drawn[kind]))
+    parts = [(inner.draw(content, count, rng), count) for content, count in wanted.values()]
+    # Independent draws are their numbers per kind of batch, which are multinomial, in random order.
+    return join_outputs(parts, rng.permutation(size))
+
+
+def subsampled_each(
+    databases: NDArray[Any],
+    rng: np.random.Generator,
+    *,
+    mechanism: str | Callable[..., Any],
+    parameters: Mapping[str, Any] | None = None,
+    batch: int | None = None,
+    rate: float | None = None,
+) -> Any:
+    """Draw one output of `subsampled` on each database (size, rows) or (size, rows, columns): `size` outputs."""
+    inner = bind_inner(mechanism, parameters)
+    values = np.asarray(databases)
+    if values.ndim not in (2, 3):
+        raise refusal("databases", databases, "an array of shape (size, rows) or (size, rows, columns)")
+    check_batch(values.shape[1], batch, rate)
+    places, sizes = _draw_sorted(values.shape[1], values.shape[0], rng, batch, rate)
+    return _draw_each(inner, lambda draws, n: values[draws[:, None], places[draws, :n]], sizes, rng)
+
+
+subsampled.each = subsampled_each  # type: ignore[attr-defined]
+
+
+def bind_inner(
+    mechanism: str | Callable[..., Any],
+    parameters: Mapping[str, Any] | None,
+    reproducible: bool = False,
+    name: str | None = None,
+) -> CallableMechanism:
+    """Return the mechanism that is run on the batches, bound to its parameters.
+
+    reproducible: whether all its randomness must come from rng. name: of a callable, in messages.
+
+    Raises:
+        ValueError: it is no built-in that can be subsampled, no path of a callable and no callable.
+        StudyError: it cannot be imported, or does not take these parameters.
+    """
+    where = "mechanism.parameters.mechanism"
+    names = [built_in for built_in in BUILTINS if built_in != SUBSAMPLED]
+    if callable(mechanism):
+        function = mechanism
+    elif isinstance(mechanism, str) and mechanism in names:
+        function = load_builtin(mechanism)
+    elif isinstance(mechanism, str) and ":" in mechanism:
+        # Hpcdp gives a run the callable itself; a path is found from the first place on the import path.
+        function = import_callable(mechanism, Path(sys.path[0] or "."), where)
+    else:
+        raise refusal("mechanism", mechanism, f'a built-in ({", ".join(names)}) or "package.module:callable"')
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise refusal("parameters", parameters, "a table of the mechanism's keyword arguments")
+    known = mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", repr(mechanism))
+    return bind(
+        function, parameters or {}, name or str(known), reproducible, (where, "mechanism.parameters.parameters")
+    )
+
+
+def _draw_sorted(
+    rows: int, draws: int, rng: np.random.Generator, batch: int | None, rate: float | None
+) -> tuple[Ints, Ints]:
+    """Batches in the order of the rows: places (draws, width), `rows` beyond a batch's size, and sizes (draws,)."""
+    places, sizes = draw_places(rows, draws, rng, batch=batch, rate=rate)
+    places[places < 0] = rows
+    places.sort(axis=1)
+    return places, sizes
+
+
+def _take(rows: NDArray[Any], places: Ints, draws: Ints, length: int) -> NDArray[Any]:
+    """The batches of some draws, all of one length: (draws, length) or (draws, length, columns)."""
+    return rows[places[draws, :length]]
+
+
+def _draw_singly(
+    inner: CallableMechanism,
+    rows: NDArray[Any],
+    size: int,
+    rng: np.random.Generator,
+    batch: int | None,
+    rate: float | None,
+) -> Any:
+    """Draw where there are too many kinds of batches to count: batch by batch, in blocks that memory bounds."""
+    width = batch if batch is not None else int(rows.shape[0] * (rate or 0.0)) + 1
+    step = max(1, _BLOCK // (width * max(1, int(np.prod(rows.shape[1:])))))
+    parts: list[tuple[Any, int]] = []
+    order = np.empty(size, np.int64)
+    for first in range(0, size, step):
+        block = slice(first, min(size, first + step))
+        places, sizes = _draw_sorted(rows.shape[0], block.stop - first, rng, batch, rate)
+        if hasattr(inner.function, "each"):
+            parts.append((_draw_each(inner, partial(_take, rows, places), sizes, rng), sizes.size))
+            order[block] = np.arange(first, block.stop)
+            continue
+        chosen, counts, grouped = count_contents(places, rows)
+        order[block] = first + grouped
+        for draw, count in zip(chosen, counts.tolist(), strict=True):
+            parts.append((inner.draw(rows[places[draw, : sizes[draw]]], count, rng), count))
+    return join_outputs(parts, order)
+
+
+def _draw_each(inner: CallableMechanism, take: Take, sizes: Ints, rng: np.random.Generator) -> Any:
+    """One output of each batch; batches of one size are drawn together where the mechanism has a way for that."""
+    parts: list[tuple[Any, int]] = []
+    order = np.argsort(sizes, kind="stable")
+    lengths, firsts = np.unique(sizes[order], return_index=True)
+    for length, draws in zip(lengths.tolist(), np.split(order, firsts[1:]), strict=True):
+        contents = take(draws, length)
+        outputs = inner.draw_each(contents, rng)
+        if outputs is None:
+            parts += [(inner.draw(content, 1, rng), 1) for content in contents]
+        else:
+            parts.append((outputs, draws.size))
+    return join_outputs(parts, order)

@@ -1,0 +1,45 @@
+"""The picture of a trade-off curve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._check import refusal
+
+_METADATA: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Date": None}}  # equal curves, equal files
+
+
+def draw(
+    alpha: NDArray[np.float64],
+    beta: NDArray[np.float64],
+    axis: Any,
+    path: str | Path | None,
+    line: dict[str, Any],
+) -> Any:
+    """Draw the polygon through the corners (k,) on an axis, or on that of a new figure if None; return the Figure.
+
+    With a path, write the figure.
+
+    Raises:
+        ValueError: a path that ends neither in .png nor in .svg.
+    """
+    kind = None if path is None else Path(path).suffix.lower()
+    if kind is not None and kind not in _METADATA:
+        raise refusal("path", str(path), ".png or .svg")
+    if axis is None:
+        from matplotlib.figure import Figure
+
+        axis = Figure(figsize=(5.6, 5.2), layout="constrained").subplots()
+        axis.plot([0, 1], [1, 0], color="#999999", linewidth=0.8, linestyle=":")
+        axis.set(xlabel="type-I error α", ylabel="type-II error β", xlim=(0, 1), ylim=(0, 1))
+        axis.grid(alpha=0.25)
+    axis.plot(alpha, beta, **({"color": "#1b4f8a", "linewidth": 1.5} | line))
+    figure = axis.get_figure()
+    if path is not None and kind is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150, metadata=_METADATA[kind])
+    return figure

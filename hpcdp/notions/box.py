@@ -1,0 +1,67 @@
+"""One test of a pair against a claimed trade-off curve: upper limits of its two errors, and what they leave of the claim.
+
+Arrays of errors have a last axis of two: the first error, whose size the curve T0 is a function of, and the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.bounds import binomial_upper
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+TradeOffFunction = Callable[[Floats], Floats]
+Limits = Literal["exact", "hoeffding"]
+
+
+def error_limits(errors: Ints, test: Ints, level: Floats, limits: Limits = "exact") -> Floats:
+    """Upper limits of both errors of tests, together with failure probability at most `level`; finite-sample.
+
+    Args:
+        errors: how often each error occurred, shape (…, 2).
+        test: out of so many independent outputs, same shape.
+        level: failure probability above 0 and below 1, shape (…).
+        limits: "exact" (Clopper–Pearson) or "hoeffding", w = √(ln(2/level)/(2·test)), which may leave 1 behind
+            (Askin et al. 2025, Theorem 5.1(1), one-sided).
+
+    Returns:
+        float64 of shape (…, 2).
+    """
+    half = 0.5 * np.broadcast_to(level, errors.shape[:-1])[..., None]
+    if limits == "exact":
+        return binomial_upper(errors, test, np.broadcast_to(half, errors.shape))
+    return np.asarray(errors / test + np.sqrt(-np.log(half) / (2.0 * test)))
+
+
+def margins(claimed: TradeOffFunction, errors: Floats) -> Floats:
+    """T0 at the first error minus the second error, shape (…) of errors (…, 2); above 0 the claim is violated.
+
+    Askin et al. (2025), eq. 20: at upper limits of the errors. A first error above 1 says nothing: below 0.
+    """
+    first, second = errors[..., 0], errors[..., 1]
+    return np.asarray(claimed(np.minimum(first, 1.0)) - second - np.where(first > 1.0, 1.0, 0.0))
+
+
+def promises(claimed: TradeOffFunction, errors: Floats, size: Ints, level: float, limits: Limits = "exact") -> Floats:
+    """How far below the claim the tests with these errors lie, in units of what boxes of so many outputs take away.
+
+    Above 1 a violation is promised by `size` outputs a side. Where errors come from training alone, so may a choice.
+
+    Args:
+        errors: probabilities of both errors, shape (…, 2).
+        size: outputs a side, same shape, at least 1.
+        level: failure probability above 0 and below 1.
+
+    Returns:
+        float64 of shape (…), at most infinite.
+    """
+    over = error_limits(np.rint(errors * size).astype(np.int64), size, np.full(errors.shape[:-1], level), limits)
+    gap = margins(claimed, errors)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = gap / (gap - margins(claimed, over))
+    return np.where(np.isnan(found), 0.0, found)
