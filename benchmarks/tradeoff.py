@@ -121,8 +121,10 @@ def _compare_laws(curve_size: int, point_size: int, repeats: int) -> dict[str, f
         f"tradeoff: a curve of {GRID.size} η from {curve_size:,} outputs a side; BayBox, kNN, from {point_size:,} a side"
     )
     print("  of training and of test outputs; one thread, drawing included; seconds of the processor (of the clock)")
-    print(f"{'law':11}{'draw':>17}{'curve':>17} |{'draw':>17}{'one point':>17}{f'{GRID.size} points':>17}{'ratio':>7}")
-    figures = {}
+    print(
+        f"{'law':10} {'draw':>16} {'curve':>16} | {'draw':>16} {'one point':>16} {f'{GRID.size} points':>16} {'ratio':>6}"
+    )
+    figures: dict[str, float] = {}
     for law in _LAWS:
         actions: dict[str, Action] = {
             "curve draw": partial(draw, law, curve_size),
@@ -134,10 +136,8 @@ def _compare_laws(curve_size: int, point_size: int, repeats: int) -> dict[str, f
         found = measure(actions, repeats, point_size)
         cells = [f"{own:9.4f} ({clock:.3f})" for own, clock in found.values()]
         ratio = found["all points"][0] / found["one point"][0]
-        print(
-            f"{law:11}{cells[0]:>17}{cells[1]:>17} |" + "".join(f"{c:>17}" for c in cells[2:]) + f"{ratio:7.2f}",
-            flush=True,
-        )
+        head, tail = (" ".join(f"{cell:>16}" for cell in part) for part in (cells[:2], cells[2:]))
+        print(f"{law:10} {head} | {tail} {ratio:6.2f}", flush=True)
         figures |= {f"{name}, {law}": own for name, (own, _) in found.items()} | {f"ratio, {law}": ratio}
     return figures
 
@@ -156,7 +156,7 @@ def _compare_textbook(curve_size: int, etas: Floats, point_size: int) -> dict[st
     fast = measure(dict(ours), 9, 1)
     textbook_point(law, 100, np.random.default_rng(0))  # libraries loaded
     textbook_curve(law, 100, one, np.random.default_rng(0))
-    figures = {}
+    figures: dict[str, float] = {}
     for name, size, own_etas, others in (("curve", curve_size, GRID, etas), ("point", point_size, one, one)):
         begin = time.process_time()
         known = textbook[name](np.random.default_rng([1, 1]))
@@ -166,7 +166,7 @@ def _compare_textbook(curve_size: int, etas: Floats, point_size: int) -> dict[st
         figures[f"apart, {name}"] = float(np.abs(np.subtract(known, found)).max())
         print(
             f"  textbook {name}, {law}, {size:,} a side: {slow:.2f} s for {others.size} η, here {fast[name][0]:.4f} s for "
-            f"{own_etas.size}: {slow / fast[name][0]:.0f} times faster; errors differ by {figures[f'apart, {name}']:.1e}"
+            f"{own_etas.size}: {slow / fast[name][0]:.0f} times faster; errors differ by {figures[f'apart, {name}']:.1g}"
         )
     return figures
 
