@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("textbook", "neighbours", "limit", "memory", "command", "scheduler", "learned")
+NAMES = ("textbook", "neighbours", "tradeoff", "limit", "memory", "command", "scheduler", "learned")
 
 
 def main() -> None:

@@ -77,19 +77,24 @@ def _tradeoff(problem: Problem, index: Index) -> Arrays:
 
 
 def _training_curve(problem: Problem, index: Index, thresholds: list[float]) -> Arrays:
-    """Both errors at each η as training alone tells them: a density's perturbed points, else its own outputs' shares."""
-    etas = problem.study.estimate.etas
-    alpha, beta = (np.full((len(problem.pairs), len(etas)), np.nan) for _ in range(2))
+    """What training alone tells at each η: shares of its own outputs that are rejected, and the curve's estimate.
+
+    The estimate is a density's perturbed points where there are densities, else the shares.
+    """
+    etas, sides = problem.study.estimate.etas, ("pair", "eta", "side")
+    shares = np.full((len(problem.pairs), len(etas), 2), np.nan)
     for number, model in enumerate(problem.model_keys):
         counts = index.training_counts(model, thresholds)
         if (counts.below >= 0).all():
-            share = counts.below / max(1, counts.samples)
-            alpha[number], beta[number] = share[0], 1.0 - share[1]
+            shares[number] = counts.below.T / max(1, counts.samples)
+    curve = np.stack([shares[..., 0], 1.0 - shares[..., 1]])
+    for number, model in enumerate(problem.model_keys):
         known = index.perturbed.get(model, {})
         for column, eta in enumerate(etas):
             if eta in known:
-                alpha[number, column], beta[number, column] = known[eta]
-    return {f"training_{name}": (("pair", "eta"), values) for name, values in (("alpha", alpha), ("beta", beta))}
+                curve[:, number, column] = known[eta]
+    points: Arrays = {f"training_{n}": (("pair", "eta"), v) for n, v in zip(("alpha", "beta"), curve, strict=True)}
+    return points | {"training_rejected": (sides, shares)}
 
 
 def _points(problem: Problem, rejected: NDArray[np.int64], points: TradeOff) -> Arrays:

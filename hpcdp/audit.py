@@ -128,7 +128,7 @@ def audit(result: Result, claim: Claim, orientation: Orientation = "both", limit
         raise StudyError("estimate.etas: none in this study; an audit needs a grid of thresholds")
     if result.is_literal:
         raise StudyError(f"estimate.loss: {result.study.estimate.loss} was given; accepted by audit: every other loss")
-    if "training_alpha" not in result.arrays:
+    if "training_rejected" not in result.arrays:
         raise StudyError(
             f"{result.store}: its results are of an earlier hpcdp; remove records/results.json there, which is made again"
         )
@@ -137,7 +137,8 @@ def audit(result: Result, claim: Claim, orientation: Orientation = "both", limit
     failure, sides = 1.0 - result.confidence, _sides(claim, orientation)
     test = np.broadcast_to(result["rejected_test"][:, None, :], result["rejected"].shape)
     errors = np.stack([result["rejected"][..., 0], test[..., 1] - result["rejected"][..., 1]], axis=-1)
-    training = np.stack([result["training_alpha"], result["training_beta"]], axis=-1)
+    shares = result["training_rejected"]
+    training = np.stack([shares[..., 0], 1.0 - shares[..., 1]], axis=-1)
     size = np.maximum(1, np.rint(1.0 / (1.0 / test + 1.0 / result.study.estimate.train)).astype(np.int64))
     score = np.stack(
         [promises(claim.tradeoff, turn(training, side), turn(size, side), failure, limits) for side in sides], axis=1

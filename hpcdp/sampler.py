@@ -108,7 +108,11 @@ class Sampler:
             assert isinstance(database, np.ndarray)
             outputs = self.mechanism.first(database, size)
             return canonicalise(outputs, outputs.shape[0], schema)
-        return canonicalise(self._outputs(database, size, stream(self.seed, "0" * 32, None, number)), size, schema)
+        return canonicalise(self.unchecked(database, size, number), size, schema)
+
+    def unchecked(self, database: Input, size: int, number: int) -> Any:
+        """What the mechanism returns for a trial's stream, as it comes."""
+        return self._outputs(database, size, stream(self.seed, "0" * 32, None, number))
 
     def end(self) -> None:
         """End what this thread's draws have started; the next draw starts it anew."""
@@ -117,7 +121,7 @@ class Sampler:
 
     def first_trial(self, database: Input, size: int) -> tuple[Outputs, bool]:
         """The first trial's outputs, and whether they came one by one as lists, tuples or vectors, of any length perhaps."""
-        raw = self._outputs(database, size, stream(self.seed, "0" * 32, None, 0))
+        raw = self.unchecked(database, size, 0)
         items = items_of(raw) or ()
         return canonicalise(raw, size), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -99,7 +100,8 @@ def _affordable(sampler: Sampler, database: Input) -> int:
 
     def seconds(size: int) -> float:
         begin = time.perf_counter()
-        sampler.trial(database, size, 4)
+        with suppress(MechanismError):  # the first trial tells of it
+            sampler.unchecked(database, size, 4)
         return time.perf_counter() - begin
 
     if seconds(1) < _SLOW_SECONDS:

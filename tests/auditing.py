@@ -39,6 +39,7 @@ def counted(rejected, training, etas=ETAS, test=1000, train=1000, confidence=0.9
         "rejected_test": (("pair", "side"), sizes),
         "training_alpha": (("pair", "eta"), training[..., 0]),
         "training_beta": (("pair", "eta"), training[..., 1]),
+        "training_rejected": (("pair", "eta", "side"), np.abs([0.0, 1.0] - training)),
         **{name: (("pair", "eta"), getattr(points, name)) for name in ("alpha", "beta", "alpha_upper", "beta_upper")},
     }
     given = [([0.0], [1.0 + pair]) for pair in range(pairs)]

@@ -360,7 +360,7 @@ def test_results_that_cannot_be_audited():
     literal = changed(good)
     literal.arrays["errors"] = literal.arrays["rejected"]  # which only literal-knn has
     older = changed(good)
-    del older.arrays["training_alpha"]
+    del older.arrays["training_rejected"]
     none = changed(good)
     del none.arrays["eta"]
     incomplete = changed(good)

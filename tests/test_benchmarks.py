@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import command, limit, memory, neighbours, scheduler, textbook
+from benchmarks import command, limit, memory, neighbours, scheduler, textbook, tradeoff
 
 
 def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,6 +16,14 @@ def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:
 def test_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
     ratios = neighbours.main(small=True)  # which checks that all votes are equal
     assert min(ratios.values()) > 1
+    print(capsys.readouterr().out)
+
+
+def test_tradeoff(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tradeoff.main(small=True)
+    assert {f"ratio, {law}" for law in ("gaussian", "laplace", "dp-sgd", "subsampled")} < figures.keys()
+    assert min(figures["times faster, curve"], figures["times faster, point"]) > 1
+    assert max(figures["apart, curve"], figures["apart, point"]) < 0.01  # the textbook ways find the same points
     print(capsys.readouterr().out)
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses import _step_kernels as kernels
-from hpcdp.losses._votes import classes, log_ratios
+from hpcdp.losses._votes import log_ratios
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_CELLS = 1 << 18
+_CELLS = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,6 @@ class Lookup:
         kernels.find_runs(x, self.starts, self.first, self.origin, self.scale, out)
         return out
 
-    def histogram(self, x: Floats, codes: NDArray[np.int32], size: int) -> Ints:
-        """How many x fall in runs of each code, shape (size,), int64."""
-        out = np.zeros(size, np.int64)
-        kernels.count_runs(x, self.starts, codes, self.first, self.origin, self.scale, out)
-        return out
-
 
 @dataclass(frozen=True)
 class StepCounter:
@@ -137,13 +132,22 @@ class StepCounter:
     @classmethod
     def of(cls, votes: Votes, thresholds: Floats) -> StepCounter:
         """The counter of these votes for sorted distinct thresholds."""
-        codes = classes(votes.losses(), thresholds)
+        k = int((votes.v0 + votes.v1).min())
+        table = kernels.vote_classes(k, votes.n0, votes.n1, thresholds)
+        codes = kernels.run_classes(votes.v0, votes.v1, k, votes.n0, votes.n1, thresholds, table)
         keep = np.append(True, codes[1:] != codes[:-1])
         return cls(Lookup.over(votes.starts[keep]), codes[keep], 2 * thresholds.size + 1)
 
     def count(self, outputs: NDArray[Any]) -> Ints:
         """Histogram over the 2T + 1 classes, int64, of outputs of shape (size,) or (size, 1)."""
-        return self.lookup.histogram(np.ascontiguousarray(outputs, np.float64).reshape(-1), self.codes, self.classes)
+        x = np.ascontiguousarray(outputs, np.float64).reshape(-1)
+        found, out = self.lookup, np.zeros(self.classes, np.int64)
+        kernels.count_runs(x, found.starts, self.codes, found.first, self._whole, found.origin, found.scale, out)
+        return out
+
+    @cached_property
+    def _whole(self) -> NDArray[np.int32]:
+        return np.asarray(kernels.whole_cells(self.lookup.first, self.codes))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that `restore` needs."""

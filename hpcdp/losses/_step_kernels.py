@@ -85,6 +85,19 @@ def vote_classes(k, n0, n1, thresholds):  # type: ignore[no-untyped-def]
     return table
 
 
+@njit(cache=True, nogil=True)
+def run_classes(v0, v1, k, n0, n1, thresholds, table):  # type: ignore[no-untyped-def]
+    """Class of each run's votes, (runs,) int32: from the table of k voters where it has them, for logarithms are slow."""
+    codes = np.empty(v0.size, np.int32)
+    for i in range(v0.size):
+        extra = v0[i] + v1[i] - k
+        if 0 <= extra < 2:
+            codes[i] = table[extra, v0[i]]
+        else:
+            codes[i] = class_of(log_ratio(v0[i], v1[i], n0, n1), thresholds)
+    return codes
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no-untyped-def]
     """Append a run unless its code is the last one's; of events of one float the last one stands. Returns the number."""
@@ -270,8 +283,19 @@ def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def count_runs(x, starts, codes, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
-    """Add one to histogram[code of the run that holds x] for each x."""
-    cells = first.size - 1
+def whole_cells(first, codes):  # type: ignore[no-untyped-def]
+    """Code of each cell in which no run starts, −1 of the others, shape (cells,)."""
+    whole = np.empty(first.size - 1, np.int32)
+    for c in range(whole.size):
+        whole[c] = codes[first[c] - 1] if first[c] == first[c + 1] else -1
+    return whole
+
+
+@njit(cache=True, nogil=True)
+def count_runs(x, starts, codes, first, whole, origin, scale, histogram):  # type: ignore[no-untyped-def]
+    """Add one to histogram[code of the run that holds x] for each x; most lie in whole cells, which one look tells."""
     for i in range(x.size):
-        histogram[codes[_run(x[i], starts, first, origin, scale, cells)]] += 1
+        code = whole[_cell(x[i], origin, scale, whole.size)]
+        if code < 0:
+            code = codes[_run(x[i], starts, first, origin, scale, whole.size)]
+        histogram[code] += 1

@@ -130,8 +130,9 @@ def _coins(first: Any, second: Any) -> Curve:
 
 
 def read_study(folder: Path, part: Part, paper: bool = False) -> Study:
-    """The study of a part in a figure's folder, at the small setting or at the paper's sizes."""
-    return Study.from_toml(folder / part.file("paper" if paper else "study", ".toml"))
+    """The study of a part in a figure's folder; at the paper's sizes, where it has a file for these."""
+    large = folder / part.file("paper", ".toml")
+    return Study.from_toml(large if paper and large.exists() else folder / part.file("study", ".toml"))
 
 
 def read_kept(folder: Path, part: Part) -> Found:

@@ -9,7 +9,7 @@ from typing import Any
 
 COLOURS = ("#1b4f8a", "#c0492b", "#2e7d4f", "#7b4fa3")
 MARKERS = ("o", "s", "^", "D")
-_DPI, _PALETTE = 110, 64
+_DPI, _PALETTE = 110, 128
 
 
 def new_figure(rows: Sequence[float] = (3.0, 1.3), columns: int = 1, width: float = 6.6) -> tuple[Any, Any]:
