@@ -104,6 +104,11 @@ class Claim:
             return self.bound.is_symmetric
         return isinstance(self.bound, ApproximateDP | GaussianShift | LaplaceShift | SpectrumPoints)
 
+    @property
+    def convex_tradeoff(self) -> Callable[[ArrayLike], NDArray[np.float64]]:
+        """The claimed trade-off curve as a convex function: of points in a file, the largest one below what they say."""
+        return self.bound.convex if isinstance(self.bound, TradeOffPoints) else self.bound.tradeoff
+
     def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """Return the smallest type-II error that the claim allows for a test of each size.
 

@@ -42,6 +42,9 @@ def test_tradeoff_points_of_a_curve_bound_it(curve):
     found = points.tradeoff(sizes)
     assert (found <= curve.tradeoff(sizes) + 1e-9).all()
     np.testing.assert_allclose(points.tradeoff(known), curve.tradeoff(known), atol=1e-15)
+    convex = points.convex(sizes)
+    assert (convex <= found + 1e-12).all()
+    assert (np.diff(convex, 2) >= -1e-12).all()
     for direction in ("forward", "reverse"):
         assert (points.delta(levels, direction) >= curve.delta(levels, direction) - 1e-9).all()
     # δ of (Q, P) is the supremum over the sizes of the curve that the points give, of (P, Q) over its other axis.

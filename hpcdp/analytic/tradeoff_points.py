@@ -1,12 +1,14 @@
 """Trade-off curves known at finitely many points."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
 from hpcdp.analytic._curve import checked
+from hpcdp.notions._hull import lower_hull
 
 Array = NDArray[np.float64]
 
@@ -91,6 +93,30 @@ class TradeOffPoints:
         found = np.where(exact, self.betas[before], np.maximum(falling, rising))
         found = np.where(left < 0, np.maximum(found, self.betas[0]), found)
         return np.asarray(np.clip(found, 0.0, 1.0 - sizes), np.float64)
+
+    def convex(self, alpha: ArrayLike) -> Array:
+        """Return the largest convex curve that is nowhere above `tradeoff`, at each size.
+
+        Args:
+            alpha: sizes between 0 and 1, any shape.
+
+        Returns:
+            float64 of the shape of `alpha`, between 0 and 1 - alpha.
+
+        Raises:
+            ValueError: a size out of range.
+        """
+        sizes = checked("alpha", alpha, 0.0, 1.0)
+        return np.asarray(np.interp(sizes, *self._hull), np.float64)
+
+    @cached_property
+    def _hull(self) -> tuple[Array, Array]:
+        a, b = self._vertices
+        order = np.lexsort((b, a))
+        sizes, lowest = np.unique(a[order], return_index=True)
+        errors = b[order][lowest]
+        corners = lower_hull(sizes, errors)
+        return sizes[corners], errors[corners]
 
     def delta(self, epsilon: ArrayLike, direction: str = "forward") -> Array:
         """Return the largest delta that the points allow at each level: of (P, Q) forward, of (Q, P) in reverse.
