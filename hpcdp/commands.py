@@ -6,6 +6,7 @@ Heavy packages are imported by the command that needs them, so that help and pla
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -259,15 +260,45 @@ def audit(options: argparse.Namespace) -> int:
     where = parse_place(options.cluster)
     study = Study.from_toml(options.study)
     claim = _audited_claim(options, study)
-    study = _with_etas(study)
     store = options.found_store = options.store or default_store(study)
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)
+    if options.sequential:
+        return _play(options, study, claim, store, picture, where.profile)
+    study = _with_etas(study)
     with _stoppable(where.profile) as stop:
         problem, trial = resolve(study)
         _print_plan(options, store, problem, trial, where.profile)
         found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     draw_audit(found, picture)
+    if options.format == "json":
+        print(to_json(found))
+    else:
+        print(f"{report(found)}\n\nstore: {store}\nplot:  {picture}")
+    return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, profile: Any) -> int:
+    """A sequential audit; the exit code."""
+    from hpcdp.driver import Options
+    from hpcdp.plots_audit import draw_sequential
+    from hpcdp.problem import resolve
+    from hpcdp.progress import on_stderr
+    from hpcdp.report.sequential import report, to_json
+    from hpcdp.sequential import Rounds, refuse_unplayable, run_sequential
+    from hpcdp.verdict import VIOLATION
+
+    again = shlex.join(["hpcdp", *options.given])
+    with _stoppable(profile) as stop:
+        problem, _ = resolve(study)
+        refuse_unplayable(problem)
+        rounds = Rounds.of(problem, options.batch, options.budget)
+        if not options.debug:
+            _silence_dask()
+        with on_stderr() as progress:
+            place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop)
+            found = run_sequential(problem, store, claim, options.orientation, rounds, place, progress, again)
+    draw_sequential(found, picture)
     if options.format == "json":
         print(to_json(found))
     else:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcdp.audit import Audit
 from hpcdp.plots import check_path, save
+from hpcdp.sequential import SequentialAudit
 
 _INK, _CLAIM, _BOX = "#1b4f8a", "#b5482a", "#c9a227"
 
@@ -38,6 +39,30 @@ def draw_audit(audit: Audit, path: str | Path | None = None) -> Any:
     said = "violation" if box.violated else "no violation found"
     whole.set(xlim=(0, 1), ylim=(0, 1), title=f"{audit.result.name}, pair {box.pair}, {box.orientation}: {said}")
     whole.legend(frameon=False)
+    return save(figure, path)
+
+
+def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> Any:
+    """Draw the evidence against the claim after each batch; with a path (.png or .svg), write it. Returns the Figure."""
+    from matplotlib.figure import Figure
+
+    check_path(path)
+    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
+    axis = figure.subplots()
+    samples = [0, *(look.samples for look in audit.looks)]
+    evidence = [1.0, *(max(look.evidence, 1e-300) for look in audit.looks)]
+    axis.plot(samples, evidence, "o-", color=_INK, markersize=4, linewidth=1.1, label="evidence against the claim")
+    axis.axhline(1.0 / (1.0 - audit.confidence), color=_CLAIM, linewidth=1.5, label="refuted from here on")
+    axis.axhline(1.0, color="#999999", linewidth=0.8, linestyle=":")
+    said = "violation" if audit.looks[-1].refuted else "no violation found"
+    axis.set(
+        yscale="log",
+        xlabel="samples a side, training included",
+        ylabel="evidence",
+        title=f"{audit.name}: {audit.claim.text}: {said}",
+    )
+    axis.grid(alpha=0.25)
+    axis.legend(frameon=False)
     return save(figure, path)
 
 

@@ -1,0 +1,138 @@
+"""A claimed trade-off curve as lines: Q(R) <= δ + η P(R) for every set R, at some slopes η > 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp._check import refusal
+from hpcdp.notions.box import TradeOffFunction
+
+Floats = NDArray[np.float64]
+Orientation = Literal["both", "forward", "reverse"]
+
+_LARGEST_LEVEL = 20.0
+_SAME = 1e-9  # levels so close are one
+# Levels: so many evenly from 0 to where δ has fallen by the first of these factors, and one where it has by each.
+_EVEN = 16
+_FALLS = (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)
+_HALVINGS = 60
+_SECTIONS = 80  # golden sections: 0.618^80 is 2e-17
+_GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
+_ROUNDING = 1e-12  # added to a δ that was searched for, which must not be below the true one
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """What a claim says of an ordered pair (P, Q), as Q(R) <= delta + eta P(R) for every set R.
+
+    Slopes below 1 are about the other direction: with the complement S of R, P(S) <= (delta − 1 + eta)/eta + Q(S)/eta.
+
+    Args:
+        etas: slopes, above 0, float64 (S,).
+        deltas: from max(0, 1 − eta), which every pair attains, to 1, float64 (S,).
+
+    Raises:
+        ValueError: no slope, a shape that differs, or a value out of its range.
+    """
+
+    etas: Floats
+    deltas: Floats
+
+    def __post_init__(self) -> None:
+        etas, deltas = (np.array(values, np.float64) for values in (self.etas, self.deltas))
+        if etas.ndim != 1 or not etas.size or deltas.shape != etas.shape:
+            raise refusal("etas, deltas", (etas.shape, deltas.shape), "two arrays of one shape (S,), S >= 1")
+        if not np.all((etas > 0.0) & np.isfinite(etas)):
+            raise refusal("etas", etas.tolist(), "finite numbers > 0")
+        wrong = np.flatnonzero(~((deltas >= np.maximum(0.0, 1.0 - etas) - _ROUNDING) & (deltas <= 1.0 + _ROUNDING)))
+        if wrong.size:
+            eta, delta = float(etas[wrong[0]]), float(deltas[wrong[0]])
+            raise refusal(f"delta at eta {eta!r}", delta, f"a number from {max(0.0, 1.0 - eta)!r} to 1")
+        for name, values in (("etas", etas), ("deltas", deltas)):
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+
+
+def lines_from_delta(epsilons: ArrayLike, forward: ArrayLike, reverse: ArrayLike) -> Lines:
+    """The lines of a claim about δ(ε).
+
+    Args:
+        epsilons: levels >= 0, (k,).
+        forward: the largest P(S) − e^ε Q(S) allowed (δ of (D, D')), at each level, from 0 to 1.
+        reverse: the largest Q(S) − e^ε P(S) allowed (δ of (D', D)).
+
+    Raises:
+        ValueError: levels that are negative or above 700, masses out of range, or shapes that differ.
+    """
+    levels, first, second = (np.asarray(values, np.float64) for values in (epsilons, forward, reverse))
+    if levels.ndim != 1 or not np.all((levels >= 0.0) & (levels <= 700.0)):
+        raise refusal("epsilons", levels.tolist(), "numbers from 0 to 700, of shape (k,)")
+    if first.shape != levels.shape or second.shape != levels.shape:
+        raise refusal("shapes of epsilons, forward, reverse", (levels.shape, first.shape, second.shape), "equal ones")
+    below = np.exp(-levels)
+    return Lines(np.append(np.exp(levels), below), np.append(second, 1.0 - below * (1.0 - first)))
+
+
+def lines_of(tradeoff: TradeOffFunction, orientation: Orientation = "both") -> Lines:
+    """The lines of a claimed trade-off curve, at 42 slopes (twice as many where it is not symmetric) chosen by its δ(ε).
+
+    Args:
+        tradeoff: T0, convex: the least type-II errors claimed at type-I errors from 0 to 1, an array of any shape.
+        orientation: "forward" when T0 is claimed of (D, D'), "reverse" when of (D', D), "both" when of both.
+
+    Raises:
+        ValueError: another orientation.
+    """
+
+    def first(levels: Floats) -> Floats:  # T0 of (D, D'): P(S) − e^ε Q(S)
+        return _largest(tradeoff, 1.0, np.exp(levels))
+
+    def second(levels: Floats) -> Floats:  # Q(S) − e^ε P(S)
+        return _largest(tradeoff, np.exp(levels), 1.0)
+
+    def least(levels: Floats) -> Floats:
+        return np.minimum(first(levels), second(levels))
+
+    ways = {"forward": (first, second), "reverse": (second, first), "both": (least, least)}
+    if orientation not in ways:
+        raise refusal("orientation", orientation, '"both", "forward" or "reverse"')
+    forward, reverse = ways[orientation]
+    levels = np.sort(np.append(_levels(forward), _levels(reverse)))
+    levels = levels[np.append(True, np.diff(levels) > _SAME)]
+    return lines_from_delta(levels, forward(levels), reverse(levels))
+
+
+def _largest(tradeoff: TradeOffFunction, on_alpha: Floats | float, on_beta: Floats | float) -> Floats:
+    """The maximum over a of 1 − on_alpha a − on_beta T0(a), concave in a, by golden sections; from above."""
+    low = np.zeros(np.broadcast(on_alpha, on_beta).shape)
+    high = np.ones_like(low)
+
+    def excess(a: Floats) -> Floats:
+        return 1.0 - on_alpha * a - on_beta * np.asarray(tradeoff(a), np.float64)
+
+    best = np.maximum(excess(low), excess(high))
+    for _ in range(_SECTIONS):
+        step = _GOLDEN * (high - low)
+        left, right = high - step, low + step
+        at_left, at_right = excess(left), excess(right)
+        best = np.maximum(best, np.maximum(at_left, at_right))
+        is_left = at_left >= at_right
+        low, high = np.where(is_left, low, left), np.where(is_left, right, high)
+    return np.clip(best + _ROUNDING * np.maximum(1.0, 1e-3 * (on_alpha + on_beta)), 0.0, 1.0)
+
+
+def _levels(delta: Callable[[Floats], Floats]) -> Floats:
+    """Levels from 0 to where δ is next to nothing, or as little as it gets: evenly at first, then one a fall."""
+    ends = delta(np.array([0.0, _LARGEST_LEVEL]))
+    wanted = np.maximum(ends[0] * np.array(_FALLS), ends[1])
+    low, high = np.zeros(wanted.size), np.full(wanted.size, _LARGEST_LEVEL)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        is_above = delta(middle) > wanted
+        low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
+    return np.append(np.linspace(0.0, high[0], _EVEN), high[1:])

@@ -1,0 +1,46 @@
+"""A sequential audit as a readable text, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from hpcdp.report.table import grid
+from hpcdp.sequential import Look, SequentialAudit
+
+_SHOWN = 12  # looks that a text lists
+
+
+def to_json(audit: SequentialAudit) -> str:
+    """One object in full precision."""
+    return json.dumps(audit.to_dict(), allow_nan=False, ensure_ascii=False)
+
+
+def report(audit: SequentialAudit) -> str:
+    """The verdict, the evidence after each batch, and what it rests on."""
+    last, needed = audit.looks[-1], 1.0 / (1.0 - audit.confidence)
+    said = "violation" if last.refuted else "no violation found within the budget"
+    rows = [["samples a side", "evidence", "p-value"]]
+    rows += [[f"{look.samples:,}", f"{look.evidence:.4g}", f"{look.p_value:.4g}"] for look in _shown(audit.looks)]
+    many = len(audit.wealths)
+    over = "1 pair" if many == 1 else f"the mean over {many:,} pairs"
+    if last.refuted:
+        sure = f"Certified with confidence {100 * audit.confidence:g} %."
+        words = f"Refuted after {last.samples:,} samples a side, training included. {sure}"
+    else:
+        words = f"Not refuted with {last.samples:,} samples a side. This proves no privacy; a larger --budget goes on from here."
+    lines = [f"{audit.name}: sequential audit of {audit.claim.text}: {said}", "", *grid(rows), "", words, ""]
+    lines += [
+        f"evidence: wealth of a bettor against the claim, {over}; 1 at the start, and at or above {needed:g} at any",
+        f"  look with probability at most {1.0 - audit.confidence:.2g} if the claim is true; finite-sample, whatever the",
+        "  classifier, however often one looks. p-value: 1/(largest evidence so far).",
+    ]
+    return "\n".join(lines)
+
+
+def _shown(looks: Sequence[Look]) -> list[Look]:
+    """The first and the last looks, and some between."""
+    if len(looks) <= _SHOWN:
+        return list(looks)
+    step = (len(looks) - 1) / (_SHOWN - 1)
+    return [looks[round(step * i)] for i in range(_SHOWN)]

@@ -1,0 +1,74 @@
+"""Audits on SLURM: the same JSON as here, and interruptions that lose nothing, for η tasks, batches and trained models."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from commands import call, contents, hpcdp, records, started, wait_until, write_study
+from disturbed import STEERED, set_pause
+from throwaway import ThrowawaySlurm
+
+from hpcdp.store.layout import Layout
+
+ROOT = Path(__file__).parents[2]
+PROFILE = ROOT / "slurm" / "test.toml"
+CLAIM = "laplace(epsilon=1)"
+SIZES = {"train": 4000, "test": 8000, "chunk": 500, "databases": [[0.0, 1.0]]}
+SEQUENTIAL = ("--sequential", "--batch", 200, "--budget", 1000)
+
+
+def command(study: Path, store: Path, *options: object) -> tuple[object, ...]:
+    return ("audit", study, "--claim", CLAIM, "--store", store, "--format", "json", *options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "kinds"), [((), ("samples",)), (SEQUENTIAL, ("rounds",))], ids=["whole", "sequential"]
+)
+def test_interrupted_on_slurm_and_continued(
+    tmp_path: Path, clean_slurm: ThrowawaySlurm, options: tuple[object, ...], kinds: tuple[str, ...]
+) -> None:
+    """The audit's own command goes on where SIGTERM ended it, and finds what an undisturbed one finds here."""
+    chunk = 100 if options else SIZES["chunk"]
+    study = write_study(tmp_path, STEERED, **{**SIZES, "chunk": chunk, "call": "own:steered"})
+    store, here = tmp_path / "s.zarr", tmp_path / "here.zarr"
+    set_pause(tmp_path, 0.5)
+    with started(*command(study, store, *options, "--cluster", PROFILE), folder=tmp_path) as process:
+        wait_until(lambda: len(records(store, *kinds)) >= 2, "two records", 120.0)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+    assert "go on with: hpcdp audit" in said
+    assert "Traceback" not in said
+    set_pause(tmp_path, 0.0)
+    before = contents(store) | {path: (0, path.read_bytes()) for path in records(store, "rounds")}
+    found = hpcdp(*command(study, store, *options, "--cluster", PROFILE), folder=tmp_path).stdout
+    after = contents(store) | {path: (0, path.read_bytes()) for path in records(store, "rounds")}
+    assert {path: after[path] for path in before} == before, "what was committed did not change"
+    assert found == hpcdp(*command(study, here, *options, "--workers", 1), folder=tmp_path).stdout
+    assert json.loads(found)["verdict"] != "violation"
+
+
+@pytest.mark.slow
+def test_models_are_trained_on_slurm(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    """A small audit of trained models: the training runs in jobs, and gives what it gives here."""
+    folder = tmp_path / "digits"
+    shutil.copytree(ROOT / "workflows" / "dpsgd_digits", folder, ignore=shutil.ignore_patterns("runs", "__pycache__"))
+    text = (folder / "correct.toml").read_text()
+    small = "\n".join(
+        {"train": "train = 60", "test": "test = 60", "chunk": "chunk = 20"}.get(line.split(" ")[0], line)
+        for line in text.splitlines()
+    )
+    study = folder / "small.toml"
+    study.write_text(small)
+    found = []
+    for name, options in (("there", ("--cluster", PROFILE)), ("here", ("--workers", 1))):
+        store = tmp_path / f"{name}.zarr"
+        found.append(hpcdp("audit", study, "--store", store, "--format", "json", *options, folder=folder).stdout)
+        assert len(list(Layout(store).records("samples").glob("[!.]*.json"))) == 2 * 6
+    assert found[0] == found[1]
+    assert call("status", tmp_path / "there.zarr").stdout

@@ -1,0 +1,194 @@
+"""The sequential audit as users run it: batches in the store, evidence in records, going on, refusals."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import MECHANISM, SEED, call, hpcdp, one_message, started, stored_problem, wait_until, write_study
+
+from hpcdp.claims import parse_claim
+from hpcdp.keys import stream
+from hpcdp.losses import make_loss
+from hpcdp.losses._protocol import Side
+from hpcdp.notions._rounds import Rules
+from hpcdp.notions.betting import Wealth, is_refuted, lines_of, play
+from hpcdp.store.layout import Layout
+from hpcdp.store.studies import load_problem
+
+PAIR = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]", "databases": [], "rows": [], "chunk": 25}
+SEQUENTIAL = ["--sequential", "--batch", 50, "--budget", 800]
+TRUE, FALSE = "laplace(epsilon=1)", "laplace(epsilon=0.3)"
+
+
+def study(folder: Path, **changes) -> Path:
+    """Laplace noise of scale 1 on a number."""
+    return write_study(folder, **PAIR, **changes)
+
+
+def audit(path: Path, claim: str, scheduler: str, *options, code: int = 0) -> dict:
+    """What an audit prints as JSON; tasks run on a scheduler that is there already."""
+    command = ("audit", path, "--claim", claim, "--store", path.parent / "s.zarr", "--cluster", scheduler)
+    return json.loads(call(*command, *SEQUENTIAL, *options, "--format", "json", code=code).stdout)
+
+
+def draws(folder: Path) -> Counter:
+    """How often each chunk of the batches was drawn; trial draws have streams of their own."""
+    problem = stored_problem(folder / "s.zarr")
+    streams = {
+        f"{stream(SEED, law, 'round', chunk).bit_generator.state['state']['state']:x}": (law, chunk)
+        for law in problem.laws
+        for chunk in range(40)
+    }
+    words = [line.split()[2] for line in (folder / "calls.log").read_text().splitlines()]
+    return Counter(streams[word] for word in words if word in streams)
+
+
+def test_a_false_claim_is_refuted_and_a_true_one_is_not(tmp_path: Path, scheduler: str) -> None:
+    path = study(tmp_path)
+    found = audit(path, FALSE, scheduler, code=3)
+    assert found["verdict"] == "violation"
+    assert found["needed"] == pytest.approx(20.0)
+    last = found["looks"][-1]
+    assert last["samples"] == found["samples"] < 800
+    assert last["refuted"]
+    assert last["evidence"] >= 20
+    assert not any(look["refuted"] for look in found["looks"][:-1])
+    assert [look["samples"] for look in found["looks"]] == list(range(50, last["samples"] + 1, 50))
+    assert (tmp_path / "s-audit.png").stat().st_size > 10_000
+    drawn = draws(tmp_path)
+    assert set(drawn.values()) == {1}
+    true = audit(path, TRUE, scheduler)
+    assert true["verdict"] in ("consistent", "not separable")
+    assert len(true["looks"]) == 16
+    again = draws(tmp_path)
+    assert set(again.values()) == {1}, "the other claim is audited by the same batches"
+    assert len(again) == 2 * 32
+    longer = audit(path, TRUE, scheduler, "--budget", 900)
+    assert longer["looks"][:16] == true["looks"]
+    assert set(draws(tmp_path).values()) == {1}
+    text = call(
+        "audit", path, "--claim", FALSE, "--store", tmp_path / "s.zarr", "--cluster", scheduler, *SEQUENTIAL, code=3
+    )
+    assert f"Refuted after {last['samples']} samples a side, training included" in text.stdout
+
+
+def test_evidence_is_that_of_the_bets_on_the_stored_batches(tmp_path: Path, scheduler: str) -> None:
+    path = study(tmp_path)
+    found = audit(path, TRUE, scheduler)
+    problem = load_problem(Layout(tmp_path / "s.zarr"), 1)
+    sides = [
+        np.concatenate(
+            [
+                problem.sampler.draw(problem.laws[law], law, "round", chunk, chunk * 25, 25, problem.schema)
+                for chunk in range(32)
+            ]
+        )
+        for law in problem.pair_laws[0]
+    ]
+    wealth, loss = Wealth(), make_loss("knn", {})
+    lines = lines_of(parse_claim(TRUE, tmp_path).tradeoff, "both")
+
+    def learn(p, q):
+        return loss.fit(Side(p, p.size), Side(q, q.size)).score
+
+    for look, start in zip(found["looks"], range(0, 800, 50), strict=True):
+        past, batch = (tuple(side[part] for side in sides) for part in (slice(start), slice(start, start + 50)))
+        (wealth,) = play([wealth], [lines], learn, past, batch, Rules())
+        assert look["evidence"] == pytest.approx(np.exp(wealth.log), rel=1e-12)
+        assert look["refuted"] == is_refuted(wealth, 0.05)
+
+
+def test_killed_and_continued(tmp_path: Path, scheduler: str) -> None:
+    path = study(tmp_path / "a", parameters={"pause": 0.3})
+    command = [
+        "audit",
+        path,
+        "--claim",
+        TRUE,
+        "--store",
+        tmp_path / "a" / "s.zarr",
+        "--cluster",
+        scheduler,
+        *SEQUENTIAL,
+    ]
+    with started(*command, folder=tmp_path / "a") as process:
+        rounds = Layout(tmp_path / "a" / "s.zarr").records("rounds")
+        wait_until(lambda: rounds.is_dir() and len(list(rounds.glob("[!.]*.json"))) >= 2, "two rounds")
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "go on with: hpcdp audit" in error
+    before = {file: file.read_bytes() for file in rounds.glob("[!.]*.json")}
+    assert 2 <= len(before) < 16
+    going_on = audit(path, TRUE, scheduler)
+    assert {file: file.read_bytes() for file in before} == before
+    whole = study(tmp_path / "b", parameters={"pause": 0.0})
+    undisturbed = audit(whole, TRUE, scheduler)
+    assert going_on["looks"] != undisturbed["looks"], "another parameter is another law"
+    shutil.rmtree(tmp_path / "a" / "s.zarr")
+    assert audit(path, TRUE, scheduler) == going_on
+
+
+def test_several_pairs_share_their_evidence(tmp_path: Path, scheduler: str) -> None:
+    pairs = "given = [{ d = [0.0], d_prime = [0.0] }, { d = [0.0], d_prime = [4.0] }]"
+    path = write_study(tmp_path, **{**PAIR, "pairs": pairs})
+    found = audit(path, TRUE, scheduler, code=3)
+    first, second = found["cells"]
+    assert first["evidence"] < 1.5 < second["evidence"]
+    assert found["looks"][-1]["evidence"] == pytest.approx(0.5 * (first["evidence"] + second["evidence"]), rel=1e-9)
+
+
+def test_a_damaged_chunk_is_drawn_again(tmp_path: Path, scheduler: str) -> None:
+    path = study(tmp_path)
+    found = audit(path, TRUE, scheduler)
+    chunk = next((tmp_path / "s.zarr" / "samples").glob("*/round/000003-25"))
+    shutil.rmtree(chunk)
+    said = call("audit", path, "--claim", TRUE, "--store", tmp_path / "s.zarr", "--cluster", scheduler, *SEQUENTIAL)
+    assert "round chunk 3" in said.stderr
+    assert "it is drawn again" in said.stderr
+    assert audit(path, TRUE, scheduler) == found
+
+
+FAILING = MECHANISM.replace(  # on workers only, so not in trial draws
+    "    time.sleep(pause)\n",
+    "    import multiprocessing\n    if multiprocessing.parent_process(): raise ValueError('no model today')\n",
+)
+CONSTANT = MECHANISM.replace(
+    "rng.laplace(size=size)", "(rng.laplace(size=size) if size != 25 else np.arange(25.0))"
+).replace("import os\n", "import os\nimport numpy as np\n")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "words"),
+    [
+        (FAILING, ["round chunk 0 of d of pair 0", "no model today", "hpcdp audit"]),
+        (CONSTANT, ["identical", "ignores its rng"]),
+    ],
+)
+def test_a_mechanism_that_fails(tmp_path: Path, scheduler: str, mechanism: str, words: list[str]) -> None:
+    path = study(tmp_path, mechanism=mechanism)
+    command = ("audit", path, "--claim", TRUE, "--store", tmp_path / "s.zarr", "--cluster", scheduler, *SEQUENTIAL)
+    said = call(*command, code=1).stderr
+    assert all(word in said for word in words)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "words"),
+    [
+        ({}, ["--batch", 30], "--batch: a multiple of estimate.chunk, 25; given: 30"),
+        ({}, ["--budget", 20], "--budget: at least one batch, 50; given: 20"),
+        ({"loss": "literal-knn"}, [], "literal-knn was given"),
+        ({}, ["--claim", "laplace(1)"], "1 without a name"),
+    ],
+)
+def test_refusals(tmp_path: Path, changes: dict, options: list, words: str) -> None:
+    path = study(tmp_path, **changes)
+    said = one_message(hpcdp("audit", path, "--claim", TRUE, *SEQUENTIAL, *options, folder=tmp_path, code=2))
+    assert words in said
+    assert not (tmp_path / "runs").exists()
