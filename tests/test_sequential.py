@@ -72,6 +72,9 @@ def test_a_false_claim_is_refuted_and_a_true_one_is_not(tmp_path: Path, schedule
     longer = audit(path, TRUE, scheduler, "--budget", 900)
     assert longer["looks"][:16] == true["looks"]
     assert set(draws(tmp_path).values()) == {1}
+    status = call("status", tmp_path / "s.zarr").stdout
+    looks = len(found["looks"]) + len(longer["looks"])
+    assert f"  batches        72 chunks drawn, {looks} looks (audit --sequential)" in status
     text = call(
         "audit", path, "--claim", FALSE, "--store", tmp_path / "s.zarr", "--cluster", scheduler, *SEQUENTIAL, code=3
     )

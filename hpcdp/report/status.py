@@ -11,7 +11,7 @@ from hpcdp.problem import Problem
 from hpcdp.report.jobs import job_lines, rate_lines, used_lines
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
-from hpcdp.store.records import read_records
+from hpcdp.store.records import read_records, record_names
 from hpcdp.store.studies import latest_version, open_layout, read_problem
 
 _SHOWN = 10
@@ -32,6 +32,7 @@ def status(store: str | Path) -> str:
         if (problem.is_literal)
         else _stages(problem, index)
     )
+    lines += _batches(layout, index)
     aside = sum(1 for p in (layout.root / "records").rglob("*.damaged"))
     since = "all computed again since" if complete else "computed again by the next run"
     lines.append(f"  set aside      {f'{aside} damaged records, {since}' if aside else 'none'}")
@@ -51,6 +52,13 @@ def status(store: str | Path) -> str:
         place = f" --cluster {folder.profile}" if folder.profile.is_file() else ""
         lines.append(f"  go on with     hpcdp resume {store}{place}")
     return "\n".join(lines)
+
+
+def _batches(layout: Layout, index: Index) -> list[str]:
+    """Of sequential audits: chunks that were drawn for their batches, and batches that were judged."""
+    drawn = sum(name.split("-")[1] == "round" for name in index.samples)
+    judged = len(record_names(layout, "rounds"))
+    return [f"  batches        {drawn:,} chunks drawn, {judged:,} looks (audit --sequential)"] if drawn else []
 
 
 def _stages(problem: Problem, index: Index) -> list[str]:

@@ -40,7 +40,7 @@ class Layout:
         return self.root / "counters" / digest_json([model, list(thresholds)])
 
     def record(self, kind: str, name: str) -> Path:
-        """One record; kinds are samples, fits, counts, cells, runs."""
+        """One record; kinds are samples, fits, counts, cells, rounds, runs."""
         return self.root / "records" / kind / f"{name}.json"
 
     def records(self, kind: str) -> Path:
