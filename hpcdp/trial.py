@@ -22,7 +22,7 @@ from hpcdp.sampler import TRIAL_SIZE, Sampler
 
 _SECOND_SIZE = 1024
 _SEQUENCES = 4  # times as many outputs show whether sequences are of one length
-_SLOW_SECONDS = 0.05  # a call for one output that takes longer may be one of a slow mechanism
+_SLOW_SECONDS = 0.3  # a call for one output that takes longer may be one of a slow mechanism, or of a loaded machine
 _TRIAL_SECONDS = 1.0
 _TIMING_SECONDS = 3.0
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
@@ -107,7 +107,7 @@ def _affordable(sampler: Sampler, database: Input) -> int:
     if seconds(1) < _SLOW_SECONDS:
         return TRIAL_SIZE
     one = seconds(1)  # the first call may have loaded libraries
-    if one * TRIAL_SIZE < _TRIAL_SECONDS:
+    if one < _SLOW_SECONDS:
         return TRIAL_SIZE
     per_draw = seconds(2) - one
     return min(TRIAL_SIZE, max(1, int(_TRIAL_SECONDS / max(per_draw, 1e-9))))

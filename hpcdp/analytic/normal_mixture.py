@@ -134,7 +134,8 @@ class NormalMixture(Curve):
 
 
 def _density(x: ArrayLike) -> Array:
-    return np.asarray(np.exp(-0.5 * np.square(x)) / math.sqrt(2.0 * math.pi))
+    near = np.minimum(np.abs(x), 1e150)  # whose square is a float, and whose density is 0 already
+    return np.asarray(np.exp(-0.5 * np.square(near)) / math.sqrt(2.0 * math.pi))
 
 
 def _mills(x: ArrayLike) -> Array:

@@ -16,7 +16,7 @@ from hpcdp.losses._votes import log_ratios
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_CELLS = 1 << 21
+_CELLS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Lookup:
         """A lookup in increasing starts, starts[0] = -inf."""
         inner = starts[1:]
         low, high = (np.quantile(inner, [0.005, 0.995], method="nearest")) if inner.size else (0.0, 0.0)
-        cells = int(min(_CELLS, max(1, 4 * inner.size)))
+        cells = int(min(_CELLS, max(1, 8 * inner.size)))
         width = float(high) * 0.5 - float(low) * 0.5
         scale = 0.5 * cells / width if width > 0 and np.isfinite(0.5 * cells / width) else 0.0
         return cls(starts, kernels.guide(starts, float(low), scale, cells), float(low), scale)
@@ -146,8 +146,11 @@ class StepCounter:
         return out
 
     @cached_property
-    def _whole(self) -> NDArray[np.int32]:
-        return np.asarray(kernels.whole_cells(self.lookup.first, self.codes))
+    def _whole(self) -> NDArray[Any]:
+        small = self.classes <= np.iinfo(np.int16).max  # half the memory is half the way to it
+        whole = np.empty(self.lookup.first.size - 1, np.int16 if small else np.int32)
+        kernels.whole_cells(self.lookup.first, self.codes, whole)
+        return whole
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that `restore` needs."""

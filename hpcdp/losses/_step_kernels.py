@@ -283,19 +283,17 @@ def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def whole_cells(first, codes):  # type: ignore[no-untyped-def]
-    """Code of each cell in which no run starts, −1 of the others, shape (cells,)."""
-    whole = np.empty(first.size - 1, np.int32)
+def whole_cells(first, codes, whole):  # type: ignore[no-untyped-def]
+    """Fill whole, (cells,), with the code of each cell in which no run starts, −1 of the others."""
     for c in range(whole.size):
         whole[c] = codes[first[c] - 1] if first[c] == first[c + 1] else -1
-    return whole
 
 
 @njit(cache=True, nogil=True)
 def count_runs(x, starts, codes, first, whole, origin, scale, histogram):  # type: ignore[no-untyped-def]
     """Add one to histogram[code of the run that holds x] for each x; most lie in whole cells, which one look tells."""
     for i in range(x.size):
-        code = whole[_cell(x[i], origin, scale, whole.size)]
+        code = np.int64(whole[_cell(x[i], origin, scale, whole.size)])
         if code < 0:
             code = codes[_run(x[i], starts, first, origin, scale, whole.size)]
         histogram[code] += 1

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from against import NOISE, is_kept, is_violated, measure
+from against import REGRET, is_kept, is_violated, measure
 
 import hpcdp.serve
 from hpcdp.result import Result
+from hpcdp.verdict import careful_error
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -76,5 +77,7 @@ def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(
     assert is_kept(claim, sound, is_exact)
     if name == "GaussianAnalytic":
         at_epsilon = next(row for row in sound.spectrum() if row["epsilon"] == parameters["epsilon"])
-        assert abs(at_epsilon["delta"] - parameters["delta"]) < NOISE, "its noise is the least that the claim allows"
+        noise = 5.0 * float(careful_error(sound)[..., list(sound["epsilon"]).index(parameters["epsilon"])].max())
+        gap = at_epsilon["delta"] - parameters["delta"]
+        assert -noise - REGRET < gap < noise, "its noise is the least that the claim allows"
     assert is_violated(claim, measured(0.5)), "half the noise is caught"

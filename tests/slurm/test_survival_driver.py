@@ -47,7 +47,7 @@ def test_lease_is_taken_over_from_another_node(tmp_path: Path, clean_slurm: Thro
     assert f" on {node}, job {number}," in refusal
     seconds = time.monotonic() - begin
     print(f"a second run was refused after {seconds:.0f} s")
-    assert seconds < 3 * BEAT, "the next heartbeat shows that the lease is held"
+    assert seconds < STALE, "a heartbeat shows that the lease is held, long before it could be taken over"
 
     run.remember()
     (driver,) = [process for process in clean_slurm.processes(number) if "hpcdp" in process.cmdline()]
