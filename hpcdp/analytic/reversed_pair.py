@@ -28,7 +28,7 @@ class Reversed(Curve):
 
     def _point(self, eta: Array) -> tuple[Array, Array]:
         # p/q > eta is q/p < 1/eta, so q/p <= the number before it.
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             before = np.nextafter(1.0 / eta, 0.0)
         alpha, beta = self.curve.point(before)
         never = eta == np.inf
