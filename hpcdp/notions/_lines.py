@@ -16,11 +16,11 @@ Floats = NDArray[np.float64]
 Orientation = Literal["both", "forward", "reverse"]
 
 _LARGEST_LEVEL = 20.0
-_SAME = 1e-9  # levels so close are one
+_SAME = 1e-4  # levels closer than this share of the largest are one
 # Levels: so many evenly from 0 to where δ has fallen by the first of these factors, and one where it has by each.
 _EVEN = 16
 _FALLS = (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)
-_HALVINGS = 60
+_PARTS, _SPLITS = 16, 10  # 20 · 16^−10 is 2e-11
 _SECTIONS = 80  # golden sections: 0.618^80 is 2e-17
 _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 _ROUNDING = 1e-12  # added to a δ that was searched for, which must not be below the true one
@@ -103,26 +103,29 @@ def lines_of(tradeoff: TradeOffFunction, orientation: Orientation = "both") -> L
         raise refusal("orientation", orientation, '"both", "forward" or "reverse"')
     forward, reverse = ways[orientation]
     levels = np.sort(np.append(_levels(forward), _levels(reverse)))
-    levels = levels[np.append(True, np.diff(levels) > _SAME)]
+    levels = levels[np.append(np.diff(levels) > _SAME * levels[-1], True)]
     return lines_from_delta(levels, forward(levels), reverse(levels))
 
 
 def _largest(tradeoff: TradeOffFunction, on_alpha: Floats | float, on_beta: Floats | float) -> Floats:
     """The maximum over a of 1 − on_alpha a − on_beta T0(a), concave in a, by golden sections; from above."""
-    low = np.zeros(np.broadcast(on_alpha, on_beta).shape)
-    high = np.ones_like(low)
 
     def excess(a: Floats) -> Floats:
         return 1.0 - on_alpha * a - on_beta * np.asarray(tradeoff(a), np.float64)
 
+    low = np.zeros(np.broadcast(on_alpha, on_beta).shape)
+    high = np.ones_like(low)
     best = np.maximum(excess(low), excess(high))
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = excess(left), excess(right)
     for _ in range(_SECTIONS):
-        step = _GOLDEN * (high - low)
-        left, right = high - step, low + step
-        at_left, at_right = excess(left), excess(right)
         best = np.maximum(best, np.maximum(at_left, at_right))
         is_left = at_left >= at_right
         low, high = np.where(is_left, low, left), np.where(is_left, right, high)
+        fresh = np.where(is_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
+        at_fresh = excess(fresh)
+        left, right = np.where(is_left, fresh, right), np.where(is_left, left, fresh)
+        at_left, at_right = np.where(is_left, at_fresh, at_right), np.where(is_left, at_left, at_fresh)
     return np.clip(best + _ROUNDING * np.maximum(1.0, 1e-3 * (on_alpha + on_beta)), 0.0, 1.0)
 
 
@@ -131,8 +134,9 @@ def _levels(delta: Callable[[Floats], Floats]) -> Floats:
     ends = delta(np.array([0.0, _LARGEST_LEVEL]))
     wanted = np.maximum(ends[0] * np.array(_FALLS), ends[1])
     low, high = np.zeros(wanted.size), np.full(wanted.size, _LARGEST_LEVEL)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        is_above = delta(middle) > wanted
-        low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
+    for _ in range(_SPLITS):  # δ never rises: the first of some points that is not above what is wanted
+        inner = np.linspace(low, high, _PARTS + 1)
+        above = delta(inner[1:-1]) > wanted
+        first = np.where(above.all(axis=0), _PARTS - 1, np.argmin(above, axis=0))
+        low, high = (np.take_along_axis(inner, (first + one)[None], 0)[0] for one in (0, 1))
     return np.append(np.linspace(0.0, high[0], _EVEN), high[1:])

@@ -29,7 +29,9 @@ class Rules:
         practice: after so many held-out outputs a side no further part is held out.
         cells: at most so many intervals of L̂, >= 2.
         prior: outputs a side, spread evenly over the cells, that practice is mixed with, > 0.
-        caution: after n outputs of practice a side, the share n/(n + caution) of the wealth is bet, > 0.
+        cautions: the wealth starts split evenly among players, one for each number c > 0, who bet the share n/(n + c) of
+            theirs after n outputs of practice a side. Small ones win where the claim is far from true, large ones where it
+            is near.
 
     Raises:
         ValueError: a value out of its range.
@@ -42,14 +44,17 @@ class Rules:
     practice: int = 4096
     cells: int = 16
     prior: float = 2.0
-    caution: float = 30.0
+    cautions: tuple[float, ...] = (20.0, 200.0)
 
     def __post_init__(self) -> None:
         for name, least in (("folds", 2), ("first", self.folds), ("smallest", 1), ("practice", 1), ("cells", 2)):
             integer(name, getattr(self, name), least)
-        for name in ("prior", "caution"):
-            positive(name, getattr(self, name))
+        positive("prior", self.prior)
         non_negative("growth", self.growth)
+        for caution in self.cautions:
+            positive("cautions", caution)
+        if not self.cautions:
+            raise refusal("cautions", self.cautions, "one or more numbers > 0")
 
 
 def blocks(past: int, drawn: int, rules: Rules) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ Dulce-Rubio, Ramdas and Ribero (2025) for (ε, δ); Kutta, Dunsche, Wei and Zika
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, log
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import integer, real, refusal
-from hpcdp.notions._lines import Lines, lines_from_delta, lines_of
+from hpcdp.notions._lines import Lines, Orientation, lines_from_delta, lines_of
 from hpcdp.notions._portfolio import grow_fastest, payoffs
 from hpcdp.notions._rounds import Learner, Outputs, Rules, blocks, practise
 
@@ -33,6 +33,7 @@ __all__ = [
     "Bet",
     "Learner",
     "Lines",
+    "Orientation",
     "Rules",
     "Wealth",
     "average",
@@ -54,7 +55,10 @@ _ROUNDING = 1e-12  # payoffs are so much smaller, so that rounding leaves their 
 
 @dataclass(frozen=True, eq=False)
 class Bet:
-    """Factors of the wealth. edges: (m − 1,) increasing, cell 0 is L̂ < edges[0]. on_p, on_q: (m,) for outputs of D, of D'."""
+    """Factors of the players' wealth. edges: (m − 1,) increasing; cell 0 is L̂ < edges[0], the last L̂ >= edges[-1].
+
+    on_p, on_q: for an output of D, of D' in each cell, (players, m).
+    """
 
     edges: Floats
     on_p: Floats
@@ -63,27 +67,34 @@ class Bet:
 
 @dataclass(frozen=True)
 class Wealth:
-    """Where a game stands. log: natural log of the wealth, 0 at the start. peak: the largest `log` of all looks, at least 0.
+    """Where a game stands: that of one claim, or the mean of several games.
 
-    samples: outputs a side that were seen.
+    logs: natural logs of the wealth of each player, all 0 at the start; one number stands for players that have the same. peak:
+    the largest `log` of all looks, at least 0. samples: outputs a side that were seen.
     """
 
-    log: float = 0.0
+    logs: tuple[float, ...] = (0.0,)
     peak: float = 0.0
     samples: int = 0
 
-    def moved(self, log: float, samples: int) -> Wealth:
-        """The wealth at the next look."""
-        return Wealth(log, max(self.peak, log), samples)
+    @property
+    def log(self) -> float:
+        """Natural log of the mean wealth of the players."""
+        return _log_mean(np.array(self.logs))
 
     @property
     def p_value(self) -> float:
-        """Probability at most of such a peak under the claim; it holds at any time (Ville)."""
+        """A p-value that holds whenever one looks: under the claim it is ever at most γ with probability at most γ (Ville)."""
         return exp(-self.peak)
+
+    def moved(self, logs: Sequence[float], samples: int) -> Wealth:
+        """The wealth at the next look."""
+        now = Wealth(tuple(map(float, logs)), self.peak, samples)
+        return replace(now, peak=max(self.peak, now.log))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it; numbers come back the same."""
-        return asdict(self)
+        return {"logs": list(self.logs), "peak": self.peak, "samples": self.samples}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Wealth:
@@ -92,13 +103,14 @@ class Wealth:
         Raises:
             ValueError: something else.
         """
-        if stored.keys() != asdict(cls()).keys():
-            raise refusal("wealth", stored, "an object with log, peak and samples")
-        return cls(real("log", stored["log"]), real("peak", stored["peak"]), integer("samples", stored["samples"], 0))
+        if stored.keys() != cls().to_dict().keys() or not isinstance(stored["logs"], list) or not stored["logs"]:
+            raise refusal("wealth", stored, "an object with logs, peak and samples")
+        logs = tuple(real("logs", value) for value in stored["logs"])
+        return cls(logs, real("peak", stored["peak"]), integer("samples", stored["samples"], 0))
 
 
 def place_bet(lines: Lines, practice_p: Floats, practice_q: Floats, rules: Rules | None = None) -> Bet:
-    """The bet on the next outputs: the fastest portfolio in practice, and the rest of the wealth kept.
+    """The bet on the next outputs: each player puts a share on the fastest portfolio in practice, and keeps the rest.
 
     Any scores keep it fair, as long as they do not depend on the outputs that are bet on.
 
@@ -111,26 +123,26 @@ def place_bet(lines: Lines, practice_p: Floats, practice_q: Floats, rules: Rules
     """
     rules = rules or Rules()
     _require_scores(practice_p, practice_q)
-    size = practice_p.size
+    size, players = practice_p.size, len(rules.cautions)
     if not size:
         raise refusal("practice", "no score", "one or more of each side")
     ordered = np.sort(np.append(practice_p, practice_q))
     edges = np.unique(ordered[np.arange(1, rules.cells) * ordered.size // rules.cells])
     edges = edges[edges > ordered[0]]
-    if not edges.size:
-        return Bet(edges, np.ones(1), np.ones(1))
+    if not edges.size:  # one cell tells nothing
+        return Bet(edges, np.ones((players, 1)), np.ones((players, 1)))
     share = rules.prior / (edges.size + 1)
     p, q = ((_count(edges, side) + share) / (size + rules.prior) for side in (practice_p, practice_q))
     portfolio = grow_fastest(q, p, lines.etas, lines.deltas)
-    staked = size / (size + rules.caution)
+    staked = (size / (size + np.array(rules.cautions)))[:, None]
     on_q, on_p = (
         (1.0 - _ROUNDING) * (1.0 - staked + staked * pays) for pays in payoffs(portfolio, lines.etas, lines.deltas)
     )
     return Bet(edges, on_p, on_q)
 
 
-def settle(bet: Bet, scores_p: Floats, scores_q: Floats) -> float:
-    """The natural log of the factor by which fresh outputs multiply the wealth.
+def settle(bet: Bet, scores_p: Floats, scores_q: Floats) -> Floats:
+    """The natural log of the factor by which fresh outputs multiply each player's wealth, shape (players,).
 
     Args:
         bet: placed before these outputs were seen.
@@ -140,8 +152,8 @@ def settle(bet: Bet, scores_p: Floats, scores_q: Floats) -> float:
         ValueError: a NaN, or unequal numbers.
     """
     _require_scores(scores_p, scores_q)
-    on_p, on_q = _count(bet.edges, scores_p) @ np.log(bet.on_p), _count(bet.edges, scores_q) @ np.log(bet.on_q)
-    return float(on_p + on_q)
+    counts = _count(bet.edges, scores_p), _count(bet.edges, scores_q)
+    return np.log(bet.on_p) @ counts[0] + np.log(bet.on_q) @ counts[1]
 
 
 def play(
@@ -172,13 +184,14 @@ def play(
     if len(wealths) != len(claims) or any(wealth.samples != seen for wealth in wealths):
         raise refusal("wealths", list(wealths), f"one for each of {len(claims)} claims, after {seen} samples")
     p, q = ((np.concatenate([before, now]) if seen else now) for before, now in zip(past, batch, strict=True))
-    logs = np.array([wealth.log for wealth in wealths])
+    logs = [np.array(wealth.logs) for wealth in wealths]
     for start, stop in blocks(seen, seen + new, rules):
         practice = practise(learn, p[:start], q[:start], rules)
         score = learn(p[:start], q[:start])
         scores = score(p[start:stop]), score(q[start:stop])
-        logs += [settle(place_bet(lines, *practice, rules), *scores) for lines in claims]
-    return tuple(wealth.moved(float(found), seen + new) for wealth, found in zip(wealths, logs, strict=True))
+        gains = [settle(place_bet(lines, *practice, rules), *scores) for lines in claims]
+        logs = [before + gain for before, gain in zip(logs, gains, strict=True)]
+    return tuple(wealth.moved(found.tolist(), seen + new) for wealth, found in zip(wealths, logs, strict=True))
 
 
 def average(total: Wealth, parts: Sequence[Wealth]) -> Wealth:
@@ -190,8 +203,7 @@ def average(total: Wealth, parts: Sequence[Wealth]) -> Wealth:
         total: the mean at the look before; `Wealth()` at the first.
         parts: the games now, one or more.
     """
-    logs = np.array([part.log for part in parts])
-    return total.moved(float(np.logaddexp.reduce(logs) - log(len(parts))), min(part.samples for part in parts))
+    return total.moved([_log_mean(np.array([part.log for part in parts]))], min(part.samples for part in parts))
 
 
 def is_refuted(wealth: Wealth, gamma: float) -> bool:
@@ -225,6 +237,10 @@ def largest_refuted(levels: Sequence[float], wealths: Sequence[Wealth], gamma: f
             break
         found = level
     return found
+
+
+def _log_mean(logs: Floats) -> float:
+    return float(np.logaddexp.reduce(logs)) - log(logs.size)
 
 
 def _count(edges: Floats, scores: Floats) -> NDArray[np.int64]:

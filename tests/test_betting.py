@@ -1,0 +1,452 @@
+"""The sequential test by betting: fair under a claim, exactly; powerful where a claim is wrong; and faults that must show."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from fractions import Fraction
+from math import inf, log
+
+import numpy as np
+import pytest
+
+from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift
+from hpcdp.analytic.dpsgd import toy_dpsgd_pair
+from hpcdp.losses._protocol import Side
+from hpcdp.losses.knn import Knn
+from hpcdp.losses.learned import Learned, LearnedParameters
+from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd
+from hpcdp.notions._portfolio import grow_fastest, payoffs
+from hpcdp.notions.betting import (
+    Lines,
+    Rules,
+    Wealth,
+    average,
+    blocks,
+    is_refuted,
+    largest_refuted,
+    lines_from_delta,
+    lines_of,
+    place_bet,
+    play,
+    practise,
+    settle,
+)
+
+GAMMA = 0.05
+
+
+def learner(loss):
+    return lambda p, q: loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0])).score
+
+
+KNN = learner(Knn())
+
+
+def gaussian(mu):
+    return lambda rng, size: (rng.normal(size=size), mu + rng.normal(size=size))
+
+
+def laplace(mu):
+    return lambda rng, size: (rng.laplace(size=size), mu + rng.laplace(size=size))
+
+
+def dpsgd(rng, size):
+    zeros = np.zeros(10)
+    return tuple(toy_dpsgd(rows, size, rng) for rows in (zeros, np.append(1.0, zeros[1:])))
+
+
+def samples_until_refuted(draw, lines, learn, batch, budget, seed):
+    """Samples a side at the first look that refutes; infinite when none does."""
+    p, q = draw(np.random.default_rng(seed), budget)
+    wealth = Wealth()
+    for seen in range(0, budget, batch):
+        now = slice(seen, seen + batch)
+        (wealth,) = play([wealth], [lines], learn, (p[:seen], q[:seen]), (p[now], q[now]))
+        if is_refuted(wealth, GAMMA):
+            return wealth.samples
+    return inf
+
+
+def most_alarms(runs):
+    """As many false alarms of probability GAMMA as 4 standard deviations allow."""
+    return GAMMA * runs + 4.0 * np.sqrt(runs * GAMMA * (1.0 - GAMMA))
+
+
+# What a bet is worth
+
+
+def exact_pair(rng, outcomes):
+    laws = rng.integers(1, 20, size=(2, outcomes))
+    return [[Fraction(int(n), int(law.sum())) for n in law] for law in laws]
+
+
+def own_lines(p, q, etas):
+    """The lines that touch the pair's own trade-off curve, δ = Σ max(0, q − η p), at exact slopes."""
+    deltas = [sum(max(Fraction(0), b - Fraction(eta) * a) for a, b in zip(p, q, strict=True)) for eta in etas]
+    return Lines(np.array(etas), np.array([float(delta) for delta in deltas]))
+
+
+def exact_means(bet, scores, p, q):
+    """E_P[B] and E_Q[A] of each player, as fractions."""
+    cells = np.searchsorted(bet.edges, scores, "right")
+    return [
+        tuple(sum(w * Fraction(float(row[c])) for w, c in zip(law, cells, strict=True)) for row, law in both)
+        for both in zip(zip(bet.on_p, itertools.repeat(p)), zip(bet.on_q, itertools.repeat(q)), strict=True)
+    ]
+
+
+def test_no_bet_gains_at_the_edge_of_the_claim():
+    rng = np.random.default_rng(1)
+    closest = Fraction(0)
+    for trial in range(60):
+        p, q = exact_pair(rng, 5)
+        ratios = [float(b / a) for a, b in zip(p, q, strict=True)]
+        lines = own_lines(p, q, sorted({*ratios, 0.5, 1.0, 1.7}))
+        scores = -np.log(ratios) if trial % 2 else rng.permutation(5).astype(float)
+        practice = [rng.choice(scores, size=40, p=rng.dirichlet(np.ones(5))) for _ in range(2)]
+        bet = place_bet(lines, *practice)
+        for on_p, on_q in exact_means(bet, scores, p, q):
+            assert on_p * on_q <= 1
+            assert on_p + on_q <= 2
+            closest = max(closest, on_p + on_q)
+    assert closest > 2 - 1e-9  # the claim's edge is felt: bets that ask for less than this would waste power
+
+
+def test_a_delta_that_is_a_little_too_small_shows():
+    p, q = [Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]
+    lines = own_lines(p, q, [1.0])
+    scores = np.array([1.0, -1.0])
+    practice = np.repeat(scores, [9, 1]), np.repeat(scores, [1, 9])
+    low = place_bet(Lines(lines.etas, 0.99 * lines.deltas), *practice)
+    assert max(sum(means) for means in exact_means(low, scores, p, q)) > 2
+    assert max(sum(means) for means in exact_means(place_bet(lines, *practice), scores, p, q)) <= 2
+
+
+def enumerate_games(learn_from, size):
+    """Every game of `size` outputs 0 or 1 a side at the edge of its claim: (probabilities, logs of the last wealth, peaks)."""
+    p, q = 0.3, 0.75
+    rules = Rules(first=2, smallest=1, folds=2, cells=2, cautions=(1.0, 5.0))
+    lines = Lines(
+        np.array([0.5, 1.0, 2.0]), np.array([max(0.0, q - e * p) + max(0.0, 1 - q - e * (1 - p)) for e in (0.5, 1, 2)])
+    )
+
+    def learn(a, b):
+        odds = np.log((a.sum() + 0.5) / (b.sum() + 0.5)) - np.log((a.size - a.sum() + 0.5) / (b.size - b.sum() + 0.5))
+        return lambda outputs: odds * (outputs - 0.5)
+
+    found = []
+    for bits in itertools.product((0, 1), repeat=2 * size):
+        a, b = np.array(bits[:size]), np.array(bits[size:])
+        chance = np.prod(np.where(a, p, 1 - p)) * np.prod(np.where(b, q, 1 - q))
+        found.append((chance, *learn_from(lines, learn, a, b, rules)))
+    return np.array(found).T
+
+
+def honest_game(lines, learn, a, b, rules):
+    wealth = Wealth()
+    for seen in range(a.size):
+        before, now = slice(0, seen), slice(seen, seen + 1)
+        (wealth,) = play([wealth], [lines], learn, (a[before], b[before]), (a[now], b[now]), rules)
+    return wealth.log, wealth.peak
+
+
+def test_every_game_enumerated():
+    chance, logs, peaks = enumerate_games(honest_game, 5)
+    assert chance.sum() == pytest.approx(1.0)
+    assert 0.9 < chance @ np.exp(logs) <= 1.0
+    assert logs.min() < 0.0 < logs.max()
+    for gamma in np.exp(-peaks[peaks > 0]):
+        assert chance[peaks >= -np.log(gamma)].sum() <= gamma * (1 + 1e-12)
+
+
+def test_a_bet_placed_after_looking_shows_in_the_enumeration():
+    def peeking(lines, learn, a, b, rules):
+        logs = np.zeros(2)
+        for start, stop in blocks(0, a.size, rules):
+            score = learn(a[:stop], b[:stop])
+            own = score(a[:stop]), score(b[:stop])
+            logs += settle(place_bet(lines, *own, rules), score(a[start:stop]), score(b[start:stop]))
+        return np.logaddexp(*logs) - log(2), 0.0
+
+    chance, logs, _ = enumerate_games(peeking, 5)
+    assert chance @ np.exp(logs) > 1.01
+
+
+# The fastest portfolio
+
+
+def plain_portfolio(q, p, etas, deltas, iterations):
+    """Cover's algorithm on the table of what every asset pays in every cell."""
+    cells = np.arange(q.size)
+    sets = [cells <= j for j in range(q.size - 1)]
+    pays_q = [np.full(q.size, 2.0), np.zeros(q.size)] + [
+        2 / (e + d) * r for r in sets for e, d in zip(etas, deltas, strict=True)
+    ]
+    pays_p = [np.zeros(q.size), np.full(q.size, 2.0)] + [
+        2 * e / (e + d) * ~r for r in sets for e, d in zip(etas, deltas, strict=True)
+    ]
+    a, b = np.array(pays_q), np.array(pays_p)
+    shares = np.concatenate([[0.45, 0.45], np.full(len(a) - 2, 0.1 / (len(a) - 2))])
+    for _ in range(iterations):
+        shares = shares * 0.5 * (a @ (q / (shares @ a)) + b @ (p / (shares @ b)))
+    return shares @ a, shares @ b
+
+
+def example(cells=6):
+    rng = np.random.default_rng(3)
+    lines = lines_of(GaussianShift(0.6).tradeoff)
+    q, p = rng.dirichlet(np.full(cells, 3.0)), rng.dirichlet(np.full(cells, 3.0))
+    order = np.argsort(p / q)
+    return q[order], p[order], lines.etas, lines.deltas
+
+
+def test_portfolio_equals_the_plain_one():
+    q, p, etas, deltas = example()
+    found = payoffs(grow_fastest(q, p, etas, deltas, iterations=200, tolerance=-1.0), etas, deltas)
+    for mine, plain in zip(found, plain_portfolio(q, p, etas, deltas, 200), strict=True):
+        np.testing.assert_allclose(mine, plain, rtol=1e-9)
+
+
+def test_portfolio_is_a_likelihood_ratio_against_the_nearest_allowed_pair():
+    q, p, etas, deltas = example()
+    on_q, on_p = payoffs(grow_fastest(q, p, etas, deltas, iterations=20_000, tolerance=1e-7), etas, deltas)
+    near_q, near_p = q / on_q, p / on_p
+    assert near_q.sum() == pytest.approx(1.0, abs=1e-6)
+    assert near_p.sum() == pytest.approx(1.0, abs=1e-6)
+    sets_q, sets_p = np.cumsum(near_q)[:, None], np.cumsum(near_p)[:, None]
+    assert (sets_q - etas * sets_p - deltas <= 1e-6 * (1.0 + etas)).all()
+    assert (np.cumsum(q)[:, None] - etas * np.cumsum(p)[:, None] - deltas).max() > 0.05  # which the pair itself is not
+
+
+def test_portfolio_stays_out_where_the_claim_is_met():
+    lines = lines_of(GaussianShift(3.0).tradeoff)
+    even = np.full(6, 1 / 6)
+    on_q, on_p = payoffs(grow_fastest(even, even, lines.etas, lines.deltas), lines.etas, lines.deltas)
+    np.testing.assert_allclose(np.append(on_q, on_p), 1.0, atol=1e-2)
+
+
+# Lines of a claim
+
+
+@pytest.mark.parametrize("orientation", ["forward", "reverse", "both"])
+@pytest.mark.parametrize(
+    "curve",
+    [GaussianShift(0.5), GaussianShift(3.0), LaplaceShift(0.6), ApproximateDP(1.0, 1e-5), ApproximateDP(0.0, 0.0)],
+)
+def test_lines_of_symmetric_curves(curve, orientation):
+    lines = lines_of(curve.tradeoff, orientation)
+    levels = np.log(lines.etas)
+    delta = curve.delta(np.abs(levels))
+    exact = np.where(levels >= 0, delta, 1 - lines.etas * (1 - delta))
+    assert (lines.deltas >= exact).all()
+    np.testing.assert_allclose(lines.deltas, exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("orientation", ["forward", "reverse", "both"])
+def test_orientations_of_an_asymmetric_curve(orientation):
+    pair = Discrete([0.5, 0.3, 0.15, 0.05], [0.2, 0.25, 0.25, 0.3])
+    lines = lines_of(pair.tradeoff, orientation)
+    levels = np.log(lines.etas)
+    first, second = (pair.delta(np.abs(levels), way) for way in ("forward", "reverse"))  # P − e^ε Q, Q − e^ε P
+    if orientation == "reverse":
+        first, second = second, first
+    if orientation == "both":
+        first = second = np.minimum(first, second)
+    exact = np.where(levels >= 0, second, 1 - lines.etas * (1 - first))
+    assert (lines.deltas >= exact).all()
+    np.testing.assert_allclose(lines.deltas, exact, atol=1e-9)
+
+
+def test_lines_from_delta():
+    lines = lines_from_delta([0.0, log(2)], [0.3, 0.1], [0.4, 0.2])
+    np.testing.assert_allclose(lines.etas, [1, 2, 1, 0.5])
+    np.testing.assert_allclose(lines.deltas, [0.4, 0.2, 0.3, 1 - 0.5 * 0.9])
+
+
+# False alarms
+
+RUNS = 40
+
+
+def game_with(fault):
+    """A game that looks after every block, with a planted fault or none; its peak."""
+
+    def game(lines, p, q):
+        rules, logs, peak = Rules(), np.zeros(2), 0.0
+        if fault == "delta forgotten":
+            lines = Lines(lines.etas, np.maximum(0.0, 1.0 - lines.etas))
+        for start, stop in blocks(0, p.size, rules):
+            known = stop if fault == "taught by what is bet on" else start
+            score = KNN(p[:known], q[:known])
+            fresh = score(p[start:stop]), score(q[start:stop])
+            practice = practise(KNN, p[:start], q[:start], rules)
+            if fault == "taught by what is bet on":
+                practice = score(p[:known]), score(q[:known])
+            if fault == "placed after looking":
+                practice = fresh
+            logs += settle(place_bet(lines, *practice, rules), *fresh)
+            peak = max(peak, np.logaddexp(*logs) - log(2))
+        return peak
+
+    return game
+
+
+@pytest.mark.parametrize(
+    "learn",
+    [
+        pytest.param(KNN, id="knn"),
+        pytest.param(lambda p, q: lambda outputs: np.sin(50.0 * (p[0] - q[0]) * outputs), id="bad"),
+    ],
+)
+def test_true_claims_are_hardly_ever_refuted(learn):
+    lines = lines_of(GaussianShift(1.0).tradeoff)
+    found = [samples_until_refuted(gaussian(1.0), lines, learn, 50, 200, [8, run]) for run in range(RUNS)]
+    assert np.isfinite(found).sum() <= most_alarms(RUNS)
+
+
+@pytest.mark.parametrize("fault", [None, "taught by what is bet on", "placed after looking", "delta forgotten"])
+def test_planted_faults_show(fault):
+    game, lines = game_with(fault), lines_of(GaussianShift(1.0).tradeoff)
+    peaks = [game(lines, *gaussian(1.0)(np.random.default_rng([7, run]), 150)) for run in range(RUNS)]
+    assert (np.sum(np.array(peaks) >= -log(GAMMA)) > most_alarms(RUNS)) == (fault is not None)
+
+
+# Power
+
+
+@pytest.mark.parametrize(
+    "draw, claim, batch, budget, runs, most",
+    [
+        (gaussian(1.0), GaussianShift(0.5), 100, 800, 21, 400),
+        (gaussian(1.5), GaussianShift(0.8), 20, 400, 21, 200),
+        (laplace(1.2), LaplaceShift(0.6), 20, 600, 21, 300),
+        (gaussian(2.0), GaussianShift(1.0), 10, 150, 21, 100),
+        (dpsgd, toy_dpsgd_pair(updates=5), 100, 1000, 5, 1000),
+    ],
+)
+def test_false_claims_are_refuted(draw, claim, batch, budget, runs, most):
+    lines = lines_of(claim.tradeoff)
+    assert np.median([samples_until_refuted(draw, lines, KNN, batch, budget, [9, run]) for run in range(runs)]) <= most
+
+
+def test_a_learned_classifier_refutes_too():
+    learn = learner(Learned(LearnedParameters(classifier="logistic")))
+    lines = lines_of(GaussianShift(0.5).tradeoff)
+    assert (
+        np.median([samples_until_refuted(gaussian(1.0), lines, learn, 100, 800, [9, run]) for run in range(3)]) <= 400
+    )
+
+
+def test_lower_limit_on_mu():
+    levels = [0.3, 0.5, 0.7, 1.0, 1.3]
+    claims = [lines_of(GaussianShift(mu).tradeoff) for mu in levels]
+    p, q = gaussian(1.0)(np.random.default_rng(11), 600)
+    wealths: tuple[Wealth, ...] = (Wealth(),) * len(claims)
+    limits = []
+    for seen in range(0, 600, 200):
+        now = slice(seen, seen + 200)
+        wealths = play(wealths, claims, KNN, (p[:seen], q[:seen]), (p[now], q[now]))
+        limits.append(largest_refuted(levels, wealths, GAMMA))
+    assert limits == sorted(limits)
+    assert 0.5 <= limits[-1] < 1.0
+
+
+# State
+
+
+def test_resumed_game_has_the_same_wealth():
+    lines = lines_of(GaussianShift(0.5).tradeoff)
+    p, q = gaussian(1.0)(np.random.default_rng(12), 150)
+    straight = stopped = (Wealth(),)
+    for seen in range(0, 150, 50):
+        sides = (p[:seen], q[:seen]), (p[seen : seen + 50], q[seen : seen + 50])
+        straight = play(straight, [lines], KNN, *sides)
+        read = json.loads(json.dumps([wealth.to_dict() for wealth in stopped]))
+        stopped = play([Wealth.from_dict(one) for one in read], [lines], KNN, *sides)
+    assert straight == stopped
+    assert straight[0].samples == 150
+    assert straight[0].log != 0.0
+
+
+def test_wealth_average_and_verdict():
+    won, lost = Wealth().moved([log(60.0)], 100), Wealth().moved([log(0.5), log(0.1)], 100)
+    assert lost.log == pytest.approx(log(0.3))
+    assert lost.peak == 0.0
+    both = average(Wealth(), [won, lost])
+    assert both.peak == pytest.approx(log(30.15))
+    assert is_refuted(both, 0.05)
+    assert not is_refuted(both, 0.03)
+    assert both.p_value == pytest.approx(1 / 30.15)
+    later = average(both, [won.moved([log(2.0)], 200), lost.moved([0.0], 200)])
+    assert later.log == pytest.approx(log(1.5))
+    assert later.peak == both.peak
+    assert later.samples == 200
+    assert largest_refuted([1.0, 2.0, 3.0], [won, lost, won], 0.05) == 1.0
+    assert largest_refuted([1.0, 2.0], [lost, won], 0.05) == -inf
+
+
+def test_blocks():
+    rules = Rules(first=20, smallest=10, growth=0.5)
+    assert list(blocks(0, 15, rules)) == []
+    assert list(blocks(0, 100, rules)) == [(20, 30), (30, 45), (45, 67), (67, 100)]
+    assert list(blocks(50, 60, rules)) == [(50, 60)]
+
+
+def test_practice_is_by_learners_that_did_not_see_it():
+    p, q = np.arange(20.0), np.arange(20.0) + 100
+
+    def learn(a, b):
+        assert a.size == b.size
+        return lambda outputs: np.where(np.isin(outputs, a) | np.isin(outputs, b), np.nan, outputs)
+
+    found = practise(learn, p, q, Rules(first=20, folds=4))
+    assert [sorted(side) for side in found] == [sorted(p), sorted(q)]
+    assert [side.size for side in practise(learn, p, q, Rules(first=20, folds=4, practice=7))] == [10, 10]
+
+
+def test_scores_may_be_infinite_or_all_equal():
+    lines = lines_of(GaussianShift(0.5).tradeoff)
+    practice = np.array([-inf, 0.0, inf, inf]), np.array([-inf, -inf, 0.0, 0.0])
+    bet = place_bet(lines, *practice)
+    assert np.isfinite(settle(bet, *practice)).all()
+    assert settle(place_bet(lines, np.zeros(9), np.zeros(9)), np.zeros(3), np.ones(3)).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: Lines(np.array([0.5]), np.array([0.4])),
+            r"delta at eta 0.5: 0.4 was given; accepted: a number from 0.5 to 1",
+        ),
+        (lambda: Lines(np.array([0.0]), np.array([1.0])), "etas"),
+        (lambda: Lines(np.ones(2), np.ones(3)), "one shape"),
+        (lambda: lines_from_delta([-1.0], [0.1], [0.1]), "epsilons"),
+        (lambda: lines_of(GaussianShift(1.0).tradeoff, "sideways"), "orientation: 'sideways' was given"),
+        (lambda: Rules(first=4), "first: 4 was given; accepted: an integer >= 8"),
+        (lambda: Rules(cautions=()), "cautions"),
+        (lambda: Rules(cautions=(0.0,)), "cautions: 0.0 was given; accepted: a finite number > 0"),
+        (lambda: is_refuted(Wealth(), 1.0), "gamma: 1.0 was given"),
+        (lambda: Wealth.from_dict({"logs": []}), "wealth"),
+        (lambda: Wealth.from_dict({"logs": [None], "peak": 0, "samples": 0}), "logs: None was given"),
+        (
+            lambda: settle(place_bet(lines_of(LaplaceShift(1.0).tradeoff), *np.eye(2)), np.ones(2), np.ones(3)),
+            "scores of D",
+        ),
+        (
+            lambda: place_bet(lines_of(LaplaceShift(1.0).tradeoff), np.array([np.nan]), np.ones(1)),
+            "scores: 'a NaN' was given",
+        ),
+        (lambda: place_bet(lines_of(LaplaceShift(1.0).tradeoff), np.ones(0), np.ones(0)), "practice"),
+        (lambda: practise(KNN, np.ones(9), np.ones(10), Rules()), "two equal numbers"),
+        (
+            lambda: play([Wealth()], [lines_of(LaplaceShift(1.0).tradeoff)], KNN, (np.ones(1),) * 2, (np.ones(1),) * 2),
+            "after 1 samples",
+        ),
+        (lambda: play([], [], KNN, (np.ones(1),) * 2, (np.ones(1), np.ones(2))), "batch: outputs of D and of D'"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
