@@ -1,8 +1,8 @@
 """Testing by betting whether a claimed trade-off curve holds: a test supermartingale from a classifier's scores.
 
 Let A >= 0 pay on an output of D' and B >= 0 on one of D, both functions of a score L̂ that was learned before. If
-E_Q[A] + E_P[B] <= 2 for every pair (P, Q) that meets the claim, then so is E_Q[A] E_P[B] <= 1, for a geometric mean is at most
-an arithmetic one. Wealth that is multiplied by A and B of independent fresh outputs is therefore a supermartingale under
+E_Q[A] + E_P[B] <= 2 for every pair (P, Q) that meets the claim, then E_Q[A] E_P[B] <= 1, for a geometric mean is at most an
+arithmetic one. Wealth that is multiplied by A and B of independent fresh outputs is therefore a supermartingale under
 the claim, and exceeds 1/γ at any time with probability at most γ (Ville 1939). Finite-sample, for every classifier, and
 however often one looks.
 
