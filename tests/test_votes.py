@@ -108,6 +108,19 @@ def test_step_equals_brute_force_on_any_floats(a, b, x, k):
     np.testing.assert_array_equal(StepCounter.of(merged, THRESHOLDS).count(x), wanted)
 
 
+@pytest.mark.parametrize("size", [(1 << 18) - 1, 1 << 18, 300_001])
+def test_many_outputs_are_counted_where_they_lie(size):
+    rng = np.random.default_rng(size)
+    votes = Knn(KnnParameters(k=401)).fit(
+        *(Side(x, 10**5) for x in (rng.normal(size=10**5), 1 + rng.normal(size=10**5)))
+    )
+    thresholds = np.linspace(-3.0, 3.0, 1001)
+    counter = votes.counter(thresholds)
+    assert counter.lookup.starts.size > 1 << 14  # a table that no cache of one core holds
+    x = np.concatenate([rng.standard_cauchy(size - 4), [-1e308, 1e308, -0.0, 0.0]])
+    np.testing.assert_array_equal(counter.count(x), count_losses(votes.score(x), thresholds))
+
+
 def vectors(kind, size, columns, shift, rng):
     x = rng.laplace(size=(size, columns))
     x[:, 0] += shift

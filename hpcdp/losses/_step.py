@@ -17,6 +17,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _CELLS = 1 << 22
+_CACHED_CELLS = 1 << 17  # a table of so many cells stays in the cache of a core
+_MANY = 1 << 18  # outputs that are worth putting in order
+_GROUPS = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,11 @@ class StepCounter:
         """Histogram over the 2T + 1 classes, int64, of outputs of shape (size,) or (size, 1)."""
         x = np.ascontiguousarray(outputs, np.float64).reshape(-1)
         found, out = self.lookup, np.zeros(self.classes, np.int64)
+        cells = self._whole.size
+        if cells > _CACHED_CELLS and x.size >= _MANY:  # looks that jump about a large table wait for memory
+            near = np.empty_like(x)
+            kernels.by_cells(x, found.origin, found.scale, cells, (cells // _GROUPS).bit_length(), near)
+            x = near
         kernels.count_runs(x, found.starts, self.codes, found.first, self._whole, found.origin, found.scale, out)
         return out
 

@@ -290,6 +290,20 @@ def whole_cells(first, codes, whole):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def by_cells(x, origin, scale, cells, shift, out):  # type: ignore[no-untyped-def]
+    """Copy x to out with outputs of near cells together: groups of 2^shift cells in order, nothing in order within."""
+    ends = np.zeros(((cells - 1) >> shift) + 2, np.int64)
+    for i in range(x.size):
+        ends[(_cell(x[i], origin, scale, cells) >> shift) + 1] += 1
+    for group in range(1, ends.size):
+        ends[group] += ends[group - 1]
+    for i in range(x.size):
+        group = _cell(x[i], origin, scale, cells) >> shift
+        out[ends[group]] = x[i]
+        ends[group] += 1
+
+
+@njit(cache=True, nogil=True)
 def count_runs(x, starts, codes, first, whole, origin, scale, histogram):  # type: ignore[no-untyped-def]
     """Add one to histogram[code of the run that holds x] for each x; most lie in whole cells, which one look tells."""
     for i in range(x.size):
