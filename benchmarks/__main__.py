@@ -5,7 +5,20 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("textbook", "neighbours", "tradeoff", "limit", "memory", "command", "scheduler", "learned")
+NAMES = (
+    "textbook",
+    "neighbours",
+    "tradeoff",
+    "limit",
+    "memory",
+    "command",
+    "scheduler",
+    "learned",
+    "streaming",
+    "betting",
+    "tiny",
+    "tiny_coverage",
+)
 
 
 def main() -> None:

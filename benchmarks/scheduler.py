@@ -20,10 +20,10 @@ from hpcdp.clusters import Place
 from hpcdp.costs import Costs
 from hpcdp.engine import execute
 from hpcdp.index import Index
+from hpcdp.outcomes import Failure, Report
 from hpcdp.problem import resolve
 from hpcdp.schedule import Task, schedule
 from hpcdp.stopping import Stop
-from hpcdp.tasks import Failure, Report
 
 _CHUNK = 64
 _HOST = "127.0.0.1"

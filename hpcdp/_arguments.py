@@ -86,6 +86,8 @@ def make_parser() -> argparse.ArgumentParser:
         "instead, how accurate δ̂ is: resampled and binomial standard errors, and what is stated of it (table or json)"
     )
     show.add_argument("--accuracy", action="store_true", help=text)
+    text = "instead, ε at this δ, with bounds; 0: the certified lower limit on pure ε; may be repeated"
+    show.add_argument("--delta", action="append", type=_delta, metavar="DELTA", help=text)
 
     plot = add("plot", commands.plot, "draw a store's results")
     plot.add_argument("store", type=Path, metavar="STORE")
@@ -134,6 +136,16 @@ def make_parser() -> argparse.ArgumentParser:
 
     add("mechanisms", commands.mechanisms, "list the built-in mechanisms and their parameters")
     return parser
+
+
+def _delta(text: str) -> float:
+    try:
+        value = float(text) + 0.0  # no −0
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < 1.0:
+        raise argparse.ArgumentTypeError(f"a number from 0 to below 1; given: {text!r}")
+    return value
 
 
 def _positive(text: str) -> int:

@@ -39,13 +39,14 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     confidence = problem.study.estimate.confidence
     wanted = problem.thresholds.tolist()
     exceed, training = [], []
-    for model in problem.model_keys:
-        counts, trained = index.totals(model, wanted, problem.test), index.training_counts(model, wanted)
+    for number, model in enumerate(problem.model_keys):
+        counts = index.totals(model, wanted, problem.stage_of("test", number))
+        trained = index.training_counts(model, wanted)
         exceed.append(exceedances(counts.above, counts.below, problem.thresholds, epsilons))
         found = exceedances(trained.above, trained.below, problem.thresholds, epsilons)
         training.append(np.where(found >= 0, found / max(1, trained.samples), np.nan))
     counted, share = np.stack(exceed), np.stack(training)
-    test = np.full_like(counted, problem.test.total)
+    test = np.broadcast_to(_tests(problem)[:, None, None, None], counted.shape).copy()
     ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
     level = share_level(ranked, counted.shape[:3], 1.0 - confidence)
     cells = make_cells(counted, test, share, epsilons, level, confidence, run)
@@ -62,6 +63,11 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     return arrays | _maximum(cells)
 
 
+def _tests(problem: Problem) -> NDArray[np.int64]:
+    """Test samples a side of each pair, at least 1 where their number is not decided yet."""
+    return np.array([max(1, problem.sizes_of(number).test) for number in range(len(problem.pairs))], np.int64)
+
+
 def _maximum(cells: Any) -> Arrays:
     best = maximum(cells)
     names = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
@@ -70,8 +76,13 @@ def _maximum(cells: Any) -> Arrays:
 
 def _tradeoff(problem: Problem, index: Index) -> Arrays:
     thresholds = eta_thresholds(np.asarray(problem.study.estimate.etas)).tolist()
-    rejected = np.stack([index.totals(model, thresholds, problem.test).below.T for model in problem.model_keys])
-    test = np.full((len(problem.pairs), 2), problem.test.total)
+    rejected = np.stack(
+        [
+            index.totals(model, thresholds, problem.stage_of("test", number)).below.T
+            for number, model in enumerate(problem.model_keys)
+        ]
+    )
+    test = np.repeat(_tests(problem)[:, None], 2, axis=1)
     found = _points(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence))
     return found | {"rejected_test": (("pair", "side"), test)} | _training_curve(problem, index, thresholds)
 

@@ -114,7 +114,7 @@ class _Records:
 
     def _spans(self, pair: int, threshold: float) -> tuple[tuple[float, ...], list[Span]]:
         """A set of thresholds with this one that has counts of all test chunks, and these."""
-        model, stage = self.problem.model_keys[pair], self.problem.test
+        model, stage = self.problem.model_keys[pair], self.problem.stage_of("test", pair)
         for thresholds in self.index.threshold_sets(model, self.problem.thresholds.tolist(), stage):
             if threshold in thresholds and not self.index.missing(model, thresholds, stage):
                 return thresholds, self.index.done(model, thresholds, stage)

@@ -195,8 +195,12 @@ def show(options: argparse.Namespace) -> None:
     from hpcdp.report.table import csv_text, table
     from hpcdp.result import load_result
 
+    if options.accuracy and options.delta:
+        raise StudyError("--accuracy: accepted without --delta; given: both")
     result = load_result(options.store)
-    if options.accuracy:
+    if options.delta:
+        _show_levels(result, options.delta, options.format)
+    elif options.accuracy:
         _show_accuracy(result, options.format)
     elif options.format == "json":
         print(result.to_json())
@@ -204,6 +208,18 @@ def show(options: argparse.Namespace) -> None:
         print(csv_text(result), end="")
     else:
         print(table(result))
+
+
+def _show_levels(result: Any, deltas: list[float], form: str) -> None:
+    from hpcdp.report.levels import csv_text, table, to_json
+
+    levels = [result.epsilon_at(delta) for delta in deltas]
+    if form == "json":
+        print(to_json(result, levels))
+    elif form == "csv":
+        print(csv_text(levels), end="")
+    else:
+        print(table(result, levels))
 
 
 def _show_accuracy(result: Any, form: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -17,7 +17,7 @@ from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import STREAMED_BYTES, Loss, Side, StreamedSide
 from hpcdp.losses._sort import ascending
 from hpcdp.outputs import Outputs
-from hpcdp.problem import Problem
+from hpcdp.problem import Problem, Sizes
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Layout
@@ -109,10 +109,14 @@ class Context:
             self.training_prints[law] = prints
 
 
-def open_context(root: str, version: int) -> Context:
-    """The context of a store's study version in this process; a store that was made anew gets a new one."""
+def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context:
+    """The context of a store's study version in this process; a store that was made anew gets a new one.
+
+    sizes: what a run with a target has decided so far of the pairs that a task works on.
+    """
     record = Layout(Path(root)).study(version)
-    return _open(root, version, digest_bytes(record.read_bytes()))
+    context = _open(root, version, digest_bytes(record.read_bytes()))
+    return context if sizes is None else replace(context, problem=context.problem.sized(sizes))
 
 
 @lru_cache(maxsize=2)

@@ -14,6 +14,7 @@ from hpcdp.trial import Trial
 
 _READ = 1.0e-9  # a stored byte
 _WRITE = 2.0e-9
+_TALLY = 1.5e-8
 # Seconds to fit one training point and to count one output, and what each column adds to both.
 _LEARNED = {
     "mlp": (2.0e-5, 4.0e-7, 2.0e-7, 4.0e-8),
@@ -27,7 +28,8 @@ _UNKNOWN = (1.0e-5, 1.0e-6, 1.0e-6, 1.0e-7)  # a guess of anybody's classifier
 class Costs:
     """Seconds a sample: drawing one, keeping one, reading one, fitting one training point, counting one output.
 
-    call: seconds that a mechanism's call takes besides, however many outputs it draws; a chunk is a call.
+    tally: finding the cell of one. call: seconds that a mechanism's call takes besides, however many outputs it draws; a chunk
+    is a call.
     """
 
     draw: float
@@ -36,6 +38,7 @@ class Costs:
     fit: float
     count: float
     call: float = 0.0
+    tally: float = _TALLY
 
     @classmethod
     def of(cls, problem: Problem, trial: Trial) -> Costs:
@@ -59,6 +62,8 @@ def _loss_costs(problem: Problem, many_valued: int) -> tuple[float, float]:
         return fit + fit_column * columns, count + count_column * columns
     if e.loss == "kde" and schema.columns == 2:
         return 1.5e-7, 1.5e-7
+    if e.loss == "smooth" and schema.columns is not None:
+        return 4.0e-7 + 5.0e-8 * schema.columns, 1.0e-8 + 4.0e-9 * schema.columns
     if schema.kind == "bytes" and e.loss != "frequency" and many_valued:  # perhaps sequences that hold reals
         return 8.0e-6, 1.1e-5
     if schema.kind == "bytes":

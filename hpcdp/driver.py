@@ -24,6 +24,7 @@ from hpcdp.independence import refuse_identical_chunks
 from hpcdp.index import Index, all_done, read_index
 from hpcdp.monitor import Monitor
 from hpcdp.notions.spectrum import lower_bounds
+from hpcdp.outcomes import unusable
 from hpcdp.plan import refuse_endless
 from hpcdp.problem import Problem, resolve, try_study
 from hpcdp.progress import Progress, Silent
@@ -35,6 +36,7 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
 from hpcdp.store.records import read_json, write_json
 from hpcdp.store.results import read_results, write_results
+from hpcdp.store.sizes import with_known_sizes
 from hpcdp.store.studies import (
     create_store,
     is_store,
@@ -46,7 +48,7 @@ from hpcdp.store.studies import (
     save_problem,
 )
 from hpcdp.study import Study
-from hpcdp.tasks import unusable
+from hpcdp.targets import decide, summary
 from hpcdp.trial import Trial
 
 if TYPE_CHECKING:
@@ -203,6 +205,7 @@ def _drive(
     where: Where,
     progress: Progress,
 ) -> None:
+    problem = with_known_sizes(layout, problem)
     index = read_sound_index(layout, progress)
     remove_unrecorded_counters(layout, index)
     root = str(layout.root.resolve())
@@ -218,11 +221,21 @@ def _drive(
             index = read_sound_index(layout, progress)
             tasks = schedule(problem, index, costs, workers)
         outcome = Outcome()
-        if tasks:
-            monitor.begin("run", tasks)
-            lease.beat()
-            outcome = execute(place, root, version, lease.generation, tasks, monitor)
-            index = read_sound_index(layout, progress)
+        while True:
+            if tasks:
+                monitor.begin("run", tasks)
+                lease.beat()
+                outcome = execute(place, root, version, lease.generation, tasks, monitor)
+                index = read_sound_index(layout, progress)
+            if outcome.failures or problem.study.estimate.target is None:
+                break
+            decided = decide(problem, index, layout, lease.generation)
+            for words in summary(decided):
+                progress.note(words)
+            problem = with_known_sizes(layout, problem)
+            before, tasks = tasks, schedule(problem, index, costs, workers)
+            if not decided and (not tasks or tasks == before):
+                break
         refuse_identical_chunks(layout, problem)
         _finish(place, layout, lease, version, problem, index, outcome, monitor)
 

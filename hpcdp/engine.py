@@ -20,9 +20,10 @@ from uuid import uuid4
 
 from hpcdp.clusters.place import Place
 from hpcdp.errors import LeaseError, StoreError
+from hpcdp.outcomes import Failure, Report
 from hpcdp.schedule import Task
 from hpcdp.stopping import Stop, Stopped
-from hpcdp.tasks import Failure, Report, run_task
+from hpcdp.tasks import run_task
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -223,7 +224,7 @@ def split(task: Task) -> list[Task]:
     if task.kind == "fit":
         numbers, thresholds = task.items
         items = [((number,), thresholds) for number in numbers]
-    elif task.kind == "count":
+    elif task.kind in ("count", "tally"):
         items = [(replace(task.items[0], pairs=(number,)),) for number in task.items[0].pairs]
     else:
         items = [(item,) for item in task.items]

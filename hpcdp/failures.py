@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcdp.errors import HpcdpError
-from hpcdp.problem import Problem, describe_pair
+from hpcdp.outcomes import Failure
+from hpcdp.problem import Problem, describe_pairs
 from hpcdp.schedule import Task
 from hpcdp.stages import Stage
-from hpcdp.tasks import Failure
 
 _SHOWN = 20  # failures that a message lists
 
@@ -58,10 +58,9 @@ def describe_killed(problem: Problem, task: Task) -> Failure:
         what, cause = f"round chunk {number} of {problem.describe_law(law)}", Stage.endless(size).name_of(law, number)
     elif task.kind == "literal":
         what = item.describe()
+    elif task.kind in ("count", "tally"):
+        name = "test" if task.kind == "count" else item.stage
+        what = f"{describe_pairs(problem, item.pairs[:1])}, {name} chunks {item.start} to {item.stop - 1}"
     else:
-        number = item.pairs[0] if task.kind == "count" else item[0]
-        pair = describe_pair(number, problem.pairs[number].origin)
-        what = f"pair {number} ({pair})" + (
-            f", test chunks {item.start} to {item.stop - 1}" if task.kind == "count" else ""
-        )
+        what = describe_pairs(problem, task.items[:1] if task.kind == "pilot" else item[:1])
     return Failure(f"task {task.name}: {what}", "it ended its worker process each time it ran", cause)

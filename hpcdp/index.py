@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from hpcdp.counts import above, below
 from hpcdp.errors import DamagedError
 from hpcdp.problem import Problem
+from hpcdp.spans import disjoint, gaps
 from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_records, record_names
+from hpcdp.store.tallies import TallySpan, known_tallies
 
 Ints = NDArray[np.int64]
 Thresholds = tuple[float, ...]
@@ -56,35 +58,27 @@ class Index:
     training: dict[str, dict[Thresholds, tuple[int, Ints]]] = field(default_factory=dict)
     stored_counters: set[tuple[str, Thresholds]] = field(default_factory=set)
     perturbed: dict[str, dict[float, tuple[float, float]]] = field(default_factory=dict)
+    pilots: set[str] = field(default_factory=set)
+    tallies: dict[tuple[str, str], list[TallySpan]] = field(default_factory=dict)
     spans: dict[str, dict[Thresholds, list[Span]]] = field(default_factory=dict)
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     damaged: list[tuple[str, str, str]] = field(default_factory=list)
 
     def done(self, model: str, thresholds: Thresholds, stage: Stage) -> list[Span]:
         """Disjoint spans of a pair's counts at these thresholds, as they lie in the present test stage."""
-        valid = [
-            s
-            for s in self.spans.get(model, {}).get(thresholds, [])
-            if s.stop <= stage.chunks and s.samples == samples_between(stage, s.start, s.stop)
-        ]
-        chosen: list[Span] = []
-        position = 0
-        for span in sorted(valid, key=lambda s: (s.start, -s.stop)):
-            if span.start >= position:
-                chosen.append(span)
-                position = span.stop
-        return chosen
+        return disjoint(self.spans.get(model, {}).get(thresholds, []), stage)
+
+    def tallied(self, pilot: str, stage: Stage) -> list[TallySpan]:
+        """Disjoint tallies of a pair as they lie in a stage."""
+        return disjoint(self.tallies.get((pilot, stage.name), []), stage)
 
     def missing(self, model: str, thresholds: Thresholds, stage: Stage) -> list[range]:
         """Ranges of test chunks that no record counts."""
-        gaps, position = [], 0
-        for span in self.done(model, thresholds, stage):
-            if span.start > position:
-                gaps.append(range(position, span.start))
-            position = span.stop
-        if position < stage.chunks:
-            gaps.append(range(position, stage.chunks))
-        return gaps
+        return gaps(self.done(model, thresholds, stage), stage)
+
+    def untallied(self, pilot: str, stage: Stage) -> list[range]:
+        """Ranges of a stage's chunks that no tally of a pair holds."""
+        return gaps(self.tallied(pilot, stage), stage)
 
     def threshold_sets(self, model: str, wanted: Sequence[float], stage: Stage) -> list[Thresholds]:
         """Sets of thresholds whose records together serve the wanted ones; the last may have no record yet."""
@@ -103,7 +97,7 @@ class Index:
         """Counts over the whole test stage at the wanted thresholds; −1 in columns that are not all counted yet."""
         parts = []
         for thresholds in self.threshold_sets(model, wanted, stage):
-            if not self.missing(model, thresholds, stage):
+            if stage.total and not self.missing(model, thresholds, stage):
                 histogram = np.sum([s.histogram for s in self.done(model, thresholds, stage)], axis=0)
                 parts.append((thresholds, Exceed.of(histogram, stage.total)))
         return _pick(parts, wanted)
@@ -127,14 +121,11 @@ def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Ex
     return Exceed(over, under, parts[0][1].samples if parts else 0)
 
 
-def samples_between(stage: Stage, start: int, stop: int) -> int:
-    """Samples in chunks start to stop of a stage."""
-    return min(stage.total, stop * stage.chunk) - start * stage.chunk
-
-
 def read_index(layout: Layout) -> Index:
-    """Read all records; sample records by their names only."""
-    index = Index(samples=record_names(layout, "samples"))
+    """Read all records; those of samples, pilots and tallies by their names only."""
+    index = Index(samples=record_names(layout, "samples"), pilots=record_names(layout, "pilots"))
+    for tally in known_tallies(layout):
+        index.tallies.setdefault((tally.pilot, tally.stage), []).append(tally)
     for name, body in read_records(layout, "fits"):
         if isinstance(body, DamagedError):
             index.damaged.append(("fits", name, str(body)))
@@ -170,10 +161,18 @@ def all_done(index: Index, problem: Problem) -> bool:
         return all(key in index.cells for key in literal_keys(problem))
     wanted = problem.thresholds.tolist()
     return all(
-        (index.totals(model, wanted, problem.test).above >= 0).all()
+        (index.totals(model, wanted, problem.stage_of("test", number)).above >= 0).all()
         and (index.training_counts(model, wanted).above >= 0).all()
-        for model in dict.fromkeys(problem.model_keys)
+        for model, number in first_of(problem.model_keys).items()
     )
+
+
+def first_of(keys: Sequence[str]) -> dict[str, int]:
+    """The first pair that has each key."""
+    found: dict[str, int] = {}
+    for number, key in enumerate(keys):
+        found.setdefault(key, number)
+    return found
 
 
 def literal_keys(problem: Problem) -> list[str]:

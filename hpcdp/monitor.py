@@ -11,10 +11,10 @@ from typing import Any
 
 from hpcdp.clusters.place import Place
 from hpcdp.forecast import Forecast
+from hpcdp.outcomes import Failure
 from hpcdp.progress import Progress
 from hpcdp.schedule import Task
 from hpcdp.stopping import Stop
-from hpcdp.tasks import Failure
 
 _RATE_SECONDS = 120.0  # over which the rate is taken
 

@@ -141,7 +141,7 @@ def _canonical_array(array: NDArray[Any], size: int) -> Outputs:
         if array.dtype.itemsize > 8:
             raise MechanismError(f"the mechanism returned {array.dtype}; accepted: float64 or narrower")
         values = np.add(array, 0.0, dtype=np.float64)  # −0.0 becomes 0.0
-        if not np.isfinite(values).all():
+        if not _is_finite(values):
             bad = values[~np.isfinite(values)].flat[0]
             raise MechanismError(f"the mechanism returned {bad}; accepted: finite numbers")
         return np.ascontiguousarray(values)
@@ -151,6 +151,13 @@ def _canonical_array(array: NDArray[Any], size: int) -> Outputs:
         f"the mechanism returned an array of type {array.dtype}; "
         "accepted: booleans, integers, finite reals or strings, or an object array of tuples"
     )
+
+
+def _is_finite(values: NDArray[np.float64]) -> bool:
+    """Whether all are finite; their sum tells without an array of booleans, unless it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(values, axis=None)
+    return bool(np.isfinite(total) or np.isfinite(values).all())
 
 
 def _strings(array: NDArray[Any]) -> Outputs:

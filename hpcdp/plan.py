@@ -18,8 +18,9 @@ from hpcdp.mechanisms import STORED
 from hpcdp.outputs import describe
 from hpcdp.problem import Problem, resolve
 from hpcdp.schedule import Task, schedule
+from hpcdp.stages import Stage
 from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
-from hpcdp.study import Study
+from hpcdp.study import Study, Target
 from hpcdp.trial import Trial
 
 _LONGEST_DRAWING = 7 * 86400.0
@@ -62,6 +63,7 @@ class Plan:
     forecast: Forecast | None = None
     process_memory: int | None = None
     points: int = 0
+    target: str = ""
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -79,9 +81,11 @@ class Plan:
             f"  memory         about {_bytes(self.memory)} a worker process, {self.workers} workers",
             self._drawing(),
             *self._time(),
-            f"  expected error standard error of δ̂ at most {errors}"
+            f"  target         {self.target}"
+            if self.target
+            else f"  expected error standard error of δ̂ at most {errors}"
             + (f" (test samples); L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
-            *(f"  {name:<14} {words}" for name, words in state_lines(self.statements)),
+            *(f"  {name:<14} {words}" for name, words in (state_lines(self.statements) if self.statements else ())),
         ]
         return "\n".join(lines)
 
@@ -131,7 +135,7 @@ def make_plan(
     cells = len(problem.pairs) * 2 * len(e.epsilons)
     laws = len(problem.laws)
     points = len(problem.point_cells) if problem.is_literal else 0
-    samples = ((cells + points) * 2 if problem.is_literal else laws) * (e.train + e.test)
+    samples = ((cells + points) * 2 if problem.is_literal else laws) * e.train + _later_samples(problem, cells + points)
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = max(1, min(workers, len(tasks)))
     k = getattr(validate_parameters(e.loss, e.parameters), "k", None)
@@ -150,8 +154,13 @@ def make_plan(
         seconds=sum(task.seconds for task in tasks) / at_once + 3.0,
         workers=workers,
         k=choose_k(k, 2 * e.train) if k is not None else None,
-        worst_error=tuple((epsilon, _worst_error(epsilon, e.test, problem.is_literal)) for epsilon in shown),
-        statements=tuple(state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs))),
+        worst_error=()
+        if e.target
+        else tuple((epsilon, _worst_error(epsilon, e.test, problem.is_literal)) for epsilon in shown),
+        statements=()
+        if e.target
+        else tuple(state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs))),
+        target=_describe_target(e.target) if e.target else "",
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
@@ -163,11 +172,29 @@ def make_plan(
     )
 
 
+def _later_samples(problem: Problem, cells: int) -> int:
+    """Draws after training, as far as they are decided."""
+    if problem.is_literal:
+        return 2 * cells * problem.study.estimate.test
+    sizes = [problem.sizes_of(number) for number in range(len(problem.pairs))]
+    if len(set(sizes)) == 1:
+        return len(problem.laws) * (sizes[0].refine + sizes[0].validation + sizes[0].test)
+    return sum(2 * (s.refine + s.validation + s.test) for s in sizes)
+
+
+def _describe_target(target: Target) -> str:
+    what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
+    return (
+        f"{what} with a standard error of {100 * target.relative_error:g} %; validation tallies decide how many draws that "
+        "takes, before the first of them is counted"
+    )
+
+
 def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
     """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
     e = problem.study.estimate
-    draws = len(problem.laws) * (e.train + e.test)
-    calls = len(problem.laws) * (problem.train.chunks + problem.test.chunks)
+    draws = len(problem.laws) * e.train + _later_samples(problem, len(problem.risk_cells))
+    calls = -(-draws // e.chunk)
     seconds = (draws * trial.seconds_per_draw + calls * trial.seconds_per_call) / max(1, workers)
     if problem.distributions and seconds > _LONGEST_DRAWING:
         raise StudyError(
@@ -203,7 +230,8 @@ def _worst_error(epsilon: float, test: int, literal: bool) -> float:
 def _memory(problem: Problem) -> int:
     """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn."""
     e, width = problem.study.estimate, problem.schema.bytes_in_memory
-    block = min(problem.test.total, problem.test.chunk * problem.test.chunks_per_block)
+    stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
+    block = min(stage.total, stage.chunk * stage.chunks_per_block)
     drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
     return 2 * drawn + _BASE_MEMORY + _training_memory(problem) + 3 * block * width
 

@@ -139,7 +139,11 @@ def _draw_spectrum(axis: Any, result: Result) -> None:
         axis.plot(fine, truth, color=_EXACT, linewidth=1.2, label="exact")
     axis.fill_between(epsilon, lower, upper, color=_INK, alpha=0.15, linewidth=0, label="certified ≥ … approximate ≤")
     axis.plot(epsilon, lower, color=_INK, linewidth=0.8, alpha=0.7)
-    axis.plot(epsilon, delta, "o", color=_INK, markersize=4, label="estimated")
+    sure, limits = result.resolution.rows, result.resolution.limits
+    axis.plot(epsilon, np.where(sure, delta, np.nan), "o", color=_INK, markersize=4, label="estimated")
+    if np.isfinite(limits).any():
+        label = "not resolved: limit of the learned set"
+        axis.plot(epsilon, limits, "v", color=_INK, markersize=5, markerfacecolor="none", label=label)
     what = "1 pair" if len(result.pairs) == 1 else f"largest of {len(result.pairs):,} pairs"
     axis.set(xlabel="ε", ylabel="δ(ε)", title=f"{result.name}: privacy spectrum, {what}, both directions")
     axis.set_ylim(bottom=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +15,9 @@ from hpcdp.databases import Database, Input, Pair, enumerate_pairs, load_databas
 from hpcdp.distributions import Conditional, Distribution, load_distributions
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import refuse_unusable, validate_parameters
+from hpcdp.losses import PROJECTING, refuse_unusable, validate_parameters
 from hpcdp.mechanisms import READERS
-from hpcdp.outputs import Schema
+from hpcdp.outputs import Schema, describe
 from hpcdp.sampler import Sampler
 from hpcdp.stages import Stage
 from hpcdp.study import Study
@@ -26,6 +26,8 @@ from hpcdp.trial import Trial, try_out
 DIRECTIONS = ("forward", "reverse")
 LITERAL = "literal-knn"
 _POINT = "tradeoff"
+_MANY = 8  # pairs that race
+_UNSIZED = ("pairs", "pair_laws", "laws", "thresholds", "pilot_keys", "train", "risk_cells", "point_cells")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,24 @@ class LiteralCell:
         return f"cell of pair {self.pair}, {which}"
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """Samples a side of the stages that follow training."""
+
+    refine: int
+    validation: int
+    test: int
+
+
+def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
+    """Where a target starts from: 16 times the training draws, so that the tallies reach beyond what training shows.
+
+    Where many pairs race, twice the training draws, for most of them need no more.
+    """
+    refine = -(-(2 if pairs >= _MANY else 16) * train // chunk) * chunk
+    return Sizes(refine, -(-refine // (2 * chunk)) * chunk, 0)
+
+
 class _Laws(Mapping[str, Input]):
     """Inputs by law key; of a pair, its neighbour or not."""
 
@@ -71,7 +91,9 @@ class _Laws(Mapping[str, Input]):
 class Problem:
     """All that tasks are functions of.
 
-    databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ.
+    databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ. sizes: of a study with a
+    target, what the run has decided so far, by pilot key, or of all
+    the pairs that a task works on.
     """
 
     study: Study
@@ -79,6 +101,7 @@ class Problem:
     sampler: Sampler
     schema: Schema
     distributions: Sequence[Distribution] = ()
+    sizes: Sizes | Mapping[str, Sizes] | None = None
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -110,7 +133,20 @@ class Problem:
 
     @cached_property
     def model_keys(self) -> list[str]:
-        """Key of each pair's learned L̂: the loss, its parameters, the training samples."""
+        """Key of each pair's learned L̂: its pilot's, and how many draws refined and validated it, if any."""
+        return [self.model_key(number) for number in range(len(self.pilot_keys))]
+
+    def model_key(self, number: int) -> str:
+        """Key of one pair's learned L̂."""
+        key = self.pilot_keys[number]
+        if not self.is_refined:
+            return key
+        sizes = self.sizes_of(number)
+        return digest_json(["refined", key, sizes.refine, sizes.validation])
+
+    @cached_property
+    def pilot_keys(self) -> list[str]:
+        """Key of what each pair's training samples teach: the loss, its parameters, the training samples."""
         e = self.study.estimate
         parameters = validate_parameters(e.loss, e.parameters).model_dump(mode="json")
         head = ["model", e.loss, parameters, e.train, e.chunk]
@@ -121,10 +157,39 @@ class Problem:
         """The training stage of every law."""
         return Stage.of("train", self.study.estimate.train, self.study.estimate.chunk, self.schema)
 
-    @cached_property
+    @property
     def test(self) -> Stage:
-        """The test stage of every law."""
-        return Stage.of("test", self.study.estimate.test, self.study.estimate.chunk, self.schema)
+        """The test stage of every law; of a study with a target the longest that is decided."""
+        if self.study.estimate.target is None and not isinstance(self.sizes, Sizes):
+            return self._stage("test", self.study.estimate.test)
+        return self._stage("test", max(self.sizes_of(number).test for number in range(len(self.pairs))))
+
+    def stage_of(self, name: str, number: int) -> Stage:
+        """The "refine", "validation" or "test" stage of a pair; without chunks as long as its size is not decided."""
+        return self._stage(name, getattr(self.sizes_of(number), name))
+
+    def _stage(self, name: str, total: int) -> Stage:
+        return Stage.of(name, total, self.study.estimate.chunk, self.schema)
+
+    def sizes_of(self, number: int) -> Sizes:
+        """Samples a side of a pair's stages after training, as the study says or a run has decided."""
+        if isinstance(self.sizes, Sizes):
+            return self.sizes
+        e = self.study.estimate
+        if e.target is None:
+            return Sizes(e.refine, e.validating, e.test)
+        return (self.sizes or {}).get(self.pilot_keys[number], first_sizes(e.train, e.chunk, len(self.pairs)))
+
+    def sized(self, sizes: Sizes | Mapping[str, Sizes]) -> Problem:
+        """The same problem with these sizes: of all its pairs, or by pilot key."""
+        made = replace(self, sizes=sizes)
+        made.__dict__.update({key: self.__dict__[key] for key in _UNSIZED if key in self.__dict__})
+        return made
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether L̂ is refined by tallies of fresh draws."""
+        return self.study.estimate.refine > 0 or self.study.estimate.target is not None
 
     @property
     def is_literal(self) -> bool:
@@ -166,6 +231,12 @@ class Problem:
         return f"law {law}"
 
 
+def describe_pairs(problem: Problem, numbers: Sequence[int]) -> str:
+    """The first of some pairs in words, and how many more there are."""
+    first = f"pair {numbers[0]} ({describe_pair(numbers[0], problem.pairs[numbers[0]].origin)})"
+    return first if len(numbers) == 1 else f"{first} and {len(numbers) - 1} more"
+
+
 def describe_pair(number: int, origin: dict[str, Any]) -> str:
     """A neighbour in words: whose rows were removed, edited or held."""
     if "values" in origin:
@@ -204,6 +275,27 @@ def try_study(study: Study, sampler: Sampler, pairs: Sequence[Pair]) -> Trial:
     return trial
 
 
+def refuse_unrefinable(study: Study, schema: Schema) -> None:
+    """StudyError where L̂ cannot be refined by tallies, as the study wants."""
+    e = study.estimate
+    if not e.refine and e.target is None:
+        return
+    key = "estimate.target" if e.target is not None else "estimate.refine"
+    if e.loss == LITERAL or study.mechanism.call in READERS:
+        what = f"loss = {e.loss}" if e.loss == LITERAL else f"mechanism.call = {study.mechanism.call}"
+        raise StudyError(
+            f"{key}: needs fresh draws for tallies; given: {what}; accepted: any other loss, and what draws"
+        )
+    if not study.mechanism.reproducible:
+        raise StudyError(f"{key}: needs draws that can be drawn again; given: mechanism.reproducible = false")
+    scalar = schema.kind != "bytes" and schema.columns in (None, 1)
+    if not scalar and not (schema.kind != "bytes" and e.loss in PROJECTING):
+        raise StudyError(
+            f"{key}: cells need outputs on a line; given: {describe(schema)} with loss = {e.loss}; accepted: numbers, one an "
+            f"output, or vectors of numbers with loss = {' | '.join(PROJECTING)}"
+        )
+
+
 def resolve(study: Study) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs."""
     databases, distributions = load_databases(study), load_distributions(study)
@@ -219,6 +311,7 @@ def resolve(study: Study) -> tuple[Problem, Trial]:
             "estimate.loss: literal-knn draws anew for every ε and η; stored samples cannot; accepted: knn, frequency"
         )
     trial = try_study(study, sampler, pairs)
+    refuse_unrefinable(study, trial.schema)
     if study.study.claim is not None:
         from hpcdp.claims import parse_claim
 

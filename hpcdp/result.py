@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.assemble import Arrays, assemble, pair_entries
+from hpcdp.at_delta import Level, level_at
 from hpcdp.errors import DamagedError, StoreError, StudyError
 from hpcdp.index import all_done, read_index
 from hpcdp.outputs import Schema
+from hpcdp.resolved import Resolution, find_resolution
 from hpcdp.statements import Statement, dimension, state_accuracy
 from hpcdp.store.records import read_json
 from hpcdp.store.results import read_results
@@ -73,6 +75,15 @@ class Result:
         attributes = {"name": self.name, "confidence": self.confidence, "complete": self.complete}
         return xr.Dataset(variables, coordinates, attributes)
 
+    @cached_property
+    def resolution(self) -> Resolution:
+        """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
+        return find_resolution(self.arrays, self.study.estimate)
+
+    def epsilon_at(self, delta: float) -> Level:
+        """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ."""
+        return level_at(self.arrays, self.resolution, delta)
+
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""
         found = []
@@ -91,6 +102,7 @@ class Result:
                 cell |= {"errors": int(self["errors"][place]), "tests": int(self["tests"][place])}
             else:
                 cell |= {"exceed": self["exceed"][place].tolist(), "test": self["test"][place].tolist()}
+            cell["resolved"] = bool(self.resolution.cells[place])
             found.append(cell)
         return found
 
@@ -113,6 +125,8 @@ class Result:
                     "lower_pair": int(at["lower_pair"]),
                     "lower_direction": DIRECTIONS[at["lower_direction"]],
                     "upper": float(at["upper"]),
+                    "resolved": bool(self.resolution.rows[column]),
+                    "limit": None if self.resolution.rows[column] else float(self.resolution.limits[column]),
                 }
             )
         return found
@@ -129,7 +143,8 @@ class Result:
 
     def accuracy(self) -> list[Statement]:
         """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic."""
-        return state_accuracy(self.study, self.columns, len(self.pairs))
+        test = int(self["test"].min()) if "test" in self.arrays else None
+        return state_accuracy(self.study, self.columns, len(self.pairs), test)
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `show --format json` prints; nothing in it differs between two equal runs."""
@@ -142,6 +157,7 @@ class Result:
             "spectrum": self.spectrum(),
             "tradeoff": self.tradeoff(),
             "accuracy": [vars(statement) for statement in self.accuracy()],
+            "warnings": list(self.resolution.warnings),
         }
 
     def to_json(self) -> str:

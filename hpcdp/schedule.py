@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from hpcdp.costs import Costs
 from hpcdp.index import Index, Thresholds
-from hpcdp.problem import Problem
+from hpcdp.problem import Problem, Sizes
 from hpcdp.stages import Stage
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _LONG_FIT = 2.0  # seconds after which what is learned is stored, whoever counts with it
 _TASKS_PER_WORKER = 8
+_REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
 _BLOCK_PAIRS = 16  # pairs that share one drawn chunk of D, where a pair is cut in spans
 
 
@@ -22,9 +23,9 @@ _BLOCK_PAIRS = 16  # pairs that share one drawn chunk of D, where a pair is cut 
 class Task:
     """A unit of distribution: a pure function of the study and of these keys.
 
-    kind: sample, fit, count or literal (the functions of `hpcdp.tasks`). items: its keys. after: names of the tasks
-    that come first. units: chunks of work, for progress. seconds: how long it should take; drawing: how much of that the
-    mechanism takes.
+    kind: sample, pilot, tally, fit, count, literal or round (the functions of `hpcdp.tasks`). items: its keys. after: names
+    of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take; drawing: how much of
+    that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
     """
 
     name: str
@@ -34,6 +35,17 @@ class Task:
     units: int
     seconds: float
     drawing: float = 0.0
+    sizes: Sizes | None = None
+
+
+@dataclass(frozen=True)
+class TallyItems:
+    """Pairs that share D, a stage by name, and a range of its chunks: what one tally task does."""
+
+    pairs: tuple[int, ...]
+    stage: str
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -47,14 +59,35 @@ class CountItems:
 
 
 def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
-    """All tasks that are left, in the order in which they should start; every `after` comes before."""
+    """The tasks that are left, in the order in which they should start; every `after` comes before.
+
+    Where a run decides sizes, pairs with the smallest ones come first, alone.
+    """
     if problem.is_literal:
         return _literal_tasks(problem, index, costs, workers)
-    needs = _needs(problem, index)
-    target = _target(_total_seconds(problem, index, costs, needs), workers)
+    groups: dict[Sizes, list[int]] = {}
+    for number in range(len(problem.pairs)):
+        groups.setdefault(problem.sizes_of(number), []).append(number)
+    for sizes in sorted(groups, key=lambda s: (s.test, s.refine)):
+        tasks = _of_sizes(problem.sized(sizes), groups[sizes], index, costs, workers)
+        if tasks:
+            return tasks
+    return []
+
+
+def _of_sizes(problem: Problem, numbers: Sequence[int], index: Index, costs: Costs, workers: int) -> list[Task]:
+    """The tasks of pairs whose stages have the same sizes, which are the problem's."""
+    needs = _needs(problem, numbers, index)
+    tallies = tallies_left(problem, numbers, index, costs) if problem.is_refined else []
+    seconds = _total_seconds(problem, index, costs, needs) + sum(left.seconds for left in tallies)
+    target = _target(seconds, workers)
     counts = list(_count_items(problem, costs, needs, target))
     fits = _fit_items(problem, index, costs, needs, target)
-    return _assemble(problem, index, costs, fits, counts, target)
+    tasks = _assemble(problem, index, costs, fits, counts, target, tallies)
+    if problem.study.estimate.target is None:
+        return tasks
+    assert isinstance(problem.sizes, Sizes)
+    return [replace(task, sizes=problem.sizes) for task in tasks]
 
 
 def _target(seconds: float, workers: int) -> float:
@@ -64,11 +97,12 @@ def _target(seconds: float, workers: int) -> float:
 Need = tuple[int, Thresholds, tuple[tuple[int, int], ...]]  # a pair, thresholds, and the ranges of chunks to count
 
 
-def _needs(problem: Problem, index: Index) -> list[Need]:
+def _needs(problem: Problem, numbers: Sequence[int], index: Index) -> list[Need]:
     wanted = problem.thresholds.tolist()
     needs: list[Need] = []
     seen: set[str] = set()
-    for number, model in enumerate(problem.model_keys):
+    for number in numbers:
+        model = problem.model_key(number)
         if model in seen:
             continue
         seen.add(model)
@@ -130,6 +164,52 @@ def _is_split(fit: float, chunk: float, chunks: int, target: float) -> bool:
     return chunks > 1 and (fit > _LONG_FIT or fit + chunk * chunks > 2 * target)
 
 
+@dataclass(frozen=True)
+class TalliesLeft:
+    """What is left to tally of a pair, or of pairs that share D and all of this: ranges of a stage's chunks.
+
+    pilots: of these pairs, those without a pilot yet. seconds: to tally one chunk of both sides of one pair, and in all.
+    """
+
+    pairs: tuple[int, ...]
+    pilots: tuple[int, ...]
+    stage: Stage
+    gaps: tuple[tuple[int, int], ...]
+    chunk_seconds: float
+    drawing: float
+
+    @property
+    def seconds(self) -> float:
+        """To draw and tally all of it."""
+        return self.chunk_seconds * len(self.pairs) * sum(stop - start for start, stop in self.gaps)
+
+
+def tallies_left(problem: Problem, numbers: Sequence[int], index: Index, costs: Costs) -> list[TalliesLeft]:
+    """What is left to tally of these pairs, whose stages have the same sizes; pairs of equal laws are one."""
+    groups: dict[tuple[str, str, tuple[tuple[int, int], ...]], list[int]] = {}
+    seen: set[str] = set()
+    stages = {name: problem.stage_of(name, numbers[0]) for name in ("refine", "validation")}
+    for number in numbers:
+        key = problem.pilot_keys[number]
+        if key in seen:
+            continue
+        seen.add(key)
+        for stage in stages.values():
+            left = tuple((gap.start, gap.stop) for gap in index.untallied(key, stage))
+            if left or (key not in index.pilots and stage.name == "refine"):
+                groups.setdefault((problem.pair_laws[number][0], stage.name, left), []).append(number)
+    found = []
+    for (_, name, left), group in groups.items():
+        size = min(stages[name].chunk, max(1, stages[name].total))
+        drawing = 2 * costs.drawing(size, 1)
+        for some in _batches(group, _BLOCK_PAIRS):
+            pilots = tuple(n for n in some if problem.pilot_keys[n] not in index.pilots)
+            found.append(
+                TalliesLeft(tuple(some), pilots, stages[name], left, drawing + 2 * size * costs.tally, drawing)
+            )
+    return found
+
+
 def _cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
     """Spans of at most `length` chunks; a short last chunk is a span of its own, so that more samples keep the rest."""
     full = stage.total // stage.chunk
@@ -147,9 +227,9 @@ def _fit_items(
     fit, chunk = _pair_seconds(problem, costs)
     groups: dict[Thresholds, list[int]] = {}
     for number, thresholds, gaps in needs:
-        split = _is_split(fit, chunk, sum(b - a for a, b in gaps), target)
-        learned = (problem.model_keys[number], thresholds) in index.stored_counters
-        trained = (index.training_counts(problem.model_keys[number], thresholds).above >= 0).all()
+        split = problem.is_refined or _is_split(fit, chunk, sum(b - a for a, b in gaps), target)
+        learned = (problem.model_key(number), thresholds) in index.stored_counters
+        trained = (index.training_counts(problem.model_key(number), thresholds).above >= 0).all()
         if (split and not learned) or (not gaps and not trained):
             groups.setdefault(thresholds, []).append(number)
     size = max(1, int(target / max(1e-9, fit)))
@@ -180,6 +260,7 @@ def _assemble(
     fits: list[tuple[list[int], Thresholds]],
     counts: list[CountItems],
     target: float,
+    tallies: Sequence[TalliesLeft] = (),
 ) -> list[Task]:
     tasks: list[Task] = []
     made_by: dict[tuple[str, str], list[tuple[int, str]]] = {}
@@ -209,9 +290,13 @@ def _assemble(
 
     fit_seconds, chunk_seconds = _pair_seconds(problem, costs)
     fit_drawing, chunk_drawing = _pair_drawing(problem, costs)
+    tallied = _tally_tasks(problem, costs, tallies, target, sampled, tasks)
+    if problem.is_refined:
+        fit_seconds, fit_drawing = _REFINE_SECONDS, 0.0
     fitted: dict[tuple[int, Thresholds], str] = {}
     for numbers, thresholds in fits:
         after = {n for pair in numbers for law in problem.pair_laws[pair] for n in sampled(law, "train")}
+        after |= {name for pair in numbers for name in tallied.get(problem.pilot_keys[pair], ())}
         name = f"fit-{len(tasks)}"
         tasks.append(
             Task(
@@ -248,6 +333,45 @@ def _assemble(
             )
         )
     return tasks
+
+
+def _tally_tasks(
+    problem: Problem,
+    costs: Costs,
+    tallies: Sequence[TalliesLeft],
+    target: float,
+    sampled: Callable[[str, str], set[str]],
+    tasks: list[Task],
+) -> dict[str, set[str]]:
+    """Append the tasks that learn pilots and tally; returns the names of those that a pair's fit needs, by pilot key."""
+    pilot_of: dict[int, str] = {}
+    needed: dict[str, set[str]] = {}
+    drawing = (
+        0.0 if problem.train in problem.kept_stages else 2 * costs.drawing(problem.train.total, problem.train.chunks)
+    )
+    each = 2 * problem.train.total * (costs.fit + costs.read) + drawing
+    for left in tallies:
+        todo = [n for n in left.pilots if n not in pilot_of]
+        for some in _batches(todo, max(1, int(target / max(1e-9, each)))):
+            after = {name for n in some for law in problem.pair_laws[n] for name in sampled(law, "train")}
+            name = f"pilot-{len(tasks)}"
+            size = len(some)
+            tasks.append(Task(name, "pilot", tuple(some), tuple(sorted(after)), size, each * size, drawing * size))
+            for n in some:
+                pilot_of[n] = name
+                needed.setdefault(problem.pilot_keys[n], set()).add(name)
+    for left in tallies:
+        pairs = len(left.pairs)
+        length = max(1, int(target / max(1e-9, left.chunk_seconds * pairs)))
+        after = {pilot_of[n] for n in left.pairs if n in pilot_of}
+        for start, stop in _cut(left.stage, left.gaps, length):
+            name, units = f"tally-{len(tasks)}", (stop - start) * pairs
+            items = (TallyItems(left.pairs, left.stage.name, start, stop),)
+            seconds, drawn = left.chunk_seconds * units, left.drawing * units
+            tasks.append(Task(name, "tally", items, tuple(sorted(after)), units, seconds, drawn))
+            for n in left.pairs:
+                needed.setdefault(problem.pilot_keys[n], set()).add(name)
+    return needed
 
 
 def _literal_tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:

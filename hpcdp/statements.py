@@ -31,16 +31,22 @@ class Statement:
     alpha: float | None
 
 
-def state_accuracy(study: Study, columns: int | None, pairs: int) -> list[Statement]:
-    """Statements at each level of a study. columns: dimension of its outputs (see `dimension`). pairs: unordered ones."""
+def state_accuracy(study: Study, columns: int | None, pairs: int, test: int | None = None) -> list[Statement]:
+    """Statements at each level of a study.
+
+    columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs a side, as the study says
+    (None) or as a run decided.
+    """
     e = study.estimate
+    test = e.test if test is None else test
     failure = 1.0 - e.confidence
     parameters = validate_parameters(e.loss, e.parameters)
     nearest = isinstance(parameters, KnnParameters) and parameters.k == "sqrt" and parameters.metric == "euclidean"
-    samples = 4 * min(e.train, e.test)  # labelled samples of both halves of Figure 1
+    nearest = nearest and not e.refine and e.target is None
+    samples = 4 * min(e.train, test)  # labelled samples of both halves of Figure 1
     found = []
     for level in e.epsilons:
-        radius = risk_radius(level, 2 * e.test, failure) if e.loss == _LITERAL else share_radius(level, e.test, failure)
+        radius = risk_radius(level, 2 * test, failure) if e.loss == _LITERAL else share_radius(level, test, failure)
         alpha = corollary2(columns, level, samples, failure, 2 * pairs) if nearest and columns is not None else None
         found.append(Statement(level, float(radius), alpha))
     return found

@@ -14,12 +14,23 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
 from hpcdp.messages import accepted_keys, describe_errors
 
+_TEST = 1 << 20
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -180,6 +191,26 @@ class Pairs(_Section):
         return self
 
 
+class Target(_Section):
+    """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative standard error of δ̂.
+
+    direction: of which δ is meant; None for the larger one. most: test draws a side of a pair, at most.
+    """
+
+    epsilon: Annotated[float, Field(ge=0)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    direction: Literal["forward", "reverse"] | None = None
+    most: Annotated[int, Field(ge=1)] = 10**11
+    relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.1
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        given = [key for key in ("epsilon", "delta") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of epsilon, delta; given: {', '.join(given) or 'none'}")
+        return self
+
+
 class Estimate(_Section):
     """[estimate]: the loss, how many samples, the grids, what is kept, the confidence."""
 
@@ -187,11 +218,26 @@ class Estimate(_Section):
     loss: str = "knn"
     parameters: dict[str, Any] = {}
     train: Annotated[int, Field(ge=1)] = 1 << 20
-    test: Annotated[int, Field(ge=1)] = 1 << 20
+    test: Annotated[int, Field(ge=1)] = _TEST
     chunk: Annotated[int, Field(ge=1)] = 1 << 18
     etas: OptionalGrid = ()
     keep: Literal["all", "train", "none"] = "all"
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    refine: Annotated[int, Field(ge=0)] = 0
+    validation: Annotated[int, Field(ge=1)] | None = None
+    target: Target | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sizes_of_a_target(cls, data: Any) -> Any:
+        """A target decides sizes, so none are given; its samples are too many to keep."""
+        if not isinstance(data, dict) or data.get("target") is None:
+            return data
+        given = [f"estimate.{key}" for key in ("refine", "validation") if data.get(key)]
+        given += ["estimate.test"] if data.get("test", _TEST) != _TEST else []
+        if given:
+            raise ValueError(f"target: instead of {', '.join(given)}, which it decides; accepted: one or the other")
+        return {"keep": "train", **data}
 
     @model_validator(mode="after")
     def _values(self) -> Self:
@@ -203,11 +249,36 @@ class Estimate(_Section):
             raise ValueError(f"epsilons: at most {_MOST_EPSILON}; given: {self.epsilons[-1]}")
         if self.etas and self.etas[0] <= 0:
             raise ValueError(f"etas: above 0; given: {self.etas[0]}")
+        if self.validation is not None and not self.refine:
+            raise ValueError(
+                f"validation: with refine only, whose candidates it chooses among; given: {self.validation}"
+            )
+        if self.target is not None:
+            self._check_target(self.target)
         parameters = validate_parameters(self.loss, self.parameters)
         k = getattr(parameters, "k", None)
         if isinstance(k, int) and k > 2 * self.train:
             raise ValueError(f"parameters.k: at most all training points, 2·train = {2 * self.train}; given: {k}")
         return self
+
+    def _check_target(self, target: Target) -> None:
+        if self.keep == "all":
+            raise ValueError('keep: "train" or "none" with a target, whose samples are too many to keep; given: "all"')
+        if target.epsilon is not None and target.epsilon not in self.epsilons:
+            raise ValueError(f"target.epsilon: one of the epsilons; given: {target.epsilon}")
+
+    @property
+    def validating(self) -> int:
+        """Validation draws a side: as given, else half of the refining ones."""
+        return self.validation if self.validation is not None else -(-self.refine // 2)
+
+    @model_serializer(mode="wrap")
+    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        for key, default in (("refine", 0), ("validation", None), ("target", None)):
+            if values[key] == default:  # stores of versions without these keys keep their studies
+                del values[key]
+        return values
 
 
 class Study(_Section):

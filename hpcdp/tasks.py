@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,9 @@ from hpcdp.context import ChunkError, Context, open_context
 from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
 from hpcdp.keys import digest_array, digest_json, stream
 from hpcdp.losses._protocol import Counter, Densities, Model
+from hpcdp.outcomes import Failure, Report, unusable
 from hpcdp.outputs import Outputs
-from hpcdp.problem import LiteralCell, Problem, describe_pair
+from hpcdp.problem import LiteralCell, Problem, describe_pairs
 from hpcdp.schedule import CountItems, Task
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
@@ -28,37 +28,8 @@ from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
 _SLOW_RANKING_SAMPLES = 1 << 12
+_TELLING = 1 << 12
 _DIGESTS = "digests.json"  # written last: without it, or with another digest, a counter is not whole
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What could not be done, or not be used.
-
-    what: chunk or pair, in words. cause: equal for failures that have one cause, such as one chunk that many pairs need.
-    set_aside: sample record to take out of use, if any.
-    """
-
-    what: str
-    message: str
-    cause: str
-    set_aside: str | None = None
-
-    @classmethod
-    def of(cls, what: str, error: Exception) -> Failure:
-        """From what a task met: a damaged block, a chunk that the mechanism failed on, or else."""
-        if isinstance(error, DamagedBlock):
-            return cls(what, str(error), error.record, error.record)
-        return cls(what, str(error), error.where if isinstance(error, ChunkError) else f"{what}: {error}")
-
-
-@dataclass
-class Report:
-    """What a task did: how long it took, and what failed."""
-
-    task: str
-    seconds: float = 0.0
-    failures: list[Failure] = field(default_factory=list)
 
 
 def run_task(root: str, version: int, generation: int, task: Task) -> Report:
@@ -66,7 +37,7 @@ def run_task(root: str, version: int, generation: int, task: Task) -> Report:
     begin = time.perf_counter()
     report = Report(task.name)
     try:
-        context = open_context(root, version)
+        context = open_context(root, version, task.sizes)
         _KINDS[task.kind](context, generation, task, report)
     except OSError as error:
         raise unusable(root, error) from error
@@ -74,14 +45,6 @@ def run_task(root: str, version: int, generation: int, task: Task) -> Report:
         raise StoreError(str(error)) from error
     report.seconds = time.perf_counter() - begin
     return report
-
-
-def unusable(store: str | Path, error: OSError) -> StoreError:
-    """What the file system refused, as one readable error."""
-    return StoreError(
-        f"cannot use the store {store}: {error.strerror or error}; what is committed is kept; "
-        f"when the store can be written again: hpcdp resume {store}"
-    )
 
 
 def _sample(context: Context, generation: int, task: Task, report: Report) -> None:
@@ -143,16 +106,26 @@ def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a pair's learned L̂ says of its own training outputs: their classes, and perturbed trade-off points, if any."""
+    """What a pair's learned L̂ says of outputs that are not the test's.
+
+    training: classes of its own training outputs, or of the validation ones. perturbed: trade-off points, if any. chosen: of
+    a refined L̂, which candidate decided at each threshold.
+    """
 
     training: list[list[int]]
     perturbed: list[list[float]]
+    chosen: list[str] = field(default_factory=list)
 
 
 def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tuple[Counter, Seen]:
     """A pair's counter, and what its training shows."""
     problem = context.problem
     assert context.loss is not None
+    if problem.is_refined:
+        from hpcdp.tallying import learn_refined
+
+        refined, validation, chosen = learn_refined(context, number, np.asarray(thresholds))
+        return refined, Seen(validation.tolist(), [], chosen)
     d, d_prime = (context.training(law) for law in problem.pair_laws[number])
     counter, perturbed = _restore_other(context, number, thresholds), []
     if counter is None:
@@ -174,7 +147,8 @@ def _perturbed(model: Model, etas: Sequence[float]) -> list[list[float]]:
 
 def _fit_entry(context: Context, number: int, seen: Seen, stored: bool) -> dict[str, Any]:
     found = {"model": context.problem.model_keys[number], "training": seen.training, "stored": stored}
-    return found | ({"perturbed": seen.perturbed} if seen.perturbed else {})
+    found |= {"perturbed": seen.perturbed} if seen.perturbed else {}
+    return found | ({"chosen": seen.chosen} if seen.chosen else {})
 
 
 def _commit_fits(
@@ -210,17 +184,12 @@ def _is_fitted(context: Context, numbers: Sequence[int], thresholds: tuple[float
 
 
 def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
-    return Failure.of(_describe(context, [number]), error)
-
-
-def _describe(context: Context, numbers: Sequence[int]) -> str:
-    first = f"pair {numbers[0]} ({describe_pair(numbers[0], context.problem.pairs[numbers[0]].origin)})"
-    return first if len(numbers) == 1 else f"{first} and {len(numbers) - 1} more"
+    return Failure.of(describe_pairs(context.problem, [number]), error)
 
 
 def _count(context: Context, generation: int, task: Task, report: Report) -> None:
     items: CountItems = task.items[0]
-    problem, stage = context.problem, context.problem.test
+    problem, stage = context.problem, context.problem.stage_of("test", items.pairs[0])
     chunks = range(items.start, items.stop)
     draws = sum(stage.chunk_size(chunk) for chunk in chunks)
     if context.layout.record("counts", _counts_name(problem, items, items.pairs, draws)).is_file():
@@ -239,14 +208,15 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
             for number in numbers:
                 histograms[number][side] += counters[number].count(outputs)
             if not kept:
-                found.append(fingerprint(outputs))
+                # streams of refined losses are long, and their beginnings tell them apart as well
+                found.append(fingerprint(outputs[:_TELLING] if problem.is_refined else outputs))
         if found:
             prints[law] = found
 
     try:
         add(law, list(counters), 0)
     except (MechanismError, DamagedError) as error:
-        report.failures.append(Failure.of(_describe(context, list(counters)), error))
+        report.failures.append(Failure.of(describe_pairs(context.problem, list(counters)), error))
         return
     for number in list(counters):
         other = problem.pair_laws[number][1]
@@ -294,7 +264,7 @@ def _counters(context: Context, generation: int, items: CountItems, report: Repo
 
 def _restore_other(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter | None:
     """The pair's counter from what was stored for other thresholds, where the loss stores nothing that depends on them."""
-    if not getattr(context.loss, "serves_any_thresholds", False):
+    if context.problem.is_refined or not getattr(context.loss, "serves_any_thresholds", False):
         return None
     model = context.problem.model_keys[number]
     for _, body in read_records(context.layout, "fits"):
@@ -322,7 +292,23 @@ def _restore(
         return None  # it can be learned again
     if any(digest_array(state[name]) != digests[name] for name in digests):
         return None
+    if context.problem.is_refined:
+        from hpcdp.losses._refined import RefinedCounter
+
+        return RefinedCounter.restore(state, context.loss)
     return context.loss.restore(state, np.asarray(thresholds if wanted is None else wanted))
+
+
+def _pilot(context: Context, generation: int, task: Task, report: Report) -> None:
+    from hpcdp.tallying import learn_pilots
+
+    learn_pilots(context, generation, task.items, report)
+
+
+def _tally(context: Context, generation: int, task: Task, report: Report) -> None:
+    from hpcdp.tallying import tally
+
+    tally(context, generation, task.items[0], report)
 
 
 def _literal(context: Context, generation: int, task: Task, report: Report) -> None:
@@ -400,6 +386,8 @@ def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...
 _KINDS: dict[str, Callable[[Context, int, Task, Report], None]] = {
     "sample": _sample,
     "round": _round,
+    "pilot": _pilot,
+    "tally": _tally,
     "fit": _fit,
     "count": _count,
     "literal": _literal,

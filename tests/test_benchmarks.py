@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import command, limit, memory, neighbours, scheduler, textbook, tradeoff
+from benchmarks import (
+    betting,
+    command,
+    limit,
+    memory,
+    neighbours,
+    scheduler,
+    streaming,
+    textbook,
+    tiny,
+    tiny_coverage,
+    tradeoff,
+)
 
 
 def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,4 +53,38 @@ def test_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
     figures = scheduler.main(small=True)
     assert figures["tasks a second"] > 50  # a fifth of what a loaded machine was seen to do
     assert 0.5 < figures["0.5 s"] <= 1.0
+    print(capsys.readouterr().out)
+
+
+def test_streaming(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = streaming.main(small=True)
+    for law in ("gaussian", "laplace"):
+        assert figures[f"ratio, {law}, kde"] > 1.0  # it draws the same numbers, and counts them
+        assert figures[f"MB, {law}, kde"] < 1000
+    print(capsys.readouterr().out)
+
+
+def test_betting(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = betting.main(small=True)
+    assert all(share <= 0.05 + 4.0 * (0.05 * 0.95 / 8) ** 0.5 for name, share in figures.items() if "alarms" in name)
+    assert all(samples < float("inf") for name, samples in figures.items() if "claimed 0.5" in name)
+    print(capsys.readouterr().out)
+
+
+def test_tiny(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tiny.main(small=True)
+    for name, found in figures.items():
+        assert found["outside"] < 0.15 if name in ("plane 1/2", "geometric sum") else found["outside"] < 0.1, name
+        assert found["error"] < 0.075, name  # sizes are decided from tallies that err themselves
+        assert found["above"] == 0, name
+        assert found["certified"] > 0.6, name
+    print(capsys.readouterr().out)
+
+
+def test_tiny_coverage(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tiny_coverage.main(small=True, names=("mixture", "laplace 1"))
+    for found in figures.values():
+        assert found["held"] >= tiny_coverage.least(tiny_coverage.CONFIDENCE, 20)
+        assert found["reused"] < tiny_coverage.least(tiny_coverage.CONFIDENCE, 20)
+        assert found["unshared"] < tiny_coverage.UNSHARED
     print(capsys.readouterr().out)

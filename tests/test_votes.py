@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hpcdp.counts import count_losses
 from hpcdp.losses._distinct import Rows
+from hpcdp.losses._lookup import Tables
 from hpcdp.losses._protocol import Side
 from hpcdp.losses._step import Lookup, StepCounter, learn_votes
 from hpcdp.losses._strata import Strata, few_valued
@@ -119,6 +120,87 @@ def test_many_outputs_are_counted_where_they_lie(size):
     assert counter.lookup.starts.size > 1 << 14  # a table that no cache of one core holds
     x = np.concatenate([rng.standard_cauchy(size - 4), [-1e308, 1e308, -0.0, 0.0]])
     np.testing.assert_array_equal(counter.count(x), count_losses(votes.score(x), thresholds))
+
+
+def _starts(kind, rng):
+    """Starts of a step function, of each kind of place where a table of equal cells may go wrong."""
+    ladder = np.cumsum(1.005 ** np.arange(5000)) * 1e-3
+    inner = {
+        "none": np.empty(0),
+        "one": np.array([0.5]),
+        "zero": np.array([0.0]),
+        "few": rng.normal(size=42),
+        "thousands": rng.normal(size=3000),
+        "clusters": np.concatenate([x + 1e-7 * rng.normal(size=200) for x in (-1.0, 0.3, 2.0)]),
+        "values": np.concatenate([v := np.arange(-5.0, 5.0), np.nextafter(v, np.inf)]),
+        "ladders": np.concatenate([-ladder, ladder]),
+        "gap": np.concatenate([rng.normal(size=500), 1e9 + rng.normal(size=500)]),
+        "all floats": np.concatenate([-(10.0 ** np.arange(-300, 308, 2.0)), 10.0 ** np.arange(-308, 308, 2.0)]),
+        "beyond 16 bits": rng.normal(size=70_000),
+    }[kind]
+    return np.concatenate([[-np.inf], np.unique(inner)])
+
+
+STARTS = [
+    "none",
+    "one",
+    "zero",
+    "few",
+    "thousands",
+    "clusters",
+    "values",
+    "ladders",
+    "gap",
+    "all floats",
+    "beyond 16 bits",
+]
+
+
+@pytest.mark.parametrize("kind", STARTS)
+@pytest.mark.parametrize("classes", [7, 300, 5000, 80_000])
+def test_every_table_counts_like_a_search(kind, classes):
+    rng = np.random.default_rng(STARTS.index(kind))
+    starts = _starts(kind, rng)
+    codes = (np.arange(starts.size) * 7919 % classes).astype(np.int32)  # of many classes a run has each at most once
+    counter = StepCounter(Lookup.over(starts), codes, classes)
+    on = rng.choice(starts[1:], 2000) if starts.size > 1 else np.zeros(1)
+    exact = np.concatenate([on, np.nextafter(on, np.inf), np.nextafter(on, -np.inf), [0.0, -1e308, 1e308]])
+    size = (1 << 16) + 2 * starts.size
+    laws = [
+        rng.normal(size=size),
+        50.0 + rng.normal(size=size),  # elsewhere than the table's cells
+        np.full(size, on[0]),
+        np.concatenate([exact, rng.standard_cauchy(size)]),
+    ]
+    for x in [*laws, laws[0]]:
+        wanted = np.bincount(codes[np.searchsorted(starts, x, "right") - 1], minlength=classes)
+        np.testing.assert_array_equal(counter.count(x), wanted)
+    few = exact[:100]
+    wanted = np.bincount(codes[np.searchsorted(starts, few, "right") - 1], minlength=classes)
+    np.testing.assert_array_equal(counter.count(few), wanted)
+
+
+def test_tables_lie_where_the_outputs_do():
+    rng = np.random.default_rng(0)
+    starts = np.concatenate([[-np.inf], np.linspace(-1e4, 1e4, 20_001)])
+    tables = Tables(Lookup.over(starts), np.arange(starts.size, dtype=np.int32), starts.size)
+    d, d_prime = rng.normal(size=1 << 17), 500 + rng.normal(size=1 << 17)
+    tables.count(d)
+    first = tables.made
+    tables.count(d)
+    assert tables.made is first
+    tables.count(d_prime)  # in the cell of all that is beyond
+    assert tables.made is None
+    tables.count(d_prime)
+    assert tables.made is not None
+    assert tables.made[1] < 0.01
+
+
+def test_small_counts_make_no_table():
+    tables = Tables(Lookup.over(np.array([-np.inf, 0.0])), np.arange(2, dtype=np.int32), 2)
+    assert not tables.pay(1 << 12)
+    assert tables.pay(1 << 16)
+    assert not tables.pay(100)
 
 
 def vectors(kind, size, columns, shift, rng):

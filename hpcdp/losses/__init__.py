@@ -16,13 +16,14 @@ from hpcdp.losses.parameters import (
     KnnParameters,
     LearnedParameters,
     LiteralKnnParameters,
+    SmoothParameters,
 )
 
 if TYPE_CHECKING:
     from hpcdp.losses._protocol import Loss
     from hpcdp.outputs import Schema
 
-__all__ = ["LOSSES", "LossKind", "make_loss", "named_code", "refuse_unusable", "validate_parameters"]
+__all__ = ["LOSSES", "PROJECTING", "LossKind", "make_loss", "named_code", "refuse_unusable", "validate_parameters"]
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,31 @@ def _refuse_unestimable(parameters: KdeParameters, schema: Schema, train: int) -
     refuse_unestimable(schema)
 
 
+def _make_smooth(parameters: SmoothParameters) -> Loss:
+    from hpcdp.losses.smooth import Smooth
+
+    return Smooth(parameters)
+
+
+def _refuse_unsmooth(parameters: SmoothParameters, schema: Schema, train: int) -> None:  # noqa: ARG001
+    from hpcdp.losses.smooth import refuse_unsmooth
+
+    refuse_unsmooth(schema)
+
+
 LOSSES: Mapping[str, LossKind] = {
     "frequency": LossKind(FrequencyParameters, _make_frequency),
     "kde": LossKind(KdeParameters, _make_kde, _refuse_unestimable),
     "knn": LossKind(KnnParameters, _make_knn),
     "learned": LossKind(LearnedParameters, _make_learned, _refuse_unlearnable, code="classifier"),
     "literal-knn": LossKind(LiteralKnnParameters, None),
+    "smooth": LossKind(SmoothParameters, _make_smooth, _refuse_unsmooth),
 }
 
 _LATER = ("histogram",)
+
+PROJECTING = ("smooth",)
+"""Losses that bring vectors to a line, on which tallies can refine them."""
 
 
 def _kind(name: str) -> LossKind:

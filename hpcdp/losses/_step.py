@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses import _lookup_kernels as lookup_kernels
 from hpcdp.losses import _step_kernels as kernels
+from hpcdp.losses._lookup import MANY_RUNS, Lookup, Tables
 from hpcdp.losses._votes import log_ratios
+
+__all__ = ["Lookup", "StepCounter", "Votes", "holders", "learn_votes", "pooled_atoms"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_CELLS = 1 << 22
-_CACHED_CELLS = 1 << 17  # a table of so many cells stays in the cache of a core
 _MANY = 1 << 18  # outputs that are worth putting in order
 _GROUPS = 1 << 10
 
@@ -99,32 +101,6 @@ def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floa
 
 
 @dataclass(frozen=True)
-class Lookup:
-    """Finds the run of an output: a guide table over the middle of the starts, then a short binary search."""
-
-    starts: Floats
-    first: NDArray[np.int32]
-    origin: float
-    scale: float
-
-    @classmethod
-    def over(cls, starts: Floats) -> Lookup:
-        """A lookup in increasing starts, starts[0] = -inf."""
-        inner = starts[1:]
-        low, high = (np.quantile(inner, [0.005, 0.995], method="nearest")) if inner.size else (0.0, 0.0)
-        cells = int(min(_CELLS, max(1, 8 * inner.size)))
-        width = float(high) * 0.5 - float(low) * 0.5
-        scale = 0.5 * cells / width if width > 0 and np.isfinite(0.5 * cells / width) else 0.0
-        return cls(starts, kernels.guide(starts, float(low), scale, cells), float(low), scale)
-
-    def runs(self, x: Floats) -> Ints:
-        """Run of each x, shape (size,), int64."""
-        out = np.empty(x.size, np.int64)
-        kernels.find_runs(x, self.starts, self.first, self.origin, self.scale, out)
-        return out
-
-
-@dataclass(frozen=True)
 class StepCounter:
     """Counts scalar outputs by class of L̂; all it needs is starts (runs,) and codes (runs,) int32."""
 
@@ -144,20 +120,26 @@ class StepCounter:
     def count(self, outputs: NDArray[Any]) -> Ints:
         """Histogram over the 2T + 1 classes, int64, of outputs of shape (size,) or (size, 1)."""
         x = np.ascontiguousarray(outputs, np.float64).reshape(-1)
+        if self._tables.pay(x.size):
+            return self._tables.count(x)
         found, out = self.lookup, np.zeros(self.classes, np.int64)
         cells = self._whole.size
-        if cells > _CACHED_CELLS and x.size >= _MANY:  # looks that jump about a large table wait for memory
+        if self.codes.size > MANY_RUNS and x.size >= _MANY:  # looks that jump about a large table wait for memory
             near = np.empty_like(x)
-            kernels.by_cells(x, found.origin, found.scale, cells, (cells // _GROUPS).bit_length(), near)
+            lookup_kernels.by_cells(x, found.origin, found.scale, cells, (cells // _GROUPS).bit_length(), near)
             x = near
-        kernels.count_runs(x, found.starts, self.codes, found.first, self._whole, found.origin, found.scale, out)
+        lookup_kernels.count_runs(x, found.starts, self.codes, found.first, self._whole, found.origin, found.scale, out)
         return out
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return Tables(self.lookup, self.codes, self.classes)
 
     @cached_property
     def _whole(self) -> NDArray[Any]:
         small = self.classes <= np.iinfo(np.int16).max  # half the memory is half the way to it
         whole = np.empty(self.lookup.first.size - 1, np.int16 if small else np.int32)
-        kernels.whole_cells(self.lookup.first, self.codes, whole)
+        lookup_kernels.whole_cells(self.lookup.first, self.codes, whole)
         return whole
 
     def state(self) -> dict[str, NDArray[Any]]:

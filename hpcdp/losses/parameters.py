@@ -14,6 +14,7 @@ from pydantic import (
     field_validator,
     model_serializer,
 )
+from pydantic_core import PydanticCustomError
 
 from hpcdp.losses._learned_options import Part, check_name, check_options
 
@@ -71,6 +72,24 @@ class KdeParameters(BaseModel):
 
     bandwidth: Bandwidth | Annotated[float, Field(gt=0.0, strict=True, allow_inf_nan=False)] = "silverman"
     floor: Annotated[float, Field(ge=1e-6, strict=True, allow_inf_nan=False)] = 1.0
+
+
+class SmoothParameters(BaseModel):
+    """Parameters of `smooth`.
+
+    degree: of the polynomial that brings vectors to the line; "auto" chooses on outputs that it did not learn from.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    degree: Literal["auto", 1, 2] = "auto"
+
+    @field_validator("degree", mode="before")
+    @classmethod
+    def _is_no_boolean(cls, degree: Any) -> Any:
+        if isinstance(degree, bool):
+            raise PydanticCustomError("literal_error", "'auto', 1 or 2")
+        return degree
 
 
 FEWEST_LEARNED = 20  # training outputs a side, so that every part of them has some

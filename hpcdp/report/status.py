@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpcdp.clusters.folder import job_folder
 from hpcdp.errors import DamagedError, StoreError
-from hpcdp.index import Index, all_done, literal_keys, read_index
+from hpcdp.index import Index, all_done, first_of, literal_keys, read_index
 from hpcdp.problem import Problem
 from hpcdp.report.jobs import job_lines, rate_lines, used_lines
 from hpcdp.store.layout import Layout
@@ -68,15 +68,29 @@ def _stages(problem: Problem, index: Index) -> list[str]:
         done = sum(len(stage.block_chunks(b)) for law, b in blocks if stage.name_of(law, b) in index.samples)
         lines.append(_line(f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks"))
     wanted = problem.thresholds.tolist()
-    models = list(dict.fromkeys(problem.model_keys))
+    models = first_of(problem.model_keys)
+    if problem.is_refined:
+        lines += _tallied(problem, index)
     learned = sum(bool((index.training_counts(m, wanted).above >= 0).all()) for m in models)
     lines.append(_line("learn", learned, len(models), "pairs"))
-    done = 0
-    for model in models:
-        sets = index.threshold_sets(model, wanted, problem.test)
-        left = {c for t in sets for gap in index.missing(model, t, problem.test) for c in gap}
-        done += problem.test.chunks - len(left)
-    lines.append(_line("count test", done, problem.test.chunks * len(models), "chunks"))
+    done = total = 0
+    for model, number in models.items():
+        test = problem.stage_of("test", number)
+        sets = index.threshold_sets(model, wanted, test)
+        left = {c for t in sets for gap in index.missing(model, t, test) for c in gap}
+        done, total = done + test.chunks - len(left), total + test.chunks
+    lines.append(_line("count test", done, total, "chunks"))
+    return lines
+
+
+def _tallied(problem: Problem, index: Index) -> list[str]:
+    pilots = first_of(problem.pilot_keys)
+    lines = [_line("learn pilots", sum(key in index.pilots for key in pilots), len(pilots), "pairs")]
+    for name in ("refine", "validation"):
+        stages = {key: problem.stage_of(name, number) for key, number in pilots.items()}
+        left = sum(len(gap) for key, stage in stages.items() for gap in index.untallied(key, stage))
+        total = sum(stage.chunks for stage in stages.values())
+        lines.append(_line(f"tally {name}", total - left, total, "chunks"))
     return lines
 
 

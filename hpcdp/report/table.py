@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcdp.claims import Claim, parse_claim
 from hpcdp.problem import describe_pair
@@ -46,13 +48,15 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
     )
     table = [head]
     for row in rows:
-        cells = [f"{row['epsilon']:g}", share(row["delta"]), share(row["lower"]), share(row["upper"])]
+        sure = row["resolved"]
+        estimate, upper = (share(row["delta"]), share(row["upper"])) if sure else (f"< {share(row['limit'])}*", "-")
+        cells = [f"{row['epsilon']:g}", estimate, share(row["lower"]), upper]
         if claim:
             allowed = float(claim.delta(np.array([row["epsilon"]]))[0])
             cells.append(share(allowed) + (" violated" if row["lower"] > allowed else ""))
         if many:
-            cells.append(str(row["pair"]) if row["delta"] > 0 else "-")
-        cells.append(row["direction"] if row["delta"] > 0 else "-")
+            cells.append(str(row["pair"]) if sure else "-")
+        cells.append(row["direction"] if sure else "-")
         table.append(cells)
     return table
 
@@ -86,8 +90,15 @@ def _exposed(result: Result) -> list[str]:
     return [
         f"most exposed: {pair_words(result, lead)}, leads at {leaders.count(lead)} of {len(leaders)} ε with δ̂ > 0; "
         f"{at} δ̂ = {delta[lead, column]:.4f}",
-        f"next {at}: {pair_words(result, second)}, δ̂ = {delta[second, column]:.4f}",
+        f"next {at}: {pair_words(result, second)}, {_runner_up(result, second, column, delta)}",
     ]
+
+
+def _runner_up(result: Result, pair: int, column: int, delta: NDArray[np.float64]) -> str:
+    """δ̂ of a pair, unless it tells nothing."""
+    leading = result["delta"][pair, :, column] == delta[pair, column]
+    sure = (leading & result.resolution.cells[pair, :, column]).any()
+    return f"δ̂ = {delta[pair, column]:.4f}" if sure else "δ̂ not resolved"
 
 
 def pair_words(result: Result, pair: int) -> str:
@@ -106,6 +117,12 @@ def _tradeoff_rows(result: Result) -> list[list[str]]:
     return rows
 
 
+def warning_lines(result: Result) -> list[str]:
+    """A result's warnings as lines of a text."""
+    wrapped = (textwrap.wrap(f"warning: {words}", 120, subsequent_indent="  ") for words in result.resolution.warnings)
+    return [line for lines in wrapped for line in lines]
+
+
 def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     percent = f"{100 * result.confidence:g} %"
     lines = [
@@ -113,6 +130,12 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
         "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
         "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
     ]
+    if result.resolution.warnings:
+        lines += [
+            f"* not resolved; with confidence {percent}, at this ε alone, no set that was learned holds more than this; finite-",
+            "  sample for those sets. Another set may hold more: this is no limit of δ.",
+            *warning_lines(result),
+        ]
     lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy())]
     if "eta" in result.arrays:
         lines.append(f"α ≤, β ≤ and radius are finite-sample, a family of their own at {percent}.")

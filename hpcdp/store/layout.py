@@ -12,16 +12,21 @@ VERSION = 1
 """Version of the layout, in the root's attributes; a store of another version is refused."""
 
 
+_GROUPS = ("study", "samples", "pilots", "tallies", "counters", "records", "lease", "jobs")
+
+
 @dataclass(frozen=True)
 class Layout:
-    """Paths below a store's root. The groups study, samples, counters, records, lease and jobs are Zarr groups too."""
+    """Paths below a store's root. The groups study, samples, pilots, tallies, counters, records, lease and jobs are Zarr
+    groups too.
+    """
 
     root: Path
 
     @property
     def groups(self) -> tuple[Path, ...]:
         """Members of the root that are not result arrays."""
-        return tuple(self.root / name for name in ("study", "samples", "counters", "records", "lease", "jobs"))
+        return tuple(self.root / name for name in _GROUPS)
 
     def study(self, version: int) -> Path:
         """Record of the study as it was at its n-th version."""
@@ -39,8 +44,16 @@ class Layout:
         """Zarr group with the arrays of a learned counter."""
         return self.root / "counters" / digest_json([model, list(thresholds)])
 
+    def pilot(self, key: str) -> Path:
+        """Zarr group with the arrays of a pair's pilot: its cells and its own L̂."""
+        return self.root / "pilots" / key
+
+    def tally(self, name: str) -> Path:
+        """Zarr array of one tally, (side, cell)."""
+        return self.root / "tallies" / name
+
     def record(self, kind: str, name: str) -> Path:
-        """One record; kinds are samples, fits, counts, cells, rounds, runs."""
+        """One record; kinds are samples, pilots, tallies, fits, counts, cells, sizes, rounds, runs."""
         return self.root / "records" / kind / f"{name}.json"
 
     def records(self, kind: str) -> Path:

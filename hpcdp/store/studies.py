@@ -31,6 +31,7 @@ from hpcdp.sampler import Sampler
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.layout import VERSION, Layout
 from hpcdp.store.records import check_generation, read_json, write_json
+from hpcdp.store.sizes import with_known_sizes
 from hpcdp.study import Study
 
 _PACKAGES = ("hpcdp", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed")
@@ -47,6 +48,8 @@ def create_store(root: Path) -> Layout:
         (root / "records" / "results.json").unlink(missing_ok=True)  # attributes of the root come with the results
         make_group(root, {"hpcdp": {"layout": VERSION}})
     if is_store(root):
+        for group in layout.groups:  # those of later versions
+            make_group(group, {})
         return open_layout(root)
     if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
         raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
@@ -124,7 +127,7 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
     sampler, distributions = Sampler.of(study), load_distributions(study)
     if not allow_changed_code:
         _refuse_changed_code(body, sampler, study, distributions)
-    return _problem(layout, body, sampler, distributions)
+    return with_known_sizes(layout, _problem(layout, body, sampler, distributions))
 
 
 def read_problem(layout: Layout, version: int) -> Problem:
@@ -132,7 +135,7 @@ def read_problem(layout: Layout, version: int) -> Problem:
     body = _read_study(layout, version)
     study = Study.from_dict(body["study"], body["folder"])
     distributions = known_distributions(study, body.get("shapes", ()))
-    return _problem(layout, body, Sampler.keys_only(study, body["source"]), distributions)
+    return with_known_sizes(layout, _problem(layout, body, Sampler.keys_only(study, body["source"]), distributions))
 
 
 def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler, distributions: Sequence[Distribution]) -> Problem:
@@ -237,12 +240,13 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any]) -> None:
     first, second = _without_time_outs(before["mechanism"]), _without_time_outs(after["mechanism"])
     changed += [f"mechanism.{k}" for k in first if first[k] != second.get(k)]
     a, b = before["estimate"], after["estimate"]
-    fixed = ("loss", "parameters", "chunk", "keep", "confidence")
-    changed += [f"estimate.{k}" for k in fixed if a[k] != b[k]]
+    fixed = ("loss", "parameters", "chunk", "keep", "confidence", "target")
+    changed += [f"estimate.{k}" for k in fixed if a.get(k) != b.get(k)]
     if tuple(a["etas"]) == audit_etas():  # an audit added them, so a study file need not have them
         a = a | {"etas": []}
     changed += [f"estimate.{k} (points may only be added)" for k in ("epsilons", "etas") if not set(a[k]) <= set(b[k])]
-    changed += [f"estimate.{k} (may only grow)" for k in ("train", "test") if b[k] < a[k]]
+    grown = ("train", "test", "refine", "validation")
+    changed += [f"estimate.{k} (may only grow)" for k in grown if (b.get(k) or 0) < (a.get(k) or 0)]
     changed += _changed_pairs(old, new)
     if old["schema"] != new["schema"]:
         changed.append(f"mechanism.call (its outputs were {old['schema']}, now {new['schema']})")

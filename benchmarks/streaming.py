@@ -1,0 +1,144 @@
+"""Streamed counting in one dimension against merely drawing the same number of outputs with NumPy.
+
+Both in the same two processes, taking turns in one run: one draws with `rng.normal` or `rng.laplace` in chunks of 2¹⁸,
+the other runs hpcdp's own count task, from keys to the committed record, for both sides, 21 ε and both directions. What
+is learned before (the fit task) is apart. Seconds are of the processor, summed over the processes; in brackets those of
+the clock, which a shared machine makes longer.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.memory import peak_megabytes
+from hpcdp.driver import store_problem
+from hpcdp.problem import resolve
+from hpcdp.schedule import CountItems, Task
+from hpcdp.store.studies import latest_version, open_layout
+from hpcdp.study import Study
+from hpcdp.tasks import run_task
+
+CHUNK = 1 << 18
+_LAWS: dict[str, dict[str, Any]] = {
+    "gaussian": {"call": "gaussian", "parameters": {"sigma": 1.0}},
+    "laplace": {"call": "laplace", "parameters": {"epsilon": 1.0}},
+}
+_LOSSES = ("kde", "knn")  # L̂ in few runs of one class, and in very many
+_PROCESSES = 2
+_GENERATION = 1 << 20  # no run takes these stores over
+
+Seconds = tuple[float, float]
+
+
+def streaming_study(law: str, loss: str, train: int, test: int) -> Study:
+    """Noise of scale 1 on 0 against 1, no samples kept, with samples a side."""
+    return Study.from_dict(
+        {
+            "study": {"name": "streaming", "seed": 20240520},
+            "mechanism": _LAWS[law],
+            "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+            "estimate": {
+                "loss": loss,
+                "train": train,
+                "test": test,
+                "keep": "none",
+                "chunk": min(CHUNK, test),
+                "epsilons": {"start": 0.0, "stop": 2.0, "count": 21},
+            },
+        }
+    )
+
+
+def draw_alone(law: str, chunks: int, seed: int) -> Seconds:
+    """Seconds of the processor and of the clock that NumPy alone takes for so many chunks."""
+    rng = np.random.default_rng(seed)
+    draw = rng.normal if law == "gaussian" else rng.laplace
+    begin = time.process_time(), time.perf_counter()
+    for _ in range(chunks):
+        draw(size=CHUNK)
+    return time.process_time() - begin[0], time.perf_counter() - begin[1]
+
+
+def run_alone(store: str, version: int, task: Task) -> Seconds:
+    """Seconds of the processor and of the clock that a task takes in this process."""
+    begin = time.process_time(), time.perf_counter()
+    report = run_task(store, version, _GENERATION, task)
+    spent = time.process_time() - begin[0], time.perf_counter() - begin[1]
+    if report.failures:
+        raise RuntimeError(report.failures[0].message)
+    return spent
+
+
+def _peak(_: int) -> tuple[int, float]:
+    time.sleep(0.2)  # so that no process answers twice
+    return os.getpid(), peak_megabytes()
+
+
+def _compare(law: str, loss: str, train: int, chunks: int, repeats: int) -> dict[str, float]:
+    """Medians of one law and one loss; each process takes `chunks` chunks of either side a turn."""
+    turns = repeats + 1  # one to warm up
+    study = streaming_study(law, loss, train, turns * _PROCESSES * chunks * CHUNK)
+    drawn: list[list[Seconds]] = []
+    counted: list[list[Seconds]] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="hpcdp-streaming-") as folder,
+        ProcessPoolExecutor(_PROCESSES) as pool,
+    ):
+        store = str(Path(folder) / "s.zarr")
+        problem, _ = resolve(study)
+        store_problem(problem, Path(store))
+        version = latest_version(open_layout(Path(store)))
+        thresholds = tuple(problem.thresholds.tolist())
+        pool.submit(run_alone, store, version, Task("fit", "fit", ((0,), thresholds), (), 1, 1.0)).result()
+        for turn in range(turns):
+            tasks = []
+            for process in range(_PROCESSES):
+                start = (turn * _PROCESSES + process) * chunks
+                items = CountItems((0,), start, start + chunks, thresholds)
+                tasks.append(Task(f"count-{start}", "count", (items,), (), chunks, 1.0))
+            seeds = range(turn * _PROCESSES, (turn + 1) * _PROCESSES)
+            drawn.append(list(pool.map(draw_alone, [law] * _PROCESSES, [2 * chunks] * _PROCESSES, seeds)))
+            counted.append(list(pool.map(run_alone, [store] * _PROCESSES, [version] * _PROCESSES, tasks)))
+        megabytes = max(dict(pool.map(_peak, range(2 * _PROCESSES))).values())
+    outputs = 2 * _PROCESSES * chunks * CHUNK
+    own = [[sum(p[0] for p in turn) for turn in side[1:]] for side in (drawn, counted)]
+    clock = [[max(p[1] for p in turn) for turn in side[1:]] for side in (drawn, counted)]
+    ratio = statistics.median(b / a for a, b in zip(*own, strict=True))
+    seconds = [(statistics.median(a), statistics.median(b)) for a, b in zip(own, clock, strict=True)]
+    rate = outputs / seconds[1][1]
+    cells = " ".join(f"{own:10.3f} ({clock:.3f})" for own, clock in seconds)
+    print(f"{law:>9} {loss:>5} {outputs:>12,} {cells} {ratio:6.2f} {rate:14,.0f} {megabytes:5.0f}", flush=True)
+    return {
+        f"drawing, {law}, {loss}": seconds[0][0],
+        f"counting, {law}, {loss}": seconds[1][0],
+        f"ratio, {law}, {loss}": ratio,
+        f"samples a second, {law}, {loss}": rate,
+        f"MB, {law}, {loss}": megabytes,
+    }
+
+
+def main(small: bool = False) -> dict[str, float]:
+    """Print a table; returns seconds, ratios to drawing alone, samples a second and the peak memory of a worker."""
+    train, chunks, repeats = (1 << 14, 2, 3) if small else (1 << 20, 256, 3)
+    print(f"streaming: drawing with NumPy alone, and counting what is drawn, {_PROCESSES} processes; {train:,} train")
+    print("  a side. Seconds of the processor (of the clock), ratio of the former, samples a second of the clock")
+    print(
+        f"{'law':>9} {'loss':>5} {'outputs':>12} {'draw alone':>18} {'draw and count':>18} ratio  samples a second    MB"
+    )
+    figures: dict[str, float] = {}
+    for law in _LAWS:
+        for loss in _LOSSES[:1] if small else _LOSSES:
+            figures |= _compare(law, loss, train, chunks, repeats)
+    return figures
+
+
+if __name__ == "__main__":
+    main()

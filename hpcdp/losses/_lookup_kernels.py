@@ -1,0 +1,197 @@
+"""Kernels that find the run of an output, or count outputs by the class of their run: tables of equal cells of the line.
+
+A cell is a monotone function of the output, computed alike for outputs and starts. So in a cell where no run starts all
+outputs are of one run, and the others need but the starts within their cell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_BLOCK = 1024  # outputs whose cells are found before any of them is counted: the first loop works on vectors
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _cell(x, origin, scale, cells):  # type: ignore[no-untyped-def]
+    position = (x - origin) * scale
+    if position >= cells:
+        return cells - 1
+    return int(position) if position > 0.0 else 0
+
+
+@njit(cache=True, nogil=True)
+def guide(starts, origin, scale, cells):  # type: ignore[no-untyped-def]
+    """First run that starts in each cell or later, shape (cells + 1,): an index into the sorted starts."""
+    first = np.zeros(cells + 1, np.int32)
+    for r in range(1, starts.size):
+        first[_cell(starts[r], origin, scale, cells) + 1] += 1
+    total = np.int32(1)
+    for c in range(cells + 1):
+        total += first[c]
+        first[c] = total
+    return first
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _run(x, starts, first, origin, scale, cells):  # type: ignore[no-untyped-def]
+    cell = _cell(x, origin, scale, cells)
+    low, high = first[cell], first[cell + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if starts[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@njit(cache=True, nogil=True)
+def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-def]
+    """Index of the run that holds each x."""
+    cells = first.size - 1
+    for i in range(x.size):
+        out[i] = _run(x[i], starts, first, origin, scale, cells)
+
+
+@njit(cache=True, nogil=True)
+def whole_cells(first, codes, whole):  # type: ignore[no-untyped-def]
+    """Fill whole, (cells,), with the code of each cell in which no run starts, −1 of the others."""
+    for c in range(whole.size):
+        whole[c] = codes[first[c] - 1] if first[c] == first[c + 1] else -1
+
+
+@njit(cache=True, nogil=True)
+def by_cells(x, origin, scale, cells, shift, out):  # type: ignore[no-untyped-def]
+    """Copy x to out with outputs of near cells together: groups of 2^shift cells in order, nothing in order within."""
+    ends = np.zeros(((cells - 1) >> shift) + 2, np.int64)
+    for i in range(x.size):
+        ends[(_cell(x[i], origin, scale, cells) >> shift) + 1] += 1
+    for group in range(1, ends.size):
+        ends[group] += ends[group - 1]
+    for i in range(x.size):
+        group = _cell(x[i], origin, scale, cells) >> shift
+        out[ends[group]] = x[i]
+        ends[group] += 1
+
+
+@njit(cache=True, nogil=True)
+def count_runs(x, starts, codes, first, whole, origin, scale, histogram):  # type: ignore[no-untyped-def]
+    """Add one to histogram[code of the run that holds x] for each x; most lie in whole cells, which one look tells."""
+    for i in range(x.size):
+        code = np.int64(whole[_cell(x[i], origin, scale, whole.size)])
+        if code < 0:
+            code = codes[_run(x[i], starts, first, origin, scale, whole.size)]
+        histogram[code] += 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _place(x, origin, scale, last):  # type: ignore[no-untyped-def]
+    position = (x - origin) * scale
+    position = position if position > 0.0 else 0.0
+    return np.int32(position if position < last else last)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _late_run(x, starts, first, origin, scale):  # type: ignore[no-untyped-def]
+    """`_run` without a branch on the comparisons: outputs among near starts go either way."""
+    cell = _cell(x, origin, scale, first.size - 1)
+    low = np.uint64(first[cell])
+    left = np.uint64(first[cell + 1]) - low
+    while left > 0:
+        half = (left + np.uint64(1)) >> np.uint64(1)
+        low += half * np.uint64(starts[low + half - np.uint64(1)] <= x)
+        left -= half
+    return low - np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def fill_classes(starts, codes, origin, scale, split, table):  # type: ignore[no-untyped-def]
+    """Fill table, (cells,), with the code of each cell in which no run starts, `split` in the others."""
+    last = float(table.size - 1)
+    begin = 0
+    for r in range(1, starts.size):
+        cell = _place(starts[r], origin, scale, last)
+        if cell >= begin:
+            table[begin:cell] = codes[r - 1]
+            table[cell] = split
+            begin = cell + 1
+    table[begin:] = codes[starts.size - 1]
+
+
+@njit(cache=True, nogil=True)
+def fill_runs(starts, origin, scale, many, table):  # type: ignore[no-untyped-def]
+    """Fill table, (cells,), with the run that enters each cell, or `many` where more than two start in it."""
+    last = float(table.size - 1)
+    begin = 0
+    r = 1
+    while r < starts.size:
+        cell = _place(starts[r], origin, scale, last)
+        table[begin : cell + 1] = r - 1
+        entered = r
+        while r < starts.size and _place(starts[r], origin, scale, last) == cell:
+            r += 1
+        if r - entered > 2:
+            table[cell] = many
+        begin = cell + 1
+    table[begin:] = starts.size - 1
+
+
+@njit(cache=True, nogil=True)
+def count_classes(x, table, table_origin, table_scale, split, starts, codes, first, origin, scale, histograms):  # type: ignore[no-untyped-def]
+    """Add one to histograms[·, code of the run that holds x] for each x, (lanes, split + 1), lanes a power of two.
+
+    The last column takes what lies in split cells, which is then counted by its run. Neighbours go to different lanes,
+    so that an addition does not wait for the one before.
+    """
+    places = np.empty(_BLOCK, np.int32)
+    cells = places.view(np.uint32)
+    late = np.empty(_BLOCK + 1, np.uint32)
+    last = float(table.size - 1)
+    lane = np.uint64(histograms.shape[0] - 1)
+    for begin in range(0, x.size, _BLOCK):
+        part = x[begin : begin + _BLOCK]
+        for i in range(part.size):
+            places[i] = _place(part[i], table_origin, table_scale, last)
+        waiting = np.uint32(0)
+        for i in range(part.size):
+            code = table[cells[i]]
+            histograms[np.uint64(i) & lane, code] += 1
+            late[waiting] = i
+            waiting += np.uint32(code == split)
+        for j in range(waiting):
+            run = _late_run(part[late[j]], starts, first, origin, scale)
+            histograms[0, np.uint32(codes[run])] += 1
+
+
+@njit(cache=True, nogil=True)
+def count_each_run(x, table, table_origin, table_scale, many, following, starts, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
+    """Add one to histogram[run that holds x] for each x, (runs + 1,); the last entry takes what lies among many starts.
+
+    following: the starts without the first, then NaN, which no x reaches, (runs + 2,).
+    """
+    places = np.empty(_BLOCK, np.int32)
+    cells = places.view(np.uint32)
+    late = np.empty(_BLOCK + 1, np.uint32)
+    last = float(table.size - 1)
+    for begin in range(0, x.size, _BLOCK):
+        part = x[begin : begin + _BLOCK]
+        for i in range(part.size):
+            places[i] = _place(part[i], table_origin, table_scale, last)
+        waiting = np.uint32(0)
+        for i in range(part.size):
+            run = np.uint64(table[cells[i]])
+            late[waiting] = i
+            waiting += np.uint32(run == many)
+            run += np.uint64(following[run] <= part[i])  # of at most two starts, which the cell holds: no branch
+            run += np.uint64(following[run] <= part[i])
+            histogram[run] += np.uint32(1)
+        for j in range(waiting):
+            histogram[_late_run(part[late[j]], starts, first, origin, scale)] += np.uint32(1)
+
+
+@njit(cache=True, nogil=True)
+def sum_by_code(counts, codes, out):  # type: ignore[no-untyped-def]
+    """Add the count of each run to out[its code]."""
+    for r in range(codes.size):
+        out[codes[r]] += np.int64(counts[r])

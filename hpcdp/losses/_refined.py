@@ -1,0 +1,155 @@
+"""L̂ refined by tallies: a pilot cuts the line into cells, fresh draws are counted by cell, and the counts teach L̂.
+
+Nothing but the counts is kept, so refining takes as many draws as one can pay for. Outputs that are vectors are brought to
+the line by the pilot's own score first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses._best_sets import best_sets
+from hpcdp.losses._cells import Cells
+from hpcdp.losses._choice import Tally, choose, join_sets
+from hpcdp.losses._protocol import Loss, Outputs, Side
+from hpcdp.losses._sort import ascending
+from hpcdp.losses._spline import fit_log_ratio
+from hpcdp.losses._step import Lookup, StepCounter
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_PART = "projection."
+
+
+class Projection(Protocol):
+    """Brings vector outputs to the line."""
+
+    def coordinate(self, outputs: Outputs) -> Floats:
+        """The place of each output, shape (size,), finite."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Small arrays that tell all of it."""
+        ...
+
+
+@runtime_checkable
+class Projects(Protocol):
+    """A loss whose models bring vector outputs to the line."""
+
+    def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> Projection:
+        """The projection whose `state` this is."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """What training samples teach before refining: cells of the line, and the loss's own L̂ in each.
+
+    losses: (cells,) natural log, ±inf allowed. projection: of vector outputs, None of scalars.
+    """
+
+    cells: Cells
+    losses: Floats
+    projection: Projection | None
+
+    @classmethod
+    def learn(cls, loss: Loss, p: Side, q: Side) -> Pilot:
+        """From training outputs of D (p) and D' (q)."""
+        model = loss.fit(p, q)
+        if p.outputs.ndim == 1 or p.outputs.shape[1] == 1:
+            cells = Cells.of(p.ascending, q.ascending)
+            return cls(cells, model.score(cells.centres), None)
+        projection: Projection = model.projection()  # type: ignore[attr-defined]  # `refuse_unrefinable` saw to it
+        cells = Cells.of(*(ascending(projection.coordinate(side.outputs)) for side in (p, q)))
+        return cls(cells, cells.centres, projection)  # the coordinate is a log-ratio itself
+
+    def tally(self, outputs: Outputs) -> Ints:
+        """How many outputs lie in each cell, (cells,) int64; it adds up over chunks."""
+        return self.cells.tally(outputs if self.projection is None else self.projection.coordinate(outputs))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that `restore` needs."""
+        return {**self.cells.state(), "losses": self.losses, **_parts(self.projection)}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]], loss: Loss) -> Pilot:
+        """The pilot whose `state` this is."""
+        return cls(Cells.restore(state), state["losses"], _projection(state, loss))
+
+
+def _parts(projection: Projection | None) -> dict[str, NDArray[Any]]:
+    return {} if projection is None else {_PART + name: array for name, array in projection.state().items()}
+
+
+def _projection(state: Mapping[str, NDArray[Any]], loss: Loss) -> Projection | None:
+    own = {name.removeprefix(_PART): array for name, array in state.items() if name.startswith(_PART)}
+    if not own:
+        return None
+    assert isinstance(loss, Projects)
+    return loss.restore_projection(own)
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedCounter:
+    """Counts outputs by class of the refined L̂: a step function of the output, or of its projection."""
+
+    steps: StepCounter
+    projection: Projection | None
+
+    def count(self, outputs: Outputs) -> Ints:
+        """Histogram over the 2T + 1 classes, int64."""
+        return self.steps.count(outputs if self.projection is None else self.projection.coordinate(outputs))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that `restore` needs."""
+        return {**self.steps.state(), **_parts(self.projection)}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]], loss: Loss) -> RefinedCounter:
+        """The counter whose `state` this is."""
+        return cls(StepCounter.restore(state), _projection(state, loss))
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """What the tallies teach: each cell's class, (cells,) int64 from 0 to 2T, and which candidate decided each threshold."""
+
+    classes: Ints
+    chosen: list[str]
+
+    def counter(self, pilot: Pilot, thresholds: Floats) -> RefinedCounter:
+        """The counter of these classes; neighbouring cells of one class are one run."""
+        first = np.append(True, self.classes[1:] != self.classes[:-1])
+        codes = self.classes[first].astype(np.int32)
+        steps = StepCounter(Lookup.over(pilot.cells.starts[first]), codes, 2 * thresholds.size + 1)
+        return RefinedCounter(steps, pilot.projection)
+
+    def histogram(self, counts: Ints, thresholds: Floats) -> Ints:
+        """Counts of cells, (2, cells), by class, (2, 2T + 1)."""
+        return np.stack([np.bincount(self.classes, side, 2 * thresholds.size + 1).astype(np.int64) for side in counts])
+
+
+def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) -> Refined:
+    """L̂ on the cells, from the tallies of the refining and of the validation draws.
+
+    The default is a smoothing spline of the log-ratio; candidates are the empirically best half-lines and intervals, and
+    the pilot's own L̂. At each threshold validation takes another than the default only where the tallies resolve that it
+    is better (see `hpcdp.losses._choice`).
+    """
+    cells = pilot.cells
+    smooth = fit_log_ratio(cells.centres, learned.p, learned.q, learned.n0, learned.n1, cells.atoms)
+    candidates = {
+        "smooth": smooth > thresholds[:, None],
+        "best": best_sets(learned.p / learned.n0, learned.q / learned.n1, thresholds),
+        "pilot": pilot.losses > thresholds[:, None],
+    }
+    chosen = choose(candidates, thresholds, validation)
+    sets = np.stack([candidates[name][row] for row, name in enumerate(chosen)])
+    return Refined(join_sets(sets, thresholds), chosen)

@@ -1,0 +1,156 @@
+"""smooth: L̂ as a smooth function of the output; for laws whose log-ratio is smooth the one that reaches the smallest δ.
+
+Numbers: the line is cut into cells, the training outputs are counted by cell, and L̂ is a smoothing spline of the
+log-ratio of the counts. Atoms have their own log-ratio. Vectors: logistic regression brings them to the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses._cells import Cells
+from hpcdp.losses._protocol import Outputs, Side
+from hpcdp.losses._smooth_vectors import Predictor, learn_predictor
+from hpcdp.losses._sort import ascending
+from hpcdp.losses._spline import fit_log_ratio
+from hpcdp.losses._step import Lookup, StepCounter
+from hpcdp.losses._votes import classes
+from hpcdp.losses.parameters import SmoothParameters
+
+if TYPE_CHECKING:
+    from hpcdp.outputs import Schema
+
+__all__ = ["PredictorCounter", "Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors", "refuse_unsmooth"]
+
+Floats = NDArray[np.float64]
+
+_PART = "predictor."
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothLine:
+    """L̂ of scalar outputs: losses (cells,), natural log, ±inf allowed, one for each cell."""
+
+    cells: Cells
+    losses: Floats
+
+    @classmethod
+    def learn(cls, a: Floats, b: Floats, n0: int, n1: int) -> SmoothLine:
+        """From sorted training outputs a and b of n0 and n1 draws."""
+        if not a.size + b.size:
+            return cls(Cells.of(np.zeros(1), np.zeros(0)), np.zeros(3))
+        cells = Cells.of(a, b)
+        n0, n1 = max(1, n0), max(1, n1)
+        return cls(cells, fit_log_ratio(cells.centres, cells.tally(a), cells.tally(b), n0, n1, cells.atoms))
+
+    def score(self, outputs: Outputs) -> Floats:
+        """L̂ of each output of shape (size,) or (size, 1), shape (size,), natural log."""
+        return self.losses[self.cells.lookup.runs(self.coordinate(outputs))]
+
+    def coordinate(self, outputs: Outputs) -> Floats:
+        """Where each output lies on the line: the output itself, shape (size,), float64."""
+        return np.ascontiguousarray(outputs, np.float64).reshape(-1)
+
+    def counter(self, thresholds: Floats) -> StepCounter:
+        """A counter for sorted distinct thresholds, shape (T,); neighbouring cells of one class are one run."""
+        thresholds = np.asarray(thresholds, np.float64)
+        codes = classes(self.losses, thresholds)
+        first = np.append(True, codes[1:] != codes[:-1])
+        return StepCounter(Lookup.over(self.cells.starts[first]), codes[first], 2 * thresholds.size + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictorCounter:
+    """Counts vector outputs by class of L̂: the predictor, then a step function of it."""
+
+    predictor: Predictor
+    steps: StepCounter
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        """Histogram over the 2T + 1 classes, int64, of outputs of shape (size, d)."""
+        return self.steps.count(self.predictor.coordinate(outputs))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that `restore` needs."""
+        return {**self.steps.state(), **{_PART + name: value for name, value in self.predictor.state().items()}}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]]) -> PredictorCounter:
+        """The counter that `state` came from."""
+        own = {name.removeprefix(_PART): value for name, value in state.items() if name.startswith(_PART)}
+        return cls(Predictor.restore(own), StepCounter.restore(state))
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothVectors:
+    """L̂ of vector outputs: a smooth function of a linear predictor, which is itself an estimate of the log-ratio."""
+
+    predictor: Predictor
+    line: SmoothLine
+
+    def score(self, outputs: Outputs) -> Floats:
+        """L̂ of each output of shape (size, d), shape (size,), natural log."""
+        return self.line.score(self.coordinate(outputs))
+
+    def coordinate(self, outputs: Outputs) -> Floats:
+        """The linear predictor of each output of shape (size, d), shape (size,), finite, natural log."""
+        return self.predictor.coordinate(outputs)
+
+    def projection(self) -> Predictor:
+        """What brings outputs to the line."""
+        return self.predictor
+
+    def counter(self, thresholds: Floats) -> PredictorCounter:
+        """A counter for sorted distinct thresholds, shape (T,)."""
+        return PredictorCounter(self.predictor, self.line.counter(thresholds))
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """The smooth estimator of L (`SmoothParameters`); see this module."""
+
+    parameters: SmoothParameters = field(default_factory=SmoothParameters)
+
+    def fit(self, p: Side, q: Side) -> SmoothLine | SmoothVectors:
+        """Learn from training outputs of D (p) and D' (q), which have one shape and kind; integers and booleans are reals.
+
+        Raises:
+            ValueError: the outputs are no numbers.
+        """
+        _refuse(p.dtype == object)
+        if p.outputs.ndim == 1 or p.outputs.shape[1] == 1:
+            return SmoothLine.learn(p.ascending, q.ascending, p.draws, q.draws)
+        predictor, *places = learn_predictor(p, q, self.parameters.degree)
+        a, b = (ascending(place) for place in places)
+        return SmoothVectors(predictor, SmoothLine.learn(a, b, p.draws, q.draws))
+
+    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> StepCounter | PredictorCounter:
+        """The counter whose `state` this is."""
+        if any(name.startswith(_PART) for name in state):
+            return PredictorCounter.restore(state)
+        return StepCounter.restore(state)
+
+    def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> Predictor:
+        """The projection whose `state` this is."""
+        return Predictor.restore(state)
+
+
+def refuse_unsmooth(schema: Schema) -> None:
+    """Refuse outputs that have no smooth log-ratio.
+
+    Raises:
+        ValueError: the outputs are no numbers.
+    """
+    _refuse(schema.kind == "bytes")
+
+
+def _refuse(are_strings: bool) -> None:
+    if are_strings:
+        raise ValueError(
+            "loss: 'smooth' needs outputs that are numbers; these are strings or sequences; accepted: frequency, knn"
+        )

@@ -1,0 +1,134 @@
+"""What a result's δ̂ can tell: which cells are resolved, limits where the largest is not, and warnings in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.assemble import Arrays
+from hpcdp.bounds import binomial_lower, binomial_upper
+from hpcdp.losses import validate_parameters
+from hpcdp.losses.parameters import KnnParameters, choose_k
+from hpcdp.notions.resolution import extrapolate, is_resolved, learned_upper, needed_tests
+from hpcdp.study import Estimate
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+_SHOWN = 6  # ε that a warning lists
+
+
+@dataclass(frozen=True, eq=False)
+class Resolution:
+    """Arrays by cell and by ε.
+
+    cells: shape (pairs, 2, epsilons), whether δ̂ tells something (heuristic). rows: shape (epsilons,), the same of the
+    largest δ̂.
+    limits: shape (epsilons,), NaN where the largest δ̂ is resolved or nothing is known: an upper limit of what the learned sets
+    of all cells hold at this ε. Finite-sample at the study's confidence, one ε at a time; not a limit of δ.
+    warnings: what is not resolved and what would resolve it, in words (heuristic).
+    """
+
+    cells: Bools
+    rows: Bools
+    limits: Floats
+    warnings: tuple[str, ...]
+
+
+def find_resolution(arrays: Arrays, estimate: Estimate) -> Resolution:
+    """From a result's arrays and the study's section [estimate]."""
+    known = ~np.isnan(arrays["delta"][1])
+    if "errors" in arrays:
+        cells = known & (arrays["delta"][1] > 0.0)
+    else:
+        delta, lower, exceed, test = (arrays[name][1] for name in ("delta", "lower", "exceed", "test"))
+        cells = known & is_resolved(delta, lower, exceed, test, _least_mass(estimate))
+    largest = arrays["spectrum_delta"][1]
+    seen = ~np.isnan(largest)
+    pair, direction = (arrays[f"spectrum_{name}"][1] for name in ("pair", "direction"))
+    rows = seen & cells[pair, direction, np.arange(largest.size)]
+    limits = np.full(largest.size, np.nan)
+    for column in np.flatnonzero(seen & ~rows):
+        limits[column] = _limit(arrays, known[..., column], int(column), estimate.confidence)
+    return Resolution(cells, rows, limits, _warn(arrays, estimate, rows, seen))
+
+
+def _least_mass(estimate: Estimate) -> float:
+    """The smallest probability of a set of which the training samples tell anything."""
+    if estimate.refine:
+        return 1.0 / estimate.refine
+    parameters = validate_parameters(estimate.loss, estimate.parameters)
+    k = choose_k(parameters.k, 2 * estimate.train) if isinstance(parameters, KnnParameters) else 2
+    return k / (2.0 * estimate.train)
+
+
+def _limit(arrays: Arrays, known: Bools, column: int, confidence: float) -> float:
+    inflation = float(np.exp(arrays["epsilon"][1][column]))
+    if "errors" in arrays:
+        errors, tests = (arrays[name][1][..., column][known] for name in ("errors", "tests"))
+        optimistic = 1.0 - 2.0 * inflation * binomial_lower(errors, tests, 1.0 - confidence)
+        return float(np.clip(optimistic, binomial_upper(0, tests, 1.0 - confidence), 1.0).max())
+    exceed, test = (arrays[name][1][:, :, column][known] for name in ("exceed", "test"))
+    return float(learned_upper(exceed, test, np.full(len(exceed), inflation), confidence).max())
+
+
+def _warn(arrays: Arrays, estimate: Estimate, rows: Bools, seen: Bools) -> tuple[str, ...]:
+    epsilons = arrays["epsilon"][1]
+    unresolved = np.flatnonzero(seen & ~rows)
+    unresolved = unresolved[np.argsort(epsilons[unresolved])]
+    if not unresolved.size:
+        return ()
+    shown = ", ".join(f"{epsilons[i]:g}" for i in unresolved[:_SHOWN])
+    more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
+    needed = [_needed(arrays, int(i), rows) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
+    return (
+        f"δ̂ is not resolved at ε = {shown}{more}: it is 0, or rests on fewer than 10 test outputs or on a set that training "
+        "hardly saw.",
+        f"What would resolve it (heuristic; 10 outputs in the set, standard error δ/2): {'; '.join(needed)}. "
+        f"{_training(estimate)}",
+    )
+
+
+def _needed(arrays: Arrays, column: int, rows: Bools) -> str:
+    """Test samples a database that would resolve one ε, and where the number comes from."""
+    epsilons, largest = arrays["epsilon"][1], arrays["spectrum_delta"][1]
+    epsilon = float(epsilons[column])
+    at = f"at ε = {epsilon:g}"
+    delta, source = float(largest[column]), "from its counts"
+    place = column
+    if delta == 0.0:
+        before = np.flatnonzero(rows & (epsilons < epsilon))
+        before = before[np.argsort(epsilons[before])]
+        delta, source = extrapolate(epsilons[before], largest[before], epsilon), "if ln δ̂ goes on as before"
+        if np.isnan(delta):
+            return f"{at} no number can be told from these ε"
+        place = int(before[-1])
+    samples, now = _tests(arrays, place, float(largest[place]), delta, float(np.exp(epsilon)))
+    if samples is None:
+        return f"{at} more test samples than can be drawn ({source})"
+    if samples <= now:
+        return f"{at} the present test samples ({source}), so training lacks, or δ falls faster"
+    return f"{at} about {samples:.1e} test samples per database ({source}; now {now:.1e})"
+
+
+def _tests(arrays: Arrays, place: int, measured: float, delta: float, inflation: float) -> tuple[int | None, int]:
+    """Test samples a database for one δ, a/δ being as measured in the leading cell of one ε; and how many there are."""
+    cell = (int(arrays["spectrum_pair"][1][place]), int(arrays["spectrum_direction"][1][place]), place)
+    if "errors" in arrays:
+        risk = 0.5 * (1.0 - delta) / inflation
+        samples = 8.0 * inflation**2 * risk * (1.0 - risk) / delta**2 if delta > 0.0 else np.inf
+        return (int(np.ceil(samples)) if samples <= 2.0**50 else None), int(arrays["tests"][1][cell]) // 2
+    exceed, test = arrays["exceed"][1][cell], arrays["test"][1][cell]
+    share = float(exceed[0] / test[0])
+    return needed_tests(delta, min(1.0, share / measured * delta), inflation), int(test.min())
+
+
+def _training(estimate: Estimate) -> str:
+    words = "Training may need more too"
+    if estimate.refine or estimate.loss != "knn":
+        return f"{words}."
+    least = _least_mass(estimate)
+    k = round(2 * estimate.train * least)
+    return f"{words}: k = {k:,} of {2 * estimate.train:,} training points tell nothing of sets of probability below {least:.1e}."

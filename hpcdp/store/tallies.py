@@ -1,0 +1,72 @@
+"""Tallies in the store: how many outputs of a span of chunks lie in each cell of a pair. Arrays first, then the record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import DamagedError
+from hpcdp.keys import digest_array
+from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import commit, read_json, record_names, set_aside
+
+_NAME = re.compile(r"(?P<pilot>[0-9a-f]+)-(?P<stage>[a-z]+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<samples>\d+)")
+
+
+@dataclass(frozen=True)
+class TallySpan:
+    """The record of one span: whose cells, which stage, chunks start to stop, samples a side."""
+
+    pilot: str
+    stage: str
+    start: int
+    stop: int
+    samples: int
+
+    @property
+    def name(self) -> str:
+        """The record's name, which tells all of this."""
+        return f"{self.pilot}-{self.stage}-{self.start:08d}-{self.stop:08d}-{self.samples}"
+
+
+class DamagedTally(DamagedError):
+    """A tally whose bytes changed. span: which."""
+
+    def __init__(self, span: TallySpan, message: str) -> None:
+        super().__init__(message)
+        self.span = span
+
+    def __reduce__(self) -> tuple[type[DamagedTally], tuple[TallySpan, str]]:
+        return type(self), (self.span, str(self))
+
+
+def known_tallies(layout: Layout) -> list[TallySpan]:
+    """Every tally that has a record, by the names of the records alone."""
+    found = (_NAME.fullmatch(name) for name in record_names(layout, "tallies"))
+    return [TallySpan(m["pilot"], m["stage"], int(m["start"]), int(m["stop"]), int(m["samples"])) for m in found if m]
+
+
+def write_tally(layout: Layout, span: TallySpan, counts: NDArray[np.int64], generation: int) -> None:
+    """Write the counts (2, cells) of both sides, then the record that vouches for them."""
+    write_array(layout.tally(span.name), counts)
+    commit(layout, "tallies", span.name, {"digest": digest_array(counts)}, generation)
+
+
+def sum_tallies(layout: Layout, spans: Iterable[TallySpan], cells: int) -> NDArray[np.int64]:
+    """The counts of these spans together, (2, cells) int64. A damaged one is set aside, so that it is counted again."""
+    total = np.zeros((2, cells), np.int64)
+    for span in spans:
+        try:
+            counts = read_array(layout.tally(span.name), (2, cells))
+            if digest_array(counts) != read_json(layout.record("tallies", span.name))["digest"]:
+                raise DamagedError(f"the tally {span.name} is damaged: its values do not match their checksum")
+        except DamagedError as error:
+            set_aside(layout, "tallies", span.name)
+            raise DamagedTally(span, f"{error}; it is counted again") from None
+        total += counts
+    return total

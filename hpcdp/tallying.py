@@ -1,0 +1,110 @@
+"""Tasks of refined losses: pilots, tallies of fresh draws by cell, and what those teach (see `hpcdp.losses._refined`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.context import Context
+from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.keys import digest_array
+from hpcdp.losses._choice import Tally
+from hpcdp.losses._refined import Pilot, RefinedCounter, refine
+from hpcdp.outcomes import Failure, Report
+from hpcdp.problem import describe_pairs
+from hpcdp.schedule import TallyItems
+from hpcdp.spans import disjoint, gaps
+from hpcdp.stages import Stage
+from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.records import commit, read_json, write_json
+from hpcdp.store.tallies import TallySpan, known_tallies, sum_tallies, write_tally
+
+_DIGESTS = "digests.json"
+
+
+def learn_pilots(context: Context, generation: int, numbers: tuple[int, ...], report: Report) -> None:
+    """Learn and store the pilots of these pairs."""
+    problem = context.problem
+    assert context.loss is not None
+    for number in numbers:
+        key = problem.pilot_keys[number]
+        if context.layout.record("pilots", key).is_file():
+            continue  # this task ran before, in a worker that died
+        try:
+            laws = problem.pair_laws[number]
+            pilot = Pilot.learn(context.loss, *(context.training(law) for law in laws))
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
+            continue
+        state = pilot.state()
+        for name, array in state.items():
+            write_array(context.layout.pilot(key) / name, array)
+        write_json(context.layout.pilot(key) / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
+        prints = {law: context.training_prints[law] for law in laws if law in context.training_prints}
+        commit(context.layout, "pilots", key, {"fingerprints": prints}, generation)
+
+
+def tally(context: Context, generation: int, items: TallyItems, report: Report) -> None:
+    """Draw a span of chunks of both sides of each pair, and store how many outputs lie in each cell."""
+    problem = context.problem
+    stage = problem.stage_of(items.stage, items.pairs[0])
+    samples = sum(stage.chunk_size(chunk) for chunk in range(items.start, items.stop))
+    spans = {n: TallySpan(problem.pilot_keys[n], stage.name, items.start, items.stop, samples) for n in items.pairs}
+    todo = [n for n in items.pairs if not context.layout.record("tallies", spans[n].name).is_file()]
+    pilots: dict[int, Pilot] = {}
+    for number in todo:
+        try:
+            pilots[number] = restore_pilot(context, number)
+        except DamagedError as error:
+            report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
+    if not pilots:
+        return
+    counts = {n: np.zeros((2, pilot.losses.size), np.int64) for n, pilot in pilots.items()}
+    chunks = range(items.start, items.stop)
+    try:
+        for outputs in context.chunks(stage, problem.pair_laws[items.pairs[0]][0], chunks):
+            for number, pilot in pilots.items():
+                counts[number][0] += pilot.tally(outputs)
+    except (MechanismError, DamagedError) as error:
+        report.failures.append(Failure.of(describe_pairs(problem, list(pilots)), error))
+        return
+    for number, pilot in pilots.items():
+        try:
+            for outputs in context.chunks(stage, problem.pair_laws[number][1], chunks):
+                counts[number][1] += pilot.tally(outputs)
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
+            continue
+        write_tally(context.layout, spans[number], counts[number], generation)
+
+
+def restore_pilot(context: Context, number: int) -> Pilot:
+    """A pair's stored pilot; DamagedError where its bytes changed."""
+    assert context.loss is not None
+    folder = context.layout.pilot(context.problem.pilot_keys[number])
+    digests = read_json(folder / _DIGESTS)
+    state = {name: read_array(folder / name) for name in digests}
+    if any(digest_array(state[name]) != digests[name] for name in digests):
+        raise DamagedError(f"{folder} is damaged: its values do not match their checksums")
+    return Pilot.restore(state, context.loss)
+
+
+def learn_refined(
+    context: Context, number: int, thresholds: NDArray[np.float64]
+) -> tuple[RefinedCounter, NDArray[np.int64], list[str]]:
+    """A pair's counter from its tallies, its validation tallies by class, and which candidate decided each threshold."""
+    pilot = restore_pilot(context, number)
+    stages = [context.problem.stage_of(name, number) for name in ("refine", "validation")]
+    found = [_read(context, number, stage, pilot) for stage in stages]
+    learned, validation = (Tally(counts[0], counts[1], samples, samples) for counts, samples in found)
+    refined = refine(pilot, learned, validation, thresholds)
+    return refined.counter(pilot, thresholds), refined.histogram(found[1][0], thresholds), refined.chosen
+
+
+def _read(context: Context, number: int, stage: Stage, pilot: Pilot) -> tuple[NDArray[np.int64], int]:
+    key = context.problem.pilot_keys[number]
+    own = [s for s in known_tallies(context.layout) if (s.pilot, s.stage) == (key, stage.name)]
+    spans = disjoint(own, stage)
+    if gaps(spans, stage):
+        raise DamagedError(f"some tallies of the {stage.name} stage are missing; they are counted again")
+    return sum_tallies(context.layout, spans, pilot.losses.size), stage.total

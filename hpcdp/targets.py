@@ -1,0 +1,167 @@
+"""Targets: how many draws each pair's stages get, decided from its tallies before the first test count is read.
+
+A decision is a function of committed records, and is a record itself before anything acts on it. The size of a test stage never
+depends on test counts, so every bound on them holds as if the study had named that size. Which pairs may still lead is a
+heuristic; that the largest δ of all pairs is at least the bound of whichever pair was tested is certified all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.index import Index, first_of
+from hpcdp.notions.spectrum import exceedances
+from hpcdp.problem import DIRECTIONS, Problem, Sizes, describe_pair
+from hpcdp.store.layout import Layout
+from hpcdp.store.sizes import commit_sizes
+from hpcdp.study import Target
+
+LEARNING = 0.04
+"""Share of the test draws that refining takes."""
+
+_GROWTH = 64  # times the refining draws of one decision to the next, at most
+_COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
+_SAFETY = 1.1  # δ̂ of validation errs, and the chosen sets look a little better there than they are
+_APART = 3.0  # standard errors between what a pair may have and what another has at least
+_ROUND = 4  # times the tallies of one racing round to the next
+_WORTH = 8  # a racing round takes at most this part of what testing the pair takes
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the validation tallies of a pair say of its target.
+
+    epsilon: where δ̂ is wanted. delta: δ̂ there, of the wanted or the better direction; between low and high, about. draws: test
+    draws a side that its standard error needs; None where the tallies do not tell.
+    """
+
+    epsilon: float
+    delta: float
+    low: float
+    high: float
+    draws: float | None
+
+
+def target_column(target: Target, epsilons: NDArray[np.float64], shares: NDArray[np.float64]) -> int:
+    """Which ε of the grid the target is about, from shares (pairs, 2, epsilons, 2) of all pairs.
+
+    With a target δ, the last ε at which some δ̂ is at least δ; the first where there is none.
+    """
+    if target.epsilon is not None:
+        return int(np.argmin(np.abs(epsilons - target.epsilon)))
+    found = shares[..., 0] - np.exp(epsilons) * shares[..., 1]
+    enough = np.flatnonzero(_wanted(target, found).max(axis=(0, 1)) >= float(target.delta or 0.0))
+    return int(enough[-1]) if enough.size else 0
+
+
+def _wanted(target: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values (…, 2, epsilons) of the directions that the target is about."""
+    if target.direction is None:
+        return values
+    row = DIRECTIONS.index(target.direction)
+    return values[..., row : row + 1, :]
+
+
+def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64], tallied: int) -> Forecast:
+    """From shares (2, 2) of `tallied` validation draws a side in the sets of each direction, the side not inflated first.
+
+    Asymptotic: the variance of a − e^ε b with the shares put in; one count more than there is on either side, for low and high.
+    """
+    c = math.exp(epsilon)
+    rows = [0, 1] if target.direction is None else [DIRECTIONS.index(target.direction)]
+    a, b = max((shares[row] for row in rows), key=lambda ab: ab[0] - c * ab[1])
+    delta = max(0.0, float(a - c * b))
+    variance = float(a * (1.0 - a) + c * c * b * (1.0 - b))
+    error = math.sqrt((variance + (1.0 + c * c) / tallied) / tallied)
+    low, high = max(0.0, delta - _APART * error), delta + _APART * error
+    known = a * tallied >= _COUNTS and delta >= 2.0 * math.sqrt(variance / tallied)
+    draws = _SAFETY * variance / (target.relative_error * delta) ** 2 if known else None
+    return Forecast(epsilon, delta, low, high, draws)
+
+
+def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads: bool, rivals: int) -> Sizes:
+    """What a pair gets next.
+
+    A pair that cannot lead any more gets one chunk to test. Others get more refining draws as long as these are few beside the
+    test draws, or, where others may lead too, few beside what testing all takes; then the test stage. Where the tallies
+    do not tell δ̂ after 4 % of the most draws, or the target would take more than these, the test is as long as refining was.
+    """
+    if not leads:
+        return Sizes(now.refine, now.validation, chunk)
+    blind = LEARNING * target.most
+    enough = LEARNING * forecast.draws if forecast.draws is not None else blind
+    wanted = min(enough, blind, float(_GROWTH * now.refine))
+    if forecast.draws is not None and rivals and _WORTH * _ROUND * now.validation < forecast.draws:
+        wanted = max(wanted, float(_ROUND * now.refine))
+    if wanted > 1.5 * now.refine:
+        refine = _round(wanted, chunk)
+        return Sizes(refine, _round(refine / 2, chunk), 0)
+    if forecast.draws is None or forecast.draws > target.most:
+        return Sizes(now.refine, now.validation, now.refine)
+    return Sizes(now.refine, now.validation, _round(forecast.draws, chunk))
+
+
+def _round(draws: float, chunk: int) -> int:
+    """Whole chunks, in steps of a quarter of a power of two, so that pairs much alike get equal sizes."""
+    chunks = max(1.0, draws / chunk)
+    step = 2.0 ** math.floor(math.log2(chunks)) / 4.0
+    return math.ceil(math.ceil(chunks / step) * step) * chunk
+
+
+def decide(problem: Problem, index: Index, layout: Layout, generation: int) -> list[str]:
+    """Commit the next decision of each pair that has all it was given; what was decided, in words, the largest δ̂ first.
+
+    Decided at a barrier: when every pair has all that it was given.
+    """
+    e = problem.study.estimate
+    assert e.target is not None
+    epsilons, wanted = np.asarray(e.epsilons), problem.thresholds.tolist()
+    numbers = list(first_of(problem.pilot_keys).values())
+    counts = [index.training_counts(problem.model_key(number), wanted) for number in numbers]
+    if any((c.above < 0).any() for c in counts):
+        return []
+    shares = np.stack([exceedances(c.above, c.below, problem.thresholds, epsilons) / max(1, c.samples) for c in counts])
+    column = target_column(e.target, epsilons, shares)
+    forecasts = [
+        forecast_target(e.target, float(epsilons[column]), share[:, column], c.samples)
+        for share, c in zip(shares, counts, strict=True)
+    ]
+    floor = max(forecast.low for forecast in forecasts)
+    leading = [forecast.high >= floor for forecast in forecasts]
+    words = []
+    for at in np.argsort([-forecast.delta for forecast in forecasts], kind="stable"):
+        number, forecast = numbers[at], forecasts[at]
+        now = problem.sizes_of(number)
+        if now.test:
+            continue
+        after = next_sizes(e.target, now, forecast, e.chunk, leading[at], sum(leading) - 1)
+        commit_sizes(layout, problem, problem.pilot_keys[number], after, vars(forecast), generation)
+        what = _words(e.target, forecast, after, leading[at])
+        words.append(f"pair {number} ({describe_pair(number, problem.pairs[number].origin)}): {what}")
+    return words
+
+
+def summary(words: Sequence[str], most: int = 8) -> list[str]:
+    """The first of many decisions, and how many more there are."""
+    return [*words[:most], *([f"… and {len(words) - most} more pairs"] if len(words) > most else [])]
+
+
+def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str:
+    if forecast.draws is None:
+        what = f"δ({forecast.epsilon:g}) is not resolved, at most about {forecast.high:.2g}"
+    else:
+        what = f"δ({forecast.epsilon:g}) is about {forecast.delta:.2g}"
+        if forecast.draws > target.most:
+            what += f", which would take {forecast.draws:.1g} draws a side: the target cannot be had"
+    if not leads:
+        return f"{what}; another leads"
+    return (
+        f"{what}; {after.test:,} draws a side certify"
+        if after.test
+        else f"{what}; {after.refine:,} draws a side refine"
+    )

@@ -1,0 +1,305 @@
+"""ε at a given δ: regions against every count of small samples, coverage on known laws with planted faults, what is printed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from commands import call
+from results import changed, measured, unmeasured
+from scipy.special import ndtr
+from scipy.stats import binom
+from studies import make_study, run
+
+from hpcdp.analytic import GaussianShift, LaplaceShift
+from hpcdp.at_delta import NO_ESTIMATE
+from hpcdp.errors import StudyError
+from hpcdp.notions.epsilon_at import (
+    BELOW,
+    BEYOND,
+    BRACKETED,
+    UNRESOLVED,
+    cell_corners,
+    corner_epsilon,
+    crossing,
+    envelope_shares,
+    prefer_split,
+    promising,
+    spectrum_epsilon,
+)
+from hpcdp.notions.levels import share_level
+from hpcdp.report import levels
+
+FAILURE = 0.05
+DELTAS = (0.0, 1e-3, 0.02, 0.1, 0.3)
+
+
+def exactly(a, b, delta):
+    """The smallest ε >= 0 with a − e^ε·b <= δ."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(a > delta, np.maximum(0.0, np.log((a - delta) / b)), 0.0)
+
+
+def misses(corners, a, b, slack=1e-9):
+    """Cells whose limit is above the truth at some δ."""
+    found = [corner_epsilon(*corners, delta) > exactly(a, b, delta) + slack for delta in DELTAS]
+    return np.any(found, axis=0)
+
+
+# every pair of counts, exact probabilities
+
+SIZES = (11, 8)
+COUNTS = np.stack([v.ravel() for v in np.meshgrid(*(np.arange(n + 1) for n in SIZES), indexing="ij")], axis=1)
+
+
+def worst_miss(corners, probabilities):
+    """The largest probability over laws that some δ is missed."""
+    found = []
+    for a in probabilities:
+        for b in probabilities:
+            p = binom.pmf(COUNTS[:, 0], SIZES[0], a) * binom.pmf(COUNTS[:, 1], SIZES[1], b)
+            found.append(p[misses(corners, a, b)].sum())
+    return max(found)
+
+
+@pytest.mark.parametrize("inflation", [1.0, 1.6, math.e])
+@pytest.mark.parametrize("level", [0.05, 0.3])
+@pytest.mark.parametrize("split", [False, True])
+def test_a_region_misses_with_its_level_at_most_for_all_delta_at_once(inflation, level, split):
+    many = len(COUNTS)
+    arguments = (COUNTS, np.full((many, 2), SIZES), np.full(many, inflation), np.full(many, level))
+    a, b = cell_corners(*arguments, np.full(many, split))
+    laws = np.concatenate([[1e-6, 0.01], np.linspace(0.03, 0.99, 33)])
+    worst = worst_miss((a, b), laws)
+    print(f"worst {worst:.4f} of {level}")
+    assert worst <= level
+    # planted: the shares themselves for a region
+    assert worst_miss((COUNTS[:, :1] / SIZES[0], COUNTS[:, 1:] / SIZES[1]), laws) > level
+
+
+def test_a_corner_is_the_smallest_of_the_whole_edge():
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 900, (200, 2))
+    n = np.full((200, 2), 1000)
+    c, level = np.exp(rng.uniform(0, 2, 200)), np.full(200, 0.01)
+    a, b = cell_corners(x, n, c, level, np.zeros(200, bool))
+    theta = a[:, 0] - c * b[:, 0]
+    np.testing.assert_allclose(theta, a[:, 1] - c * b[:, 1], atol=1e-12)
+    inside = np.linspace(b[:, 0], b[:, 1], 101, axis=1)
+    for delta in DELTAS:
+        edge = corner_epsilon(theta[:, None] + c[:, None] * inside, inside, delta)
+        np.testing.assert_allclose(corner_epsilon(a, b, delta), edge, atol=1e-9)
+
+
+# coverage: many cells of known laws at once
+
+EPSILONS = np.array([0.0, 1.0])
+TABLES, PAIRS, DRAWS = 400, 2, 4000
+
+
+def simulated(rng):
+    """Counts of independent pairs of normals with μ = 1, the exact sets: (tables, pairs, 2, E, 2), and (a, b)."""
+    a, b = ndtr(0.5 - EPSILONS), ndtr(-0.5 - EPSILONS)
+    shape = (TABLES, PAIRS, 2, EPSILONS.size)
+    return np.stack([rng.binomial(DRAWS, np.broadcast_to(p, shape)) for p in (a, b)], axis=-1), a, b
+
+
+def test_coverage_is_simultaneous_over_cells_and_delta():
+    x, a, b = simulated(np.random.default_rng(20260701))
+    shape = x.shape[1:-1]
+    own = share_level(None, shape, FAILURE)
+    flat = x.reshape(-1, 2)
+    n, c = np.full(flat.shape, DRAWS), np.exp(np.broadcast_to(EPSILONS, x.shape[:-1]).ravel())
+    truths = [np.broadcast_to(v, x.shape[:-1]).ravel() for v in (a, b)]
+
+    def missed(level, split):
+        corners = cell_corners(flat, n, c, level, np.full(level.size, split))
+        return int(misses(corners, *truths).reshape(TABLES, -1).any(axis=1).sum())
+
+    shared = np.broadcast_to(own, x.shape[:-1]).ravel()
+    allowed = int(binom.ppf(1 - 1e-4, TABLES, FAILURE))
+    joint, split = missed(shared, False), missed(shared, True)
+    print(f"missed in {joint} (joint) and {split} (split) of {TABLES} tables; allowed {allowed}")
+    assert max(joint, split) <= allowed
+    # planted: every cell spends the whole level and the best one is taken after looking
+    assert missed(np.full(shared.size, FAILURE), False) > allowed
+
+
+def test_the_joint_region_is_the_narrower_one_near_its_own_epsilon():
+    a, b, n = 0.42, 0.115, 10**7  # equal standard errors of a and of e^ε·b
+    x, c = np.rint([[n * a, n * b]]).astype(int), np.array([2.0])
+    delta = a - 2.0 * b
+    margins = []
+    for split in (False, True):
+        corners = cell_corners(x, np.full((1, 2), n), c, np.array([0.05 / 42]), np.array([split]))
+        margins.append(math.log(2.0) - corner_epsilon(*corners, delta)[0])
+    assert margins[0] < 0.72 * margins[1]
+
+
+def laplace_counts(n, rng=None):
+    """Counts of sets {x < (1 − ε)/2} of Laplace noise on 0 against 1, expected ones or drawn; a study's levels."""
+    epsilons = np.array([0.0, 0.5, 0.99])
+    t = 0.5 * (1.0 - epsilons)
+    a, b = 1.0 - 0.5 * np.exp(-t), 0.5 * np.exp(t - 1.0)
+    if rng is None:
+        x = np.rint(n * np.stack([a, b], axis=1)).astype(np.int64)
+    else:
+        x = np.stack([rng.binomial(n, p) for p in (a, b)], axis=1)
+    level = share_level(np.zeros((1, 2, 3)), (1, 2, 3), FAILURE)[0, 0]
+    return x, np.full((3, 2), n), np.exp(epsilons), level
+
+
+def test_pure_epsilon_of_laplace_noise():
+    rng = np.random.default_rng(31)
+    found = []
+    for draws in [None, *[rng] * 200]:
+        x, n, c, level = laplace_counts(2 * 10**8, draws)
+        found.append(corner_epsilon(*cell_corners(x, n, c, level, np.zeros(3, bool)), 0.0).max())
+    print(f"expected counts: {found[0]:.6f}; drawn: median {np.median(found[1:]):.6f}, largest {max(found[1:]):.6f}")
+    assert found[0] >= 0.9995
+    assert np.mean(np.array(found[1:]) > 1.0) <= FAILURE
+
+
+# the pieces
+
+
+def test_crossings():
+    epsilons = np.array([0.5, 1.0, 1.5, 2.0])
+    t = np.exp(epsilons)
+    values = 0.4 - 0.05 * t  # a straight line in e^ε, so that interpolation is exact
+    sure = np.ones(4, bool)
+    assert crossing(epsilons, values, sure, 0.1) == (pytest.approx(math.log(6.0)), BRACKETED)
+    assert crossing(epsilons, values, sure, values[2]) == (pytest.approx(1.5), BRACKETED)
+    assert crossing(epsilons, values, sure, 0.001) == (2.0, BEYOND)
+    assert crossing(epsilons, values, sure, 0.39) == (0.5, BELOW)
+    assert crossing(np.append(0.0, epsilons), np.append(0.35, values), sure[[0, *range(4)]], 0.39) == (0.0, BRACKETED)
+    noisy = np.array([0.3, 0.05, 0.15, 0.02])  # δ never rises: what counts is the last place above
+    assert crossing(epsilons, noisy, sure, 0.1)[0] > 1.5
+    limits = np.array([0.3, 0.2, 1e-4, 1e-4])
+    known = np.array([True, True, False, False])
+    assert crossing(epsilons, limits, known, 0.1)[1] == BRACKETED
+    assert crossing(epsilons, limits, known, 1e-5) == (1.0, UNRESOLVED)
+    where, found = crossing(epsilons, limits, ~sure, 1e-5)
+    assert math.isnan(where)
+    assert found == UNRESOLVED
+
+
+def test_interpolation_is_on_the_large_side():
+    curve = GaussianShift(1.0)
+    coarse, fine = np.linspace(0, 4, 9), np.linspace(0.05, 3.9, 78)
+    for epsilon, delta in zip(fine, curve.delta(fine), strict=True):
+        found, how = crossing(coarse, curve.delta(coarse), np.ones(9, bool), float(delta))
+        assert how == BRACKETED
+        assert epsilon - 1e-9 <= found <= epsilon + 0.5
+
+
+@pytest.mark.parametrize("curve", [GaussianShift(1.0), LaplaceShift(1.0)])
+def test_bounds_on_delta_give_bounds_on_epsilon(curve):
+    epsilons = np.linspace(0, 3, 31)
+    truth = curve.delta(epsilons)
+    for wanted, delta in zip(epsilons, truth, strict=True):
+        found = spectrum_epsilon(epsilons, truth, float(delta))
+        assert (found <= wanted + 1e-12).all()
+        below = epsilons[truth > delta]
+        if below.size:
+            assert found.max() >= below.max()
+    assert spectrum_epsilon(np.array([1.0, 2.0]), np.array([1.0, np.nan]), 0.1).tolist() == [math.inf, 0.0]
+
+
+def test_shares_to_expect_and_the_choice_of_a_region():
+    epsilons = np.linspace(0.0, 3.0, 301)
+    share = envelope_shares(GaussianShift(1.0).delta(epsilons)[None, None], epsilons)[0, 0]
+    np.testing.assert_allclose(share[:, 0], ndtr(0.5 - epsilons), atol=0.01)
+    np.testing.assert_allclose(share[:, 1], ndtr(-0.5 - epsilons), atol=0.01)
+    assert np.isnan(envelope_shares(np.full((1, 2, 1), 0.1), epsilons[:1])).all()
+    n = np.full((3, 2), 10**5)
+    shares = np.array([[0.3, 0.1], [0.3, 0.0], [np.nan, 0.1]])
+    c, level = np.full(3, math.e), np.full(3, 0.001)
+    assert prefer_split(shares, n, c, level).tolist() == [False, True, False]  # near ln c; far beyond it; unknown
+
+
+def test_the_promising_cells_hold_the_best_one():
+    rng = np.random.default_rng(6)
+    n = np.full((300, 2), 10**5)
+    a = rng.uniform(0, 0.5, 300)
+    x = rng.binomial(10**5, np.stack([a, a * np.exp(-rng.uniform(0, 2, 300))], axis=1))
+    c, level = np.exp(rng.uniform(0, 2, 300)), np.full(300, 1e-4)
+    for delta in (0.0, 1e-3, 0.1):
+        every = corner_epsilon(*cell_corners(x, n, c, level, np.zeros(300, bool)), delta)
+        assert int(every.argmax()) in promising(x, n, level, delta, 64)
+
+
+# whole results
+
+
+@pytest.fixture(scope="module")
+def result():
+    epsilons = [0.0, 0.5, 1.0, 1.5, 2.0, 9.0]
+    return measured("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=7, train=20000, test=60000, epsilons=epsilons)
+
+
+def test_levels_of_a_result_against_the_exact_curve(result):
+    curve = GaussianShift(1.0)
+    fine = np.linspace(0.0, 6.0, 60001)
+    for delta in (0.0, 1e-6, 0.03, 0.1, 0.2):
+        level = result.epsilon_at(delta)
+        exact = fine[np.argmax(curve.delta(fine) <= delta)] if delta else math.inf
+        assert 0.6 * min(exact, 2.0) < level.lower <= exact
+        if delta >= 0.03:
+            assert level.found == BRACKETED
+            assert level.lower < level.estimate < level.upper
+            assert level.estimate == pytest.approx(exact, abs=0.1)
+        else:
+            assert level.estimate is None
+    assert result.epsilon_at(1e-6).found == UNRESOLVED
+    assert result.epsilon_at(0.9).lower == 0.0
+    with pytest.raises(StudyError, match=r"from 0 to below 1; given: 1.5"):
+        result.epsilon_at(1.5)
+
+
+def test_lost_counts_of_the_inflated_side_break_the_limit(result):
+    x = result["exceed"].copy()
+    x[..., 1] = (0.7 * x[..., 1]).astype(int)
+    limit = GaussianShift(1.0).delta(np.array([changed(result, exceed=x).epsilon_at(0.1).lower]))[0]
+    assert limit < 0.1 < GaussianShift(1.0).delta(np.array([result.epsilon_at(0.1).lower]))[0]
+
+
+def test_what_is_printed(result):
+    found = [result.epsilon_at(delta) for delta in (0.0, 1e-6, 0.1)]
+    text = levels.table(result, found)
+    assert "for every δ at once" in text
+    assert "(not resolved)" in text
+    assert "δ = 0 has a certified limit only" in text
+    head = json.loads(levels.to_json(result, found))
+    assert [level["delta"] for level in head["levels"]] == [0.0, 1e-6, 0.1]
+    rows = list(csv.DictReader(io.StringIO(levels.csv_text(found))))
+    assert [float(row["lower"]) for row in rows] == [level["lower"] for level in head["levels"]]
+    assert rows[0]["estimate"] == ""
+
+
+def test_nothing_is_known_yet():
+    nothing = unmeasured(make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=7, epsilons=[0.0, 1.0]))
+    level = nothing.epsilon_at(0.1)
+    assert (level.estimate, level.found, level.lower, level.upper, level.pair) == (None, NO_ESTIMATE, 0.0, None, None)
+    assert nothing.resolution.warnings == ()
+    assert "INCOMPLETE" in levels.table(nothing, [level])
+
+
+def test_the_command(tmp_path, client):
+    common = {"train": 500, "test": 4000, "epsilons": [0.0, 0.5, 1.0, 2.0]}
+    for loss in ("knn", "literal-knn"):
+        store = tmp_path / f"{loss}.zarr"
+        study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=2, loss=loss, **common)
+        run(study, store, client)
+        found = json.loads(call("show", store, "--delta", "0", "--delta", "0.1", "--format", "json").stdout)
+        assert [0.2 < level["lower"] < 1.0 for level in found["levels"]] == [True, True]
+        assert "certified ≥" in call("show", store, "--delta", "0").stdout
+        assert call("show", store, "--delta", "0.1", "--format", "csv").stdout.startswith("delta,estimate,")
+    assert "given: both" in call("show", store, "--delta", "0", "--accuracy", code=2).stderr
+    with pytest.raises(SystemExit) as ended:
+        call("show", store, "--delta", "1")
+    assert ended.value.code == 2

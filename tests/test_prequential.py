@@ -1,0 +1,218 @@
+"""The prequential bound: exact against every adversary on small blocks; with real losses; and a fault that must show."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import e, exp, log
+
+import numpy as np
+import pytest
+from folding import CASES, block_counts, count, learn
+from scipy.special import gammaln, xlog1py, xlogy
+
+from hpcdp.bounds import joint_lower
+from hpcdp.losses.knn import Knn
+from hpcdp.losses.parameters import KnnParameters
+from hpcdp.notions import prequential
+from hpcdp.notions.prequential import Block, blocks, largest_log_mean, log_wealth, place_bet, prequential_lower
+
+RUNS = 400
+SIZE = 800
+LEVEL = 0.05
+NAIVE = Knn(KnnParameters(k=9))
+
+
+def binomial(n, p):
+    """P(X = 0 … n) for each p: (p.size, n + 1)."""
+    x, p = np.arange(n + 1), np.asarray(p)[:, None]
+    return np.exp(gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1) + xlogy(x, p) + xlog1py(n - x, -p))
+
+
+def worst_failure(bounds, theta, c, sizes):
+    """Largest P(bound > θ) of all adversaries with a <= θ + c·b who choose each block's b after the blocks before.
+
+    bounds: (x0 of block 1, x1 of it, x0 of block 2, x1 of it); sizes: of both sides of both blocks.
+    """
+    b = np.linspace(0.0, (1.0 - theta) / c, 61)
+    first0, first1 = binomial(sizes[0][0], theta + c * b), binomial(sizes[0][1], b)
+    last0, last1 = binomial(sizes[1][0], theta + c * b), binomial(sizes[1][1], b)
+    failed = (bounds > theta).astype(float)
+    later = np.einsum("gi,gj,klij->gkl", last0, last1, failed).max(axis=0)
+    return np.einsum("gk,gl,kl->g", first0, first1, later).max()
+
+
+def all_bounds(c, sizes, practice, level):
+    (n0, n1), (m0, m1) = sizes
+    grid = np.indices((n0 + 1, n1 + 1, m0 + 1, m1 + 1)).reshape(4, -1)
+    x0 = np.stack([np.full(grid.shape[1], practice[0]), grid[0], grid[2]])
+    x1 = np.stack([np.full(grid.shape[1], practice[1]), grid[1], grid[3]])
+    trials = [np.array([[9], [first], [last]]) for first, last in ((n0, m0), (n1, m1))]
+    return prequential_lower(x0, trials[0], x1, trials[1], c, level).reshape(n0 + 1, n1 + 1, m0 + 1, m1 + 1)
+
+
+SIZES = ((6, 5), (7, 8))
+
+
+@pytest.mark.parametrize("practice", [(6, 1), (2, 0)])
+def test_no_adversary_makes_it_fail_more_often_than_its_level(practice):
+    level, c = 0.2, exp(0.4)
+    bounds = all_bounds(c, SIZES, practice, level)
+    worst = [worst_failure(bounds, theta, c, SIZES) for theta in (0.02, 0.1, 0.25, 0.5)]
+    print(worst)
+    assert max(worst) <= level
+    assert max(worst) >= level / 4  # it does not hold for being empty
+
+
+def test_the_enumeration_shows_bets_that_are_not_fair(monkeypatch):
+    level, c = 0.2, exp(0.4)
+    fair = largest_log_mean
+    monkeypatch.setattr(prequential, "largest_log_mean", lambda *given: 0.3 * fair(*given))
+    bounds = all_bounds(c, SIZES, (6, 1), level)
+    assert max(worst_failure(bounds, theta, c, SIZES) for theta in (0.02, 0.1, 0.25, 0.5)) > level
+
+
+@pytest.mark.parametrize("tilts", [(0.7, 0.9), (0.3, 0.0), (0.0, 0.5), (0.0, 0.0), (4.0, 6.0)])
+@pytest.mark.parametrize("theta", [-0.3, 0.0, 0.05, 0.6, 1.0])
+def test_a_bets_largest_mean_is_the_largest_of_all_pairs_that_meet_the_claim(tilts, theta):
+    n0, n1, c = 7, 4, 1.7
+    bet = Block(*(np.array([float(v)]) for v in (0, n0, 0, n1, *tilts)))
+    found = largest_log_mean(bet, np.array([c]), np.array([theta]))[0]
+    b = np.linspace(0.0, 1.0, 4001)
+    b = b[theta + c * b >= 0.0]
+    a = np.minimum(1.0, theta + c * b)
+    up = binomial(n0, a) @ np.exp(tilts[0] * np.arange(n0 + 1))
+    down = binomial(n1, b) @ np.exp(-tilts[1] * np.arange(n1 + 1))
+    assert found == pytest.approx(np.log(up * down).max(), abs=1e-3)
+    assert found >= np.log(up * down).max() - 1e-12
+
+
+def test_no_tilts_grow_faster_where_they_aim_if_the_rates_are_as_expected():
+    c, level = np.array([e]), np.array([0.01])
+    rows = [np.array([[v0], [v1], [v2]], float) for v0, v1, v2 in
+            ((30, 0, 0), (200, 200, 800), (5, 0, 0), (200, 300, 900))]  # fmt: skip
+    a, b = 30.5 / 201.0, 5.5 / 201.0
+    error = np.sqrt(a * (1 - a) / 1000.0 + e * e * b * (1 - b) / 1200.0)
+    theta = np.array([a - e * b - 2.3263478740408408 * error])
+    bet = place_bet(rows, 1, c, level)
+
+    def growth(s0, s1):
+        tilted = Block(bet.x0, bet.n0, bet.x1, bet.n1, s0, s1)
+        return (s0 * 200.0 * a - s1 * 300.0 * b - largest_log_mean(tilted, c, theta))[0]
+
+    best = growth(bet.s0, bet.s1)
+    assert best > 0.1
+    for change0, change1 in product((0.97, 1.0, 1.03), repeat=2):
+        assert growth(bet.s0 * change0, bet.s1 * change1) <= best + 1e-9
+
+
+def run_blocks(name, size, runs, level, saw_itself=False):
+    """Bounds of many runs over the exact δ, and those of splits in half."""
+    law, loss, epsilon = CASES[name]
+    loss = NAIVE if saw_itself and isinstance(loss, Knn) else loss
+    cut = blocks(size)
+    rng = np.random.default_rng(7)
+    half = size // 2
+    found, split = np.empty((2, len(cut), runs), int), np.empty((2, runs), int)
+    for run in range(runs):
+        p, q = law.draw(rng, size)
+        found[:, :, run] = block_counts(loss, p, q, epsilon, cut, saw_itself)
+        split[:, run] = count(learn(loss, p[:half], q[:half]), p[half:], q[half:], epsilon)
+    sizes = np.array([[len(block)] for block in cut])
+    bounds = prequential_lower(found[0], sizes, found[1], sizes, exp(epsilon), level)
+    halves = joint_lower(split[0], size - half, split[1], size - half, exp(epsilon), level)
+    exact = float(law.curve.delta(np.array([epsilon]), "forward")[0])
+    return bounds / exact, halves / exact
+
+
+def most_failures():
+    """So many of RUNS failures of probability LEVEL have a chance below 1 in 1000."""
+    return int(np.flatnonzero(np.cumsum(binomial(RUNS, [LEVEL])[0]) > 0.999)[0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bounds_of_real_losses_hold(name):
+    bounds, halves = run_blocks(name, SIZE, RUNS, LEVEL)
+    failures = (bounds > 1.0).sum()
+    print(f"{name}: failures {failures / RUNS:.3f}, medians {np.median(bounds):.3f}, split {np.median(halves):.3f}")
+    assert failures <= most_failures()
+
+
+@pytest.mark.parametrize("name", ["gaussian", "integers"])
+def test_a_block_that_is_scored_by_a_loss_that_saw_it_fails(name):
+    bounds, _ = run_blocks(name, SIZE, RUNS, LEVEL, saw_itself=True)
+    assert (bounds > 1.0).sum() > 2 * most_failures()
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplace"])
+def test_it_is_above_the_bound_of_a_split_where_the_loss_learns_fast_enough(name):
+    bounds, halves = run_blocks(name, 4000, 100, LEVEL / 42)
+    print(f"{name}: medians {np.median(bounds):.3f}, split {np.median(halves):.3f}")
+    assert (bounds > halves).mean() > 0.65
+    assert np.median(bounds) > np.median(halves)
+
+
+def test_two_blocks_make_the_joint_bound():
+    assert prequential_lower([1, 40], [9, 200], [3, 8], [9, 150], 2.0, 0.01) == joint_lower(40, 200, 8, 150, 2.0, 0.01)
+
+
+def test_bad_practice_and_lost_bets_cost_no_more_than_nine_tenths_of_the_level():
+    counts = ([50, 0, 60], [50, 100, 200], [0, 60, 5], [50, 100, 200])
+    lost = prequential_lower(*counts, 2.0, 0.05)
+    tenth = joint_lower(60, 200, 5, 200, 2.0, 0.005)
+    assert lost >= tenth - 0.01 * (0.25 - tenth)
+
+
+def test_the_wealth_falls_with_theta_and_the_bound_with_confidence():
+    rows = [np.array([[v] for v in values], float) for values in
+            ((12, 30, 0), (40, 80, 160), (2, 5, 0), (40, 80, 160))]  # fmt: skip
+    c, level = np.array([1.5]), np.array([0.05])
+    bets = [place_bet(rows, 1, c, level)]
+    wealth = [log_wealth(bets, c, np.array([theta]))[0] for theta in np.linspace(-0.5, 1.0, 31)]
+    assert (np.diff(wealth) <= 0.0).all()
+    assert wealth[0] > 0.0 > wealth[-1] >= log(0.1)
+    counts = [[v] * 3 for v in (12, 40, 2, 40)]
+    bounds = prequential_lower(*(np.array(v)[:, None] for v in counts), 1.5, np.array([1e-6, 1e-3, 0.05]))
+    assert (np.diff(bounds) > 0.0).all()
+
+
+def test_cells_broadcast_and_stand_alone():
+    x0 = np.array([[[3], [4]], [[20], [30]], [[90], [80]]])
+    x1 = np.array([[[0], [1]], [[4], [1]], [[10], [3]]])
+    sizes = np.array([[[20]], [[60]], [[200]]])
+    inflation, level = np.exp([0.0, 0.5, 1.0]), 0.01
+    together = prequential_lower(x0, sizes, x1, sizes, inflation, level)
+    assert together.shape == (2, 3)
+    for i, j in np.ndindex(2, 3):
+        alone = prequential_lower(x0[:, i, 0], sizes[:, 0, 0], x1[:, i, 0], sizes[:, 0, 0], inflation[j], level)
+        assert alone == together[i, j]
+    assert prequential_lower(x0[:, :0], sizes, x1[:, :0], sizes, inflation, level).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "total, first", [(2, None), (2, 1), (1000, None), (1000, 62), (999, 100), (37, 36), (10**9, 7)]
+)
+def test_blocks_double_and_the_last_is_the_largest(total, first):
+    cut = blocks(total, first)
+    assert cut[0] == range(max(1, total // 16) if first is None else first)
+    assert [block.start for block in cut[1:]] == [block.stop for block in cut[:-1]]
+    assert cut[-1].stop == total
+    assert all(len(block) == block.start for block in cut[1:-1])
+    assert len(cut) == 2 or total / 2 <= len(cut[-1]) <= 3 * total / 4
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: blocks(1), "total: 1 was given; accepted: an integer >= 2"),
+        (lambda: blocks(9, 9), "first: 9 was given; accepted: 1 to 8, below the total"),
+        (lambda: blocks(9, 0), "first: 0 was given; accepted: an integer >= 1"),
+        (lambda: prequential_lower([1], [2], [1], [2], 1.0, 0.05), "a first axis of two or more blocks"),
+        (lambda: prequential_lower(1, 2, 1, 2, 1.0, 0.05), "a first axis of two or more blocks"),
+        (lambda: prequential_lower([1, 3], [2, 2], [1, 1], [2, 2], 1.0, 0.05), "0 <= successes <= trials"),
+        (lambda: prequential_lower([1, 1], [2, 2], [1, 1], [2, 2], 0.0, 0.05), "inflation: 0.0 was given"),
+        (lambda: prequential_lower([1, 1], [2, 2], [1, 1], [2, 2], 1.0, 1.0), "level"),
+    ],
+)
+def test_refusals_name_what_is_accepted(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

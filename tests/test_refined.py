@@ -1,0 +1,260 @@
+"""Refined losses and targets as runs: what is tallied, decided and certified; killed at every stage; damage; refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from commands import call, kill_group, one_message, records, show, started, stored_problem, wait_until, write_study
+from studies import make_study, run
+
+from hpcdp.analytic import GaussianShift
+from hpcdp.context import open_context
+from hpcdp.problem import Sizes
+from hpcdp.store.layout import Layout
+from hpcdp.store.tallies import known_tallies
+from hpcdp.tallying import learn_refined, restore_pilot
+from hpcdp.targets import LEARNING, Forecast, forecast_target, next_sizes, target_column
+
+KINDS = ("pilots", "tallies", "fits", "sizes", "counts")
+TARGET = {
+    "target": {"epsilon": 0.5, "relative_error": 0.04, "most": 200_000},
+    "test": 1 << 20,
+    "train": 2000,
+    "keep": "none",
+    "chunk": 1000,
+}
+REFINED = {"refine": 30_000, "validation": 20_000, "train": 2000, "test": 30_000, "chunk": 10_000, "keep": "none"}
+
+
+def normal_study(**estimate):
+    """Two normal laws at distance 1, the second pair at distance 2."""
+    pairs = [([0.0], [1.0]), ([0.0], [2.0])]
+    grid = {"epsilons": [0.0, 0.5, 1.0, 2.0], **estimate}
+    return make_study("gaussian", {"sigma": 1.0}, pairs, seed=6, loss="knn", **grid)
+
+
+def test_a_refined_run_counts_the_sets_that_its_tallies_chose(client, tmp_path):
+    store = tmp_path / "s.zarr"
+    result = run(normal_study(etas=[0.5, 1.0], **REFINED), store, client)
+    assert result.complete
+    context = open_context(str(store), 1)
+    problem = context.problem
+    for number in range(2):
+        stage = {name: problem.stage_of(name, number) for name in ("refine", "validation", "test")}
+        assert [s.total for s in stage.values()] == [30_000, 20_000, 30_000]
+        pilot = restore_pilot(context, number)
+        for name in ("refine", "validation"):
+            spans = [s for s in known_tallies(context.layout) if s.pilot == problem.pilot_keys[number]]
+            assert sum(s.samples for s in spans if s.stage == name) == stage[name].total
+        counter, _, chosen = learn_refined(context, number, problem.thresholds)
+        assert set(chosen) <= {"smooth", "best", "pilot"}
+        d, d_prime = (
+            np.concatenate(list(context.chunks(stage["test"], law, range(3)))) for law in problem.pair_laws[number]
+        )
+        counts = np.stack([counter.count(x) for x in (d, d_prime)])
+        column = 2 * np.searchsorted(problem.thresholds, 0.5) + 1
+        np.testing.assert_array_equal(result["exceed"][number, 0, 1], counts[:, column + 1 :].sum(axis=1))
+        # cells and their classes, looked up without any table
+        cells = np.searchsorted(pilot.cells.starts, d, "right") - 1
+        np.testing.assert_array_equal(np.bincount(cells, minlength=pilot.losses.size), pilot.tally(d))
+    exact = [GaussianShift(mu).delta(result["epsilon"]) for mu in (1.0, 2.0)]
+    off = np.abs(result["delta"] - np.array(exact)[:, None]) / result["standard_error"]
+    assert off.max() < 5.5
+
+
+def test_more_draws_and_more_epsilons_use_what_is_there(client, tmp_path):
+    store = tmp_path / "s.zarr"
+    run(normal_study(**REFINED), store, client)
+    before = {path: path.read_bytes() for path in records(store, *KINDS)}
+    more = {**REFINED, "epsilons": [0.0, 0.5, 0.75, 1.0, 2.0]}
+    run(normal_study(**more), store, client)
+    tallies = records(store, "tallies")
+    assert {path for path in before if path.parent.name in ("pilots", "tallies")} == set(
+        tallies + records(store, "pilots")
+    )
+    grown = run(normal_study(**{**more, "refine": 50_000}), store, client)
+    assert {path: path.read_bytes() for path in before} == before
+    new = sorted(s.start for s in known_tallies(Layout(store)) if records(store, "tallies") and s.stage == "refine")
+    assert new == sorted([0, 0, 3, 3])  # chunks 3 and 4 alone were drawn anew
+    alone = run(normal_study(**{**more, "refine": 50_000}), tmp_path / "alone.zarr", client)
+    assert grown.to_dict() == alone.to_dict()
+
+
+def test_a_damaged_tally_is_counted_again(client, tmp_path):
+    store = tmp_path / "s.zarr"
+    study = normal_study(**REFINED)
+    whole = run(study, store, client).to_json()
+    span = next(s for s in known_tallies(Layout(store)) if s.stage == "refine")
+    (file,) = [
+        path for path in (store / "tallies" / span.name).rglob("*") if path.is_file() and path.name != "zarr.json"
+    ]
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+    for path in records(store, "fits", "counts"):
+        path.unlink()
+    (store / "records" / "results.json").unlink()
+    with pytest.raises(Exception, match="damaged"):
+        run(study, store, client)
+    assert run(study, store, client).to_json() == whole
+
+
+TARGETED = """
+import os
+import time
+
+def noisy(database, size, rng, pause=0.0):
+    time.sleep(pause)
+    return database.sum() + rng.laplace(size=size)
+"""
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The JSON of a study with a target, run from beginning to end."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    study = write_study(
+        folder, TARGETED, parameters={"pause": 0.005}, databases=[[0.0, 0.5, 1.0]], etas=[1.0], **TARGET
+    )
+    call("run", study, "--store", folder / "s.zarr", "--workers", 2)
+    sizes = {stored_problem(folder / "s.zarr").sizes_of(number) for number in range(3)}
+    assert len(sizes) > 1, "pairs that differ get what each needs"
+    assert min(s.test for s in sizes) > 0
+    return show(folder / "s.zarr")
+
+
+def test_the_target_is_met_where_it_matters(undisturbed):
+    data = json.loads(undisturbed)
+    cells = sorted((c for c in data["cells"] if c["epsilon"] == 0.5), key=lambda c: c["delta"])
+    assert cells[-1]["standard_error"] < 1.1 * 0.04 * cells[-1]["delta"]
+    first = next(c for c in cells if c["pair"] != cells[-1]["pair"])
+    assert first["test"][0] < cells[-1]["test"][0], "what cannot lead gets less"
+
+
+@pytest.mark.slow
+def test_killed_at_every_stage(tmp_path, undisturbed):
+    study = write_study(
+        tmp_path, TARGETED, parameters={"pause": 0.005}, databases=[[0.0, 0.5, 1.0]], etas=[1.0], **TARGET
+    )
+    store = tmp_path / "s.zarr"
+    command = ("run", study, "--store", store)
+    stages = [("pilots", 1), ("tallies", 2), ("fits", 1), ("sizes", 1), ("tallies", 12), ("sizes", 4), ("counts", 1)]
+    killed = 0
+    for kind, number in stages:
+        before = {path: path.read_bytes() for path in records(store, *KINDS)}
+        with started(*command, "--workers", 2, folder=tmp_path) as process:
+            wait_until(
+                lambda kind=kind, number=number, process=process: (
+                    len(records(store, kind)) >= number or process.poll() is not None
+                ),
+                f"{number} records of {kind}",
+            )
+            killed += process.poll() is None
+            kill_group(process)
+        assert all(path.read_bytes() == data for path, data in before.items())
+        command = ("resume", store)
+    assert killed >= 5
+    call("resume", store, "--workers", 2)
+    assert show(store) == undisturbed
+
+
+def test_status_and_plan_tell_of_tallies_and_targets(tmp_path):
+    study = write_study(tmp_path, TARGETED, databases=[[0.0, 1.0]], **TARGET)
+    plan = call("plan", study).stdout
+    assert "target         δ at ε = 0.5 with a standard error of 4 %" in plan
+    assert "pilot" in plan
+    assert "tally" in plan
+    store = tmp_path / "s.zarr"
+    call("run", study, "--store", store, "--workers", 2)
+    status = call("status", store).stdout
+    assert "learn pilots   2 of 2 pairs done" in status
+    assert "tally refine" in status
+    assert "complete" in status
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"target": {"epsilon": 0.5}, "refine": 10}, "instead of estimate.refine"),
+        ({"target": {"epsilon": 0.5}, "test": 10}, "instead of estimate.test"),
+        ({"target": {"epsilon": 0.7}}, "target.epsilon: one of the epsilons; given: 0.7"),
+        ({"target": {"epsilon": 0.5, "delta": 0.1}}, "exactly one of epsilon, delta; given: epsilon, delta"),
+        ({"target": {}}, "exactly one of epsilon, delta; given: none"),
+        ({"target": {"delta": 0}}, "estimate.target.delta"),
+        ({"target": {"epsilon": 0.5}, "keep": "all"}, "keep"),
+        ({"validation": 10}, "validation: with refine only"),
+        ({"refine": 10, "loss": "literal-knn"}, "estimate.refine: needs fresh draws"),
+    ],
+)
+def test_refusals_name_the_key(tmp_path, changes, words):
+    values = {"etas": [], **({"test": 1 << 20} if "target" in changes else {}), **changes}
+    if "keep" not in changes and "target" in changes:
+        values["keep"] = "train"
+    message = one_message(call("plan", write_study(tmp_path, TARGETED, **values), code=2))
+    assert words in message
+
+
+def test_strings_are_refused_for_cells(tmp_path):
+    source = "def noisy(database, size, rng):\n    return rng.choice(['a', 'b'], size)\n"
+    message = one_message(call("plan", write_study(tmp_path, source, refine=10, etas=[]), code=2))
+    assert "estimate.refine: cells need outputs on a line" in message
+
+
+def test_vectors_are_refined_on_their_score(client, tmp_path):
+    pairs = [([0.0, 0.0], [0.6, 0.8])]
+    study = make_study(
+        "gaussian", {"sigma": 1.0}, pairs, seed=8, loss="smooth", epsilons=[0.0, 1.0, 2.0], **{**REFINED, "test": 10**5}
+    )
+    result = run(study, tmp_path / "s.zarr", client)
+    exact = GaussianShift(1.0).delta(result["epsilon"])
+    assert (np.abs(result["delta"] - exact) / result["standard_error"]).max() < 5.5
+
+
+def target_of(**target):
+    return normal_study(**{**TARGET, "target": target}).estimate.target
+
+
+def test_forecasts():
+    target = target_of(epsilon=1.0, relative_error=0.1)
+    # the sets {L > ε} and {L < −ε} of two normal laws at distance 1
+    grid = np.array([0.0, 1.0])
+    a, b = curve_shares(grid)
+    shares = np.broadcast_to(np.stack([a, b], axis=-1), (2, 2, 2))
+    assert target_column(target, grid, shares[None]) == 1
+    forecast = forecast_target(target, 1.0, shares[:, 1], 10**6)
+    delta = float(GaussianShift(1.0).delta(1.0))
+    assert forecast.delta == pytest.approx(delta, rel=1e-9)
+    spread = np.sqrt((a[1] * (1 - a[1]) + np.e**2 * b[1] * (1 - b[1])) / forecast.draws)
+    assert 0.9 < spread / (0.1 * delta) < 1.0
+    assert forecast.low < delta < forecast.high
+    assert forecast_target(target, 1.0, shares[:, 1], 20).draws is None  # 6 outputs tell too little
+    assert target_column(target_of(delta=0.2), grid, shares[None]) == 0  # δ(0) = .38, δ(1) = .13
+    assert target_column(target_of(delta=0.1), grid, shares[None]) == 1
+
+
+def test_sizes():
+    target, chunk = target_of(epsilon=1.0), 1 << 18
+    now, wide = Sizes(1 << 20, 1 << 19, 0), Forecast(1.0, 1e-6, 0.9e-6, 1.1e-6, 1e10)
+    grown = next_sizes(target, now, wide, chunk, True, 0)
+    assert grown.test == 0
+    assert 1.0 <= grown.refine / min(LEARNING * 1e10, 64 * now.refine) <= 1.25
+    late = Sizes(1 << 29, 1 << 28, 0)
+    final = next_sizes(target, late, wide, chunk, True, 0)
+    assert 1.0 <= final.test / 1e10 <= 1.25
+    assert final.test % chunk == 0
+    assert next_sizes(target, late, wide, chunk, True, 3).refine >= 4 * late.refine  # rivals race before all are tested
+    assert next_sizes(target, now, wide, chunk, False, 3) == Sizes(now.refine, now.validation, chunk)
+    hopeless = Forecast(1.0, 1e-12, 0.0, 1e-11, 1e16)
+    assert next_sizes(target, late, hopeless, chunk, True, 0).refine > late.refine
+    assert next_sizes(target, Sizes(1 << 32, 1 << 31, 0), hopeless, chunk, True, 0).test == 1 << 32
+    blind = next_sizes(target, now, Forecast(1.0, 0.0, 0.0, 1e-5, None), chunk, True, 0)
+    assert (blind.test, blind.refine) == (0, 64 << 20)
+
+
+def curve_shares(grid):
+    """P and Q of {L > ε} for normal laws at 0 and 1: outputs below 1/2 − ε."""
+    from scipy.special import ndtr
+
+    return ndtr(0.5 - grid), ndtr(-0.5 - grid)

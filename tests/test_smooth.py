@@ -1,0 +1,332 @@
+"""The loss `smooth`: its L̂ against exact laws, its counts, what must not change it, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute import deltas
+from scipy import stats
+
+from hpcdp.analytic import GaussianShift
+from hpcdp.counts import count_losses, merge_thresholds
+from hpcdp.errors import StudyError
+from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
+from hpcdp.losses._cells import Cells
+from hpcdp.losses._penalised import Curve
+from hpcdp.losses._protocol import Side
+from hpcdp.losses._smooth_vectors import Predictor
+from hpcdp.losses._spline import fit_log_ratio
+from hpcdp.losses.smooth import Smooth, SmoothParameters
+from hpcdp.outputs import Schema
+
+THRESHOLDS = merge_thresholds((0.0, 0.1, 0.3, 0.7, 1.0, 2.0), np.linspace(0.05, 5.0, 50))
+
+
+def learn(p, q, draws=(None, None), **parameters):
+    p, q = np.asarray(p), np.asarray(q)
+    sides = (Side(x, n or x.shape[0]) for x, n in zip((p, q), draws, strict=True))
+    return Smooth(SmoothParameters(**parameters)).fit(*sides)
+
+
+# Exact laws
+
+
+def masses(parts, cells):
+    """Probability of each cell under a mixture of (weight, law), without cancellation in either tail."""
+    below = np.concatenate([[0.0], sum(w * law.cdf(cells.starts[1:]) for w, law in parts), [1.0]])
+    above = np.concatenate([[1.0], sum(w * law.sf(cells.starts[1:]) for w, law in parts), [0.0]])
+    return np.maximum(np.where(below[1:] < 0.5, np.diff(below), -np.diff(above)), 0.0)
+
+
+def kept(losses, p, q, epsilon):
+    """Share of δ(ε) of cells of masses p and q that the set {L̂ > ε} keeps."""
+    found = losses > epsilon
+    gain = p - np.exp(epsilon) * q
+    return gain[found].sum() / gain[gain > 0].sum()
+
+
+LAWS = {
+    # the least share kept is fixed beforehand: .97 where 2^18 samples a side leave 100 or more in the set, .9 beyond
+    "normal": ([(1, stats.norm(0))], [(1, stats.norm(0.4))], {0.1: 0.97, 0.5: 0.97, 1.0: 0.97, 1.5: 0.9}),
+    "far normals": ([(1, stats.norm(0))], [(1, stats.norm(3))], {1.0: 0.97, 5.0: 0.97, 9.0: 0.97}),
+    "two modes": (
+        [(0.5, stats.norm(-0.4)), (0.5, stats.norm(0.4))],
+        [(1, stats.norm(0))],
+        {0.05: 0.97, 0.2: 0.97, 0.5: 0.9},
+    ),
+    "t": ([(1, stats.t(4))], [(1, stats.t(4, 0.7))], {0.1: 0.97, 0.4: 0.97, 0.7: 0.9}),
+    "cauchy": ([(1, stats.cauchy(0))], [(1, stats.cauchy(0.6))], {0.1: 0.97, 0.3: 0.97, 0.5: 0.9}),
+    "laplace": ([(1, stats.laplace(0))], [(1, stats.laplace(1.5))], {0.1: 0.97, 0.7: 0.97, 1.3: 0.97}),
+    "gap": (
+        [(0.6, stats.norm(0)), (0.4, stats.norm(5000))],
+        [(0.25, stats.norm(0.4)), (0.75, stats.norm(5000.4))],
+        {0.1: 0.97, 0.7: 0.97, 1.2: 0.97, 1.8: 0.9},
+    ),
+}
+
+
+def draw(parts, rng, size):
+    which = rng.choice(len(parts), size, p=[w for w, _ in parts])
+    return np.choose(which, [law.rvs(size, random_state=rng) for _, law in parts])
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_kept_share_of_exact_deltas(name):
+    p, q, least = LAWS[name]
+    rng = np.random.default_rng(11)
+    model = learn(draw(p, rng, 1 << 18), draw(q, rng, 1 << 18))
+    exact = masses(p, model.cells), masses(q, model.cells)
+    shares = {epsilon: kept(model.losses, *exact, epsilon) for epsilon in least}
+    print(name, shares)
+    for epsilon, share in shares.items():
+        assert least[epsilon] <= share <= 1 + 1e-9, (epsilon, share)
+
+
+@pytest.mark.parametrize("epsilon, least", [(0.3, 0.99), (0.6, 0.99), (0.9, 0.9)])
+def test_many_draws_need_no_more_than_their_tallies(epsilon, least):
+    """10⁹ draws a side: two modes against one, down to δ = 10⁻⁵, where the pilot of 2^16 outputs has almost none."""
+    p, q = LAWS["two modes"][:2]
+    rng = np.random.default_rng(12)
+    cells = Cells.of(*(np.sort(draw(side, rng, 1 << 16)) for side in (p, q)))
+    exact = masses(p, cells), masses(q, cells)
+    tallies = [rng.poisson(1e9 * side) for side in exact]
+    losses = fit_log_ratio(cells.centres, *tallies, 10**9, 10**9)
+    assert least <= kept(losses, *exact, epsilon) <= 1 + 1e-9
+
+
+def test_clamped_noise_has_atoms_apart():
+    rng = np.random.default_rng(13)
+    p, q = (np.clip(rng.normal(shift, size=1 << 17), -0.5, 0.8) for shift in (0.0, 1.0))
+    model = learn(p, q)
+    low, high = stats.norm.logcdf(-0.5) - stats.norm.logcdf(-1.5), stats.norm.logsf(0.8) - stats.norm.logsf(-0.2)
+    for value, wanted in ((-0.5, low), (0.8, high)):
+        error = np.sqrt(1 / (p == value).sum() + 1 / (q == value).sum())
+        assert abs(model.score(np.array([value]))[0] - wanted) <= 5 * error
+    inside = np.linspace(-0.45, 0.75, 25)
+    assert np.abs(model.score(inside) - (0.5 - inside)).max() <= 0.05
+
+
+def test_integers_of_a_long_tail():
+    """The sum of three two-sided geometric noises of ε₀ = 0.7, shift 1."""
+    rng = np.random.default_rng(14)
+    stop, size = 1 - np.exp(-0.7), 1 << 19
+    noise = rng.geometric(stop, (2, 6, size))
+    p, q = noise[:, :3].sum(axis=1) - noise[:, 3:].sum(axis=1)
+    model = learn(p, q + 1)
+    one = np.exp(-0.7 * np.abs(np.arange(-60, 61)))
+    law = np.convolve(np.convolve(one, one), one)
+    law = np.concatenate([law, [0.0]]) / law.sum()
+    losses = model.score(np.arange(-180, 182))
+    for epsilon, least in ((0.05, 0.99), (0.3, 0.99), (0.5, 0.95)):
+        assert least <= kept(losses, law, np.roll(law, 1), epsilon) <= 1 + 1e-9
+
+
+def test_few_outcomes():
+    rng = np.random.default_rng(15)
+    p = np.array([0.02, 0.3, 0.1, 0.5, 0.08])
+    for values in (np.arange(5), np.array([-2.0, 0.1, 0.31, 1.0, 7.7])):
+        model = learn(rng.choice(values, 200_000, p=p), rng.choice(values, 200_000, p=p[::-1]))
+        error = 5 * np.sqrt((1 / p + 1 / p[::-1]) / 200_000)
+        assert (np.abs(model.score(values) - np.log(p / p[::-1])) <= error + 0.02).all()
+
+
+@pytest.mark.parametrize(
+    "low, high, wanted", [((0, 1), (2, 3), 1.0), ((0, 1), (0.7, 1.7), 0.7), ((0, 1), (0.2, 0.6), 0.6)]
+)
+def test_ends_of_supports(low, high, wanted):
+    """P[L = ∞]: at any ε the set holds nearly all of it, and almost nothing of D'."""
+    rng = np.random.default_rng(16)
+    model = learn(rng.uniform(*low, 1 << 16), rng.uniform(*high, 1 << 16))
+    x, y = rng.uniform(*low, 10**5), rng.uniform(*high, 10**5)
+    for epsilon in (5.0, 50.0):
+        assert (model.score(x) > epsilon).mean() == pytest.approx(wanted, abs=0.01)
+        assert (model.score(y) > epsilon).mean() <= 1e-3
+
+
+def test_tails_are_no_ends_of_supports():
+    rng = np.random.default_rng(17)
+    for draws in (rng.normal(size=(2, 1 << 17)), rng.standard_t(3, size=(2, 1 << 17)), rng.laplace(size=(2, 1 << 17))):
+        model = learn(draws[0], draws[1] + 5.0)
+        assert np.isfinite(model.losses).all()
+
+
+def test_no_tally_makes_a_nan():
+    rng = np.random.default_rng(18)
+    for _ in range(100):
+        size = int(rng.integers(1, 40))
+        centres = np.sort(rng.standard_cauchy(size)) * 10.0 ** rng.integers(-300, 300)
+        a, b = (rng.poisson(10.0 ** rng.uniform(-2, 9, size)) * (rng.random(size) < 0.6) for _ in range(2))
+        losses = fit_log_ratio(centres, a, b, int(rng.integers(1, 10**9)), 10**6, rng.random(size) < 0.2)
+        assert losses.shape == (size,)
+        assert not np.isnan(losses).any()
+
+
+def test_wrong_tallies_are_refused():
+    with pytest.raises(ValueError, match=r"shapes \(3,\), \(2,\), \(3,\)"):
+        fit_log_ratio(np.arange(3.0), np.ones(2, int), np.ones(3, int), 5, 5)
+    with pytest.raises(ValueError, match="draws are 0 and 5"):
+        fit_log_ratio(np.arange(3.0), np.ones(3, int), np.ones(3, int), 0, 5)
+
+
+def test_the_curve_is_the_best_one():
+    """Against a dense Newton solution of the same penalised likelihood; the gradient of either is 0 there."""
+    rng = np.random.default_rng(19)
+    t = np.sort(rng.uniform(size=200))
+    a, b = rng.poisson(50, 200).astype(float), rng.poisson(40 + 20 * t).astype(float)
+    curve = Curve(t, a, b, 0.3, t[np.r_[0:199:7, 199]])
+    found, _ = curve.fit(0.5, np.zeros(curve.knots.size))
+    basis = np.array([np.interp(t, curve.knots, unit) for unit in np.eye(curve.knots.size)]).T
+    h = np.diff(curve.knots)
+    second = np.zeros((h.size - 1, curve.knots.size))
+    for i in range(h.size - 1):
+        second[i, i : i + 3] = np.array([1 / h[i], -1 / h[i] - 1 / h[i + 1], 1 / h[i + 1]]) / np.sqrt(
+            (h[i] + h[i + 1]) / 2
+        )
+    f = np.zeros(curve.knots.size)
+    for _ in range(50):
+        s = 1 / (1 + np.exp(-(basis @ f + 0.3)))
+        gradient = basis.T @ (a - (a + b) * s) - 0.5 * second.T @ (second @ f)
+        hessian = (basis.T * ((a + b) * s * (1 - s))) @ basis + 0.5 * second.T @ second
+        f = f + np.linalg.solve(hessian, gradient)
+    np.testing.assert_allclose(found, f, atol=1e-3)
+
+
+# Vectors
+
+
+@pytest.mark.parametrize("degree", ["auto", 1, 2])
+def test_plane_of_normals(degree):
+    rng = np.random.default_rng(21)
+    shift, size = np.array([0.42, -0.56]), 1 << 18
+    model = learn(rng.normal(size=(size, 2)), shift + rng.normal(size=(size, 2)), degree=degree)
+    assert model.predictor.products.size == (4 if degree == 2 else 0)
+    epsilons = (0.1, 0.5, 1.0)
+    thresholds = merge_thresholds(epsilons, [])
+    counts = [model.counter(thresholds).count(s * shift + rng.normal(size=(1 << 20, 2))) for s in (0, 1)]
+    for epsilon in epsilons:
+        for found, error in deltas(*counts, thresholds, 1 << 20, epsilon):
+            wanted = float(GaussianShift(0.7).delta(epsilon))
+            assert abs(found - wanted) <= 5 * error + 0.02 * wanted, (epsilon, found, wanted)
+
+
+def test_degree_2_is_chosen_where_scales_differ():
+    """N(0, 1)² against N(0, 1.3²)²: L is a multiple of the squared length, minus a constant."""
+    rng = np.random.default_rng(22)
+    model = learn(rng.normal(size=(1 << 17, 2)), 1.3 * rng.normal(size=(1 << 17, 2)))
+    assert model.predictor.products.shape == (2, 2)
+    x = rng.normal(size=(1000, 2))
+    wanted = 2 * np.log(1.3) - 0.5 * (x**2).sum(axis=1) * (1 - 1.3**-2)
+    assert np.abs(model.score(x) - wanted)[np.abs(wanted) < 3].max() <= 0.15
+    assert np.abs(model.coordinate(x) - wanted)[np.abs(wanted) < 3].max() <= 0.15
+
+
+def test_the_predictor_and_its_numpy_twin():
+    rng = np.random.default_rng(23)
+    rows = rng.standard_cauchy(size=(2000, 3))
+    rows[0] = [1e308, -1e308, 0.0]
+    for products in (np.triu(rng.normal(size=(3, 3))), np.empty((0, 0))):
+        found = Predictor(rng.normal(size=3), rng.uniform(0.5, 2, 3), 0.7, rng.normal(size=3), products)
+        z = (rows - found.centre) / found.scale
+        far = 6 + np.log1p(np.clip(np.abs(z), 6, 1e300) - 6)
+        z = np.where(np.abs(z) > 6, np.sign(z) * far, z)
+        wanted = 0.7 + z @ found.linear
+        if products.size:
+            wanted += np.einsum("ij,jk,ik->i", z, products, z)
+        np.testing.assert_allclose(found.coordinate(rows), wanted, rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(found.coordinate(rows[5:9]), found.coordinate(rows)[5:9])
+        np.testing.assert_array_equal(Predictor.restore(found.state()).coordinate(rows), found.coordinate(rows))
+
+
+def test_few_vectors_are_calibrated_out_of_fold():
+    """With 12 noise columns and 300 outputs a side the predictor fits chance; L̂ must not believe it."""
+    rng = np.random.default_rng(24)
+    model = learn(rng.normal(size=(300, 12)), rng.normal(size=(300, 12)), degree=1)
+    x = rng.normal(size=(5000, 12))
+    assert model.coordinate(x).std() > 0.2
+    assert np.abs(model.score(x)).mean() < 0.15
+
+
+# Counting
+
+
+@pytest.mark.parametrize("columns", [None, 1, 3])
+def test_counts_are_those_of_the_scores(columns):
+    rng = np.random.default_rng(31)
+    shape = () if columns is None else (columns,)
+    p, q, x = (rng.laplace(shift, size=(size, *shape)) for shift, size in ((0, 5000), (0.6, 7000), (0.3, 50_000)))
+    model = learn(p, q)
+    for thresholds in (THRESHOLDS, np.array([0.3]), np.empty(0)):
+        counter = model.counter(thresholds)
+        found = counter.count(x)
+        np.testing.assert_array_equal(found, count_losses(model.score(x), thresholds))
+        np.testing.assert_array_equal(counter.count(x[:999]) + counter.count(x[999:]), found)
+        restored = make_loss("smooth", {}).restore(counter.state(), thresholds)
+        np.testing.assert_array_equal(restored.count(x), found)
+    if columns == 3:
+        np.testing.assert_array_equal(model.projection().coordinate(x), model.coordinate(x))
+        again = make_loss("smooth", {}).restore_projection(model.projection().state())
+        np.testing.assert_array_equal(again.coordinate(x), model.coordinate(x))
+    else:
+        np.testing.assert_array_equal(model.coordinate(x), x.reshape(-1))
+
+
+# What must not change L̂
+
+
+@pytest.mark.parametrize("columns", [(), (2,)])
+@pytest.mark.parametrize("factor, shift", [(1000.0, 1e6), (2.0**20, 0.0), (2.0**-20, 0.0), (-1.0, 0.0)])
+def test_losses_of_outputs_in_another_unit(factor, shift, columns):
+    rng = np.random.default_rng(32)
+    p, q, x = (rng.normal(m, size=(20_000, *columns)) for m in (0.0, 0.7, 0.3))
+    before, after = learn(p, q), learn(factor * p + shift, factor * q + shift)
+    # L̂ is a step function of some 10⁴ cells: an output that rounding moves to the next one has its L̂, and a training
+    # output that is moved so changes it
+    difference = np.abs(before.score(x) - after.score(factor * x + shift))
+    assert np.quantile(difference, 0.99) <= 1e-3
+    assert difference.max() <= 0.05
+
+
+def test_sides_in_turn_negate_the_loss():
+    rng = np.random.default_rng(33)
+    p, q, x = rng.normal(size=20_000), rng.normal(0.5, 1.2, size=20_000), rng.normal(size=1000)
+    np.testing.assert_allclose(learn(p, q).score(x), -learn(q, p).score(x), atol=1e-3)
+
+
+def test_draws_and_order():
+    rng = np.random.default_rng(34)
+    for columns in ((), (2,)):
+        p, q = rng.normal(size=(40_000, *columns)), rng.normal(0.5, size=(10_000, *columns))
+        x = rng.normal(size=(1000, *columns))
+        model, filtered = learn(p, q), learn(p, q, draws=(80_000, 10_000))
+        np.testing.assert_allclose(filtered.score(x), model.score(x) - np.log(2), atol=2e-3)
+        np.testing.assert_array_equal(learn(p, q).score(x), model.score(x))
+    np.testing.assert_array_equal(learn(p[::-1, 0], q[:, 0]).score(x[:, 0]), learn(p[:, 0], q[::-1, 0]).score(x[:, 0]))
+
+
+@pytest.mark.parametrize("kind", [bool, np.int64])
+def test_booleans_and_integers_are_reals(kind):
+    rng = np.random.default_rng(35)
+    p, q = (rng.random(50_000) < 0.7).astype(kind), (rng.random(50_000) < 0.3).astype(kind)
+    found = learn(p, q).score(np.array([0, 1]).astype(kind))
+    np.testing.assert_allclose(found, [-np.log(7 / 3), np.log(7 / 3)], atol=0.05)
+    both = learn(np.stack([p, q], axis=1), np.stack([q, p], axis=1)).score(np.array([[1, 0]]).astype(kind))
+    np.testing.assert_allclose(both, [2 * np.log(7 / 3)], atol=0.1)
+
+
+# Refusals
+
+
+def test_strings_are_refused():
+    wanted = "needs outputs that are numbers; these are strings or sequences; accepted: frequency, knn"
+    with pytest.raises(StudyError, match=f"estimate.loss: 'smooth' {wanted}"):
+        refuse_unusable("smooth", {}, Schema("bytes", None), 100)
+    refuse_unusable("smooth", {}, Schema("int", 3), 100)
+    words = np.array([b"a", b"b"], object)
+    with pytest.raises(ValueError, match=wanted):
+        learn(words, words)
+
+
+@pytest.mark.parametrize("degree", [0, 3, True, "2", 1.5])
+def test_other_degrees_are_refused(degree):
+    with pytest.raises(ValueError, match=r"parameters\.degree: 'auto', 1 or 2; given"):
+        validate_parameters("smooth", {"degree": degree})
