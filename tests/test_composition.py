@@ -172,7 +172,7 @@ def test_of_a_result():
         Spectrum.of(result)
 
 
-# MATHS: δ = 1e-5; basic, Dwork and Roth 3.20, by the mean loss of Laplace noise
+# δ = 1e-5; basic, Dwork and Roth 3.20, by the mean loss of Laplace noise
 REFERENCE = {
     (0.1, 100): (10, 5.850, 5.282),
     (0.1, 300): (30, 11.466, 9.763),

@@ -37,7 +37,7 @@ class Cells:
 def exceedances(above: Ints, below: Ints, thresholds: Floats, epsilons: Floats) -> Ints:
     """Counts per cell of one pair, shape (2, epsilons, 2), from strict counts (2, T) of the sides D and D'.
 
-    Forward, ε: outputs with L̂ > ε of D, then of D'. Reverse: outputs with L̂ < −ε of D', then of D (MATHS: the other
+    Forward, ε: outputs with L̂ > ε of D, then of D'. Reverse: outputs with L̂ < −ε of D', then of D (the other
     direction is the same with the sides swapped and L negated).
     """
     forward = np.searchsorted(thresholds, epsilons)
