@@ -127,7 +127,9 @@ def audit(result: Result, claim: Claim, orientation: Orientation = "both", limit
     if "eta" not in result.arrays:
         raise StudyError("estimate.etas: none in this study; an audit needs a grid of thresholds")
     if result.is_literal:
-        raise StudyError(f"estimate.loss: {result.study.estimate.loss} was given; accepted by audit: every other loss")
+        raise StudyError(
+            f"estimate.loss: {result.study.estimate.default_loss} was given; accepted by audit: every other loss"
+        )
     if "training_rejected" not in result.arrays:
         raise StudyError(
             f"{result.store}: its results are of an earlier hpcdp; remove records/results.json there, which is made again"

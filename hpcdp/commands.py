@@ -337,7 +337,7 @@ def _with_etas(study: Any) -> Any:
     """The study, with the audit's own thresholds where it has none."""
     from hpcdp.counts import audit_etas
 
-    if study.estimate.loss == "literal-knn":
+    if study.estimate.default_loss == "literal-knn":
         raise StudyError(
             "estimate.loss: literal-knn learns anew for each η, so that nothing chooses among them before the test; "
             "accepted by audit: every other loss"

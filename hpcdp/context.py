@@ -45,6 +45,7 @@ class Context:
     layout: Layout
     problem: Problem
     loss: Loss | None
+    others: dict[str, Loss] = field(default_factory=dict)  # that a refined loss may take instead
     training_prints: dict[str, list[str]] = field(default_factory=dict, repr=False)  # of laws that were drawn to learn
     _sides: OrderedDict[str, Side] = field(default_factory=OrderedDict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)  # a user's own workers may have several threads
@@ -124,6 +125,5 @@ def _open(root: str, version: int, _study: str) -> Context:
     layout = Layout(Path(root))
     problem = load_problem(layout, version)
     e = problem.study.estimate
-    return Context(
-        layout, problem, None if problem.is_literal else make_loss(e.loss, e.parameters, problem.study.folder)
-    )
+    loss = None if problem.is_literal else make_loss(e.default_loss, e.parameters, problem.study.folder)
+    return Context(layout, problem, loss, {name: make_loss(name, {}) for name in e.other_losses})

@@ -54,27 +54,27 @@ class Costs:
 
 def _loss_costs(problem: Problem, many_valued: int) -> tuple[float, float]:
     e, schema = problem.study.estimate, problem.schema
-    if e.loss == "learned":
-        learned = validate_parameters(e.loss, e.parameters)
+    if e.default_loss == "learned":
+        learned = validate_parameters(e.default_loss, e.parameters)
         assert isinstance(learned, LearnedParameters)
         fit, fit_column, count, count_column = _LEARNED.get(learned.classifier, _UNKNOWN)
         columns = schema.columns or 1
         return fit + fit_column * columns, count + count_column * columns
-    if e.loss == "kde" and schema.columns == 2:
+    if e.default_loss == "kde" and schema.columns == 2:
         return 1.5e-7, 1.5e-7
-    if e.loss == "smooth" and schema.columns is not None:
+    if e.default_loss == "smooth" and schema.columns is not None:
         return 4.0e-7 + 5.0e-8 * schema.columns, 1.0e-8 + 4.0e-9 * schema.columns
-    if schema.kind == "bytes" and e.loss != "frequency" and many_valued:  # perhaps sequences that hold reals
+    if schema.kind == "bytes" and e.default_loss != "frequency" and many_valued:  # perhaps sequences that hold reals
         return 8.0e-6, 1.1e-5
     if schema.kind == "bytes":
         return 1.0e-6, 5.0e-7
-    if e.loss == "frequency":
+    if e.default_loss == "frequency":
         return 2.0e-7, 1.5e-7
     if schema.columns is None:
         return 6.0e-8, 1.5e-8
     if many_valued <= 1:  # strata, frequencies, or both: no tree is searched
         return 1.0e-6, 4.0e-7
-    parameters = validate_parameters(e.loss, e.parameters)
+    parameters = validate_parameters(e.default_loss, e.parameters)
     k = choose_k(getattr(parameters, "k", "sqrt"), 2 * e.train)
     # a ball of k points meets leaves of some 64: so many points lie in them, but many columns prune better than that
     met = min((k ** (1 / many_valued) + 64 ** (1 / many_valued)) ** many_valued, e.train / 4)

@@ -138,7 +138,7 @@ def make_plan(
     samples = ((cells + points) * 2 if problem.is_literal else laws) * e.train + _later_samples(problem, cells + points)
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = max(1, min(workers, len(tasks)))
-    k = getattr(validate_parameters(e.loss, e.parameters), "k", None)
+    k = getattr(validate_parameters(e.default_loss, e.parameters), "k", None)
     shown = sorted({e.epsilons[0], e.epsilons[len(e.epsilons) // 2], e.epsilons[-1]})
     return Plan(
         name=problem.study.name,
@@ -240,7 +240,7 @@ def _training_memory(problem: Problem) -> int:
     """Bytes for the training samples of both sides, or, where they are read by blocks, for what is kept of them."""
     e, schema = problem.study.estimate, problem.schema
     side = e.train * schema.bytes_in_memory
-    if e.loss == "frequency" and (schema.kind != "float" or schema.columns is not None):
+    if e.default_loss == "frequency" and (schema.kind != "float" or schema.columns is not None):
         most = FrequencyParameters.model_validate(e.parameters).distinct
         return 2 * min(side, STREAMED_BYTES) + _CLASS_BYTES * min(2 * e.train, most)
     if schema.kind == "bytes":

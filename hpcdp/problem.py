@@ -148,8 +148,9 @@ class Problem:
     def pilot_keys(self) -> list[str]:
         """Key of what each pair's training samples teach: the loss, its parameters, the training samples."""
         e = self.study.estimate
-        parameters = validate_parameters(e.loss, e.parameters).model_dump(mode="json")
-        head = ["model", e.loss, parameters, e.train, e.chunk]
+        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
+        named = [e.default_loss, *e.other_losses] if e.other_losses else e.default_loss
+        head = ["model", named, parameters, e.train, e.chunk]
         return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
 
     @cached_property
@@ -194,7 +195,7 @@ class Problem:
     @property
     def is_literal(self) -> bool:
         """Whether each cell draws and trains for itself (Fig. 1 to the letter)."""
-        return self.study.estimate.loss == LITERAL
+        return self.study.estimate.default_loss == LITERAL
 
     @property
     def kept_stages(self) -> tuple[Stage, ...]:
@@ -271,7 +272,9 @@ def try_study(study: Study, sampler: Sampler, pairs: Sequence[Pair]) -> Trial:
     """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
     e = study.estimate
     trial = try_out(sampler, each_once(pairs), e.train + e.test)
-    refuse_unusable(e.loss, e.parameters, trial.schema, e.train, study.folder)
+    refuse_unusable(e.default_loss, e.parameters, trial.schema, e.train, study.folder)
+    for name in e.other_losses:
+        refuse_unusable(name, {}, trial.schema, e.train)
     return trial
 
 
@@ -281,18 +284,22 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
     if not e.refine and e.target is None:
         return
     key = "estimate.target" if e.target is not None else "estimate.refine"
-    if e.loss == LITERAL or study.mechanism.call in READERS:
-        what = f"loss = {e.loss}" if e.loss == LITERAL else f"mechanism.call = {study.mechanism.call}"
+    if e.default_loss == LITERAL or study.mechanism.call in READERS:
+        what = f"loss = {e.default_loss}" if e.default_loss == LITERAL else f"mechanism.call = {study.mechanism.call}"
         raise StudyError(
             f"{key}: needs fresh draws for tallies; given: {what}; accepted: any other loss, and what draws"
         )
     if not study.mechanism.reproducible:
         raise StudyError(f"{key}: needs draws that can be drawn again; given: mechanism.reproducible = false")
     scalar = schema.kind != "bytes" and schema.columns in (None, 1)
-    if not scalar and not (schema.kind != "bytes" and e.loss in PROJECTING):
+    if not scalar and e.other_losses:
         raise StudyError(
-            f"{key}: cells need outputs on a line; given: {describe(schema)} with loss = {e.loss}; accepted: numbers, one an "
-            f"output, or vectors of numbers with loss = {' | '.join(PROJECTING)}"
+            f"estimate.loss: several need outputs on a line; given: {describe(schema)} with {list(e.loss)}; accepted: one"
+        )
+    if not scalar and not (schema.kind != "bytes" and e.default_loss in PROJECTING):
+        raise StudyError(
+            f"{key}: cells need outputs on a line; given: {describe(schema)} with loss = {e.default_loss}; accepted: numbers, "
+            f"one an output, or vectors of numbers with loss = {' | '.join(PROJECTING)}"
         )
 
 
@@ -306,7 +313,7 @@ def resolve(study: Study) -> tuple[Problem, Trial]:
             "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
             "accepted: a built-in, a callable or a program"
         )
-    if study.estimate.loss == LITERAL and study.mechanism.call in READERS:
+    if study.estimate.default_loss == LITERAL and study.mechanism.call in READERS:
         raise StudyError(
             "estimate.loss: literal-knn draws anew for every ε and η; stored samples cannot; accepted: knn, frequency"
         )

@@ -59,7 +59,7 @@ def _least_mass(estimate: Estimate) -> float:
     """The smallest probability of a set of which the training samples tell anything."""
     if estimate.refine:
         return 1.0 / estimate.refine
-    parameters = validate_parameters(estimate.loss, estimate.parameters)
+    parameters = validate_parameters(estimate.default_loss, estimate.parameters)
     k = choose_k(parameters.k, 2 * estimate.train) if isinstance(parameters, KnnParameters) else 2
     return k / (2.0 * estimate.train)
 
@@ -127,7 +127,7 @@ def _tests(arrays: Arrays, place: int, measured: float, delta: float, inflation:
 
 def _training(estimate: Estimate) -> str:
     words = "Training may need more too"
-    if estimate.refine or estimate.loss != "knn":
+    if estimate.refine or estimate.default_loss != "knn":
         return f"{words}."
     least = _least_mass(estimate)
     k = round(2 * estimate.train * least)

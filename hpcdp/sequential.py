@@ -168,7 +168,7 @@ def refuse_unplayable(problem: Problem) -> None:
             f"--sequential: the samples of {problem.sampler.call} are there already, so that none can be saved; "
             "accepted: a mechanism that draws"
         )
-    if problem.study.estimate.loss == LITERAL:
+    if problem.study.estimate.default_loss == LITERAL:
         raise StudyError(f"estimate.loss: {LITERAL} was given; accepted by audit --sequential: every other loss")
 
 
@@ -185,16 +185,19 @@ class _Game:
         self.problem, self.layout, self.rounds = problem, layout, rounds
         self.failure = 1.0 - e.confidence
         self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
-        self.rules, self.learn = _rules(problem), _learner(make_loss(e.loss, e.parameters, problem.study.folder))
+        self.rules, self.learn = (
+            _rules(problem),
+            _learner(make_loss(e.default_loss, e.parameters, problem.study.folder)),
+        )
         self.wealths = [Wealth() for _ in problem.pairs]
         self.total = Wealth()
         self.seen: dict[str, list[Outputs]] = {law: [] for law in problem.laws}
-        parameters = validate_parameters(e.loss, e.parameters).model_dump(mode="json")
+        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
         self._key = digest_json(
             [
                 "rounds",
                 [rounds.chunk, rounds.batch],
-                [e.loss, parameters],
+                [e.default_loss, parameters],
                 list(problem.pair_laws),
                 self.lines.etas.tolist(),
                 self.lines.deltas.tolist(),
@@ -247,7 +250,7 @@ class _Game:
 
 def _rules(problem: Problem) -> Rules:
     """The rules, with a start that is long enough for a given number of neighbours."""
-    k = getattr(validate_parameters(problem.study.estimate.loss, problem.study.estimate.parameters), "k", None)
+    k = getattr(validate_parameters(problem.study.estimate.default_loss, problem.study.estimate.parameters), "k", None)
     return Rules(first=max(Rules().first, k)) if isinstance(k, int) else Rules()
 
 

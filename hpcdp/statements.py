@@ -40,13 +40,15 @@ def state_accuracy(study: Study, columns: int | None, pairs: int, test: int | No
     e = study.estimate
     test = e.test if test is None else test
     failure = 1.0 - e.confidence
-    parameters = validate_parameters(e.loss, e.parameters)
+    parameters = validate_parameters(e.default_loss, e.parameters)
     nearest = isinstance(parameters, KnnParameters) and parameters.k == "sqrt" and parameters.metric == "euclidean"
     nearest = nearest and not e.refine and e.target is None
     samples = 4 * min(e.train, test)  # labelled samples of both halves of Figure 1
     found = []
     for level in e.epsilons:
-        radius = risk_radius(level, 2 * test, failure) if e.loss == _LITERAL else share_radius(level, test, failure)
+        radius = (
+            risk_radius(level, 2 * test, failure) if e.default_loss == _LITERAL else share_radius(level, test, failure)
+        )
         alpha = corollary2(columns, level, samples, failure, 2 * pairs) if nearest and columns is not None else None
         found.append(Statement(level, float(radius), alpha))
     return found

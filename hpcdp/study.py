@@ -75,6 +75,11 @@ def _is_number(value: Any) -> bool:
 
 Grid = Annotated[tuple[float, ...], BeforeValidator(_grid)]
 OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else _grid(v))]
+Names = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...],
+    Field(min_length=1),
+    BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
+]
 Rows = Annotated[
     Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...],
     BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
@@ -215,7 +220,7 @@ class Estimate(_Section):
     """[estimate]: the loss, how many samples, the grids, what is kept, the confidence."""
 
     epsilons: Grid
-    loss: str = "knn"
+    loss: str | Names = "knn"
     parameters: dict[str, Any] = {}
     train: Annotated[int, Field(ge=1)] = 1 << 20
     test: Annotated[int, Field(ge=1)] = _TEST
@@ -255,11 +260,33 @@ class Estimate(_Section):
             )
         if self.target is not None:
             self._check_target(self.target)
-        parameters = validate_parameters(self.loss, self.parameters)
+        parameters = validate_parameters(self.default_loss, self.parameters)
+        if not isinstance(self.loss, str):
+            self._check_losses(self.loss)
         k = getattr(parameters, "k", None)
         if isinstance(k, int) and k > 2 * self.train:
             raise ValueError(f"parameters.k: at most all training points, 2·train = {2 * self.train}; given: {k}")
         return self
+
+    @property
+    def default_loss(self) -> str:
+        """The loss, the first of several."""
+        return self.loss if isinstance(self.loss, str) else self.loss[0]
+
+    @property
+    def other_losses(self) -> tuple[str, ...]:
+        """The losses after the first, whose parameters are their defaults."""
+        return () if isinstance(self.loss, str) else self.loss[1:]
+
+    def _check_losses(self, losses: tuple[str, ...]) -> None:
+        from hpcdp.losses import LOSSES, validate_parameters
+
+        for name in losses:
+            validate_parameters(name, {})
+        if len(set(losses)) < len(losses) or any(LOSSES[name].make is None for name in losses):
+            raise ValueError(f"loss: several are distinct, without literal-knn; given: {list(losses)}")
+        if len(losses) > 1 and not self.refine and self.target is None:
+            raise ValueError(f"loss: several need refine or target, which choose among them; given: {list(losses)}")
 
     def _check_target(self, target: Target) -> None:
         if self.keep == "all":

@@ -32,7 +32,8 @@ def learn_pilots(context: Context, generation: int, numbers: tuple[int, ...], re
             continue  # this task ran before, in a worker that died
         try:
             laws = problem.pair_laws[number]
-            pilot = Pilot.learn(context.loss, *(context.training(law) for law in laws))
+            p, q = (context.training(law) for law in laws)
+            pilot = Pilot.learn(context.loss, p, q, list(context.others.values()))
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
             continue
@@ -59,7 +60,7 @@ def tally(context: Context, generation: int, items: TallyItems, report: Report) 
             report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
     if not pilots:
         return
-    counts = {n: np.zeros((2, pilot.losses.size), np.int64) for n, pilot in pilots.items()}
+    counts = {n: np.zeros((2, pilot.cells.size), np.int64) for n, pilot in pilots.items()}
     chunks = range(items.start, items.stop)
     try:
         for outputs in context.chunks(stage, problem.pair_laws[items.pairs[0]][0], chunks):
@@ -107,4 +108,4 @@ def _read(context: Context, number: int, stage: Stage, pilot: Pilot) -> tuple[ND
     spans = disjoint(own, stage)
     if gaps(spans, stage):
         raise DamagedError(f"some tallies of the {stage.name} stage are missing; they are counted again")
-    return sum_tallies(context.layout, spans, pilot.losses.size), stage.total
+    return sum_tallies(context.layout, spans, pilot.cells.size), stage.total

@@ -107,9 +107,9 @@ def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads
 
 
 def _round(draws: float, chunk: int) -> int:
-    """Whole chunks, in steps of a quarter of a power of two, so that pairs much alike get equal sizes."""
+    """Whole chunks, in steps of a sixteenth of a power of two, so that pairs much alike get equal sizes."""
     chunks = max(1.0, draws / chunk)
-    step = 2.0 ** math.floor(math.log2(chunks)) / 4.0
+    step = 2.0 ** math.floor(math.log2(chunks)) / 16.0
     return math.ceil(math.ceil(chunks / step) * step) * chunk
 
 

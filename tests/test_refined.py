@@ -49,7 +49,7 @@ def test_a_refined_run_counts_the_sets_that_its_tallies_chose(client, tmp_path):
             spans = [s for s in known_tallies(context.layout) if s.pilot == problem.pilot_keys[number]]
             assert sum(s.samples for s in spans if s.stage == name) == stage[name].total
         counter, _, chosen = learn_refined(context, number, problem.thresholds)
-        assert set(chosen) <= {"smooth", "best", "pilot"}
+        assert set(chosen) <= {"smooth", "best", "pilot 0"}
         d, d_prime = (
             np.concatenate(list(context.chunks(stage["test"], law, range(3)))) for law in problem.pair_laws[number]
         )
@@ -58,7 +58,7 @@ def test_a_refined_run_counts_the_sets_that_its_tallies_chose(client, tmp_path):
         np.testing.assert_array_equal(result["exceed"][number, 0, 1], counts[:, column + 1 :].sum(axis=1))
         # cells and their classes, looked up without any table
         cells = np.searchsorted(pilot.cells.starts, d, "right") - 1
-        np.testing.assert_array_equal(np.bincount(cells, minlength=pilot.losses.size), pilot.tally(d))
+        np.testing.assert_array_equal(np.bincount(cells, minlength=pilot.cells.size), pilot.tally(d))
     exact = [GaussianShift(mu).delta(result["epsilon"]) for mu in (1.0, 2.0)]
     off = np.abs(result["delta"] - np.array(exact)[:, None]) / result["standard_error"]
     assert off.max() < 5.5
@@ -185,6 +185,9 @@ def test_status_and_plan_tell_of_tallies_and_targets(tmp_path):
         ({"target": {"delta": 0}}, "estimate.target.delta"),
         ({"target": {"epsilon": 0.5}, "keep": "all"}, "keep"),
         ({"validation": 10}, "validation: with refine only"),
+        ({"loss": ["knn", "kde"]}, "loss: several need refine or target"),
+        ({"loss": ["knn", "knn"], "refine": 10}, "loss: several are distinct"),
+        ({"loss": [], "refine": 10}, "estimate.loss"),
         ({"refine": 10, "loss": "literal-knn"}, "estimate.refine: needs fresh draws"),
     ],
 )
@@ -194,6 +197,19 @@ def test_refusals_name_the_key(tmp_path, changes, words):
         values["keep"] = "train"
     message = one_message(call("plan", write_study(tmp_path, TARGETED, **values), code=2))
     assert words in message
+
+
+def test_several_losses_are_candidates(client, tmp_path):
+    study = normal_study(**REFINED)
+    study = study.model_copy(
+        update={"estimate": study.estimate.model_copy(update={"loss": ("knn", "kde", "frequency")})}
+    )
+    result = run(study, tmp_path / "s.zarr", client)
+    context = open_context(str(tmp_path / "s.zarr"), 1)
+    assert restore_pilot(context, 0).losses.shape[0] == 3
+    assert context.problem.study.estimate.other_losses == ("kde", "frequency")
+    exact = np.array([GaussianShift(mu).delta(result["epsilon"]) for mu in (1.0, 2.0)])[:, None]
+    assert (np.abs(result["delta"] - exact) / result["standard_error"]).max() < 5.5
 
 
 def test_strings_are_refused_for_cells(tmp_path):

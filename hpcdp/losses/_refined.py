@@ -6,7 +6,7 @@ the line by the pilot's own score first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -50,9 +50,9 @@ class Projects(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """What training samples teach before refining: cells of the line, and the loss's own L̂ in each.
+    """What training samples teach before refining: cells of the line, and each loss's own L̂ there.
 
-    losses: (cells,) natural log, ±inf allowed. projection: of vector outputs, None of scalars.
+    losses: (losses, cells) natural log, ±inf allowed. projection: of vector outputs, None of scalars.
     """
 
     cells: Cells
@@ -60,15 +60,16 @@ class Pilot:
     projection: Projection | None
 
     @classmethod
-    def learn(cls, loss: Loss, p: Side, q: Side) -> Pilot:
-        """From training outputs of D (p) and D' (q)."""
+    def learn(cls, loss: Loss, p: Side, q: Side, others: Sequence[Loss] = ()) -> Pilot:
+        """From training outputs of D (p) and D' (q); others: further losses, of outputs that are numbers."""
         model = loss.fit(p, q)
         if p.outputs.ndim == 1 or p.outputs.shape[1] == 1:
             cells = Cells.of(p.ascending, q.ascending)
-            return cls(cells, model.score(cells.centres), None)
+            models = [model, *(other.fit(p, q) for other in others)]
+            return cls(cells, np.stack([one.score(cells.centres) for one in models]), None)
         projection: Projection = model.projection()  # type: ignore[attr-defined]  # `refuse_unrefinable` saw to it
         cells = Cells.of(*(ascending(projection.coordinate(side.outputs)) for side in (p, q)))
-        return cls(cells, cells.centres, projection)  # the coordinate is a log-ratio itself
+        return cls(cells, cells.centres[None], projection)  # the coordinate is a log-ratio itself
 
     def tally(self, outputs: Outputs) -> Ints:
         """How many outputs lie in each cell, (cells,) int64; it adds up over chunks."""
@@ -139,16 +140,16 @@ class Refined:
 def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) -> Refined:
     """L̂ on the cells, from the tallies of the refining and of the validation draws.
 
-    The default is a smoothing spline of the log-ratio; candidates are the empirically best half-lines and intervals, and
-    the pilot's own L̂. At each threshold validation takes another than the default only where the tallies resolve that it
-    is better (see `hpcdp.losses._choice`).
+    The default is a smoothing spline of the log-ratio; candidates are the empirically best half-lines and intervals, and the
+    L̂ of each of the pilot's losses ("pilot 0" and so on). At each threshold validation takes another than the default
+    only where the tallies resolve that it is better (see `hpcdp.losses._choice`).
     """
     cells = pilot.cells
     smooth = fit_log_ratio(cells.centres, learned.p, learned.q, learned.n0, learned.n1, cells.atoms)
     candidates = {
         "smooth": smooth > thresholds[:, None],
         "best": best_sets(learned.p / learned.n0, learned.q / learned.n1, thresholds),
-        "pilot": pilot.losses > thresholds[:, None],
+        **{f"pilot {at}": losses > thresholds[:, None] for at, losses in enumerate(pilot.losses)},
     }
     chosen = choose(candidates, thresholds, validation)
     sets = np.stack([candidates[name][row] for row, name in enumerate(chosen)])

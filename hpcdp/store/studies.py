@@ -158,7 +158,7 @@ def stored_databases(layout: Layout, version: int) -> list[str]:
 def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
     """Digests of code that is neither the mechanism's nor an installed package's, by the key that names it."""
     found = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
-    path = named_code(study.estimate.loss, study.estimate.parameters)
+    path = named_code(study.estimate.default_loss, study.estimate.parameters)
     if path is not None and lies_in(path, study.folder):
         found[f"estimate.parameters: the source of {path}"] = source_digest(path, study.folder)
     return found
