@@ -48,7 +48,7 @@ from hpcdp.store.studies import (
     save_problem,
 )
 from hpcdp.study import Study
-from hpcdp.targets import decide, summary
+from hpcdp.targets import decide, share_time, summary
 from hpcdp.trial import Trial
 
 if TYPE_CHECKING:
@@ -205,12 +205,14 @@ def _drive(
     where: Where,
     progress: Progress,
 ) -> None:
+    costs = Costs.of(problem, trial)
+    workers = where.slots or options.workers or default_workers()
+    for words in share_time(problem, costs, workers, layout, lease.generation):
+        progress.note(words)
     problem = with_known_sizes(layout, problem)
     index = read_sound_index(layout, progress)
     remove_unrecorded_counters(layout, index)
     root = str(layout.root.resolve())
-    costs = Costs.of(problem, trial)
-    workers = where.slots or options.workers or default_workers()
     tasks = schedule(problem, index, costs, workers)
     expected = forecast(tasks, where.profile) if where.profile else None
     monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task), expected)
@@ -227,7 +229,7 @@ def _drive(
                 lease.beat()
                 outcome = execute(place, root, version, lease.generation, tasks, monitor)
                 index = read_sound_index(layout, progress)
-            if outcome.failures or problem.study.estimate.target is None:
+            if outcome.failures or not problem.study.estimate.has_budget:
                 break
             decided = decide(problem, index, layout, lease.generation)
             for words in summary(decided):

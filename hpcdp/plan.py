@@ -20,7 +20,7 @@ from hpcdp.problem import Problem, resolve
 from hpcdp.schedule import Task, schedule
 from hpcdp.stages import Stage
 from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
-from hpcdp.study import Study, Target
+from hpcdp.study import Estimate, Study
 from hpcdp.trial import Trial
 
 _LONGEST_DRAWING = 7 * 86400.0
@@ -155,12 +155,12 @@ def make_plan(
         workers=workers,
         k=choose_k(k, 2 * e.train) if k is not None else None,
         worst_error=()
-        if e.target
+        if e.has_budget
         else tuple((epsilon, _worst_error(epsilon, e.test, problem.is_literal)) for epsilon in shown),
         statements=()
-        if e.target
+        if e.has_budget
         else tuple(state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs))),
-        target=_describe_target(e.target) if e.target else "",
+        target=_describe_budget(e),
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
@@ -182,7 +182,10 @@ def _later_samples(problem: Problem, cells: int) -> int:
     return sum(2 * (s.refine + s.validation + s.test) for s in sizes)
 
 
-def _describe_target(target: Target) -> str:
+def _describe_budget(estimate: Estimate) -> str:
+    target = estimate.target
+    if target is None:
+        return f"as many draws as {estimate.time} allows" if estimate.time else ""
     what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
     return (
         f"{what} with a standard error of {100 * target.relative_error:g} %; validation tallies decide how many draws that "

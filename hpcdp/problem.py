@@ -161,7 +161,7 @@ class Problem:
     @property
     def test(self) -> Stage:
         """The test stage of every law; of a study with a target the longest that is decided."""
-        if self.study.estimate.target is None and not isinstance(self.sizes, Sizes):
+        if not self.study.estimate.has_budget and not isinstance(self.sizes, Sizes):
             return self._stage("test", self.study.estimate.test)
         return self._stage("test", max(self.sizes_of(number).test for number in range(len(self.pairs))))
 
@@ -177,7 +177,7 @@ class Problem:
         if isinstance(self.sizes, Sizes):
             return self.sizes
         e = self.study.estimate
-        if e.target is None:
+        if not e.has_budget:
             return Sizes(e.refine, e.validating, e.test)
         return (self.sizes or {}).get(self.pilot_keys[number], first_sizes(e.train, e.chunk, len(self.pairs)))
 
@@ -190,7 +190,7 @@ class Problem:
     @property
     def is_refined(self) -> bool:
         """Whether L̂ is refined by tallies of fresh draws."""
-        return self.study.estimate.refine > 0 or self.study.estimate.target is not None
+        return self.study.estimate.refine > 0 or self.study.estimate.has_budget
 
     @property
     def is_literal(self) -> bool:
@@ -281,9 +281,9 @@ def try_study(study: Study, sampler: Sampler, pairs: Sequence[Pair]) -> Trial:
 def refuse_unrefinable(study: Study, schema: Schema) -> None:
     """StudyError where L̂ cannot be refined by tallies, as the study wants."""
     e = study.estimate
-    if not e.refine and e.target is None:
+    if not e.refine and not e.has_budget:
         return
-    key = "estimate.target" if e.target is not None else "estimate.refine"
+    key = "estimate." + ("target" if e.target is not None else "time" if e.time is not None else "refine")
     if e.default_loss == LITERAL or study.mechanism.call in READERS:
         what = f"loss = {e.default_loss}" if e.default_loss == LITERAL else f"mechanism.call = {study.mechanism.call}"
         raise StudyError(

@@ -84,7 +84,7 @@ def _of_sizes(problem: Problem, numbers: Sequence[int], index: Index, costs: Cos
     counts = list(_count_items(problem, costs, needs, target))
     fits = _fit_items(problem, index, costs, needs, target)
     tasks = _assemble(problem, index, costs, fits, counts, target, tallies)
-    if problem.study.estimate.target is None:
+    if not problem.study.estimate.has_budget:
         return tasks
     assert isinstance(problem.sizes, Sizes)
     return [replace(task, sizes=problem.sizes) for task in tasks]

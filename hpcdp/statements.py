@@ -42,7 +42,7 @@ def state_accuracy(study: Study, columns: int | None, pairs: int, test: int | No
     failure = 1.0 - e.confidence
     parameters = validate_parameters(e.default_loss, e.parameters)
     nearest = isinstance(parameters, KnnParameters) and parameters.k == "sqrt" and parameters.metric == "euclidean"
-    nearest = nearest and not e.refine and e.target is None
+    nearest = nearest and not e.refine and not e.has_budget
     samples = 4 * min(e.train, test)  # labelled samples of both halves of Figure 1
     found = []
     for level in e.epsilons:

@@ -31,6 +31,7 @@ from hpcdp.keys import canonical_json
 from hpcdp.messages import accepted_keys, describe_errors
 
 _TEST = 1 << 20
+_TIME = r"^(\d+(?:\.\d+)?) ?(s|min|h|d)$"
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -231,17 +232,21 @@ class Estimate(_Section):
     refine: Annotated[int, Field(ge=0)] = 0
     validation: Annotated[int, Field(ge=1)] | None = None
     target: Target | None = None
+    time: Annotated[str, Field(pattern=_TIME)] | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _sizes_of_a_target(cls, data: Any) -> Any:
-        """A target decides sizes, so none are given; its samples are too many to keep."""
-        if not isinstance(data, dict) or data.get("target") is None:
+    def _sizes_of_a_budget(cls, data: Any) -> Any:
+        """A target or a time decides sizes, so none are given; there are too many samples to keep."""
+        keys = [key for key in ("target", "time") if isinstance(data, dict) and data.get(key) is not None]
+        if not keys:
             return data
+        if len(keys) > 1:
+            raise ValueError("time: instead of target; given: both")
         given = [f"estimate.{key}" for key in ("refine", "validation") if data.get(key)]
         given += ["estimate.test"] if data.get("test", _TEST) != _TEST else []
         if given:
-            raise ValueError(f"target: instead of {', '.join(given)}, which it decides; accepted: one or the other")
+            raise ValueError(f"{keys[0]}: instead of {', '.join(given)}, which it decides; accepted: one or the other")
         return {"keep": "train", **data}
 
     @model_validator(mode="after")
@@ -258,8 +263,12 @@ class Estimate(_Section):
             raise ValueError(
                 f"validation: with refine only, whose candidates it chooses among; given: {self.validation}"
             )
-        if self.target is not None:
-            self._check_target(self.target)
+        if self.has_budget and self.keep == "all":
+            raise ValueError(
+                'keep: "train" or "none" with a target or a time: there are too many samples; given: "all"'
+            )
+        if self.target is not None and self.target.epsilon is not None and self.target.epsilon not in self.epsilons:
+            raise ValueError(f"target.epsilon: one of the epsilons; given: {self.target.epsilon}")
         parameters = validate_parameters(self.default_loss, self.parameters)
         if not isinstance(self.loss, str):
             self._check_losses(self.loss)
@@ -285,14 +294,24 @@ class Estimate(_Section):
             validate_parameters(name, {})
         if len(set(losses)) < len(losses) or any(LOSSES[name].make is None for name in losses):
             raise ValueError(f"loss: several are distinct, without literal-knn; given: {list(losses)}")
-        if len(losses) > 1 and not self.refine and self.target is None:
-            raise ValueError(f"loss: several need refine or target, which choose among them; given: {list(losses)}")
+        if len(losses) > 1 and not self.refine and not self.has_budget:
+            raise ValueError(
+                f"loss: several need refine, target or time, which choose among them; given: {list(losses)}"
+            )
 
-    def _check_target(self, target: Target) -> None:
-        if self.keep == "all":
-            raise ValueError('keep: "train" or "none" with a target, whose samples are too many to keep; given: "all"')
-        if target.epsilon is not None and target.epsilon not in self.epsilons:
-            raise ValueError(f"target.epsilon: one of the epsilons; given: {target.epsilon}")
+    @property
+    def has_budget(self) -> bool:
+        """Whether a run decides the sizes of all stages after training."""
+        return self.target is not None or self.time is not None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long a run may take."""
+        if self.time is None:
+            return None
+        found = re.fullmatch(_TIME, self.time)
+        assert found is not None
+        return float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
 
     @property
     def validating(self) -> int:
@@ -302,7 +321,7 @@ class Estimate(_Section):
     @model_serializer(mode="wrap")
     def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = dump(self)
-        for key, default in (("refine", 0), ("validation", None), ("target", None)):
+        for key, default in (("refine", 0), ("validation", None), ("target", None), ("time", None)):
             if values[key] == default:  # stores of versions without these keys keep their studies
                 del values[key]
         return values

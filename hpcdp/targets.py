@@ -14,16 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.costs import Costs
 from hpcdp.index import Index, first_of
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.problem import DIRECTIONS, Problem, Sizes, describe_pair
 from hpcdp.store.layout import Layout
-from hpcdp.store.sizes import commit_sizes
+from hpcdp.store.sizes import commit_sizes, known_sizes
 from hpcdp.study import Target
 
 LEARNING = 0.04
 """Share of the test draws that refining takes."""
 
+_COUNT_SECONDS = 5e-9  # to find an output's class or cell
 _GROWTH = 64  # times the refining draws of one decision to the next, at most
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
 _SAFETY = 1.1  # δ̂ of validation errs, and the chosen sets look a little better there than they are
@@ -119,7 +121,8 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: int) -> l
     Decided at a barrier: when every pair has all that it was given.
     """
     e = problem.study.estimate
-    assert e.target is not None
+    if e.target is None:
+        return []
     epsilons, wanted = np.asarray(e.epsilons), problem.thresholds.tolist()
     numbers = list(first_of(problem.pilot_keys).values())
     counts = [index.training_counts(problem.model_key(number), wanted) for number in numbers]
@@ -144,6 +147,27 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: int) -> l
         what = _words(e.target, forecast, after, leading[at])
         words.append(f"pair {number} ({describe_pair(number, problem.pairs[number].origin)}): {what}")
     return words
+
+
+def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, generation: int) -> list[str]:
+    """Commit the sizes of pairs that have none yet, of a study with a time: equal shares of what it allows; in words.
+
+    It depends on how fast this machine draws, so two runs differ, where a target's do not.
+    """
+    e, known = problem.study.estimate, known_sizes(layout, problem)
+    pairs = first_of(problem.pilot_keys)
+    todo = [pilot for pilot in pairs if pilot not in known]
+    if e.seconds is None or not todo:
+        return []
+    training = len(problem.laws) * e.train * (costs.draw + costs.fit)
+    laws = len(problem.laws) / len(pairs)  # a D is drawn once for its pairs
+    each = laws * costs.draw + 2.0 * _COUNT_SECONDS + laws * costs.call / e.chunk
+    draws = max(0.0, 0.9 * e.seconds * workers - training) / (each * len(pairs))
+    refine = _round(LEARNING * draws, e.chunk)
+    sizes = Sizes(refine, _round(refine / 2, e.chunk), _round((1.0 - 1.5 * LEARNING) * draws, e.chunk))
+    for pilot in todo:
+        commit_sizes(layout, problem, pilot, sizes, {"seconds": e.seconds, "workers": workers}, generation)
+    return [f"{e.time} with {workers} workers: {sizes.refine:,} draws a side refine, {sizes.test:,} certify each pair"]
 
 
 def summary(words: Sequence[str], most: int = 8) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -184,16 +185,19 @@ def test_status_and_plan_tell_of_tallies_and_targets(tmp_path):
         ({"target": {}}, "exactly one of epsilon, delta; given: none"),
         ({"target": {"delta": 0}}, "estimate.target.delta"),
         ({"target": {"epsilon": 0.5}, "keep": "all"}, "keep"),
+        ({"time": "2 weeks"}, "estimate.time"),
+        ({"time": "2h", "refine": 10}, "time: instead of estimate.refine"),
+        ({"time": "2h", "target": {"epsilon": 0.5}}, "time: instead of target"),
         ({"validation": 10}, "validation: with refine only"),
-        ({"loss": ["knn", "kde"]}, "loss: several need refine or target"),
+        ({"loss": ["knn", "kde"]}, "loss: several need refine, target or time"),
         ({"loss": ["knn", "knn"], "refine": 10}, "loss: several are distinct"),
         ({"loss": [], "refine": 10}, "estimate.loss"),
         ({"refine": 10, "loss": "literal-knn"}, "estimate.refine: needs fresh draws"),
     ],
 )
 def test_refusals_name_the_key(tmp_path, changes, words):
-    values = {"etas": [], **({"test": 1 << 20} if "target" in changes else {}), **changes}
-    if "keep" not in changes and "target" in changes:
+    values = {"etas": [], **({"test": 1 << 20} if {"target", "time"} & changes.keys() else {}), **changes}
+    if "keep" not in changes and {"target", "time"} & changes.keys():
         values["keep"] = "train"
     message = one_message(call("plan", write_study(tmp_path, TARGETED, **values), code=2))
     assert words in message
@@ -210,6 +214,26 @@ def test_several_losses_are_candidates(client, tmp_path):
     assert context.problem.study.estimate.other_losses == ("kde", "frequency")
     exact = np.array([GaussianShift(mu).delta(result["epsilon"]) for mu in (1.0, 2.0)])[:, None]
     assert (np.abs(result["delta"] - exact) / result["standard_error"]).max() < 5.5
+
+
+def test_a_time_is_kept(tmp_path):
+    study = write_study(
+        tmp_path, TARGETED, databases=[[0.0, 1.0]], time="6 s", test=1 << 20, keep="none", chunk=100_000
+    )
+    store = tmp_path / "s.zarr"
+    call("plan", study)
+    begin = time.monotonic()
+    first = call("run", study, "--store", store, "--workers", 2)
+    seconds = time.monotonic() - begin
+    assert "6 s with 2 workers" in first.stderr
+    sizes = {stored_problem(store).sizes_of(number) for number in range(2)}
+    (size,) = sizes
+    assert size.test > 20 * size.refine > 0
+    print(f"{seconds:.1f} s with the start of workers; {size}")
+    assert seconds < 60
+    before = show(store)
+    call("resume", store, "--workers", 2)
+    assert show(store) == before
 
 
 def test_strings_are_refused_for_cells(tmp_path):

@@ -33,9 +33,9 @@ def commit_sizes(
 
 def with_known_sizes(layout: Layout, problem: Problem) -> Problem:
     """The problem with what runs into this store have decided; as it is where nothing is to decide."""
-    return problem.sized(known_sizes(layout, problem)) if problem.study.estimate.target is not None else problem
+    return problem.sized(known_sizes(layout, problem)) if problem.study.estimate.has_budget else problem
 
 
 def _key(problem: Problem, pilot: str) -> str:
-    target = problem.study.estimate.target
-    return digest_json(["target", pilot, None if target is None else target.model_dump(mode="json")])
+    target, time = problem.study.estimate.target, problem.study.estimate.time
+    return digest_json(["target", pilot, time if target is None else target.model_dump(mode="json")])

@@ -240,7 +240,7 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any]) -> None:
     first, second = _without_time_outs(before["mechanism"]), _without_time_outs(after["mechanism"])
     changed += [f"mechanism.{k}" for k in first if first[k] != second.get(k)]
     a, b = before["estimate"], after["estimate"]
-    fixed = ("loss", "parameters", "chunk", "keep", "confidence", "target")
+    fixed = ("loss", "parameters", "chunk", "keep", "confidence", "target", "time")
     changed += [f"estimate.{k}" for k in fixed if a.get(k) != b.get(k)]
     if tuple(a["etas"]) == audit_etas():  # an audit added them, so a study file need not have them
         a = a | {"etas": []}
