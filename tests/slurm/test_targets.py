@@ -1,0 +1,55 @@
+"""A study with a target on SLURM: interrupted in every stage, it decides and finds what an undisturbed run finds here."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from commands import hpcdp, records, show, started, stored_problem, wait_until, write_study
+from disturbed import STEERED, set_pause
+from throwaway import ThrowawaySlurm
+
+PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
+STUDY = {
+    "call": "own:steered",
+    "databases": [[0.0, 1.0]],
+    "train": 2000,
+    "test": 1 << 20,
+    "chunk": 1000,
+    "keep": "none",
+    "etas": [],
+    "target": {"epsilon": 0.5, "relative_error": 0.04, "most": 200_000},
+}
+KINDS = ("pilots", "tallies", "fits", "sizes", "counts")
+STAGES = ("pilots", "tallies", "sizes", "counts")
+
+
+@pytest.mark.slow
+def test_interrupted_in_every_stage(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    study, store, here = write_study(tmp_path, STEERED, **STUDY), tmp_path / "s.zarr", tmp_path / "here.zarr"
+    command: tuple[object, ...] = ("run", study, "--store", store)
+    interrupted = 0
+    for kind in STAGES:
+        before = {path: path.read_bytes() for path in records(store, *KINDS)}
+        set_pause(tmp_path, 0.02)
+        with started(*command, "--cluster", PROFILE, folder=tmp_path) as process:
+
+            def is_there(kind: str = kind, known: int = len(records(store, kind))) -> bool:
+                return len(records(store, kind)) > known or process.poll() is not None
+
+            wait_until(is_there, f"one more record of {kind}", 120.0)
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=60)
+            interrupted += process.returncode == 130
+            assert process.returncode in (0, 130), said
+            assert "Traceback" not in said
+        assert all(path.read_bytes() == data for path, data in before.items())
+        command = ("resume", store)
+    assert interrupted >= 3
+    set_pause(tmp_path, 0.0)
+    hpcdp("resume", store, "--cluster", PROFILE, folder=tmp_path)
+    hpcdp("run", study, "--store", here, "--workers", 1, folder=tmp_path)
+    assert show(store) == show(here)
+    sizes = [[stored_problem(s).sizes_of(number) for number in range(2)] for s in (store, here)]
+    assert sizes[0] == sizes[1]
