@@ -246,7 +246,7 @@ def _draws(store: Path, result: Any) -> int:
 
     problem = read_problem(open_layout(store), 1)
     sizes = problem.sizes_of(0)
-    return 2 * (result.study.estimate.train + sizes.refine + sizes.validation + sizes.test)
+    return 2 * (result.study.estimate.train + sizes.refine + sizes.validation) + sum(sizes.tests)
 
 
 def main(small: bool = False, names: tuple[str, ...] = ()) -> dict[str, dict[str, float]]:

@@ -22,7 +22,7 @@ from hpcdp.index import Index, Span
 from hpcdp.losses import make_loss
 from hpcdp.losses._choice import Tally, join_sets
 from hpcdp.losses._protocol import Side
-from hpcdp.losses._refined import Pilot, Refined, refine
+from hpcdp.losses._refined import Pilot, by_class, refine
 from hpcdp.losses._votes import log_ratios
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.problem import Problem, resolve
@@ -60,15 +60,15 @@ def certified(problem: Problem, seed: int, fault: str | None = None) -> NDArray[
     found = refine(pilot, learned, validation, thresholds)
     if fault == "reused":
         losses = log_ratios(*tallies["test"], SIZES["test"], SIZES["test"])
-        found = Refined(join_sets(losses > thresholds[:, None], thresholds), [])
-    counts = found.histogram(tallies["test"], thresholds)
+        found = replace(found, classes=join_sets(losses > thresholds[:, None], thresholds))
+    counts = by_class(found.classes, Tally(*tallies["test"], SIZES["test"], SIZES["test"]), thresholds)
     if fault == "unshared":
         above_, below_ = above(counts), below(counts)
         exceed = exceedances(above_, below_, thresholds, np.asarray(e.epsilons))
         inflation, test = np.exp(e.epsilons), np.full(exceed.shape[:2], SIZES["test"])
         return joint_lower(exceed[..., 0], test, exceed[..., 1], test, inflation, np.asarray(UNSHARED))
     index, key, wanted = Index(), problem.model_key(0), tuple(thresholds.tolist())
-    index.training[key] = {wanted: (SIZES["validation"], found.histogram(tallies["validation"], thresholds))}
+    index.training[key] = {wanted: (SIZES["refine"] + SIZES["validation"], found.judged)}
     index.spans[key] = {wanted: [Span(0, problem.test.chunks, problem.test.total, counts)]}
     return np.asarray(assemble(problem, index)["lower"][1][0])
 

@@ -46,7 +46,8 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
         found = exceedances(trained.above, trained.below, problem.thresholds, epsilons)
         training.append(np.where(found >= 0, found / max(1, trained.samples), np.nan))
     counted, share = np.stack(exceed), np.stack(training)
-    test = np.broadcast_to(_tests(problem)[:, None, None, None], counted.shape).copy()
+    sides = _tests(problem)
+    test = np.broadcast_to(np.stack([sides, sides[:, ::-1]], axis=1)[:, :, None, :], counted.shape).copy()
     ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
     level = share_level(ranked, counted.shape[:3], 1.0 - confidence)
     cells = make_cells(counted, test, share, epsilons, level, confidence, run)
@@ -64,8 +65,8 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
 
 
 def _tests(problem: Problem) -> NDArray[np.int64]:
-    """Test samples a side of each pair, at least 1 where their number is not decided yet."""
-    return np.array([max(1, problem.sizes_of(number).test) for number in range(len(problem.pairs))], np.int64)
+    """Test samples of D and of D' of each pair, (pairs, 2), at least 1 where their number is not decided yet."""
+    return np.maximum(1, [problem.sizes_of(number).tests for number in range(len(problem.pairs))])
 
 
 def _maximum(cells: Any) -> Arrays:
@@ -82,7 +83,7 @@ def _tradeoff(problem: Problem, index: Index) -> Arrays:
             for number, model in enumerate(problem.model_keys)
         ]
     )
-    test = np.repeat(_tests(problem)[:, None], 2, axis=1)
+    test = _tests(problem)
     found = _points(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence))
     return found | {"rejected_test": (("pair", "side"), test)} | _training_curve(problem, index, thresholds)
 

@@ -103,13 +103,14 @@ class _Records:
         histograms = np.stack([span.histogram for span in spans])
         if len(spans) >= _FEWEST_CHUNKS and all(span.stop - span.start == 1 for span in spans):
             method, samples = "chunks", np.array([span.samples for span in spans])
-            drawn, totals = resample_chunks(histograms, samples, replicates, rng)
+            drawn, _ = resample_chunks(histograms, samples, replicates, rng)
         else:
             method = "classes"
-            drawn, totals = resample_classes(histograms.sum(axis=0), replicates, rng)
+            drawn, _ = resample_classes(histograms.sum(axis=0), replicates, rng)
         column = thresholds.index(threshold)
         sides = above(drawn)[..., column] if direction == 0 else below(drawn)[:, ::-1, column]
-        share: Any = sides / totals[:, None]
+        totals = drawn.sum(axis=2)  # of D, then of D', which may differ
+        share: Any = sides / (totals if direction == 0 else totals[:, ::-1])
         return method, np.asarray(share[:, 0] - np.exp(epsilon) * share[:, 1])
 
     def _spans(self, pair: int, threshold: float) -> tuple[tuple[float, ...], list[Span]]:

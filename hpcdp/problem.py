@@ -54,11 +54,21 @@ class LiteralCell:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Samples a side of the stages that follow training."""
+    """Samples a side of the stages that follow training.
+
+    test: of D. split: draws of D and of D' in one chunk of the test stage, where these differ; (0, 0): a whole chunk each.
+    """
 
     refine: int
     validation: int
     test: int
+    split: tuple[int, int] = (0, 0)
+
+    @property
+    def tests(self) -> tuple[int, int]:
+        """Test samples of D and of D'."""
+        d, d_prime = self.split
+        return (self.test, self.test // d * d_prime) if d else (self.test, self.test)
 
 
 def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
@@ -67,7 +77,7 @@ def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
     Where many pairs race, twice the training draws, for most of them need no more.
     """
     refine = -(-(2 if pairs >= _MANY else 16) * train // chunk) * chunk
-    return Sizes(refine, -(-refine // (2 * chunk)) * chunk, 0)
+    return Sizes(refine, refine, 0)
 
 
 class _Laws(Mapping[str, Input]):
@@ -163,11 +173,14 @@ class Problem:
         """The test stage of every law; of a study with a target the longest that is decided."""
         if not self.study.estimate.has_budget and not isinstance(self.sizes, Sizes):
             return self._stage("test", self.study.estimate.test)
-        return self._stage("test", max(self.sizes_of(number).test for number in range(len(self.pairs))))
+        return max((self.stage_of("test", n) for n in range(len(self.pairs))), key=lambda stage: stage.chunks)
 
-    def stage_of(self, name: str, number: int) -> Stage:
-        """The "refine", "validation" or "test" stage of a pair; without chunks as long as its size is not decided."""
-        return self._stage(name, getattr(self.sizes_of(number), name))
+    def stage_of(self, name: str, number: int, side: int = 0) -> Stage:
+        """The "refine", "validation" or "test" stage of a pair's D, or D' (side 1); without chunks until its size is decided."""
+        sizes = self.sizes_of(number)
+        if name == "test" and sizes.split[side]:
+            return Stage.of(name, sizes.tests[side], sizes.split[side], self.schema)
+        return self._stage(name, getattr(sizes, name))
 
     def _stage(self, name: str, total: int) -> Stage:
         return Stage.of(name, total, self.study.estimate.chunk, self.schema)

@@ -315,8 +315,8 @@ class Estimate(_Section):
 
     @property
     def validating(self) -> int:
-        """Validation draws a side: as given, else half of the refining ones."""
-        return self.validation if self.validation is not None else -(-self.refine // 2)
+        """Validation draws a side: as given, else as many as refine."""
+        return self.validation if self.validation is not None else self.refine
 
     @model_serializer(mode="wrap")
     def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -93,19 +93,19 @@ def restore_pilot(context: Context, number: int) -> Pilot:
 def learn_refined(
     context: Context, number: int, thresholds: NDArray[np.float64]
 ) -> tuple[RefinedCounter, NDArray[np.int64], list[str]]:
-    """A pair's counter from its tallies, its validation tallies by class, and which candidate decided each threshold."""
+    """A pair's counter from its tallies, what to expect of fresh outputs, by class, and who decided at each threshold."""
     pilot = restore_pilot(context, number)
-    stages = [context.problem.stage_of(name, number) for name in ("refine", "validation")]
-    found = [_read(context, number, stage, pilot) for stage in stages]
-    learned, validation = (Tally(counts[0], counts[1], samples, samples) for counts, samples in found)
+    stages = (context.problem.stage_of(name, number) for name in ("refine", "validation"))
+    learned, validation = (_read(context, number, stage, pilot) for stage in stages)
     refined = refine(pilot, learned, validation, thresholds)
-    return refined.counter(pilot, thresholds), refined.histogram(found[1][0], thresholds), refined.chosen
+    return refined.counter(pilot, thresholds), refined.judged, refined.chosen
 
 
-def _read(context: Context, number: int, stage: Stage, pilot: Pilot) -> tuple[NDArray[np.int64], int]:
+def _read(context: Context, number: int, stage: Stage, pilot: Pilot) -> Tally:
     key = context.problem.pilot_keys[number]
     own = [s for s in known_tallies(context.layout) if (s.pilot, s.stage) == (key, stage.name)]
     spans = disjoint(own, stage)
     if gaps(spans, stage):
         raise DamagedError(f"some tallies of the {stage.name} stage are missing; they are counted again")
-    return sum_tallies(context.layout, spans, pilot.cells.size), stage.total
+    counts = sum_tallies(context.layout, spans, pilot.cells.size)
+    return Tally(counts[0], counts[1], stage.total, stage.total)

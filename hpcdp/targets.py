@@ -22,13 +22,16 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.sizes import commit_sizes, known_sizes
 from hpcdp.study import Target
 
-LEARNING = 0.04
-"""Share of the test draws that refining takes."""
+LEARNING = 0.03
+"""Share of the test draws that refining takes, and as many validation."""
 
 _COUNT_SECONDS = 5e-9  # to find an output's class or cell
 _GROWTH = 64  # times the refining draws of one decision to the next, at most
+_BLIND_GROWTH = 4  # the same where the tallies do not tell δ̂
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
+_MOST_RATIO = 16.0  # of the draws of one side to those of the other
 _SAFETY = 1.1  # δ̂ of validation errs, and the chosen sets look a little better there than they are
+_KNOWN = 3.0  # standard errors of δ̂ above 0 from which on it can be planned with
 _APART = 3.0  # standard errors between what a pair may have and what another has at least
 _ROUND = 4  # times the tallies of one racing round to the next
 _WORTH = 8  # a racing round takes at most this part of what testing the pair takes
@@ -39,7 +42,7 @@ class Forecast:
     """What the validation tallies of a pair say of its target.
 
     epsilon: where δ̂ is wanted. delta: δ̂ there, of the wanted or the better direction; between low and high, about. draws: test
-    draws a side that its standard error needs; None where the tallies do not tell.
+    draws a side that its standard error needs; None where the tallies do not tell. ratio: draws of D' to one of D.
     """
 
     epsilon: float
@@ -47,6 +50,7 @@ class Forecast:
     low: float
     high: float
     draws: float | None
+    ratio: float = 1.0
 
 
 def target_column(target: Target, epsilons: NDArray[np.float64], shares: NDArray[np.float64]) -> int:
@@ -73,17 +77,28 @@ def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64],
     """From shares (2, 2) of `tallied` validation draws a side in the sets of each direction, the side not inflated first.
 
     Asymptotic: the variance of a − e^ε b with the shares put in; one count more than there is on either side, for low and high.
+    Where one direction is asked for, both sides are drawn in proportion to their parts of the standard error, which takes
+    the fewest draws together (Neyman allocation); draws is then their mean.
     """
     c = math.exp(epsilon)
     rows = [0, 1] if target.direction is None else [DIRECTIONS.index(target.direction)]
     a, b = max((shares[row] for row in rows), key=lambda ab: ab[0] - c * ab[1])
     delta = max(0.0, float(a - c * b))
-    variance = float(a * (1.0 - a) + c * c * b * (1.0 - b))
+    parts = float(a * (1.0 - a)), float(c * c * b * (1.0 - b))
+    variance = sum(parts)
     error = math.sqrt((variance + (1.0 + c * c) / tallied) / tallied)
     low, high = max(0.0, delta - _APART * error), delta + _APART * error
-    known = a * tallied >= _COUNTS and delta >= 2.0 * math.sqrt(variance / tallied)
-    draws = _SAFETY * variance / (target.relative_error * delta) ** 2 if known else None
-    return Forecast(epsilon, delta, low, high, draws)
+    known = a * tallied >= _COUNTS and delta >= _KNOWN * math.sqrt(variance / tallied)
+    if not known:
+        return Forecast(epsilon, delta, low, high, None)
+    ratio = 1.0
+    if target.direction is not None and min(parts) > 0.0:
+        wanted = math.sqrt(parts[1] / parts[0])
+        inflated = min(_MOST_RATIO, max(1.0 / _MOST_RATIO, wanted))
+        variance = (parts[0] + parts[1] / inflated) * (1.0 + inflated) / 2.0
+        ratio = inflated if target.direction == "forward" else 1.0 / inflated
+    draws = _SAFETY * variance / (target.relative_error * delta) ** 2
+    return Forecast(epsilon, delta, low, high, draws, ratio)
 
 
 def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads: bool, rivals: int) -> Sizes:
@@ -91,21 +106,26 @@ def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads
 
     A pair that cannot lead any more gets one chunk to test. Others get more refining draws as long as these are few beside the
     test draws, or, where others may lead too, few beside what testing all takes; then the test stage. Where the tallies
-    do not tell δ̂ after 4 % of the most draws, or the target would take more than these, the test is as long as refining was.
+    do not tell δ̂ after 3 % of the most draws, or the target would take more than these, the test is as long as refining was.
     """
     if not leads:
         return Sizes(now.refine, now.validation, chunk)
-    blind = LEARNING * target.most
-    enough = LEARNING * forecast.draws if forecast.draws is not None else blind
-    wanted = min(enough, blind, float(_GROWTH * now.refine))
+    most = LEARNING * target.most
+    enough = most if forecast.draws is None else LEARNING * forecast.draws
+    wanted = min(enough, most, float((_BLIND_GROWTH if forecast.draws is None else _GROWTH) * now.refine))
     if forecast.draws is not None and rivals and _WORTH * _ROUND * now.validation < forecast.draws:
         wanted = max(wanted, float(_ROUND * now.refine))
     if wanted > 1.5 * now.refine:
         refine = _round(wanted, chunk)
-        return Sizes(refine, _round(refine / 2, chunk), 0)
+        return Sizes(refine, refine, 0)
     if forecast.draws is None or forecast.draws > target.most:
         return Sizes(now.refine, now.validation, now.refine)
-    return Sizes(now.refine, now.validation, _round(forecast.draws, chunk))
+    larger = _round(forecast.draws * 2.0 * max(1.0, forecast.ratio) / (1.0 + forecast.ratio), chunk)
+    if forecast.ratio == 1.0:
+        return Sizes(now.refine, now.validation, larger)
+    smaller = max(1, round(chunk * min(forecast.ratio, 1.0 / forecast.ratio)))
+    split = (smaller, chunk) if forecast.ratio > 1.0 else (chunk, smaller)
+    return Sizes(now.refine, now.validation, larger // chunk * split[0], split)
 
 
 def _round(draws: float, chunk: int) -> int:
@@ -164,7 +184,7 @@ def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, gen
     each = laws * costs.draw + 2.0 * _COUNT_SECONDS + laws * costs.call / e.chunk
     draws = max(0.0, 0.9 * e.seconds * workers - training) / (each * len(pairs))
     refine = _round(LEARNING * draws, e.chunk)
-    sizes = Sizes(refine, _round(refine / 2, e.chunk), _round((1.0 - 1.5 * LEARNING) * draws, e.chunk))
+    sizes = Sizes(refine, refine, _round((1.0 - 2.0 * LEARNING) * draws, e.chunk))
     for pilot in todo:
         commit_sizes(layout, problem, pilot, sizes, {"seconds": e.seconds, "workers": workers}, generation)
     return [f"{e.time} with {workers} workers: {sizes.refine:,} draws a side refine, {sizes.test:,} certify each pair"]

@@ -189,9 +189,9 @@ def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
 
 def _count(context: Context, generation: int, task: Task, report: Report) -> None:
     items: CountItems = task.items[0]
-    problem, stage = context.problem, context.problem.stage_of("test", items.pairs[0])
-    chunks = range(items.start, items.stop)
-    draws = sum(stage.chunk_size(chunk) for chunk in chunks)
+    problem, chunks = context.problem, range(items.start, items.stop)
+    stages = [context.problem.stage_of("test", items.pairs[0], side) for side in (0, 1)]
+    draws, others = (sum(stage.chunk_size(chunk) for chunk in chunks) for stage in stages)
     if context.layout.record("counts", _counts_name(problem, items, items.pairs, draws)).is_file():
         return  # this task ran before, in a worker that died
     counters = _counters(context, generation, items, report)
@@ -203,6 +203,7 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
 
     def add(law: str, numbers: list[int], side: int) -> None:
         found = []
+        stage = stages[side]
         kept = stage in problem.kept_stages
         for outputs in context.chunks(stage, law, chunks):
             for number in numbers:
@@ -230,8 +231,8 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
         "start": items.start,
         "stop": items.stop,
         "thresholds": list(items.thresholds),
-        "draws": [draws, draws],
-        "accepted": [draws, draws],
+        "draws": [draws, others],
+        "accepted": [draws, others],
         "entries": entries,
         "fingerprints": prints,
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hpcdp.losses._best_sets import best_sets
-from hpcdp.losses._choice import Tally, choose, join_sets
+from hpcdp.losses._choice import Fold, Tally, choose, join_sets
 
 
 def brute(gain: np.ndarray) -> float:
@@ -32,10 +32,14 @@ def test_the_default_stays_where_tallies_do_not_resolve():
     smooth = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], bool)
     best = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], bool)
     few = Tally(np.array([5, 4, 3, 2]), np.array([2, 3, 2, 5]), 14, 12)
-    assert choose({"smooth": smooth, "best": best}, thresholds, few) == ["smooth", "smooth"]
+    candidates = {"smooth": smooth, "best": best}
+    assert choose([Fold(candidates, few)], thresholds) == ["smooth", "smooth"]
     many = Tally(10_000 * few.p, 10_000 * few.q, 140_000, 120_000)
     # at 0 the third cell gains 3/14 − 2/12 > 0; at 1 the second one loses 4/14 − e · 3/12 < 0
-    assert choose({"smooth": smooth, "best": best}, thresholds, many) == ["best", "smooth"]
+    assert choose([Fold(candidates, many)], thresholds) == ["best", "smooth"]
+    parts = [Fold(candidates, many), Fold({"smooth": smooth, "best": smooth}, many)]  # half as many tell the same
+    assert choose(parts, thresholds) == ["best", "smooth"]
+    assert (many + few).n0 == 140_014
 
 
 @pytest.mark.parametrize("seed", range(10))

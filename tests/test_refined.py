@@ -288,9 +288,28 @@ def test_sizes():
     assert next_sizes(target, now, wide, chunk, False, 3) == Sizes(now.refine, now.validation, chunk)
     hopeless = Forecast(1.0, 1e-12, 0.0, 1e-11, 1e16)
     assert next_sizes(target, late, hopeless, chunk, True, 0).refine > late.refine
-    assert next_sizes(target, Sizes(1 << 32, 1 << 31, 0), hopeless, chunk, True, 0).test == 1 << 32
+    assert next_sizes(target, Sizes(1 << 32, 1 << 32, 0), hopeless, chunk, True, 0).test == 1 << 32
     blind = next_sizes(target, now, Forecast(1.0, 0.0, 0.0, 1e-5, None), chunk, True, 0)
-    assert (blind.test, blind.refine) == (0, 64 << 20)
+    assert blind == Sizes(4 << 20, 4 << 20, 0)
+    uneven = next_sizes(target, late, Forecast(1.0, 1e-6, 0.9e-6, 1.1e-6, 1e10, 4.0), chunk, True, 0)
+    assert uneven.split == (chunk // 4, chunk)
+    assert uneven.tests[1] == 4 * uneven.tests[0]
+    assert 1.0 <= sum(uneven.tests) / 2e10 <= 1.1
+
+
+def test_one_direction_takes_fewer_draws():
+    a, b = curve_shares(np.array([4.0]))
+    shares = np.broadcast_to(np.stack([a, b], axis=-1), (2, 1, 2))[:, 0]
+    both = forecast_target(target_of(epsilon=0.5), 4.0, shares, 10**9)
+    for direction in ("forward", "reverse"):
+        one = forecast_target(target_of(epsilon=0.5, direction=direction), 4.0, shares, 10**9)
+        first, second = a[0] * (1 - a[0]), np.exp(8.0) * b[0] * (1 - b[0])
+        ratio = np.sqrt(second / first)
+        assert one.ratio == pytest.approx(ratio if direction == "forward" else 1 / ratio)
+        # two equal sides against the best split: 2 (v0 + v1) against (√v0 + √v1)²
+        saved = (np.sqrt(first) + np.sqrt(second)) ** 2 / (2 * (first + second))
+        assert one.draws / both.draws == pytest.approx(saved)
+        assert saved < 0.7
 
 
 def curve_shares(grid):

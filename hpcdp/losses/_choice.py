@@ -1,8 +1,8 @@
-"""Which of several candidates decides at each threshold of L̂, by validation tallies; and one L̂ made of the chosen sets."""
+"""Which of several candidates decides at each threshold of L̂, by tallies they did not see; and one L̂ of the chosen sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,33 +24,51 @@ class Tally:
     n0: int
     n1: int
 
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.p + other.p, self.q + other.q, self.n0 + other.n0, self.n1 + other.n1)
 
-def choose(candidates: Mapping[str, Bools], thresholds: Floats, validation: Tally) -> list[str]:
-    """The name of the candidate that decides at each threshold; the first one is the default.
 
-    candidates: sets {L̂ > t} of each threshold, (T, cells), by name. Another than the default is taken where the paired
-    difference of both sets' P(S) − e^t Q(S) on the validation tallies is above two of its standard errors; the largest
-    such. Heuristic: a choice among sets that fresh test outputs certify, whichever is chosen.
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Candidates that were learned elsewhere, and the tally that judges them.
+
+    candidates: sets {L̂ > t} of each threshold, (T, cells), by name; the first one is the default.
     """
-    names = list(candidates)
-    chosen = [names[0]] * thresholds.size
+
+    candidates: Mapping[str, Bools]
+    tally: Tally
+
+
+def choose(folds: Sequence[Fold], thresholds: Floats) -> list[str]:
+    """The name of the candidate that decides at each threshold.
+
+    Another than the default is taken where the paired difference of both sets' P(S) − e^t Q(S), over the tallies of all folds,
+    is above two of its standard errors; the largest such. Heuristic: a choice among sets that fresh test outputs certify,
+    whichever is chosen.
+    """
+    default, *others = folds[0].candidates
+    chosen = [default] * thresholds.size
     for row, t in enumerate(thresholds):
         best = 0.0
-        for name in names[1:]:
-            gain, error = _difference(candidates[name][row], candidates[names[0]][row], float(np.exp(t)), validation)
+        for name in others:
+            gain, error = _difference(folds, name, default, row, float(np.exp(t)))
             if gain > max(best, _RESOLVED * error):
                 best, chosen[row] = gain, name
     return chosen
 
 
-def _difference(one: Bools, other: Bools, inflation: float, tally: Tally) -> tuple[float, float]:
-    """By how much P(S) − e^t Q(S) is larger in one set than in the other, and the standard error of that."""
-    more, less = one & ~other, other & ~one
-    p = np.array([tally.p[more].sum(), tally.p[less].sum()], np.float64) / tally.n0
-    q = np.array([tally.q[more].sum(), tally.q[less].sum()], np.float64) / tally.n1
+def _difference(folds: Sequence[Fold], one: str, other: str, row: int, inflation: float) -> tuple[float, float]:
+    """By how much P(S) − e^t Q(S) is larger in one candidate's sets than in the other's, and the standard error of that."""
+    p, q = np.zeros(2), np.zeros(2)  # outputs that only the one has, and only the other
+    for fold in folds:
+        first, second = fold.candidates[one][row], fold.candidates[other][row]
+        for at, where in enumerate((first & ~second, second & ~first)):
+            p[at] += fold.tally.p[where].sum()
+            q[at] += fold.tally.q[where].sum()
+    n0, n1 = sum(fold.tally.n0 for fold in folds), sum(fold.tally.n1 for fold in folds)
     # one count more than there is: none at all is no knowledge
-    spread = (p.sum() + 1.0 / tally.n0) / tally.n0 + inflation**2 * (q.sum() + 1.0 / tally.n1) / tally.n1
-    return float(p[0] - p[1] - inflation * (q[0] - q[1])), float(np.sqrt(spread))
+    spread = (p.sum() + 1.0) / n0**2 + inflation**2 * (q.sum() + 1.0) / n1**2
+    return float((p[0] - p[1]) / n0 - inflation * (q[0] - q[1]) / n1), float(np.sqrt(spread))
 
 
 def join_sets(sets: Bools, thresholds: Floats) -> Ints:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._best_sets import best_sets
 from hpcdp.losses._cells import Cells
-from hpcdp.losses._choice import Tally, choose, join_sets
+from hpcdp.losses._choice import Bools, Fold, Tally, choose, join_sets
 from hpcdp.losses._protocol import Loss, Outputs, Side
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._spline import fit_log_ratio
@@ -120,10 +120,16 @@ class RefinedCounter:
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """What the tallies teach: each cell's class, (cells,) int64 from 0 to 2T, and which candidate decided each threshold."""
+    """What the tallies teach.
+
+    classes: each cell's class of the final L̂, (cells,) int64 from 0 to 2T. chosen: which candidate decided each threshold.
+    judged: the tallies of both stages by class, (2, 2T + 1) int64, each by sets that were learned from the other stage, so
+    that they tell what to expect of fresh outputs.
+    """
 
     classes: Ints
     chosen: list[str]
+    judged: Ints
 
     def counter(self, pilot: Pilot, thresholds: Floats) -> RefinedCounter:
         """The counter of these classes; neighbouring cells of one class are one run."""
@@ -132,25 +138,36 @@ class Refined:
         steps = StepCounter(Lookup.over(pilot.cells.starts[first]), codes, 2 * thresholds.size + 1)
         return RefinedCounter(steps, pilot.projection)
 
-    def histogram(self, counts: Ints, thresholds: Floats) -> Ints:
-        """Counts of cells, (2, cells), by class, (2, 2T + 1)."""
-        return np.stack([np.bincount(self.classes, side, 2 * thresholds.size + 1).astype(np.int64) for side in counts])
+
+def by_class(classes: Ints, tally: Tally, thresholds: Floats) -> Ints:
+    """A tally by class, (2, 2T + 1)."""
+    return np.stack([np.bincount(classes, x, 2 * thresholds.size + 1) for x in (tally.p, tally.q)]).astype(np.int64)
 
 
 def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) -> Refined:
     """L̂ on the cells, from the tallies of the refining and of the validation draws.
 
     The default is a smoothing spline of the log-ratio; candidates are the empirically best half-lines and intervals, and the
-    L̂ of each of the pilot's losses ("pilot 0" and so on). At each threshold validation takes another than the default
-    only where the tallies resolve that it is better (see `hpcdp.losses._choice`).
+    L̂ of each of the pilot's losses ("pilot 0" and so on). Each tally judges what the other one teaches; at each threshold
+    another than the default is taken only where both together resolve that it is better (`hpcdp.losses._choice`). What
+    was chosen is then learned from both.
     """
+    folds = [Fold(_candidates(pilot, a, thresholds), b) for a, b in ((learned, validation), (validation, learned))]
+    chosen = choose(folds, thresholds)
+    classes = join_sets(_pick(_candidates(pilot, learned + validation, thresholds), chosen), thresholds)
+    judged = [by_class(join_sets(_pick(f.candidates, chosen), thresholds), f.tally, thresholds) for f in folds]
+    return Refined(classes, chosen, judged[0] + judged[1])
+
+
+def _candidates(pilot: Pilot, tally: Tally, thresholds: Floats) -> dict[str, Bools]:
     cells = pilot.cells
-    smooth = fit_log_ratio(cells.centres, learned.p, learned.q, learned.n0, learned.n1, cells.atoms)
-    candidates = {
+    smooth = fit_log_ratio(cells.centres, tally.p, tally.q, tally.n0, tally.n1, cells.atoms)
+    return {
         "smooth": smooth > thresholds[:, None],
-        "best": best_sets(learned.p / learned.n0, learned.q / learned.n1, thresholds),
+        "best": best_sets(tally.p / tally.n0, tally.q / tally.n1, thresholds),
         **{f"pilot {at}": losses > thresholds[:, None] for at, losses in enumerate(pilot.losses)},
     }
-    chosen = choose(candidates, thresholds, validation)
-    sets = np.stack([candidates[name][row] for row, name in enumerate(chosen)])
-    return Refined(join_sets(sets, thresholds), chosen)
+
+
+def _pick(candidates: Mapping[str, Bools], chosen: Sequence[str]) -> Bools:
+    return np.stack([candidates[name][row] for row, name in enumerate(chosen)])

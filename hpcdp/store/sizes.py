@@ -15,8 +15,9 @@ def known_sizes(layout: Layout, problem: Problem) -> dict[str, Sizes]:
     """The latest decision of every pair of a study with a target, by pilot key."""
     found: dict[str, Sizes] = {}
     for name in sorted(record_names(layout, "sizes")):
-        key, _, refine, validation, test = name.split("-")
-        found[key] = Sizes(int(refine), int(validation), int(test))
+        key, _, *sizes = name.split("-")
+        refine, validation, test, *split = map(int, sizes)
+        found[key] = Sizes(refine, validation, test, (split[0], split[1]) if split else (0, 0))
     keys = {_key(problem, pilot): pilot for pilot in problem.pilot_keys}
     return {keys[key]: sizes for key, sizes in found.items() if key in keys}
 
@@ -27,7 +28,8 @@ def commit_sizes(
     """Record a pair's next decision, and what it rests on, before anything acts on it."""
     key = _key(problem, pilot)
     step = sum(name.startswith(f"{key}-") for name in record_names(layout, "sizes"))
-    name = f"{key}-{step:03d}-{sizes.refine}-{sizes.validation}-{sizes.test}"
+    split = f"-{sizes.split[0]}-{sizes.split[1]}" if sizes.split[0] else ""
+    name = f"{key}-{step:03d}-{sizes.refine}-{sizes.validation}-{sizes.test}{split}"
     commit(layout, "sizes", name, dict(why), generation)
 
 
