@@ -18,6 +18,7 @@ NAMES = (
     "betting",
     "tiny",
     "tiny_coverage",
+    "tiny_points",
 )
 
 

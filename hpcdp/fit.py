@@ -173,4 +173,4 @@ def _step(
 
 def _tests(result: Result) -> int:
     """Test samples per database."""
-    return result.study.estimate.test
+    return result.study.estimate.test if result.is_literal else int(result["test"].max())

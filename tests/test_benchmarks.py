@@ -15,6 +15,7 @@ from benchmarks import (
     textbook,
     tiny,
     tiny_coverage,
+    tiny_points,
     tradeoff,
 )
 
@@ -87,4 +88,11 @@ def test_tiny_coverage(capsys: pytest.CaptureFixture[str]) -> None:
         assert found["held"] >= tiny_coverage.least(tiny_coverage.CONFIDENCE, 20)
         assert found["reused"] < tiny_coverage.least(tiny_coverage.CONFIDENCE, 20)
         assert found["unshared"] < tiny_coverage.UNSHARED
+    print(capsys.readouterr().out)
+
+
+def test_tiny_points(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tiny_points.main(small=True)
+    assert 0.0 < figures["cell"] < 1.0
+    assert 0.99 < figures["epsilon"] <= 1.0
     print(capsys.readouterr().out)

@@ -292,10 +292,20 @@ def history(layout: Layout) -> list[str]:
         what = f"{len(_inputs(body))} {'databases' if body['databases'] else 'distributions'}{rows}"
         what += f", of which {lost} changed or left out since" if lost else ""
         found.append(
-            f"train {estimate['train']:,}, test {estimate['test']:,}, {len(estimate['epsilons'])} ε, "
+            f"train {estimate['train']:,}, {_later(estimate)}, {len(estimate['epsilons'])} ε, "
             f"{len(estimate['etas'])} η, {what}"
         )
     return found
+
+
+def _later(estimate: dict[str, Any]) -> str:
+    """What decides the draws after training, in words."""
+    if estimate.get("target"):
+        return f"target {', '.join(f'{k} {v:g}' for k, v in estimate['target'].items() if isinstance(v, float))}"
+    if estimate.get("time"):
+        return f"time {estimate['time']}"
+    refine = f"refine {estimate['refine']:,}, " if estimate.get("refine") else ""
+    return f"{refine}test {estimate['test']:,}"
 
 
 def _inputs(body: dict[str, Any]) -> list[Any]:
