@@ -1,9 +1,9 @@
 """Streamed counting in one dimension against merely drawing the same number of outputs with NumPy.
 
 Both in the same two processes, taking turns in one run: one draws with `rng.normal` or `rng.laplace` in chunks of 2¹⁸,
-the other runs hpcdp's own count task, from keys to the committed record, for both sides, 21 ε and both directions. What
-is learned before (the fit task) is apart. Seconds are of the processor, summed over the processes; in brackets those of
-the clock, which a shared machine makes longer.
+the other runs hpcdp's own tasks, from keys to the committed record, for both sides, 21 ε and both directions: those that
+count test outputs, and those that tally for refining. What is learned before is apart. Seconds are of the processor,
+summed over the processes; in brackets those of the clock, which a shared machine makes longer.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.memory import peak_megabytes
 from hpcdp.driver import store_problem
-from hpcdp.problem import resolve
-from hpcdp.schedule import CountItems, Task
+from hpcdp.problem import Problem, resolve
+from hpcdp.schedule import CountItems, TallyItems, Task
 from hpcdp.store.studies import latest_version, open_layout
 from hpcdp.study import Study
 from hpcdp.tasks import run_task
@@ -31,26 +31,30 @@ _LAWS: dict[str, dict[str, Any]] = {
     "gaussian": {"call": "gaussian", "parameters": {"sigma": 1.0}},
     "laplace": {"call": "laplace", "parameters": {"epsilon": 1.0}},
 }
-_LOSSES = ("kde", "knn")  # L̂ in few runs of one class, and in very many
+_WORKS = ("refined", "tally", "kde", "knn")
+"""Counting with a refined loss, tallying by cell for one, and counting with an L̂ of few runs of one class and of very many."""
 _PROCESSES = 2
 _GENERATION = 1 << 20  # no run takes these stores over
 
 Seconds = tuple[float, float]
 
 
-def streaming_study(law: str, loss: str, train: int, test: int) -> Study:
-    """Noise of scale 1 on 0 against 1, no samples kept, with samples a side."""
+def streaming_study(law: str, work: str, train: int, streamed: int) -> Study:
+    """Noise of scale 1 on 0 against 1, no samples kept, with samples a side; so many are streamed."""
+    refine = {"refined": 4 * train, "tally": streamed}.get(work, 0)
+    test = train if work == "tally" else streamed
     return Study.from_dict(
         {
             "study": {"name": "streaming", "seed": 20240520},
             "mechanism": _LAWS[law],
             "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
             "estimate": {
-                "loss": loss,
+                "loss": work if work in ("kde", "knn") else "smooth",
                 "train": train,
+                "refine": refine,
                 "test": test,
                 "keep": "none",
-                "chunk": min(CHUNK, test),
+                "chunk": CHUNK,
                 "epsilons": {"start": 0.0, "stop": 2.0, "count": 21},
             },
         }
@@ -82,10 +86,27 @@ def _peak(_: int) -> tuple[int, float]:
     return os.getpid(), peak_megabytes()
 
 
-def _compare(law: str, loss: str, train: int, chunks: int, repeats: int) -> dict[str, float]:
-    """Medians of one law and one loss; each process takes `chunks` chunks of either side a turn."""
+def _before(problem: Problem, work: str, thresholds: tuple[float, ...]) -> list[Task]:
+    """What is learned before anything is streamed."""
+    fit = Task("fit", "fit", ((0,), thresholds), (), 1, 1.0)
+    pilot = Task("pilot", "pilot", (0,), (), 1, 1.0)
+    if work in ("kde", "knn"):
+        return [fit]
+    if work == "tally":
+        return [pilot]
+    whole = [TallyItems((0,), name, 0, problem.stage_of(name, 0).chunks) for name in ("refine", "validation")]
+    return [pilot, *(Task(items.stage, "tally", (items,), (), 1, 1.0) for items in whole), fit]
+
+
+def _streamed(work: str, start: int, stop: int, thresholds: tuple[float, ...]) -> Task:
+    items = TallyItems((0,), "refine", start, stop) if work == "tally" else CountItems((0,), start, stop, thresholds)
+    return Task(f"{start}", "tally" if work == "tally" else "count", (items,), (), stop - start, 1.0)
+
+
+def _compare(law: str, work: str, train: int, chunks: int, repeats: int) -> dict[str, float]:
+    """Medians of one law and one kind of work; each process takes `chunks` chunks of either side a turn."""
     turns = repeats + 1  # one to warm up
-    study = streaming_study(law, loss, train, turns * _PROCESSES * chunks * CHUNK)
+    study = streaming_study(law, work, train, turns * _PROCESSES * chunks * CHUNK)
     drawn: list[list[Seconds]] = []
     counted: list[list[Seconds]] = []
     with (
@@ -97,13 +118,13 @@ def _compare(law: str, loss: str, train: int, chunks: int, repeats: int) -> dict
         store_problem(problem, Path(store))
         version = latest_version(open_layout(Path(store)))
         thresholds = tuple(problem.thresholds.tolist())
-        pool.submit(run_alone, store, version, Task("fit", "fit", ((0,), thresholds), (), 1, 1.0)).result()
+        for task in _before(problem, work, thresholds):
+            pool.submit(run_alone, store, version, task).result()
         for turn in range(turns):
             tasks = []
             for process in range(_PROCESSES):
                 start = (turn * _PROCESSES + process) * chunks
-                items = CountItems((0,), start, start + chunks, thresholds)
-                tasks.append(Task(f"count-{start}", "count", (items,), (), chunks, 1.0))
+                tasks.append(_streamed(work, start, start + chunks, thresholds))
             seeds = range(turn * _PROCESSES, (turn + 1) * _PROCESSES)
             drawn.append(list(pool.map(draw_alone, [law] * _PROCESSES, [2 * chunks] * _PROCESSES, seeds)))
             counted.append(list(pool.map(run_alone, [store] * _PROCESSES, [version] * _PROCESSES, tasks)))
@@ -115,13 +136,13 @@ def _compare(law: str, loss: str, train: int, chunks: int, repeats: int) -> dict
     seconds = [(statistics.median(a), statistics.median(b)) for a, b in zip(own, clock, strict=True)]
     rate = outputs / seconds[1][1]
     cells = " ".join(f"{own:10.3f} ({clock:.3f})" for own, clock in seconds)
-    print(f"{law:>9} {loss:>5} {outputs:>12,} {cells} {ratio:6.2f} {rate:14,.0f} {megabytes:5.0f}", flush=True)
+    print(f"{law:>9} {work:>7} {outputs:>12,} {cells} {ratio:6.2f} {rate:14,.0f} {megabytes:5.0f}", flush=True)
     return {
-        f"drawing, {law}, {loss}": seconds[0][0],
-        f"counting, {law}, {loss}": seconds[1][0],
-        f"ratio, {law}, {loss}": ratio,
-        f"samples a second, {law}, {loss}": rate,
-        f"MB, {law}, {loss}": megabytes,
+        f"drawing, {law}, {work}": seconds[0][0],
+        f"counting, {law}, {work}": seconds[1][0],
+        f"ratio, {law}, {work}": ratio,
+        f"samples a second, {law}, {work}": rate,
+        f"MB, {law}, {work}": megabytes,
     }
 
 
@@ -131,12 +152,12 @@ def main(small: bool = False) -> dict[str, float]:
     print(f"streaming: drawing with NumPy alone, and counting what is drawn, {_PROCESSES} processes; {train:,} train")
     print("  a side. Seconds of the processor (of the clock), ratio of the former, samples a second of the clock")
     print(
-        f"{'law':>9} {'loss':>5} {'outputs':>12} {'draw alone':>18} {'draw and count':>18} ratio  samples a second    MB"
+        f"{'law':>9} {'work':>7} {'outputs':>12} {'draw alone':>18} {'draw and count':>18} ratio  samples a second    MB"
     )
     figures: dict[str, float] = {}
     for law in _LAWS:
-        for loss in _LOSSES[:1] if small else _LOSSES:
-            figures |= _compare(law, loss, train, chunks, repeats)
+        for work in _WORKS[:2] if small else _WORKS:
+            figures |= _compare(law, work, train, chunks, repeats)
     return figures
 
 

@@ -60,8 +60,8 @@ def test_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
 def test_streaming(capsys: pytest.CaptureFixture[str]) -> None:
     figures = streaming.main(small=True)
     for law in ("gaussian", "laplace"):
-        assert figures[f"ratio, {law}, kde"] > 1.0  # it draws the same numbers, and counts them
-        assert figures[f"MB, {law}, kde"] < 1000
+        assert figures[f"ratio, {law}, refined"] > 1.0  # it draws the same numbers, and counts them
+        assert figures[f"MB, {law}, refined"] < 1000
     print(capsys.readouterr().out)
 
 
