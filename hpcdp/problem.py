@@ -15,7 +15,7 @@ from hpcdp.databases import Database, Input, Pair, enumerate_pairs, load_databas
 from hpcdp.distributions import Conditional, Distribution, load_distributions
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import PROJECTING, refuse_unusable, validate_parameters
+from hpcdp.losses import PROJECTING, VALUED, refuse_unusable, validate_parameters
 from hpcdp.mechanisms import READERS
 from hpcdp.outputs import Schema, describe
 from hpcdp.sampler import Sampler
@@ -304,15 +304,16 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
         )
     if not study.mechanism.reproducible:
         raise StudyError(f"{key}: needs draws that can be drawn again; given: mechanism.reproducible = false")
-    scalar = schema.kind != "bytes" and schema.columns in (None, 1)
-    if not scalar and e.other_losses:
+    is_scalar = schema.kind != "bytes" and schema.columns in (None, 1)
+    if not is_scalar and e.other_losses:
         raise StudyError(
             f"estimate.loss: several need outputs on a line; given: {describe(schema)} with {list(e.loss)}; accepted: one"
         )
-    if not scalar and not (schema.kind != "bytes" and e.default_loss in PROJECTING):
+    accepted = VALUED if schema.kind == "bytes" else (*PROJECTING, *VALUED)
+    if not is_scalar and e.default_loss not in accepted:
         raise StudyError(
-            f"{key}: cells need outputs on a line; given: {describe(schema)} with loss = {e.default_loss}; accepted: numbers, "
-            f"one an output, or vectors of numbers with loss = {' | '.join(PROJECTING)}"
+            f"{key}: of such outputs ({describe(schema)}) accepted with loss = {' | '.join(accepted)}; given: "
+            f"loss = {e.default_loss}"
         )
 
 

@@ -9,7 +9,8 @@ from hpcdp.context import Context
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.keys import digest_array
 from hpcdp.losses._choice import Tally
-from hpcdp.losses._refined import Pilot, RefinedCounter, refine
+from hpcdp.losses._protocol import Counter
+from hpcdp.losses._refined import Pilot, refine
 from hpcdp.outcomes import Failure, Report
 from hpcdp.problem import describe_pairs
 from hpcdp.schedule import TallyItems
@@ -92,7 +93,7 @@ def restore_pilot(context: Context, number: int) -> Pilot:
 
 def learn_refined(
     context: Context, number: int, thresholds: NDArray[np.float64]
-) -> tuple[RefinedCounter, NDArray[np.int64], list[str]]:
+) -> tuple[Counter, NDArray[np.int64], list[str]]:
     """A pair's counter from its tallies, what to expect of fresh outputs, by class, and who decided at each threshold."""
     pilot = restore_pilot(context, number)
     stages = (context.problem.stage_of(name, number) for name in ("refine", "validation"))

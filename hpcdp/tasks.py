@@ -294,9 +294,9 @@ def _restore(
     if any(digest_array(state[name]) != digests[name] for name in digests):
         return None
     if context.problem.is_refined:
-        from hpcdp.losses._refined import RefinedCounter
+        from hpcdp.losses._refined import restore_counter
 
-        return RefinedCounter.restore(state, context.loss)
+        return restore_counter(state, context.loss)
     return context.loss.restore(state, np.asarray(thresholds if wanted is None else wanted))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 
 import numpy as np
@@ -236,10 +237,35 @@ def test_a_time_is_kept(tmp_path):
     assert show(store) == before
 
 
-def test_strings_are_refused_for_cells(tmp_path):
-    source = "def noisy(database, size, rng):\n    return rng.choice(['a', 'b'], size)\n"
-    message = one_message(call("plan", write_study(tmp_path, source, refine=10, etas=[]), code=2))
-    assert "estimate.refine: cells need outputs on a line" in message
+LETTERS = """
+def noisy(database, size, rng):
+    p = [0.4, 0.3, 0.2, 0.0999, 0.0001] if database.sum() > 1 else [0.5, 0.2, 0.25, 0.04999, 0.00001]
+    return rng.choice(["a", "bb", "ccc", "", "rare"], size, p=p)
+"""
+
+
+def test_strings_need_a_loss_of_values(tmp_path):
+    message = one_message(call("plan", write_study(tmp_path, LETTERS, refine=10, etas=[]), code=2))
+    assert "estimate.refine: of such outputs" in message
+    assert "accepted with loss = frequency; given: loss = knn" in message
+
+
+@pytest.mark.parametrize("distinct", [4, 1 << 22])
+def test_values_are_refined_by_more_draws(tmp_path, scheduler, distinct):
+    """The rare string is told by refining draws, which training lacks."""
+    sizes = {"train": 2000, "refine": 400_000, "test": 200_000, "chunk": 50_000, "keep": "none", "etas": []}
+    settings = {"loss": "frequency", "databases": [[1.0, 1.0]], "epsilons": [0.0, 1.0, 2.0], **sizes}
+    if distinct == 4:  # fewer classes than values: what shares a class counts together
+        settings["pairs"] = "given = [{ d = [1.0, 1.0], d_prime = [1.0] }]\n[estimate.parameters]\ndistinct = 4"
+    study, store = write_study(tmp_path, LETTERS, **settings), tmp_path / "s.zarr"
+    call("run", study, "--store", store, "--cluster", scheduler)
+    cells = {(c["direction"], c["epsilon"]): c for c in json.loads(show(store))["cells"] if c["pair"] == 0}
+    if distinct > 4:
+        # {rare, ""} at ε = 0 beside "bb"; only rare above ε = 2, with P = 1e-4 and Q = 1e-5
+        assert cells["forward", 2.0]["exceed"] != [0, 0]
+        truth = 0.0001 - math.exp(2.0) * 0.00001
+        assert abs(cells["forward", 2.0]["delta"] - truth) < 5.5 * cells["forward", 2.0]["standard_error"]
+    assert abs(cells["forward", 0.0]["delta"] - (0.1 + 0.04991 + 0.00009)) < (0.01 if distinct > 4 else 0.2)
 
 
 def test_vectors_are_refined_on_their_score(client, tmp_path):

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from hpcdp.losses._protocol import Loss
     from hpcdp.outputs import Schema
 
-__all__ = ["LOSSES", "PROJECTING", "LossKind", "make_loss", "named_code", "refuse_unusable", "validate_parameters"]
+__all__ = [
+    "LOSSES",
+    "PROJECTING",
+    "VALUED",
+    "LossKind",
+    "make_loss",
+    "named_code",
+    "refuse_unusable",
+    "validate_parameters",
+]
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,9 @@ _LATER = ("histogram",)
 
 PROJECTING = ("smooth",)
 """Losses that bring vectors to a line, on which tallies can refine them."""
+
+VALUED = ("frequency",)
+"""Losses that tell values apart, which tallies can count."""
 
 
 def _kind(name: str) -> LossKind:

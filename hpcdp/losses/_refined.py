@@ -1,7 +1,7 @@
 """L̂ refined by tallies: a pilot cuts the line into cells, fresh draws are counted by cell, and the counts teach L̂.
 
 Nothing but the counts is kept, so refining takes as many draws as one can pay for. Outputs that are vectors are brought to
-the line by the pilot's own score first.
+the line by the pilot's own score first; of strings, sequences and other discrete outputs the values are cells.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from hpcdp.losses._protocol import Loss, Outputs, Side
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._spline import fit_log_ratio
 from hpcdp.losses._step import Lookup, StepCounter
+from hpcdp.losses._values import Values
+from hpcdp.losses._votes import log_ratios
+from hpcdp.losses.frequency import FrequencyCounter, FrequencyModel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,12 +53,12 @@ class Projects(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """What training samples teach before refining: cells of the line, and each loss's own L̂ there.
+    """What training samples teach before refining: cells of the line, or values, and each loss's own L̂ there.
 
     losses: (losses, cells) natural log, ±inf allowed. projection: of vector outputs, None of scalars.
     """
 
-    cells: Cells
+    cells: Cells | Values
     losses: Floats
     projection: Projection | None
 
@@ -63,10 +66,12 @@ class Pilot:
     def learn(cls, loss: Loss, p: Side, q: Side, others: Sequence[Loss] = ()) -> Pilot:
         """From training outputs of D (p) and D' (q); others: further losses, of outputs that are numbers."""
         model = loss.fit(p, q)
-        if p.outputs.ndim == 1 or p.outputs.shape[1] == 1:
+        if p.dtype != object and (p.outputs.ndim == 1 or p.outputs.shape[1] == 1):
             cells = Cells.of(p.ascending, q.ascending)
             models = [model, *(other.fit(p, q) for other in others)]
             return cls(cells, np.stack([one.score(cells.centres) for one in models]), None)
+        if isinstance(model, FrequencyModel):
+            return cls(Values.of(model.distinct), model.losses[None], None)
         projection: Projection = model.projection()  # type: ignore[attr-defined]  # `refuse_unrefinable` saw to it
         cells = Cells.of(*(ascending(projection.coordinate(side.outputs)) for side in (p, q)))
         return cls(cells, cells.centres[None], projection)  # the coordinate is a log-ratio itself
@@ -82,7 +87,11 @@ class Pilot:
     @classmethod
     def restore(cls, state: Mapping[str, NDArray[Any]], loss: Loss) -> Pilot:
         """The pilot whose `state` this is."""
-        return cls(Cells.restore(state), state["losses"], _projection(state, loss))
+        if "starts" in state:
+            return cls(Cells.restore(state), state["losses"], _projection(state, loss))
+        values, losses = Values.restore(state), state["losses"].copy()
+        losses[:, :-1] = state["losses"][:, values.order]
+        return cls(values, losses, None)
 
 
 def _parts(projection: Projection | None) -> dict[str, NDArray[Any]]:
@@ -112,10 +121,12 @@ class RefinedCounter:
         """The arrays that `restore` needs."""
         return {**self.steps.state(), **_parts(self.projection)}
 
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]], loss: Loss) -> RefinedCounter:
-        """The counter whose `state` this is."""
-        return cls(StepCounter.restore(state), _projection(state, loss))
+
+def restore_counter(state: Mapping[str, NDArray[Any]], loss: Loss) -> RefinedCounter | FrequencyCounter:
+    """The refined counter whose `state` this is."""
+    if "starts" in state:
+        return RefinedCounter(StepCounter.restore(state), _projection(state, loss))
+    return FrequencyCounter.restore(state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +142,10 @@ class Refined:
     chosen: list[str]
     judged: Ints
 
-    def counter(self, pilot: Pilot, thresholds: Floats) -> RefinedCounter:
+    def counter(self, pilot: Pilot, thresholds: Floats) -> RefinedCounter | FrequencyCounter:
         """The counter of these classes; neighbouring cells of one class are one run."""
+        if isinstance(pilot.cells, Values):
+            return pilot.cells.counter(self.classes, thresholds)
         first = np.append(True, self.classes[1:] != self.classes[:-1])
         codes = self.classes[first].astype(np.int32)
         steps = StepCounter(Lookup.over(pilot.cells.starts[first]), codes, 2 * thresholds.size + 1)
@@ -147,10 +160,10 @@ def by_class(classes: Ints, tally: Tally, thresholds: Floats) -> Ints:
 def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) -> Refined:
     """L̂ on the cells, from the tallies of the refining and of the validation draws.
 
-    The default is a smoothing spline of the log-ratio; candidates are the empirically best half-lines and intervals, and the
-    L̂ of each of the pilot's losses ("pilot 0" and so on). Each tally judges what the other one teaches; at each threshold
-    another than the default is taken only where both together resolve that it is better (`hpcdp.losses._choice`). What
-    was chosen is then learned from both.
+    The default is a smoothing spline of the log-ratio, or the counts themselves where cells are values. Candidates are the
+    empirically best half-lines and intervals, and the L̂ of each of the pilot's losses ("pilot 0" and so on). Each tally judges
+    what the other one teaches; at each threshold another than the default is taken only where both together resolve
+    that it is better (`hpcdp.losses._choice`). What was chosen is then learned from both.
     """
     folds = [Fold(_candidates(pilot, a, thresholds), b) for a, b in ((learned, validation), (validation, learned))]
     chosen = choose(folds, thresholds)
@@ -161,11 +174,14 @@ def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) 
 
 def _candidates(pilot: Pilot, tally: Tally, thresholds: Floats) -> dict[str, Bools]:
     cells = pilot.cells
+    own = {f"pilot {at}": losses > thresholds[:, None] for at, losses in enumerate(pilot.losses)}
+    if isinstance(cells, Values):
+        return {"counts": log_ratios(tally.p, tally.q, tally.n0, tally.n1) > thresholds[:, None], **own}
     smooth = fit_log_ratio(cells.centres, tally.p, tally.q, tally.n0, tally.n1, cells.atoms)
     return {
         "smooth": smooth > thresholds[:, None],
         "best": best_sets(tally.p / tally.n0, tally.q / tally.n1, thresholds),
-        **{f"pilot {at}": losses > thresholds[:, None] for at, losses in enumerate(pilot.losses)},
+        **own,
     }
 
 
