@@ -92,6 +92,7 @@ def make_parser() -> argparse.ArgumentParser:
     plot = add("plot", commands.plot, "draw a store's results")
     plot.add_argument("store", type=Path, metavar="STORE")
     plot.add_argument("-o", "--output", type=Path, metavar="FILE", help=".png or .svg (default: beside the store)")
+    plot.add_argument("--log", action="store_true", default=None, help="δ on a logarithmic axis")
 
     verify = add("verify", commands.verify, "check claims against a store's results; exit code 3 when one is violated")
     verify.add_argument("store", type=Path, metavar="STORE")

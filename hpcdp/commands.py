@@ -237,7 +237,7 @@ def plot(options: argparse.Namespace) -> None:
     from hpcdp.result import load_result
 
     path = options.output or _default_plot(options.store)
-    load_result(options.store).plot(path)
+    load_result(options.store).plot(path, options.log)
     print(path)
 
 

@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 _INK, _CLAIM, _EXACT = "#1b4f8a", "#b5482a", "#222222"
 
 
-def draw(result: Result, path: str | Path | None = None) -> Any:
-    """Draw a result; with a path (.png or .svg), write it. Returns the matplotlib Figure."""
+def draw(result: Result, path: str | Path | None = None, log: bool | None = None) -> Any:
+    """Draw a result; with a path (.png or .svg), write it. Returns the matplotlib Figure.
+
+    log: δ on a logarithmic axis; None: of a study with a target or a time, which is about small δ.
+    """
     from matplotlib.figure import Figure
 
     check_path(path)
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
-    _draw_spectrum(axes[0], result)
+    _draw_spectrum(axes[0], result, result.study.estimate.has_budget if log is None else log)
     if points:
         _draw_tradeoff(axes[1], result, points)
     return save(figure, path)
@@ -127,7 +130,7 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     return save(figure, path)
 
 
-def _draw_spectrum(axis: Any, result: Result) -> None:
+def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
     epsilon = result["epsilon"]
     delta, lower, upper = (result[f"spectrum_{name}"] for name in ("delta", "lower", "upper"))
     fine = np.linspace(epsilon[0], epsilon[-1], 400)
@@ -137,16 +140,24 @@ def _draw_spectrum(axis: Any, result: Result) -> None:
     truth = exact_of(result, fine)
     if truth is not None:
         axis.plot(fine, truth, color=_EXACT, linewidth=1.2, label="exact")
-    axis.fill_between(epsilon, lower, upper, color=_INK, alpha=0.15, linewidth=0, label="certified ≥ … approximate ≤")
-    axis.plot(epsilon, lower, color=_INK, linewidth=0.8, alpha=0.7)
     sure, limits = result.resolution.rows, result.resolution.limits
+    span = "certified ≥ … approximate ≤"
+    if log:  # bounds are known at the levels only, and a band down to 0 has no shape on this axis
+        axis.vlines(
+            epsilon, np.maximum(lower, np.finfo(float).tiny), upper, color=_INK, linewidth=1.2, alpha=0.7, label=span
+        )
+        axis.set_yscale("log")
+    else:
+        axis.fill_between(epsilon, lower, upper, color=_INK, alpha=0.15, linewidth=0, label=span)
+        axis.plot(epsilon, lower, color=_INK, linewidth=0.8, alpha=0.7)
     axis.plot(epsilon, np.where(sure, delta, np.nan), "o", color=_INK, markersize=4, label="estimated")
     if np.isfinite(limits).any():
         label = "not resolved: limit of the learned set"
         axis.plot(epsilon, limits, "v", color=_INK, markersize=5, markerfacecolor="none", label=label)
     what = "1 pair" if len(result.pairs) == 1 else f"largest of {len(result.pairs):,} pairs"
     axis.set(xlabel="ε", ylabel="δ(ε)", title=f"{result.name}: privacy spectrum, {what}, both directions")
-    axis.set_ylim(bottom=0)
+    shown = np.concatenate([delta[sure & (delta > 0)], limits[np.isfinite(limits)]])
+    axis.set_ylim(bottom=0.5 * shown.min() if log and shown.size else None if log else 0)
     axis.margins(x=0.02)
     axis.grid(alpha=0.25)
     axis.legend(frameon=False)

@@ -164,11 +164,14 @@ class Result:
         """JSON in full precision, infinities as null."""
         return json.dumps(_finite(self.to_dict()), allow_nan=False, ensure_ascii=False)
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given."""
+    def plot(self, path: str | Path | None = None, log: bool | None = None) -> Any:
+        """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given.
+
+        log: δ on a logarithmic axis; None: of a study with a target or a time.
+        """
         from hpcdp.plots import draw
 
-        return draw(self, path)
+        return draw(self, path, log)
 
 
 def _finite(value: Any) -> Any:
