@@ -19,6 +19,7 @@ NAMES = (
     "tiny",
     "tiny_coverage",
     "tiny_points",
+    "racing",
 )
 
 

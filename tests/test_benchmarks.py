@@ -10,6 +10,7 @@ from benchmarks import (
     limit,
     memory,
     neighbours,
+    racing,
     scheduler,
     streaming,
     textbook,
@@ -95,4 +96,13 @@ def test_tiny_points(capsys: pytest.CaptureFixture[str]) -> None:
     figures = tiny_points.main(small=True)
     assert 0.0 < figures["cell"] < 1.0
     assert 0.99 < figures["epsilon"] <= 1.0
+    print(capsys.readouterr().out)
+
+
+def test_racing(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = racing.main(small=True)
+    assert figures["right"] == 1.0
+    assert 0.85 < figures["certified"] <= 1.0
+    assert figures["fewer"] > 1.5
+    assert figures["tested"] < figures["pairs"]
     print(capsys.readouterr().out)
