@@ -56,7 +56,9 @@ def find_resolution(arrays: Arrays, estimate: Estimate) -> Resolution:
 
 
 def _least_mass(estimate: Estimate) -> float:
-    """The smallest probability of a set of which the training samples tell anything."""
+    """The smallest probability of a set of which the training samples tell anything; 0 where tallies decided the sizes."""
+    if estimate.has_budget:
+        return 0.0
     if estimate.refine:
         return 1.0 / estimate.refine
     parameters = validate_parameters(estimate.default_loss, estimate.parameters)
@@ -127,7 +129,7 @@ def _tests(arrays: Arrays, place: int, measured: float, delta: float, inflation:
 
 def _training(estimate: Estimate) -> str:
     words = "Training may need more too"
-    if estimate.refine or estimate.default_loss != "knn":
+    if estimate.refine or estimate.has_budget or estimate.default_loss != "knn":
         return f"{words}."
     least = _least_mass(estimate)
     k = round(2 * estimate.train * least)
