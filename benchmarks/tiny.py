@@ -182,7 +182,7 @@ def study_of(case: Case, small: bool, seed: int = SEED) -> Study:
                 "epsilons": grid,
                 "train": 1 << (16 if small else 20),
                 "keep": "none",
-                "target": {"epsilon": grid[-1], "direction": case.direction, "relative_error": 0.95 * case.within},
+                "target": {"epsilon": grid[-1], "direction": case.direction, "relative_error": 0.9 * case.within},
             },
         },
         Path(__file__).parent.parent,
