@@ -17,7 +17,7 @@ from hpcdp.schedule import TallyItems
 from hpcdp.spans import disjoint, gaps
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.records import commit, read_json, write_json
+from hpcdp.store.records import commit, read_json, set_aside, write_json
 from hpcdp.store.tallies import TallySpan, known_tallies, sum_tallies, write_tally
 
 _DIGESTS = "digests.json"
@@ -81,13 +81,18 @@ def tally(context: Context, generation: int, items: TallyItems, report: Report) 
 
 
 def restore_pilot(context: Context, number: int) -> Pilot:
-    """A pair's stored pilot; DamagedError where its bytes changed."""
+    """A pair's stored pilot; DamagedError where its bytes changed: its record is set aside, so that it is learned again."""
     assert context.loss is not None
-    folder = context.layout.pilot(context.problem.pilot_keys[number])
-    digests = read_json(folder / _DIGESTS)
-    state = {name: read_array(folder / name) for name in digests}
-    if any(digest_array(state[name]) != digests[name] for name in digests):
-        raise DamagedError(f"{folder} is damaged: its values do not match their checksums")
+    key = context.problem.pilot_keys[number]
+    folder = context.layout.pilot(key)
+    try:
+        digests = read_json(folder / _DIGESTS)
+        state = {name: read_array(folder / name) for name in digests}
+        if any(digest_array(state[name]) != digests[name] for name in digests):
+            raise DamagedError(f"{folder} is damaged: its values do not match their checksums")
+    except DamagedError as error:
+        set_aside(context.layout, "pilots", key)
+        raise DamagedError(f"{error}; it is learned again") from None
     return Pilot.restore(state, context.loss)
 
 

@@ -13,6 +13,7 @@ from studies import make_study, run
 
 from hpcdp.analytic import GaussianShift
 from hpcdp.context import open_context
+from hpcdp.failures import RunFailed
 from hpcdp.problem import Sizes
 from hpcdp.store.layout import Layout
 from hpcdp.store.tallies import known_tallies
@@ -84,21 +85,19 @@ def test_more_draws_and_more_epsilons_use_what_is_there(client, tmp_path):
     assert grown.to_dict() == alone.to_dict()
 
 
-def test_a_damaged_tally_is_counted_again(client, tmp_path):
+@pytest.mark.parametrize("what", ["tallies", "pilots"])
+def test_what_is_damaged_is_made_again(client, tmp_path, what):
     store = tmp_path / "s.zarr"
     study = normal_study(**REFINED)
     whole = run(study, store, client).to_json()
-    span = next(s for s in known_tallies(Layout(store)) if s.stage == "refine")
-    (file,) = [
-        path for path in (store / "tallies" / span.name).rglob("*") if path.is_file() and path.name != "zarr.json"
-    ]
+    file = max((path for path in (store / what).rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(bytes(data))
     for path in records(store, "fits", "counts"):
         path.unlink()
     (store / "records" / "results.json").unlink()
-    with pytest.raises(Exception, match="damaged"):
+    with pytest.raises(RunFailed, match="damaged"):
         run(study, store, client)
     assert run(study, store, client).to_json() == whole
 
