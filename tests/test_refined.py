@@ -173,6 +173,10 @@ def test_status_and_plan_tell_of_tallies_and_targets(tmp_path):
     assert "learn pilots   2 of 2 pairs done" in status
     assert "tally refine" in status
     assert "complete" in status
+    text = " ".join(call("show", store).stdout.split())
+    sizes = [stored_problem(store).sizes_of(number).test for number in range(2)]
+    most = int(np.argmax(sizes))
+    assert f"test samples: pair {most} (database 0 without row {most}) {sizes[most]:,} of D and" in text
 
 
 @pytest.mark.parametrize(

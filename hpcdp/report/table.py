@@ -13,6 +13,8 @@ from hpcdp.problem import describe_pair
 from hpcdp.result import Result
 from hpcdp.statements import state_lines
 
+_NAMED = 4  # pairs whose test samples are told
+
 
 def claim_of(result: Result) -> Claim | None:
     """The study's claim, if it makes one."""
@@ -123,6 +125,24 @@ def warning_lines(result: Result) -> list[str]:
     return [line for lines in wrapped for line in lines]
 
 
+def _shares(result: Result) -> list[str]:
+    """What each pair got to test, where a run decided; the most tested pairs by name."""
+    given = result["test"][:, 0, 0, :]
+    most = given.max(axis=1)
+    order = np.argsort(-most, kind="stable")
+    named = [
+        f"{pair_words(result, int(pair))} {given[pair, 0]:,} of D and {given[pair, 1]:,} of D′"
+        for pair in order[:_NAMED]
+    ]
+    if len(order) > _NAMED:
+        rest = most[order[_NAMED:]]
+        named.append(f"{rest.size:,} more pairs {rest.min():,} to {rest.max():,}")
+    lines = textwrap.wrap(f"test samples: {'; '.join(named)}", 120, subsequent_indent="  ")
+    if len(order) > 1 and most.min() < most.max():
+        lines.append("  Which pairs got few is a heuristic; that δ is at least the bound of any of them is certified.")
+    return lines
+
+
 def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     percent = f"{100 * result.confidence:g} %"
     lines = [
@@ -137,6 +157,8 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
             *warning_lines(result),
         ]
     lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy())]
+    if result.study.estimate.has_budget:
+        lines += _shares(result)
     if "eta" in result.arrays:
         lines.append(f"α ≤, β ≤ and radius are finite-sample, a family of their own at {percent}.")
     if claim:
