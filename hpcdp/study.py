@@ -322,8 +322,8 @@ class Estimate(_Section):
     def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = dump(self)
         for key, default in (("refine", 0), ("validation", None), ("target", None), ("time", None)):
-            if values[key] == default:  # stores of versions without these keys keep their studies
-                del values[key]
+            if values.get(key, default) == default:  # stores of versions without these keys keep their studies
+                values.pop(key, None)
         return values
 
 
