@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,22 +24,6 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="hpcdp-dask-")
     config.add_cleanup(folder.cleanup)
     os.environ["DASK_CONFIG"] = folder.name  # importing dask-jobqueue writes into this folder
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the files that wait for jobs among those that compute, so that neither is left for the end."""
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    waiting = [path for path in files if path.parent.name == "slurm"]
-    computing = [path for path in files if path.parent.name != "slurm"]
-    step = max(1, 2 * len(computing) // (3 * max(1, len(waiting))))  # the last third has none
-    order: list[Path] = []
-    for number, path in enumerate(computing):
-        if number % step == 0 and waiting:
-            order.append(waiting.pop(0))
-        order.append(path)
-    items[:] = [item for path in (*order, *waiting) for item in files[path]]
 
 
 @pytest.fixture(scope="session", name="client")
