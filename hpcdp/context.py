@@ -76,12 +76,14 @@ class Context:
                 side = self._load_training(law)
                 self._sides[law] = side
             self._sides.move_to_end(law)
-            while len(self._sides) > 2 and sum(self._bytes(s) for s in self._sides.values()) > _SIDES_BYTES:
+            while len(self._sides) > max(2, self._most_sides):
                 self._sides.popitem(last=False)
             return side
 
-    def _bytes(self, side: Side) -> int:
-        return 0 if isinstance(side, StreamedSide) else side.size * self.problem.schema.bytes_in_memory
+    @property
+    def _most_sides(self) -> int:
+        """How many laws' training samples stay in memory."""
+        return _SIDES_BYTES // max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
 
     def _load_training(self, law: str) -> Side:
         stage, schema = self.problem.train, self.problem.schema
@@ -116,8 +118,14 @@ def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context
     sizes: what a run with a target has decided so far of the pairs that a task works on.
     """
     record = Layout(Path(root)).study(version)
-    context = _open(root, version, digest_bytes(record.read_bytes()))
-    return context if sizes is None else replace(context, problem=context.problem.sized(sizes))
+    digest = digest_bytes(record.read_bytes())
+    return _open(root, version, digest) if sizes is None else _sized(root, version, digest, sizes)
+
+
+@lru_cache(maxsize=2)
+def _sized(root: str, version: int, digest: str, sizes: Sizes) -> Context:
+    context = _open(root, version, digest)
+    return replace(context, problem=context.problem.sized(sizes))
 
 
 @lru_cache(maxsize=2)

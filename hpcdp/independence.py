@@ -65,7 +65,8 @@ def _fingerprints(layout: Layout, problem: Problem) -> Iterator[tuple[Chunk, str
                 for chunk, text in zip(stage.block_chunks(block), prints, strict=True):
                     yield (law, stage.name, chunk), text
     if problem.train not in problem.kept_stages:
-        yield from _of_records(layout, problem, "pilots" if problem.is_refined else "fits", problem.train)
+        for kind in ("pilots", "fits") if problem.is_refined else ("fits",):
+            yield from _of_records(layout, problem, kind, problem.train)
     if problem.test not in problem.kept_stages:
         yield from _of_records(layout, problem, "counts", problem.test)
 

@@ -124,8 +124,9 @@ def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Ex
 def read_index(layout: Layout) -> Index:
     """Read all records; those of samples, pilots and tallies by their names only."""
     index = Index(samples=record_names(layout, "samples"), pilots=record_names(layout, "pilots"))
-    for tally in known_tallies(layout):
-        index.tallies.setdefault((tally.pilot, tally.stage), []).append(tally)
+    for pilot in index.pilots:
+        for tally in known_tallies(layout, pilot):
+            index.tallies.setdefault((pilot, tally.stage), []).append(tally)
     for name, body in read_records(layout, "fits"):
         if isinstance(body, DamagedError):
             index.damaged.append(("fits", name, str(body)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-STAGES = {"train": 0, "test": 1, "round": 2, "refine": 3, "validation": 4}
+STAGES = {"train": 0, "test": 1, "round": 2, "refine": 3, "validation": 4, "screen": 5}
 """Stage codes of the random streams; later stages get the next numbers, the numbers never change."""
 
 _TRIAL = 1 << 30  # a stage of its own, so that trial draws share no stream with a run

@@ -178,8 +178,12 @@ def _later_samples(problem: Problem, cells: int) -> int:
         return 2 * cells * problem.study.estimate.test
     sizes = [problem.sizes_of(number) for number in range(len(problem.pairs))]
     if len(set(sizes)) == 1:
-        return len(problem.laws) * (2 * (sizes[0].refine + sizes[0].validation) + sum(sizes[0].tests)) // 2
-    return sum(2 * (s.refine + s.validation) + sum(s.tests) for s in sizes)
+        return (
+            len(problem.laws)
+            * (2 * (sizes[0].refine + sizes[0].validation + sizes[0].screen) + sum(sizes[0].tests))
+            // 2
+        )
+    return sum(2 * (s.refine + s.validation + s.screen) + sum(s.tests) for s in sizes)
 
 
 def _describe_budget(estimate: Estimate) -> str:

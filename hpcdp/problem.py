@@ -26,7 +26,8 @@ from hpcdp.trial import Trial, try_out
 DIRECTIONS = ("forward", "reverse")
 LITERAL = "literal-knn"
 _POINT = "tradeoff"
-_MANY = 8  # pairs that race
+MANY = 8
+"""More pairs than that are screened before any is refined, and no more than that are refined."""
 _UNSIZED = ("pairs", "pair_laws", "laws", "thresholds", "pilot_keys", "train", "risk_cells", "point_cells")
 
 
@@ -56,13 +57,15 @@ class LiteralCell:
 class Sizes:
     """Samples a side of the stages that follow training.
 
-    test: of D. split: draws of D and of D' in one chunk of the test stage, where these differ; (0, 0): a whole chunk each.
+    refine: 0 where L̂ is what training taught. test: of D. split: draws of D and of D' in one chunk of the test stage, where
+    these differ; (0, 0): a whole chunk each. screen: of the rounds before refining, in which many pairs race.
     """
 
     refine: int
     validation: int
     test: int
     split: tuple[int, int] = (0, 0)
+    screen: int = 0
 
     @property
     def tests(self) -> tuple[int, int]:
@@ -74,9 +77,11 @@ class Sizes:
 def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
     """Where a target starts from: 16 times the training draws, so that the tallies reach beyond what training shows.
 
-    Where many pairs race, twice the training draws, for most of them need no more.
+    Where many pairs race, as many as training to screen what it taught, for most of them need no more.
     """
-    refine = -(-(2 if pairs >= _MANY else 16) * train // chunk) * chunk
+    if pairs > MANY:
+        return Sizes(0, 0, 0, screen=train)
+    refine = -(-16 * train // chunk) * chunk
     return Sizes(refine, refine, 0)
 
 
@@ -149,10 +154,10 @@ class Problem:
     def model_key(self, number: int) -> str:
         """Key of one pair's learned L̂."""
         key = self.pilot_keys[number]
-        if not self.is_refined:
-            return key
         sizes = self.sizes_of(number)
-        return digest_json(["refined", key, sizes.refine, sizes.validation])
+        if sizes.refine:
+            return digest_json(["refined", key, sizes.refine, sizes.validation])
+        return digest_json(["screened", key, sizes.screen]) if sizes.screen else key
 
     @cached_property
     def pilot_keys(self) -> list[str]:
@@ -168,15 +173,15 @@ class Problem:
         """The training stage of every law."""
         return Stage.of("train", self.study.estimate.train, self.study.estimate.chunk, self.schema)
 
-    @property
+    @cached_property
     def test(self) -> Stage:
         """The test stage of every law; of a study with a target the longest that is decided."""
-        if not self.study.estimate.has_budget and not isinstance(self.sizes, Sizes):
-            return self._stage("test", self.study.estimate.test)
+        if not self.study.estimate.has_budget or isinstance(self.sizes, Sizes):
+            return self.stage_of("test", 0)
         return max((self.stage_of("test", n) for n in range(len(self.pairs))), key=lambda stage: stage.chunks)
 
     def stage_of(self, name: str, number: int, side: int = 0) -> Stage:
-        """The "refine", "validation" or "test" stage of a pair's D, or D' (side 1); without chunks until its size is decided."""
+        """A pair's "screen", "refine", "validation" or "test" stage, of D or D' (side 1); no chunks until its size is decided."""
         sizes = self.sizes_of(number)
         if name == "test" and sizes.split[side]:
             return Stage.of(name, sizes.tests[side], sizes.split[side], self.schema)
@@ -202,8 +207,15 @@ class Problem:
 
     @property
     def is_refined(self) -> bool:
-        """Whether L̂ is refined by tallies of fresh draws."""
+        """Whether L̂ is refined by tallies of fresh draws: of all the pairs that a task works on, else of any pair."""
+        if isinstance(self.sizes, Sizes):
+            return self.sizes.refine > 0
         return self.study.estimate.refine > 0 or self.study.estimate.has_budget
+
+    @property
+    def is_screened(self) -> bool:
+        """Whether the pairs that a task works on race with what training taught."""
+        return isinstance(self.sizes, Sizes) and self.sizes.refine == 0 and self.sizes.screen > 0
 
     @property
     def is_literal(self) -> bool:
@@ -230,7 +242,7 @@ class Problem:
 
     def cell_key(self, cell: LiteralCell) -> str:
         """Key of a literal cell: it draws for itself, so its key is its stream."""
-        return digest_json(["cell", self.model_keys[cell.pair], self.study.estimate.test, cell.direction, cell.level])
+        return digest_json(["cell", self.model_key(cell.pair), self.study.estimate.test, cell.direction, cell.level])
 
     def describe_law(self, law: str) -> str:
         """Where a law's database comes from, in words."""

@@ -120,6 +120,8 @@ def _pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
     draw_train, draw_test = _pair_drawing(problem, costs)
     kept = {stage.name for stage in problem.kept_stages}
     fit = 2 * train.total * (costs.fit + (costs.read if "train" in kept else 0.0)) + draw_train
+    if problem.is_screened:
+        fit += 2 * problem.stage_of("screen", 0).total * costs.count
     chunk = 2 * size * (costs.count + (costs.read if "test" in kept else 0.0)) + draw_test
     return fit, chunk
 
@@ -128,9 +130,12 @@ def _pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
     """Of the seconds to fit a pair, and to count a chunk of it, those that drawing takes: none where samples are kept."""
     train, test = problem.train, problem.test
     kept = {stage.name for stage in problem.kept_stages}
-    to_fit = 2 * costs.drawing(train.total, train.chunks)
-    to_count = 2 * costs.drawing(min(test.chunk, test.total), 1)
-    return 0.0 if "train" in kept else to_fit, 0.0 if "test" in kept else to_count
+    to_fit = 0.0 if "train" in kept else 2 * costs.drawing(train.total, train.chunks)
+    to_count = 0.0 if "test" in kept else 2 * costs.drawing(min(test.chunk, test.total), 1)
+    if problem.is_screened:
+        screen = problem.stage_of("screen", 0)
+        to_fit += 2 * costs.drawing(screen.total, screen.chunks)
+    return to_fit, to_count
 
 
 def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
@@ -230,7 +235,7 @@ def _fit_items(
         split = problem.is_refined or _is_split(fit, chunk, sum(b - a for a, b in gaps), target)
         learned = (problem.model_key(number), thresholds) in index.stored_counters
         trained = (index.training_counts(problem.model_key(number), thresholds).above >= 0).all()
-        if (split and not learned) or (not gaps and not trained):
+        if not trained if problem.is_screened else (split and not learned) or not (gaps or trained):
             groups.setdefault(thresholds, []).append(number)
     size = max(1, int(target / max(1e-9, fit)))
     return [(some, t) for t, numbers in groups.items() for some in _batches(numbers, size)]

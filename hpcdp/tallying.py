@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,13 +14,15 @@ from hpcdp.losses._choice import Tally
 from hpcdp.losses._protocol import Counter
 from hpcdp.losses._refined import Pilot, refine
 from hpcdp.outcomes import Failure, Report
+from hpcdp.outputs import Outputs
 from hpcdp.problem import describe_pairs
 from hpcdp.schedule import TallyItems
 from hpcdp.spans import disjoint, gaps
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.records import commit, read_json, set_aside, write_json
-from hpcdp.store.tallies import TallySpan, known_tallies, sum_tallies, write_tally
+from hpcdp.store.tallies import TallySpan, is_tallied, known_tallies, sum_tallies, write_tally
+from hpcdp.sweep import sweep
 
 _DIGESTS = "digests.json"
 
@@ -52,31 +56,19 @@ def tally(context: Context, generation: int, items: TallyItems, report: Report) 
     stage = problem.stage_of(items.stage, items.pairs[0])
     samples = sum(stage.chunk_size(chunk) for chunk in range(items.start, items.stop))
     spans = {n: TallySpan(problem.pilot_keys[n], stage.name, items.start, items.stop, samples) for n in items.pairs}
-    todo = [n for n in items.pairs if not context.layout.record("tallies", spans[n].name).is_file()]
+    todo = [n for n in items.pairs if not is_tallied(context.layout, spans[n])]
     pilots: dict[int, Pilot] = {}
     for number in todo:
         try:
             pilots[number] = restore_pilot(context, number)
         except DamagedError as error:
             report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
-    if not pilots:
-        return
     counts = {n: np.zeros((2, pilot.cells.size), np.int64) for n, pilot in pilots.items()}
-    chunks = range(items.start, items.stop)
-    try:
-        for outputs in context.chunks(stage, problem.pair_laws[items.pairs[0]][0], chunks):
-            for number, pilot in pilots.items():
-                counts[number][0] += pilot.tally(outputs)
-    except (MechanismError, DamagedError) as error:
-        report.failures.append(Failure.of(describe_pairs(problem, list(pilots)), error))
-        return
-    for number, pilot in pilots.items():
-        try:
-            for outputs in context.chunks(stage, problem.pair_laws[number][1], chunks):
-                counts[number][1] += pilot.tally(outputs)
-        except (MechanismError, DamagedError) as error:
-            report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
-            continue
+
+    def use(number: int, side: int, outputs: Outputs) -> None:
+        counts[number][side] += pilots[number].tally(outputs)
+
+    for number in sweep(context, (stage, stage), list(pilots), range(items.start, items.stop), use, report):
         write_tally(context.layout, spans[number], counts[number], generation)
 
 
@@ -102,15 +94,14 @@ def learn_refined(
     """A pair's counter from its tallies, what to expect of fresh outputs, by class, and who decided at each threshold."""
     pilot = restore_pilot(context, number)
     stages = (context.problem.stage_of(name, number) for name in ("refine", "validation"))
-    learned, validation = (_read(context, number, stage, pilot) for stage in stages)
+    known = known_tallies(context.layout, context.problem.pilot_keys[number])
+    learned, validation = (_read(context, known, stage, pilot) for stage in stages)
     refined = refine(pilot, learned, validation, thresholds)
     return refined.counter(pilot, thresholds), refined.judged, refined.chosen
 
 
-def _read(context: Context, number: int, stage: Stage, pilot: Pilot) -> Tally:
-    key = context.problem.pilot_keys[number]
-    own = [s for s in known_tallies(context.layout) if (s.pilot, s.stage) == (key, stage.name)]
-    spans = disjoint(own, stage)
+def _read(context: Context, known: Sequence[TallySpan], stage: Stage, pilot: Pilot) -> Tally:
+    spans = disjoint([span for span in known if span.stage == stage.name], stage)
     if gaps(spans, stage):
         raise DamagedError(f"some tallies of the {stage.name} stage are missing; they are counted again")
     counts = sum_tallies(context.layout, spans, pilot.cells.size)

@@ -1,15 +1,17 @@
 """Targets: how many draws each pair's stages get, decided from its tallies before the first test count is read.
 
 A decision is a function of committed records, and is a record itself before anything acts on it. The size of a test stage never
-depends on test counts, so every bound on them holds as if the study had named that size. Which pairs may still lead is a
-heuristic; that the largest δ of all pairs is at least the bound of whichever pair was tested is certified all the same.
+depends on test counts, so every bound on them holds as if the study had named that size. Many pairs race: fresh draws screen what
+training taught, round by round, until few pairs may lead; these are refined, the others get as many test draws as screened them.
+Which pairs may still lead is a heuristic; that the largest δ of all pairs is at least the bound of whichever pair was
+tested is certified all the same.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from hpcdp.costs import Costs
 from hpcdp.index import Index, first_of
 from hpcdp.notions.spectrum import exceedances
-from hpcdp.problem import DIRECTIONS, Problem, Sizes, describe_pair
+from hpcdp.problem import DIRECTIONS, MANY, Problem, Sizes, describe_pair
 from hpcdp.store.layout import Layout
 from hpcdp.store.sizes import commit_sizes, known_sizes
 from hpcdp.study import Target
@@ -33,7 +35,7 @@ _MOST_RATIO = 16.0  # of the draws of one side to those of the other
 _SAFETY = 1.1  # δ̂ of validation errs, and the chosen sets look a little better there than they are
 _KNOWN = 3.0  # standard errors of δ̂ above 0 from which on it can be planned with
 _APART = 3.0  # standard errors between what a pair may have and what another has at least
-_ROUND = 4  # times the tallies of one racing round to the next
+_ROUND = 4  # times the draws of one racing round to the next
 _WORTH = 8  # a racing round takes at most this part of what testing the pair takes
 
 
@@ -76,7 +78,8 @@ def _wanted(target: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
 def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64], tallied: int) -> Forecast:
     """From shares (2, 2) of `tallied` validation draws a side in the sets of each direction, the side not inflated first.
 
-    Asymptotic: the variance of a − e^ε b with the shares put in; one count more than there is on either side, for low and high.
+    Asymptotic: the variance of a − e^ε b with the shares put in, of one output more than there is on either side: none in the
+    set of the inflated side would tell nothing of the variance, and e^ε of them may be missing in δ̂.
     Where one direction is asked for, both sides are drawn in proportion to their parts of the standard error, which takes
     the fewest draws together (Neyman allocation); draws is then their mean.
     """
@@ -84,12 +87,12 @@ def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64],
     rows = [0, 1] if target.direction is None else [DIRECTIONS.index(target.direction)]
     a, b = max((shares[row] for row in rows), key=lambda ab: ab[0] - c * ab[1])
     delta = max(0.0, float(a - c * b))
-    parts = float(a * (1.0 - a)), float(c * c * b * (1.0 - b))
+    most_a, most_b = (min(1.0, share + 1.0 / tallied) for share in (a, b))
+    parts = float(most_a * (1.0 - a)), float(c * c * most_b * (1.0 - b))
     variance = sum(parts)
-    error = math.sqrt((variance + (1.0 + c * c) / tallied) / tallied)
+    error = math.sqrt(variance / tallied)
     low, high = max(0.0, delta - _APART * error), delta + _APART * error
-    known = a * tallied >= _COUNTS and delta >= _KNOWN * math.sqrt(variance / tallied)
-    if not known:
+    if a * tallied < _COUNTS or delta < _KNOWN * error:
         return Forecast(epsilon, delta, low, high, None)
     ratio = 1.0
     if target.direction is not None and min(parts) > 0.0:
@@ -102,14 +105,14 @@ def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64],
 
 
 def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads: bool, rivals: int) -> Sizes:
-    """What a pair gets next.
+    """What a refined pair gets next.
 
     A pair that cannot lead any more gets one chunk to test. Others get more refining draws as long as these are few beside the
     test draws, or, where others may lead too, few beside what testing all takes; then the test stage. Where the tallies
     do not tell δ̂ after 3 % of the most draws, or the target would take more than these, the test is as long as refining was.
     """
     if not leads:
-        return Sizes(now.refine, now.validation, chunk)
+        return replace(now, test=chunk)
     most = LEARNING * target.most
     enough = most if forecast.draws is None else LEARNING * forecast.draws
     wanted = min(enough, most, float((_BLIND_GROWTH if forecast.draws is None else _GROWTH) * now.refine))
@@ -117,15 +120,34 @@ def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads
         wanted = max(wanted, float(_ROUND * now.refine))
     if wanted > 1.5 * now.refine:
         refine = _round(wanted, chunk)
-        return Sizes(refine, refine, 0)
+        return replace(now, refine=refine, validation=refine)
     if forecast.draws is None or forecast.draws > target.most:
-        return Sizes(now.refine, now.validation, now.refine)
+        return replace(now, test=now.refine)
     larger = _round(forecast.draws * 2.0 * max(1.0, forecast.ratio) / (1.0 + forecast.ratio), chunk)
     if forecast.ratio == 1.0:
-        return Sizes(now.refine, now.validation, larger)
+        return replace(now, test=larger)
     smaller = max(1, round(chunk * min(forecast.ratio, 1.0 / forecast.ratio)))
     split = (smaller, chunk) if forecast.ratio > 1.0 else (chunk, smaller)
-    return Sizes(now.refine, now.validation, larger // chunk * split[0], split)
+    return replace(now, test=larger // chunk * split[0], split=split)
+
+
+def next_screen(target: Target, screen: int, leaders: Sequence[Forecast], pairs: int) -> int:
+    """Draws of the next screening round for those that may lead; 0 where these should be refined instead.
+
+    leaders: the largest δ̂ first. A round takes at most 3 % of what testing all pairs would take, and of one pair no more
+    than testing it takes; where the screens do not tell δ̂, testing takes the most draws.
+    """
+    testing = min(target.most, leaders[0].draws or target.most)
+    after = _ROUND * screen
+    if len(leaders) <= MANY or after > testing or len(leaders) * after > LEARNING * pairs * testing:
+        return 0
+    return after
+
+
+def first_refined(now: Sizes, train: int, chunk: int) -> Sizes:
+    """Where a pair that was screened goes on from."""
+    refine = _round(max(2 * train, now.screen), chunk)
+    return replace(now, refine=refine, validation=refine)
 
 
 def _round(draws: float, chunk: int) -> int:
@@ -136,7 +158,7 @@ def _round(draws: float, chunk: int) -> int:
 
 
 def decide(problem: Problem, index: Index, layout: Layout, generation: int) -> list[str]:
-    """Commit the next decision of each pair that has all it was given; what was decided, in words, the largest δ̂ first.
+    """Commit the next decision about each pair that has no test stage yet; what was decided, in words, the largest δ̂ first.
 
     Decided at a barrier: when every pair has all that it was given.
     """
@@ -156,16 +178,30 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: int) -> l
     ]
     floor = max(forecast.low for forecast in forecasts)
     leading = [forecast.high >= floor for forecast in forecasts]
-    words = []
-    for at in np.argsort([-forecast.delta for forecast in forecasts], kind="stable"):
-        number, forecast = numbers[at], forecasts[at]
-        now = problem.sizes_of(number)
-        if now.test:
-            continue
-        after = next_sizes(e.target, now, forecast, e.chunk, leading[at], sum(leading) - 1)
-        commit_sizes(layout, problem, problem.pilot_keys[number], after, vars(forecast), generation)
-        what = _words(e.target, forecast, after, leading[at])
+    order = [int(at) for at in np.argsort([-forecast.delta for forecast in forecasts], kind="stable")]
+    now = [problem.sizes_of(number) for number in numbers]
+    todo = [at for at in order if not now[at].test]
+    racing = [at for at in todo if leading[at] and not now[at].refine]
+    last = max((now[at].screen for at in racing), default=0)
+    screen = next_screen(e.target, last, [forecasts[at] for at in racing], len(numbers)) if racing else 0
+    refined, rivals = set(racing[:MANY]), sum(leading[at] for at in todo) - 1
+    decided: dict[str, Sizes] = {}
+    why, words = {}, []
+    for at in todo:
+        number, pilot = numbers[at], problem.pilot_keys[numbers[at]]
+        if now[at].refine:
+            after = next_sizes(e.target, now[at], forecasts[at], e.chunk, leading[at], rivals)
+        elif screen and leading[at]:
+            after = replace(now[at], screen=screen)
+        elif at in refined:
+            after = first_refined(now[at], e.train, e.chunk)
+        else:
+            after = replace(now[at], test=min(e.chunk, now[at].screen))
+        decided[pilot], why[pilot] = after, vars(forecasts[at])
+        what = _words(e.target, forecasts[at], after, leading[at])
         words.append(f"pair {number} ({describe_pair(number, problem.pairs[number].origin)}): {what}")
+    if decided:
+        commit_sizes(layout, problem, decided, why, generation)
     return words
 
 
@@ -185,8 +221,8 @@ def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, gen
     draws = max(0.0, 0.9 * e.seconds * workers - training) / (each * len(pairs))
     refine = _round(LEARNING * draws, e.chunk)
     sizes = Sizes(refine, refine, _round((1.0 - 2.0 * LEARNING) * draws, e.chunk))
-    for pilot in todo:
-        commit_sizes(layout, problem, pilot, sizes, {"seconds": e.seconds, "workers": workers}, generation)
+    why = {"seconds": e.seconds, "workers": workers}
+    commit_sizes(layout, problem, dict.fromkeys(todo, sizes), why, generation)
     return [f"{e.time} with {workers} workers: {sizes.refine:,} draws a side refine, {sizes.test:,} certify each pair"]
 
 
@@ -204,8 +240,8 @@ def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str
             what += f", which would take {forecast.draws:.1g} draws a side: the target cannot be had"
     if not leads:
         return f"{what}; another leads"
-    return (
-        f"{what}; {after.test:,} draws a side certify"
-        if after.test
-        else f"{what}; {after.refine:,} draws a side refine"
-    )
+    if after.test and not after.refine:
+        return f"{what}; others are not told apart from it and go on"
+    if after.test:
+        return f"{what}; {after.test:,} draws a side certify"
+    return f"{what}; {after.refine:,} draws a side refine" if after.refine else f"{what}; {after.screen:,} draws screen"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
 from hpcdp.store.records import commit, read_json, read_records, write_json
 from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
+from hpcdp.sweep import sweep
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
 _SLOW_RANKING_SAMPLES = 1 << 12
@@ -87,6 +89,9 @@ def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
     numbers, thresholds = task.items
     if _is_fitted(context, numbers, thresholds):
         return  # this task ran before, in a worker that died
+    if context.problem.is_screened:
+        _screen(context, generation, numbers, thresholds, report)
+        return
     entries = []
     for number in numbers:
         try:
@@ -96,20 +101,51 @@ def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
             continue
         state = counter.state()
         if state is not None:
-            folder = context.layout.counter(context.problem.model_keys[number], thresholds)
+            folder = context.layout.counter(context.problem.model_key(number), thresholds)
             for name, array in state.items():
                 write_array(folder / name, array)
             write_json(folder / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
         entries.append(_fit_entry(context, number, seen, stored=state is not None))
-    _commit_fits(context, generation, thresholds, entries)
+    _commit_fits(context, generation, thresholds, numbers, entries)
+
+
+def _screen(
+    context: Context, generation: int, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
+) -> None:
+    """Learn pairs that race, and count by class the fresh draws that tell which of them lead; nothing learned is stored."""
+    counters: dict[int, Counter] = {}
+    for number in numbers:
+        try:
+            counters[number] = _plain_counter(context, number, thresholds)
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(_pair_failure(context, number, error))
+    histograms = {number: np.zeros((2, 2 * len(thresholds) + 1), np.int64) for number in counters}
+
+    def use(number: int, side: int, outputs: Outputs) -> None:
+        histograms[number][side] += counters[number].count(outputs)
+
+    whole = []
+    for _, some in groupby(counters, key=lambda number: context.problem.pair_laws[number][0]):
+        group = list(some)
+        stage = context.problem.stage_of("screen", group[0])
+        whole += sweep(context, (stage, stage), group, range(stage.chunks), use, report)
+    entries = [_fit_entry(context, n, Seen(histograms[n].tolist(), []), stored=False) for n in whole]
+    _commit_fits(context, generation, thresholds, whole, entries)
+
+
+def _plain_counter(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter:
+    """The counter of what training taught, of a pair that is not refined."""
+    assert context.loss is not None
+    d, d_prime = (context.training(law) for law in context.problem.pair_laws[number])
+    return context.loss.fit(d, d_prime).counter(np.asarray(thresholds))
 
 
 @dataclass(frozen=True)
 class Seen:
     """What a pair's learned L̂ says of outputs that are not the test's.
 
-    training: classes of its own training outputs, or of the validation ones. perturbed: trade-off points, if any. chosen: of
-    a refined L̂, which candidate decided at each threshold.
+    training: classes of its own training outputs, or of those that screened or validated it. perturbed: trade-off points, if
+    any. chosen: of a refined L̂, which candidate decided at each threshold.
     """
 
     training: list[list[int]]
@@ -146,26 +182,27 @@ def _perturbed(model: Model, etas: Sequence[float]) -> list[list[float]]:
 
 
 def _fit_entry(context: Context, number: int, seen: Seen, stored: bool) -> dict[str, Any]:
-    found = {"model": context.problem.model_keys[number], "training": seen.training, "stored": stored}
+    found = {"model": context.problem.model_key(number), "training": seen.training, "stored": stored}
     found |= {"perturbed": seen.perturbed} if seen.perturbed else {}
     return found | ({"chosen": seen.chosen} if seen.chosen else {})
 
 
 def _commit_fits(
-    context: Context, generation: int, thresholds: tuple[float, ...], entries: list[dict[str, Any]]
+    context: Context,
+    generation: int,
+    thresholds: tuple[float, ...],
+    numbers: Sequence[int],
+    entries: list[dict[str, Any]],
 ) -> None:
+    """Record what was learned of some of these pairs."""
     if not entries:
         return
     name = _fits_name(thresholds, [(e["model"], e["stored"]) for e in entries])
     if context.layout.record("fits", name).is_file():
         return  # learned again only to count; a record that is there stays as it is
     models = {e["model"] for e in entries}
-    laws = {
-        law
-        for model, pair in zip(context.problem.model_keys, context.problem.pair_laws, strict=True)
-        if model in models
-        for law in pair
-    }
+    learned = (number for number in numbers if context.problem.model_key(number) in models)
+    laws = {law for number in learned for law in context.problem.pair_laws[number]}
     prints = {law: context.training_prints[law] for law in sorted(laws) if law in context.training_prints}
     body = {"thresholds": list(thresholds), "entries": entries, "fingerprints": prints}
     commit(context.layout, "fits", name, body, generation)
@@ -176,10 +213,10 @@ def _fits_name(thresholds: Sequence[float], models: Sequence[tuple[str, bool]]) 
 
 
 def _is_fitted(context: Context, numbers: Sequence[int], thresholds: tuple[float, ...]) -> bool:
-    """Whether these pairs have a record together, and each its stored counter."""
-    models = [context.problem.model_keys[number] for number in numbers]
-    name = _fits_name(thresholds, [(model, True) for model in models])
-    whole = all((context.layout.counter(model, thresholds) / _DIGESTS).is_file() for model in models)
+    """Whether these pairs have a record together, and each its stored counter, unless they race."""
+    models, stores = [context.problem.model_key(number) for number in numbers], not context.problem.is_screened
+    name = _fits_name(thresholds, [(model, stores) for model in models])
+    whole = not stores or all((context.layout.counter(model, thresholds) / _DIGESTS).is_file() for model in models)
     return whole and context.layout.record("fits", name).is_file()
 
 
@@ -190,7 +227,7 @@ def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
 def _count(context: Context, generation: int, task: Task, report: Report) -> None:
     items: CountItems = task.items[0]
     problem, chunks = context.problem, range(items.start, items.stop)
-    stages = [context.problem.stage_of("test", items.pairs[0], side) for side in (0, 1)]
+    stages = (problem.stage_of("test", items.pairs[0]), problem.stage_of("test", items.pairs[0], 1))
     draws, others = (sum(stage.chunk_size(chunk) for chunk in chunks) for stage in stages)
     if context.layout.record("counts", _counts_name(problem, items, items.pairs, draws)).is_file():
         return  # this task ran before, in a worker that died
@@ -198,35 +235,20 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
     if not counters:
         return
     histograms = {number: np.zeros((2, 2 * len(items.thresholds) + 1), np.int64) for number in counters}
-    prints: dict[str, list[str]] = {}
-    law = problem.pair_laws[items.pairs[0]][0]
+    prints: dict[str, dict[int, str]] = {}
+    kept = [stage in problem.kept_stages for stage in stages]
 
-    def add(law: str, numbers: list[int], side: int) -> None:
-        found = []
-        stage = stages[side]
-        kept = stage in problem.kept_stages
-        for outputs in context.chunks(stage, law, chunks):
-            for number in numbers:
-                histograms[number][side] += counters[number].count(outputs)
-            if not kept:
-                # streams of refined losses are long, and their beginnings tell them apart as well
-                found.append(fingerprint(outputs[:_TELLING] if problem.is_refined else outputs))
-        if found:
-            prints[law] = found
+    def use(number: int, side: int, outputs: Outputs) -> None:
+        histograms[number][side] += counters[number].count(outputs)
 
-    try:
-        add(law, list(counters), 0)
-    except (MechanismError, DamagedError) as error:
-        report.failures.append(Failure.of(describe_pairs(context.problem, list(counters)), error))
-        return
-    for number in list(counters):
-        other = problem.pair_laws[number][1]
-        try:
-            add(other, [number], 1)
-        except (MechanismError, DamagedError) as error:
-            report.failures.append(_pair_failure(context, number, error))
-            del counters[number]
-    entries = [{"model": problem.model_keys[n], "counts": histograms[n].tolist()} for n in counters]
+    def see(law: str, side: int, chunk: int, outputs: Outputs) -> None:
+        if not kept[side]:
+            # streams of refined losses are long, and their beginnings tell them apart as well
+            told = outputs[:_TELLING] if problem.is_refined else outputs
+            prints.setdefault(law, {})[chunk] = fingerprint(told)
+
+    whole = sweep(context, stages, list(counters), chunks, use, report, see)
+    entries = [{"model": problem.model_key(n), "counts": histograms[n].tolist()} for n in whole]
     body = {
         "start": items.start,
         "stop": items.stop,
@@ -234,14 +256,14 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
         "draws": [draws, others],
         "accepted": [draws, others],
         "entries": entries,
-        "fingerprints": prints,
+        "fingerprints": {law: list(found.values()) for law, found in prints.items() if len(found) == len(chunks)},
     }
     if entries:
-        commit(context.layout, "counts", _counts_name(problem, items, list(counters), draws), body, generation)
+        commit(context.layout, "counts", _counts_name(problem, items, whole, draws), body, generation)
 
 
 def _counts_name(problem: Problem, items: CountItems, numbers: Sequence[int], draws: int) -> str:
-    models = [problem.model_keys[number] for number in numbers]
+    models = [problem.model_key(number) for number in numbers]
     return digest_json(["counts", items.start, items.stop, draws, list(items.thresholds), models])
 
 
@@ -251,6 +273,9 @@ def _counters(context: Context, generation: int, items: CountItems, report: Repo
     entries = []
     for number in items.pairs:
         try:
+            if context.problem.is_screened:  # its record is there, or a fit task is about to write it
+                counters[number] = _plain_counter(context, number, items.thresholds)
+                continue
             counter = _restore(context, number, items.thresholds)
             if counter is None:
                 counter, seen = _learn(context, number, items.thresholds)
@@ -259,7 +284,7 @@ def _counters(context: Context, generation: int, items: CountItems, report: Repo
             report.failures.append(_pair_failure(context, number, error))
             continue
         counters[number] = counter
-    _commit_fits(context, generation, items.thresholds, entries)
+    _commit_fits(context, generation, items.thresholds, items.pairs, entries)
     return counters
 
 
@@ -267,7 +292,7 @@ def _restore_other(context: Context, number: int, thresholds: tuple[float, ...])
     """The pair's counter from what was stored for other thresholds, where the loss stores nothing that depends on them."""
     if context.problem.is_refined or not getattr(context.loss, "serves_any_thresholds", False):
         return None
-    model = context.problem.model_keys[number]
+    model = context.problem.model_key(number)
     for _, body in read_records(context.layout, "fits"):
         if isinstance(body, DamagedError):
             continue
@@ -283,7 +308,7 @@ def _restore(
 ) -> Counter | None:
     """The pair's counter that was stored for these thresholds, for the wanted ones (None: the same)."""
     assert context.loss is not None
-    folder = context.layout.counter(context.problem.model_keys[number], thresholds)
+    folder = context.layout.counter(context.problem.model_key(number), thresholds)
     if not folder.is_dir():
         return None
     try:

@@ -166,7 +166,7 @@ def wait_until(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> N
 def records(store: Path, *kinds: str) -> list[Path]:
     """The store's committed records of some kinds (all: samples, fits, counts, cells)."""
     folders = [store / "records" / kind for kind in kinds or ("samples", "fits", "counts", "cells")]
-    return sorted(path for folder in folders for path in folder.glob("[!.]*.json"))
+    return sorted(path for folder in folders for path in folder.rglob("[!.]*.json"))
 
 
 def contents(store: Path) -> dict[Path, tuple[int, bytes]]:

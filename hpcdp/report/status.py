@@ -84,7 +84,8 @@ def _stages(problem: Problem, index: Index) -> list[str]:
 
 
 def _tallied(problem: Problem, index: Index) -> list[str]:
-    pilots = first_of(problem.pilot_keys)
+    found = first_of(problem.pilot_keys).items()
+    pilots = {key: number for key, number in found if problem.sizes_of(number).refine}
     lines = [_line("learn pilots", sum(key in index.pilots for key in pilots), len(pilots), "pairs")]
     for name in ("refine", "validation"):
         stages = {key: problem.stage_of(name, number) for key, number in pilots.items()}

@@ -48,12 +48,12 @@ class Layout:
         """Zarr group with the arrays of a pair's pilot: its cells and its own L̂."""
         return self.root / "pilots" / key
 
-    def tally(self, name: str) -> Path:
+    def tally(self, pilot: str, name: str) -> Path:
         """Zarr array of one tally, (side, cell)."""
-        return self.root / "tallies" / name
+        return self.root / "tallies" / pilot / name
 
     def record(self, kind: str, name: str) -> Path:
-        """One record; kinds are samples, pilots, tallies, fits, counts, cells, sizes, rounds, runs."""
+        """One record; kinds are samples, pilots, tallies/PILOT, fits, counts, cells, sizes, rounds, runs."""
         return self.root / "records" / kind / f"{name}.json"
 
     def records(self, kind: str) -> Path:

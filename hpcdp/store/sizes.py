@@ -1,36 +1,39 @@
-"""Decided sizes in the store: one record a decision, named by the pair's pilot and target, the step, and what was decided."""
+"""Decided sizes in the store: one record a decision, of all the pairs that it is about, named by the target and the step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_json
 from hpcdp.problem import Problem, Sizes
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import commit, record_names
+from hpcdp.store.records import commit, read_json, record_names
 
 
 def known_sizes(layout: Layout, problem: Problem) -> dict[str, Sizes]:
-    """The latest decision of every pair of a study with a target, by pilot key."""
+    """The latest decision of every pair of a study with a target, by pilot key; what is damaged is decided anew."""
     found: dict[str, Sizes] = {}
-    for name in sorted(record_names(layout, "sizes")):
-        key, _, *sizes = name.split("-")
-        refine, validation, test, *split = map(int, sizes)
-        found[key] = Sizes(refine, validation, test, (split[0], split[1]) if split else (0, 0))
-    keys = {_key(problem, pilot): pilot for pilot in problem.pilot_keys}
-    return {keys[key]: sizes for key, sizes in found.items() if key in keys}
+    own = set(problem.pilot_keys)
+    for name in _steps(layout, problem):
+        try:
+            decided = read_json(layout.record("sizes", name))["pairs"]
+        except DamagedError:
+            continue
+        for pilot, (refine, validation, test, d, d_prime, screen) in decided.items():
+            if pilot in own:
+                found[pilot] = Sizes(refine, validation, test, (d, d_prime), screen)
+    return found
 
 
 def commit_sizes(
-    layout: Layout, problem: Problem, pilot: str, sizes: Sizes, why: Mapping[str, Any], generation: int
+    layout: Layout, problem: Problem, sizes: Mapping[str, Sizes], why: Mapping[str, Any], generation: int
 ) -> None:
-    """Record a pair's next decision, and what it rests on, before anything acts on it."""
-    key = _key(problem, pilot)
-    step = sum(name.startswith(f"{key}-") for name in record_names(layout, "sizes"))
-    split = f"-{sizes.split[0]}-{sizes.split[1]}" if sizes.split[0] else ""
-    name = f"{key}-{step:03d}-{sizes.refine}-{sizes.validation}-{sizes.test}{split}"
-    commit(layout, "sizes", name, dict(why), generation)
+    """Record one decision, sizes by pilot key, and what it rests on, before anything acts on it."""
+    pairs = {pilot: [s.refine, s.validation, s.test, *s.split, s.screen] for pilot, s in sizes.items()}
+    last = max((int(name.rpartition("-")[2]) for name in _steps(layout, problem)), default=-1)
+    commit(layout, "sizes", f"{_key(problem)}-{last + 1:06d}", {"pairs": pairs, "why": dict(why)}, generation)
 
 
 def with_known_sizes(layout: Layout, problem: Problem) -> Problem:
@@ -38,6 +41,12 @@ def with_known_sizes(layout: Layout, problem: Problem) -> Problem:
     return problem.sized(known_sizes(layout, problem)) if problem.study.estimate.has_budget else problem
 
 
-def _key(problem: Problem, pilot: str) -> str:
+def _steps(layout: Layout, problem: Problem) -> list[str]:
+    """Names of the decisions about this target, in order."""
+    head = f"{_key(problem)}-"
+    return sorted(name for name in record_names(layout, "sizes") if name.startswith(head))
+
+
+def _key(problem: Problem) -> str:
     target, time = problem.study.estimate.target, problem.study.estimate.time
-    return digest_json(["target", pilot, time if target is None else target.model_dump(mode="json")])
+    return digest_json(["target", time if target is None else target.model_dump(mode="json")])

@@ -15,7 +15,7 @@ from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 
-_NAME = re.compile(r"(?P<pilot>[0-9a-f]+)-(?P<stage>[a-z]+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<samples>\d+)")
+_NAME = re.compile(r"(?P<stage>[a-z]+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<samples>\d+)")
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,14 @@ class TallySpan:
     samples: int
 
     @property
+    def kind(self) -> str:
+        """The kind of its record: each pilot has a folder, so that no task lists those of all pairs."""
+        return _kind(self.pilot)
+
+    @property
     def name(self) -> str:
-        """The record's name, which tells all of this."""
-        return f"{self.pilot}-{self.stage}-{self.start:08d}-{self.stop:08d}-{self.samples}"
+        """The record's name, which tells the rest."""
+        return f"{self.stage}-{self.start:08d}-{self.stop:08d}-{self.samples}"
 
 
 class DamagedTally(DamagedError):
@@ -45,16 +50,21 @@ class DamagedTally(DamagedError):
         return type(self), (self.span, str(self))
 
 
-def known_tallies(layout: Layout) -> list[TallySpan]:
-    """Every tally that has a record, by the names of the records alone."""
-    found = (_NAME.fullmatch(name) for name in record_names(layout, "tallies"))
-    return [TallySpan(m["pilot"], m["stage"], int(m["start"]), int(m["stop"]), int(m["samples"])) for m in found if m]
+def known_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
+    """Every tally of a pilot that has a record, by the names of the records alone."""
+    found = (_NAME.fullmatch(name) for name in record_names(layout, _kind(pilot)))
+    return [TallySpan(pilot, m["stage"], int(m["start"]), int(m["stop"]), int(m["samples"])) for m in found if m]
+
+
+def is_tallied(layout: Layout, span: TallySpan) -> bool:
+    """Whether a span has its record."""
+    return layout.record(span.kind, span.name).is_file()
 
 
 def write_tally(layout: Layout, span: TallySpan, counts: NDArray[np.int64], generation: int) -> None:
     """Write the counts (2, cells) of both sides, then the record that vouches for them."""
-    write_array(layout.tally(span.name), counts)
-    commit(layout, "tallies", span.name, {"digest": digest_array(counts)}, generation)
+    write_array(layout.tally(span.pilot, span.name), counts)
+    commit(layout, span.kind, span.name, {"digest": digest_array(counts)}, generation)
 
 
 def sum_tallies(layout: Layout, spans: Iterable[TallySpan], cells: int) -> NDArray[np.int64]:
@@ -62,11 +72,15 @@ def sum_tallies(layout: Layout, spans: Iterable[TallySpan], cells: int) -> NDArr
     total = np.zeros((2, cells), np.int64)
     for span in spans:
         try:
-            counts = read_array(layout.tally(span.name), (2, cells))
-            if digest_array(counts) != read_json(layout.record("tallies", span.name))["digest"]:
-                raise DamagedError(f"the tally {span.name} is damaged: its values do not match their checksum")
+            counts = read_array(layout.tally(span.pilot, span.name), (2, cells))
+            if digest_array(counts) != read_json(layout.record(span.kind, span.name))["digest"]:
+                raise DamagedError(f"the {span.kind}/{span.name} is damaged: its values do not match their checksum")
         except DamagedError as error:
-            set_aside(layout, "tallies", span.name)
+            set_aside(layout, span.kind, span.name)
             raise DamagedTally(span, f"{error}; it is counted again") from None
         total += counts
     return total
+
+
+def _kind(pilot: str) -> str:
+    return f"tallies/{pilot}"
