@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._cells import Cells
+from hpcdp.losses._projected import ProjectedCounter, restore_steps
 from hpcdp.losses._protocol import Outputs, Side
 from hpcdp.losses._smooth_vectors import Predictor, learn_predictor
 from hpcdp.losses._sort import ascending
@@ -25,11 +26,11 @@ from hpcdp.losses.parameters import SmoothParameters
 if TYPE_CHECKING:
     from hpcdp.outputs import Schema
 
-__all__ = ["PredictorCounter", "Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors", "refuse_unsmooth"]
+__all__ = ["Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors", "refuse_unsmooth"]
 
 Floats = NDArray[np.float64]
 
-_PART = "predictor."
+_PREFIX = "predictor."  # of the predictor's arrays in a counter's state
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,28 +66,6 @@ class SmoothLine:
 
 
 @dataclass(frozen=True, eq=False)
-class PredictorCounter:
-    """Counts vector outputs by class of L̂: the predictor, then a step function of it."""
-
-    predictor: Predictor
-    steps: StepCounter
-
-    def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram over the 2T + 1 classes, int64, of outputs of shape (size, d)."""
-        return self.steps.count(self.predictor.coordinate(outputs))
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that `restore` needs."""
-        return {**self.steps.state(), **{_PART + name: value for name, value in self.predictor.state().items()}}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> PredictorCounter:
-        """The counter that `state` came from."""
-        own = {name.removeprefix(_PART): value for name, value in state.items() if name.startswith(_PART)}
-        return cls(Predictor.restore(own), StepCounter.restore(state))
-
-
-@dataclass(frozen=True, eq=False)
 class SmoothVectors:
     """L̂ of vector outputs: a smooth function of a linear predictor, which is itself an estimate of the log-ratio."""
 
@@ -105,9 +84,9 @@ class SmoothVectors:
         """What brings outputs to the line."""
         return self.predictor
 
-    def counter(self, thresholds: Floats) -> PredictorCounter:
+    def counter(self, thresholds: Floats) -> ProjectedCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
-        return PredictorCounter(self.predictor, self.line.counter(thresholds))
+        return ProjectedCounter(self.predictor, self.line.counter(thresholds), _PREFIX)
 
 
 @dataclass(frozen=True)
@@ -129,11 +108,9 @@ class Smooth:
         a, b = (ascending(place) for place in places)
         return SmoothVectors(predictor, SmoothLine.learn(a, b, p.draws, q.draws))
 
-    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> StepCounter | PredictorCounter:
+    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> StepCounter | ProjectedCounter:
         """The counter whose `state` this is."""
-        if any(name.startswith(_PART) for name in state):
-            return PredictorCounter.restore(state)
-        return StepCounter.restore(state)
+        return restore_steps(state, _PREFIX, Predictor.restore)
 
     def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> Predictor:
         """The projection whose `state` this is."""
