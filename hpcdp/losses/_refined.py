@@ -26,7 +26,7 @@ from hpcdp.losses._projected import (
 from hpcdp.losses._protocol import Counter, Loss, Outputs, Side
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._spline import fit_log_ratio
-from hpcdp.losses._step import Lookup, StepCounter
+from hpcdp.losses._step import StepCounter
 from hpcdp.losses._values import Values
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.frequency import FrequencyCounter, FrequencyModel
@@ -119,12 +119,10 @@ class Refined:
     judged: Ints
 
     def counter(self, pilot: Pilot, thresholds: Floats) -> Counter:
-        """The counter of these classes; neighbouring cells of one class are one run."""
+        """The counter of these classes."""
         if isinstance(pilot.cells, Values):
             return pilot.cells.counter(self.classes, thresholds)
-        first = np.append(True, self.classes[1:] != self.classes[:-1])
-        codes = self.classes[first].astype(np.int32)
-        steps = StepCounter(Lookup.over(pilot.cells.starts[first]), codes, 2 * thresholds.size + 1)
+        steps = StepCounter.merged(pilot.cells.starts, self.classes, thresholds)
         return steps if pilot.projection is None else ProjectedCounter(pilot.projection, steps, _PREFIX)
 
 

@@ -19,7 +19,7 @@ from hpcdp.losses._protocol import Outputs, Side
 from hpcdp.losses._smooth_vectors import Predictor, learn_predictor
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._spline import fit_log_ratio
-from hpcdp.losses._step import Lookup, StepCounter
+from hpcdp.losses._step import StepCounter
 from hpcdp.losses._votes import classes
 from hpcdp.losses.parameters import SmoothParameters
 
@@ -58,11 +58,9 @@ class SmoothLine:
         return np.ascontiguousarray(outputs, np.float64).reshape(-1)
 
     def counter(self, thresholds: Floats) -> StepCounter:
-        """A counter for sorted distinct thresholds, shape (T,); neighbouring cells of one class are one run."""
+        """A counter for sorted distinct thresholds, shape (T,)."""
         thresholds = np.asarray(thresholds, np.float64)
-        codes = classes(self.losses, thresholds)
-        first = np.append(True, codes[1:] != codes[:-1])
-        return StepCounter(Lookup.over(self.cells.starts[first]), codes[first], 2 * thresholds.size + 1)
+        return StepCounter.merged(self.cells.starts, classes(self.losses, thresholds), thresholds)
 
 
 @dataclass(frozen=True, eq=False)
