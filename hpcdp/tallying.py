@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hpcdp.context import Context
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.losses._choice import Tally
+from hpcdp.losses._choice import CellTally
 from hpcdp.losses._protocol import Counter
 from hpcdp.losses._refined import Pilot, refine
 from hpcdp.outcomes import Failure, Report
@@ -97,11 +97,11 @@ def learn_refined(
     return refined.counter(pilot, thresholds), refined.judged, refined.chosen
 
 
-def _read(context: Context, number: int, stage: Stage, pilot: Pilot) -> Tally:
+def _read(context: Context, number: int, stage: Stage, pilot: Pilot) -> CellTally:
     key = context.problem.pilot_keys[number]
     own = [s for s in known_tallies(context.layout) if (s.pilot, s.stage) == (key, stage.name)]
     spans = disjoint(own, stage)
     if gaps(spans, stage):
         raise DamagedError(f"some tallies of the {stage.name} stage are missing; they are counted again")
     counts = sum_tallies(context.layout, spans, pilot.cells.size)
-    return Tally(counts[0], counts[1], stage.total, stage.total)
+    return CellTally(counts[0], counts[1], stage.total, stage.total)

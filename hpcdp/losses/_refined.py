@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._best_sets import best_sets
 from hpcdp.losses._cells import Cells
-from hpcdp.losses._choice import Bools, Fold, Tally, choose, join_sets
+from hpcdp.losses._choice import Bools, Fold, CellTally, choose, join_sets
 from hpcdp.losses._projected import (
     ProjectedCounter,
     Projection,
@@ -126,12 +126,12 @@ class Refined:
         return steps if pilot.projection is None else ProjectedCounter(pilot.projection, steps, _PREFIX)
 
 
-def by_class(classes: Ints, tally: Tally, thresholds: Floats) -> Ints:
+def by_class(classes: Ints, tally: CellTally, thresholds: Floats) -> Ints:
     """A tally by class, (2, 2T + 1)."""
     return np.stack([np.bincount(classes, x, 2 * thresholds.size + 1) for x in (tally.p, tally.q)]).astype(np.int64)
 
 
-def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) -> Refined:
+def refine(pilot: Pilot, learned: CellTally, validation: CellTally, thresholds: Floats) -> Refined:
     """L̂ on the cells, from the tallies of the refining and of the validation draws.
 
     The default is a smoothing spline of the log-ratio, or the counts themselves where cells are values. Candidates are the
@@ -146,7 +146,7 @@ def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) 
     return Refined(classes, chosen, judged[0] + judged[1])
 
 
-def _candidates(pilot: Pilot, tally: Tally, thresholds: Floats) -> dict[str, Bools]:
+def _candidates(pilot: Pilot, tally: CellTally, thresholds: Floats) -> dict[str, Bools]:
     cells = pilot.cells
     own = {f"pilot {at}": losses > thresholds[:, None] for at, losses in enumerate(pilot.losses)}
     if isinstance(cells, Values):
