@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hpcdp.losses._best_sets import best_sets
-from hpcdp.losses._choice import Fold, CellTally, choose, join_sets
+from hpcdp.losses._choice import CellTally, Fold, choose, join_sets
 
 
 def brute(gain: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._best_sets import best_sets
 from hpcdp.losses._cells import Cells
-from hpcdp.losses._choice import Bools, Fold, CellTally, choose, join_sets
+from hpcdp.losses._choice import Bools, CellTally, Fold, choose, join_sets
 from hpcdp.losses._projected import (
     ProjectedCounter,
     Projection,
