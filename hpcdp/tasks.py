@@ -28,7 +28,7 @@ from hpcdp.store.states import has_state, read_state, write_state
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
 _SLOW_RANKING_SAMPLES = 1 << 12
-_TELLING = 1 << 12
+_TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are long: they tell it from others as well
 
 
 def run_task(root: str, version: int, generation: int, task: Task) -> Report:
