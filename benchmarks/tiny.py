@@ -121,8 +121,8 @@ def _two_binomials(rng: np.random.Generator, size: int) -> object:
     return rng.negative_binomial(_TERMS, p, size), rng.negative_binomial(_TERMS, p, size)
 
 
-_GAUSSIAN, _ONE, _FAR_ONE = {"sigma": 1.0}, ([0.0], [1.0]), 10 * [0.0]
-_QUARTER, _ROWS = ([0.0], [0.25]), (_FAR_ONE, [1.0, *_FAR_ONE[1:]])
+_GAUSSIAN, _ONE, _ZEROS = {"sigma": 1.0}, ([0.0], [1.0]), 10 * [0.0]
+_QUARTER, _ROWS = ([0.0], [0.25]), (_ZEROS, [1.0, *_ZEROS[1:]])
 _SMALL, _UNIT, _SGD = _of(GaussianShift(0.25)), _of(GaussianShift(1.0)), _of(toy_dpsgd_pair())
 CASES = (
     Case("gaussian 1/4", "gaussian", _GAUSSIAN, _QUARTER, "forward", _SMALL, 1e-6, 0.05, 1e-3, _normal),

@@ -20,7 +20,7 @@ from hpcdp.bounds import joint_lower
 from hpcdp.counts import above, below
 from hpcdp.index import Index, Span
 from hpcdp.losses import make_loss
-from hpcdp.losses._choice import Tally, join_sets
+from hpcdp.losses._choice import CellTally, join_sets
 from hpcdp.losses._protocol import Side
 from hpcdp.losses._refined import Pilot, by_class, refine
 from hpcdp.losses._votes import log_ratios
@@ -56,12 +56,12 @@ def certified(problem: Problem, seed: int, fault: str | None = None) -> NDArray[
     e, thresholds = problem.study.estimate, problem.thresholds
     pilot = Pilot.learn(make_loss(e.loss, e.parameters), *(Side(x, SIZES["train"]) for x in draw("train")))
     tallies = {stage: np.stack([pilot.tally(x) for x in draw(stage)]) for stage in ("refine", "validation", "test")}
-    learned, validation = (Tally(*tallies[s], SIZES[s], SIZES[s]) for s in ("refine", "validation"))
+    learned, validation = (CellTally(*tallies[s], SIZES[s], SIZES[s]) for s in ("refine", "validation"))
     found = refine(pilot, learned, validation, thresholds)
     if fault == "reused":
         losses = log_ratios(*tallies["test"], SIZES["test"], SIZES["test"])
         found = replace(found, classes=join_sets(losses > thresholds[:, None], thresholds))
-    counts = by_class(found.classes, Tally(*tallies["test"], SIZES["test"], SIZES["test"]), thresholds)
+    counts = by_class(found.classes, CellTally(*tallies["test"], SIZES["test"], SIZES["test"]), thresholds)
     if fault == "unshared":
         above_, below_ = above(counts), below(counts)
         exceed = exceedances(above_, below_, thresholds, np.asarray(e.epsilons))

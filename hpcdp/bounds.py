@@ -7,64 +7,24 @@ Finite-sample: `binomial_lower`, `binomial_upper`, `split_lower`, `joint_lower`,
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from hpcdp import _binomial_kernels as kernels
 from hpcdp import _joint_kernels
-from hpcdp._check import refusal
+from hpcdp._check import binomial_counts, inflation_factor, open_unit
 
 # Share of the level spent on the range of b (Berger and Boos). A larger share costs the test more of its level, a
 # smaller one widens the range. From 1/10 to 1/40 the margin falls by 0.3–2 % where n1·b is above a few hundred (levels
 # .05 to 2.7e-6) and grows by 2–4 % where n1·b is about 10.
-_BERGER_BOOS_SHARE = 1.0 / 20.0
+BERGER_BOOS_SHARE = 1.0 / 20.0
 
 # The computed bound on the sup over b exceeds the sup by about a factor e^0.02. Against e^0.003 this costs 0.7 % of the
 # margin at level .05, 0.25 % at .05/42 and 0.1 % at .05/18564, and saves most of the time.
 _LOSS = 0.02
 
-_LARGEST_COUNT = 2**53  # float64 holds all smaller counts exactly
-_LARGEST_INFLATION = 1e100
-
 Floats = NDArray[np.float64]
-
-
-def _require(name: str, values: NDArray[Any], accepted: NDArray[np.bool_], text: str) -> None:
-    """Refuse the first value that is not accepted."""
-    if not accepted.all():
-        raise refusal(name, np.broadcast_to(values, accepted.shape)[~accepted].flat[0].item(), text)
-
-
-def _counts(successes: ArrayLike, trials: ArrayLike, names: tuple[str, str]) -> tuple[Floats, Floats]:
-    """Both as float64, refused unless they are whole numbers with 0 <= successes <= trials, 1 <= trials."""
-    x, n = np.asarray(successes), np.asarray(trials)
-    for name, values in zip(names, (x, n), strict=True):
-        if values.dtype.kind not in "iuf":
-            raise refusal(name, values.dtype.name, "whole numbers")
-        _require(name, values, np.asarray(np.floor(values) == values), "whole numbers")
-    _require(names[1], n, np.asarray((n >= 1) & (n <= _LARGEST_COUNT)), "1 <= trials <= 2^53")
-    inside = np.asarray((x >= 0) & (x <= n))
-    if not inside.all():
-        pair = tuple(np.broadcast_to(v, inside.shape)[~inside].flat[0].item() for v in (x, n))
-        raise refusal(f"{names[0]}, {names[1]}", pair, "0 <= successes <= trials")
-    return x.astype(np.float64), n.astype(np.float64)
-
-
-def _open_unit(name: str, value: ArrayLike) -> Floats:
-    """As float64, refused unless above 0 and below 1."""
-    given = np.asarray(value, np.float64)
-    _require(name, given, np.asarray((given > 0.0) & (given < 1.0)), "a number above 0 and below 1")
-    return given
-
-
-def _inflation(value: ArrayLike) -> Floats:
-    """As float64, refused unless from 0 to 1e100."""
-    given = np.asarray(value, np.float64)
-    _require("inflation", given, np.asarray((given >= 0.0) & (given <= _LARGEST_INFLATION)), "a number from 0 to 1e100")
-    return given
 
 
 def _flat(*arrays: Floats) -> tuple[tuple[int, ...], list[Floats]]:
@@ -88,8 +48,8 @@ def binomial_upper(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) ->
     Raises:
         ValueError: an argument is out of its range.
     """
-    x, n = _counts(successes, trials, ("successes", "trials"))
-    shape, arrays = _flat(x, n, _open_unit("level", level))
+    x, n = binomial_counts(successes, trials, ("successes", "trials"))
+    shape, arrays = _flat(x, n, open_unit("level", level))
     return np.asarray(kernels.upper_limits(*arrays)[:, 0]).reshape(shape)
 
 
@@ -101,8 +61,8 @@ def binomial_lower(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) ->
     Raises:
         ValueError: an argument is out of its range (see `binomial_upper`).
     """
-    x, n = _counts(successes, trials, ("successes", "trials"))
-    shape, arrays = _flat(n - x, n, _open_unit("level", level))
+    x, n = binomial_counts(successes, trials, ("successes", "trials"))
+    shape, arrays = _flat(n - x, n, open_unit("level", level))
     return np.asarray(kernels.upper_limits(*arrays)[:, 1]).reshape(shape)
 
 
@@ -122,10 +82,10 @@ def split_lower(
     Raises:
         ValueError: an argument is out of its range.
     """
-    _counts(x0, n0, ("x0", "n0"))
-    _counts(x1, n1, ("x1", "n1"))
-    half = 0.5 * _open_unit("level", level)
-    return binomial_lower(x0, n0, half) - _inflation(inflation) * binomial_upper(x1, n1, half)
+    binomial_counts(x0, n0, ("x0", "n0"))
+    binomial_counts(x1, n1, ("x1", "n1"))
+    half = 0.5 * open_unit("level", level)
+    return binomial_lower(x0, n0, half) - inflation_factor(inflation) * binomial_upper(x1, n1, half)
 
 
 def joint_lower(
@@ -155,14 +115,14 @@ def joint_lower(
     Raises:
         ValueError: an argument is out of its range.
     """
-    s0, t0 = _counts(x0, n0, ("x0", "n0"))
-    s1, t1 = _counts(x1, n1, ("x1", "n1"))
-    shape, arrays = _flat(s0, t0, s1, t1, _inflation(inflation), _open_unit("level", level))
+    s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
+    s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
+    shape, arrays = _flat(s0, t0, s1, t1, inflation_factor(inflation), open_unit("level", level))
     plain = arrays[4] == 0.0
     lower = np.empty(plain.size)
     lower[plain] = kernels.upper_limits(*(v[plain] for v in (arrays[1] - arrays[0], arrays[1], arrays[5])))[:, 1]
     *cells, levels = (v[~plain] for v in arrays)
-    gamma = _BERGER_BOOS_SHARE * levels
+    gamma = BERGER_BOOS_SHARE * levels
     target = levels - gamma
     lower[~plain] = _joint_kernels.joint_lower_cells(*cells, 0.5 * gamma, target, -ndtri(target), _LOSS)
     return lower.reshape(shape)
@@ -183,8 +143,8 @@ def hoeffding_radius(trials: ArrayLike, gamma: ArrayLike) -> Floats:
     Raises:
         ValueError: an argument is out of its range.
     """
-    _, n = _counts(np.zeros((), np.int64), trials, ("successes", "trials"))
-    return np.asarray(np.sqrt(np.log(4.0 / _open_unit("gamma", gamma)) / (2.0 * n)))
+    _, n = binomial_counts(np.zeros((), np.int64), trials, ("successes", "trials"))
+    return np.asarray(np.sqrt(np.log(4.0 / open_unit("gamma", gamma)) / (2.0 * n)))
 
 
 def standard_error(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, inflation: ArrayLike) -> Floats:
@@ -195,9 +155,9 @@ def standard_error(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, i
     Raises:
         ValueError: an argument is out of its range (see `joint_lower`).
     """
-    s0, t0 = _counts(x0, n0, ("x0", "n0"))
-    s1, t1 = _counts(x1, n1, ("x1", "n1"))
-    return _error(s0 / t0, t0, s1 / t1, t1, _inflation(inflation))
+    s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
+    s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
+    return _error(s0 / t0, t0, s1 / t1, t1, inflation_factor(inflation))
 
 
 def _error(a: Floats, n0: Floats, b: Floats, n1: Floats, c: Floats) -> Floats:
@@ -220,9 +180,9 @@ def normal_upper(
     Raises:
         ValueError: an argument is out of its range.
     """
-    s0, t0 = _counts(x0, n0, ("x0", "n0"))
-    s1, t1 = _counts(x1, n1, ("x1", "n1"))
-    c = _inflation(inflation)
+    s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
+    s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
+    c = inflation_factor(inflation)
     error = _error((s0 + 1.0) / (t0 + 2.0), t0, (s1 + 1.0) / (t1 + 2.0), t1, c)
     estimate = s0 / t0 - c * (s1 / t1)
-    return np.clip(estimate + ndtri(_open_unit("confidence", confidence)) * error, 0.0, 1.0)
+    return np.clip(estimate + ndtri(open_unit("confidence", confidence)) * error, 0.0, 1.0)

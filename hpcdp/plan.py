@@ -134,8 +134,8 @@ def make_plan(
     e = problem.study.estimate
     cells = len(problem.pairs) * 2 * len(e.epsilons)
     laws = len(problem.laws)
-    points = len(problem.point_cells) if problem.is_literal else 0
-    samples = ((cells + points) * 2 if problem.is_literal else laws) * e.train + _later_samples(problem, cells + points)
+    points = len(problem.pairs) * len(e.etas) if problem.is_literal else 0
+    samples = 2 * (cells + points) * (e.train + e.test) if problem.is_literal else _draws_and_calls(problem)[0]
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = max(1, min(workers, len(tasks)))
     k = getattr(validate_parameters(e.default_loss, e.parameters), "k", None)
@@ -172,18 +172,19 @@ def make_plan(
     )
 
 
-def _later_samples(problem: Problem, cells: int) -> int:
-    """Draws after training, as far as they are decided."""
-    if problem.is_literal:
-        return 2 * cells * problem.study.estimate.test
+def _draws_and_calls(problem: Problem) -> tuple[int, int]:
+    """Draws of every law once, as far as their sizes are decided, and the mechanism's calls that these take."""
+    e, laws = problem.study.estimate, len(problem.laws)
+    if not e.has_budget:
+        stages = (e.train, e.refine, e.validating, e.test)
+        return laws * sum(stages), laws * sum(-(-total // e.chunk) for total in stages)
     sizes = [problem.sizes_of(number) for number in range(len(problem.pairs))]
     if len(set(sizes)) == 1:
-        return (
-            len(problem.laws)
-            * (2 * (sizes[0].refine + sizes[0].validation + sizes[0].screen) + sum(sizes[0].tests))
-            // 2
-        )
-    return sum(2 * (s.refine + s.validation + s.screen) + sum(s.tests) for s in sizes)
+        later = laws * (2 * (sizes[0].refine + sizes[0].validation + sizes[0].screen) + sum(sizes[0].tests)) // 2
+    else:
+        later = sum(2 * (s.refine + s.validation + s.screen) + sum(s.tests) for s in sizes)
+    draws = laws * e.train + later
+    return draws, -(-draws // e.chunk)
 
 
 def _describe_budget(estimate: Estimate) -> str:
@@ -199,9 +200,7 @@ def _describe_budget(estimate: Estimate) -> str:
 
 def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
     """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
-    e = problem.study.estimate
-    draws = len(problem.laws) * e.train + _later_samples(problem, len(problem.risk_cells))
-    calls = -(-draws // e.chunk)
+    draws, calls = _draws_and_calls(problem)
     seconds = (draws * trial.seconds_per_draw + calls * trial.seconds_per_call) / max(1, workers)
     if problem.distributions and seconds > _LONGEST_DRAWING:
         raise StudyError(

@@ -107,8 +107,7 @@ class Problem:
     """All that tasks are functions of.
 
     databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ. sizes: of a study with a
-    target, what the run has decided so far, by pilot key, or of all
-    the pairs that a task works on.
+    target, what the run has decided so far, by pilot key, or of all the pairs that a task works on.
     """
 
     study: Study

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from hpcdp.context import Context
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.keys import digest_array
-from hpcdp.losses._choice import Tally
+from hpcdp.losses._choice import CellTally
 from hpcdp.losses._protocol import Counter
 from hpcdp.losses._refined import Pilot, refine
 from hpcdp.outcomes import Failure, Report
@@ -19,12 +18,10 @@ from hpcdp.problem import describe_pairs
 from hpcdp.schedule import TallyItems
 from hpcdp.spans import disjoint, gaps
 from hpcdp.stages import Stage
-from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.records import commit, read_json, set_aside, write_json
+from hpcdp.store.records import commit, set_aside
+from hpcdp.store.states import read_state, write_state
 from hpcdp.store.tallies import TallySpan, is_tallied, known_tallies, sum_tallies, write_tally
 from hpcdp.sweep import sweep
-
-_DIGESTS = "digests.json"
 
 
 def learn_pilots(context: Context, generation: int, numbers: tuple[int, ...], report: Report) -> None:
@@ -42,10 +39,7 @@ def learn_pilots(context: Context, generation: int, numbers: tuple[int, ...], re
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
             continue
-        state = pilot.state()
-        for name, array in state.items():
-            write_array(context.layout.pilot(key) / name, array)
-        write_json(context.layout.pilot(key) / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
+        write_state(context.layout.pilot(key), pilot.state())
         prints = {law: context.training_prints[law] for law in laws if law in context.training_prints}
         commit(context.layout, "pilots", key, {"fingerprints": prints}, generation)
 
@@ -76,12 +70,8 @@ def restore_pilot(context: Context, number: int) -> Pilot:
     """A pair's stored pilot; DamagedError where its bytes changed: its record is set aside, so that it is learned again."""
     assert context.loss is not None
     key = context.problem.pilot_keys[number]
-    folder = context.layout.pilot(key)
     try:
-        digests = read_json(folder / _DIGESTS)
-        state = {name: read_array(folder / name) for name in digests}
-        if any(digest_array(state[name]) != digests[name] for name in digests):
-            raise DamagedError(f"{folder} is damaged: its values do not match their checksums")
+        state = read_state(context.layout.pilot(key))
     except DamagedError as error:
         set_aside(context.layout, "pilots", key)
         raise DamagedError(f"{error}; it is learned again") from None
@@ -100,9 +90,9 @@ def learn_refined(
     return refined.counter(pilot, thresholds), refined.judged, refined.chosen
 
 
-def _read(context: Context, known: Sequence[TallySpan], stage: Stage, pilot: Pilot) -> Tally:
+def _read(context: Context, known: Sequence[TallySpan], stage: Stage, pilot: Pilot) -> CellTally:
     spans = disjoint([span for span in known if span.stage == stage.name], stage)
     if gaps(spans, stage):
         raise DamagedError(f"some tallies of the {stage.name} stage are missing; they are counted again")
     counts = sum_tallies(context.layout, spans, pilot.cells.size)
-    return Tally(counts[0], counts[1], stage.total, stage.total)
+    return CellTally(counts[0], counts[1], stage.total, stage.total)

@@ -12,26 +12,25 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.context import ChunkError, Context, open_context
 from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
-from hpcdp.keys import digest_array, digest_json, stream
+from hpcdp.keys import digest_json, stream
 from hpcdp.losses._protocol import Counter, Densities, Model
 from hpcdp.outcomes import Failure, Report, unusable
 from hpcdp.outputs import Outputs
 from hpcdp.problem import LiteralCell, Problem, describe_pairs
 from hpcdp.schedule import CountItems, Task
 from hpcdp.stages import Stage
-from hpcdp.store.arrays import fingerprint, read_array, write_array
-from hpcdp.store.records import commit, read_json, read_records, write_json
+from hpcdp.store.arrays import fingerprint
+from hpcdp.store.records import commit, read_records
 from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
+from hpcdp.store.states import has_state, read_state, write_state
 from hpcdp.sweep import sweep
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
 _SLOW_RANKING_SAMPLES = 1 << 12
-_TELLING = 1 << 12
-_DIGESTS = "digests.json"  # written last: without it, or with another digest, a counter is not whole
+_TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are long: they tell it from others as well
 
 
 def run_task(root: str, version: int, generation: int, task: Task) -> Report:
@@ -101,10 +100,7 @@ def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
             continue
         state = counter.state()
         if state is not None:
-            folder = context.layout.counter(context.problem.model_key(number), thresholds)
-            for name, array in state.items():
-                write_array(folder / name, array)
-            write_json(folder / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
+            write_state(context.layout.counter(context.problem.model_key(number), thresholds), state)
         entries.append(_fit_entry(context, number, seen, stored=state is not None))
     _commit_fits(context, generation, thresholds, numbers, entries)
 
@@ -216,7 +212,7 @@ def _is_fitted(context: Context, numbers: Sequence[int], thresholds: tuple[float
     """Whether these pairs have a record together, and each its stored counter, unless they race."""
     models, stores = [context.problem.model_key(number) for number in numbers], not context.problem.is_screened
     name = _fits_name(thresholds, [(model, stores) for model in models])
-    whole = not stores or all((context.layout.counter(model, thresholds) / _DIGESTS).is_file() for model in models)
+    whole = not stores or all(has_state(context.layout.counter(model, thresholds)) for model in models)
     return whole and context.layout.record("fits", name).is_file()
 
 
@@ -308,16 +304,10 @@ def _restore(
 ) -> Counter | None:
     """The pair's counter that was stored for these thresholds, for the wanted ones (None: the same)."""
     assert context.loss is not None
-    folder = context.layout.counter(context.problem.model_key(number), thresholds)
-    if not folder.is_dir():
-        return None
     try:
-        digests = read_json(folder / _DIGESTS)
-        state: dict[str, NDArray[Any]] = {name: read_array(folder / name) for name in digests}
+        state = read_state(context.layout.counter(context.problem.model_key(number), thresholds))
     except DamagedError:
-        return None  # it can be learned again
-    if any(digest_array(state[name]) != digests[name] for name in digests):
-        return None
+        return None  # there is none, or it can be learned again
     if context.problem.is_refined:
         from hpcdp.losses._refined import restore_counter
 

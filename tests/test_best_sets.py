@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hpcdp.losses._best_sets import best_sets
-from hpcdp.losses._choice import Fold, Tally, choose, join_sets
+from hpcdp.losses._choice import CellTally, Fold, choose, join_sets
 
 
 def brute(gain: np.ndarray) -> float:
@@ -31,10 +31,10 @@ def test_the_default_stays_where_tallies_do_not_resolve():
     thresholds = np.array([0.0, 1.0])
     smooth = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], bool)
     best = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], bool)
-    few = Tally(np.array([5, 4, 3, 2]), np.array([2, 3, 2, 5]), 14, 12)
+    few = CellTally(np.array([5, 4, 3, 2]), np.array([2, 3, 2, 5]), 14, 12)
     candidates = {"smooth": smooth, "best": best}
     assert choose([Fold(candidates, few)], thresholds) == ["smooth", "smooth"]
-    many = Tally(10_000 * few.p, 10_000 * few.q, 140_000, 120_000)
+    many = CellTally(10_000 * few.p, 10_000 * few.q, 140_000, 120_000)
     # at 0 the third cell gains 3/14 − 2/12 > 0; at 1 the second one loses 4/14 − e · 3/12 < 0
     assert choose([Fold(candidates, many)], thresholds) == ["best", "smooth"]
     parts = [Fold(candidates, many), Fold({"smooth": smooth, "best": smooth}, many)]  # half as many tell the same

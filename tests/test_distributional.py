@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hpcdp.distributions import load_distributions
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable
 from hpcdp.mechanisms._callable import bind
+from hpcdp.plan import refuse_endless
 from hpcdp.problem import resolve
 from hpcdp.study import Study
 
@@ -340,6 +342,17 @@ def test_what_would_take_too_long_is_refused(tmp_path: Path) -> None:
         assert "pairs.distributional: drawing 400,000,000 outputs" in message
         assert "outputs(size, rng, row, value)" in message
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("loss", ["knn", "literal-knn"])
+def test_calls_of_each_stage_count_as_what_takes_too_long(tmp_path: Path, loss: str) -> None:
+    """Each stage of a law has two chunks and a half, which take 3 calls."""
+    problem, trial = resolve(pose(tmp_path, SECTION, loss=loss))
+    week = 7 * 86400.0
+    slow = replace(trial, seconds_per_draw=0.0, seconds_per_call=week / (6 * len(problem.laws)))
+    refuse_endless(problem, replace(slow, seconds_per_call=0.99 * slow.seconds_per_call), workers=1)
+    with pytest.raises(StudyError, match=f"drawing {100_000 * len(problem.laws):,} outputs"):
+        refuse_endless(problem, replace(slow, seconds_per_call=1.01 * slow.seconds_per_call), workers=1)
 
 
 def test_results_are_read_without_the_code(tmp_path: Path, scheduler: str) -> None:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sequential_power import samples_needed
 
+from benchmarks.betting import GAMMA, learner, normals, samples_until_refuted
 from hpcdp.analytic import ApproximateDP, GaussianShift
 from hpcdp.notions.betting import lines_of
-
-GAMMA = 0.05
-
-
-def normals(mu):
-    return lambda rng, size: (rng.normal(size=size), mu + rng.normal(size=size))
 
 
 def answers(epsilon):
@@ -25,23 +19,22 @@ def answers(epsilon):
 def test_true_claims_are_seldom_refuted_at_any_look():
     """400 audits of a claim that is exactly true, with a look after every batch of 25."""
     lines = lines_of(ApproximateDP(1.0, 0.0).tradeoff)  # the exact curve of such answers
-    found = [samples_needed(answers(1.0), lines, "frequency", {}, seed, 25, 100, GAMMA) for seed in range(400)]
+    learn = learner("frequency")
+    found = [samples_until_refuted(answers(1.0), lines, learn, 25, 100, seed) for seed in range(400)]
     alarms = int(np.isfinite(found).sum())
     print(f"{alarms} of 400 true claims were refuted")
     assert alarms <= 400 * GAMMA + 4 * np.sqrt(400 * GAMMA * (1 - GAMMA))
     sooner = [
-        samples_needed(answers(1.0), lines_of(ApproximateDP(0.3, 0.0).tradeoff), "frequency", {}, seed, 25, 300, GAMMA)
+        samples_until_refuted(answers(1.0), lines_of(ApproximateDP(0.3, 0.0).tradeoff), learn, 25, 300, seed)
         for seed in range(20)
     ]
     assert np.isfinite(sooner).mean() > 0.9, "the same bets refute a false claim"
 
 
-@pytest.mark.parametrize(
-    ("loss", "parameters", "seeds"), [("knn", {}, 15), ("kde", {}, 15), ("learned", {"classifier": "logistic"}, 1)]
-)
-def test_half_the_claimed_noise_is_found_within_400_samples(loss, parameters, seeds):
+@pytest.mark.parametrize(("loss", "seeds"), [("knn", 15), ("kde", 15), ("learned", 1)])
+def test_half_the_claimed_noise_is_found_within_400_samples(loss, seeds):
     """Gaussian noise with μ = 1 against the claim μ = 0.5, batches of 100, training included: the median."""
     lines = lines_of(GaussianShift(0.5).tradeoff)
-    found = [samples_needed(normals(1.0), lines, loss, parameters, seed, 100, 1000, GAMMA) for seed in range(seeds)]
+    found = [samples_until_refuted(normals(1.0), lines, learner(loss), 100, 1000, seed) for seed in range(seeds)]
     print(f"{loss}: refuted after {np.median(found):.0f} samples a side in the median, {max(found):.0f} at most")
     assert np.median(found) <= 400

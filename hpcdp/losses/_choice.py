@@ -16,7 +16,7 @@ _RESOLVED = 2.0  # standard errors by which a candidate must be better than the 
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class CellTally:
     """How many of n0 draws of D and of n1 of D' lie in each cell: p, q (cells,) int64."""
 
     p: Ints
@@ -24,8 +24,8 @@ class Tally:
     n0: int
     n1: int
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(self.p + other.p, self.q + other.q, self.n0 + other.n0, self.n1 + other.n1)
+    def __add__(self, other: CellTally) -> CellTally:
+        return CellTally(self.p + other.p, self.q + other.q, self.n0 + other.n0, self.n1 + other.n1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Fold:
     """
 
     candidates: Mapping[str, Bools]
-    tally: Tally
+    tally: CellTally
 
 
 def choose(folds: Sequence[Fold], thresholds: Floats) -> list[str]:

@@ -6,7 +6,7 @@ the line by the pilot's own score first; of strings, sequences and other discret
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,11 +15,18 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._best_sets import best_sets
 from hpcdp.losses._cells import Cells
-from hpcdp.losses._choice import Bools, Fold, Tally, choose, join_sets
-from hpcdp.losses._protocol import Loss, Outputs, Side
+from hpcdp.losses._choice import Bools, CellTally, Fold, choose, join_sets
+from hpcdp.losses._projected import (
+    ProjectedCounter,
+    Projection,
+    projection_state,
+    restore_projection,
+    restore_steps,
+)
+from hpcdp.losses._protocol import Counter, Loss, Outputs, Side
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._spline import fit_log_ratio
-from hpcdp.losses._step import Lookup, StepCounter
+from hpcdp.losses._step import StepCounter
 from hpcdp.losses._values import Values
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.frequency import FrequencyCounter, FrequencyModel
@@ -27,19 +34,7 @@ from hpcdp.losses.frequency import FrequencyCounter, FrequencyModel
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_PART = "projection."
-
-
-class Projection(Protocol):
-    """Brings vector outputs to the line."""
-
-    def coordinate(self, outputs: Outputs) -> Floats:
-        """The place of each output, shape (size,), finite."""
-        ...
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Small arrays that tell all of it."""
-        ...
+_PREFIX = "projection."  # of the projection's arrays in the state of a pilot or a counter
 
 
 @runtime_checkable
@@ -82,50 +77,31 @@ class Pilot:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that `restore` needs."""
-        return {**self.cells.state(), "losses": self.losses, **_parts(self.projection)}
+        projected = {} if self.projection is None else projection_state(self.projection, _PREFIX)
+        return {**self.cells.state(), "losses": self.losses, **projected}
 
     @classmethod
     def restore(cls, state: Mapping[str, NDArray[Any]], loss: Loss) -> Pilot:
         """The pilot whose `state` this is."""
         if "starts" in state:
-            return cls(Cells.restore(state), state["losses"], _projection(state, loss))
+            return cls(Cells.restore(state), state["losses"], restore_projection(state, _PREFIX, _restorer(loss)))
         values, losses = Values.restore(state), state["losses"].copy()
         losses[:, :-1] = state["losses"][:, values.order]
         return cls(values, losses, None)
 
 
-def _parts(projection: Projection | None) -> dict[str, NDArray[Any]]:
-    return {} if projection is None else {_PART + name: array for name, array in projection.state().items()}
+def _restorer(loss: Loss) -> Callable[[Mapping[str, NDArray[Any]]], Projection]:
+    def restore(state: Mapping[str, NDArray[Any]]) -> Projection:
+        assert isinstance(loss, Projects)
+        return loss.restore_projection(state)
+
+    return restore
 
 
-def _projection(state: Mapping[str, NDArray[Any]], loss: Loss) -> Projection | None:
-    own = {name.removeprefix(_PART): array for name, array in state.items() if name.startswith(_PART)}
-    if not own:
-        return None
-    assert isinstance(loss, Projects)
-    return loss.restore_projection(own)
-
-
-@dataclass(frozen=True, eq=False)
-class RefinedCounter:
-    """Counts outputs by class of the refined L̂: a step function of the output, or of its projection."""
-
-    steps: StepCounter
-    projection: Projection | None
-
-    def count(self, outputs: Outputs) -> Ints:
-        """Histogram over the 2T + 1 classes, int64."""
-        return self.steps.count(outputs if self.projection is None else self.projection.coordinate(outputs))
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that `restore` needs."""
-        return {**self.steps.state(), **_parts(self.projection)}
-
-
-def restore_counter(state: Mapping[str, NDArray[Any]], loss: Loss) -> RefinedCounter | FrequencyCounter:
+def restore_counter(state: Mapping[str, NDArray[Any]], loss: Loss) -> Counter:
     """The refined counter whose `state` this is."""
     if "starts" in state:
-        return RefinedCounter(StepCounter.restore(state), _projection(state, loss))
+        return restore_steps(state, _PREFIX, _restorer(loss))
     return FrequencyCounter.restore(state)
 
 
@@ -142,22 +118,20 @@ class Refined:
     chosen: list[str]
     judged: Ints
 
-    def counter(self, pilot: Pilot, thresholds: Floats) -> RefinedCounter | FrequencyCounter:
-        """The counter of these classes; neighbouring cells of one class are one run."""
+    def counter(self, pilot: Pilot, thresholds: Floats) -> Counter:
+        """The counter of these classes."""
         if isinstance(pilot.cells, Values):
             return pilot.cells.counter(self.classes, thresholds)
-        first = np.append(True, self.classes[1:] != self.classes[:-1])
-        codes = self.classes[first].astype(np.int32)
-        steps = StepCounter(Lookup.over(pilot.cells.starts[first]), codes, 2 * thresholds.size + 1)
-        return RefinedCounter(steps, pilot.projection)
+        steps = StepCounter.merged(pilot.cells.starts, self.classes, thresholds)
+        return steps if pilot.projection is None else ProjectedCounter(pilot.projection, steps, _PREFIX)
 
 
-def by_class(classes: Ints, tally: Tally, thresholds: Floats) -> Ints:
+def by_class(classes: Ints, tally: CellTally, thresholds: Floats) -> Ints:
     """A tally by class, (2, 2T + 1)."""
     return np.stack([np.bincount(classes, x, 2 * thresholds.size + 1) for x in (tally.p, tally.q)]).astype(np.int64)
 
 
-def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) -> Refined:
+def refine(pilot: Pilot, learned: CellTally, validation: CellTally, thresholds: Floats) -> Refined:
     """L̂ on the cells, from the tallies of the refining and of the validation draws.
 
     The default is a smoothing spline of the log-ratio, or the counts themselves where cells are values. Candidates are the
@@ -172,7 +146,7 @@ def refine(pilot: Pilot, learned: Tally, validation: Tally, thresholds: Floats) 
     return Refined(classes, chosen, judged[0] + judged[1])
 
 
-def _candidates(pilot: Pilot, tally: Tally, thresholds: Floats) -> dict[str, Bools]:
+def _candidates(pilot: Pilot, tally: CellTally, thresholds: Floats) -> dict[str, Bools]:
     cells = pilot.cells
     own = {f"pilot {at}": losses > thresholds[:, None] for at, losses in enumerate(pilot.losses)}
     if isinstance(cells, Values):

@@ -114,8 +114,13 @@ class StepCounter:
         k = int((votes.v0 + votes.v1).min())
         table = kernels.vote_classes(k, votes.n0, votes.n1, thresholds)
         codes = kernels.run_classes(votes.v0, votes.v1, k, votes.n0, votes.n1, thresholds, table)
-        keep = np.append(True, codes[1:] != codes[:-1])
-        return cls(Lookup.over(votes.starts[keep]), codes[keep], 2 * thresholds.size + 1)
+        return cls.merged(votes.starts, codes, thresholds)
+
+    @classmethod
+    def merged(cls, starts: Floats, codes: NDArray[np.integer], thresholds: Floats) -> StepCounter:
+        """The counter of runs [starts[r], starts[r + 1]) of class codes[r], (runs,) both; neighbours of one class are one run."""
+        first = np.append(True, codes[1:] != codes[:-1])
+        return cls(Lookup.over(starts[first]), codes[first].astype(np.int32, copy=False), 2 * thresholds.size + 1)
 
     def count(self, outputs: NDArray[Any]) -> Ints:
         """Histogram over the 2T + 1 classes, int64, of outputs of shape (size,) or (size, 1)."""

@@ -14,22 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._cells import Cells
+from hpcdp.losses._projected import ProjectedCounter, restore_steps
 from hpcdp.losses._protocol import Outputs, Side
 from hpcdp.losses._smooth_vectors import Predictor, learn_predictor
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._spline import fit_log_ratio
-from hpcdp.losses._step import Lookup, StepCounter
+from hpcdp.losses._step import StepCounter
 from hpcdp.losses._votes import classes
 from hpcdp.losses.parameters import SmoothParameters
 
 if TYPE_CHECKING:
     from hpcdp.outputs import Schema
 
-__all__ = ["PredictorCounter", "Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors", "refuse_unsmooth"]
+__all__ = ["Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors", "refuse_unsmooth"]
 
 Floats = NDArray[np.float64]
 
-_PART = "predictor."
+_PREFIX = "predictor."  # of the predictor's arrays in a counter's state
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,33 +58,9 @@ class SmoothLine:
         return np.ascontiguousarray(outputs, np.float64).reshape(-1)
 
     def counter(self, thresholds: Floats) -> StepCounter:
-        """A counter for sorted distinct thresholds, shape (T,); neighbouring cells of one class are one run."""
+        """A counter for sorted distinct thresholds, shape (T,)."""
         thresholds = np.asarray(thresholds, np.float64)
-        codes = classes(self.losses, thresholds)
-        first = np.append(True, codes[1:] != codes[:-1])
-        return StepCounter(Lookup.over(self.cells.starts[first]), codes[first], 2 * thresholds.size + 1)
-
-
-@dataclass(frozen=True, eq=False)
-class PredictorCounter:
-    """Counts vector outputs by class of L̂: the predictor, then a step function of it."""
-
-    predictor: Predictor
-    steps: StepCounter
-
-    def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram over the 2T + 1 classes, int64, of outputs of shape (size, d)."""
-        return self.steps.count(self.predictor.coordinate(outputs))
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that `restore` needs."""
-        return {**self.steps.state(), **{_PART + name: value for name, value in self.predictor.state().items()}}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> PredictorCounter:
-        """The counter that `state` came from."""
-        own = {name.removeprefix(_PART): value for name, value in state.items() if name.startswith(_PART)}
-        return cls(Predictor.restore(own), StepCounter.restore(state))
+        return StepCounter.merged(self.cells.starts, classes(self.losses, thresholds), thresholds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +82,9 @@ class SmoothVectors:
         """What brings outputs to the line."""
         return self.predictor
 
-    def counter(self, thresholds: Floats) -> PredictorCounter:
+    def counter(self, thresholds: Floats) -> ProjectedCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
-        return PredictorCounter(self.predictor, self.line.counter(thresholds))
+        return ProjectedCounter(self.predictor, self.line.counter(thresholds), _PREFIX)
 
 
 @dataclass(frozen=True)
@@ -129,11 +106,9 @@ class Smooth:
         a, b = (ascending(place) for place in places)
         return SmoothVectors(predictor, SmoothLine.learn(a, b, p.draws, q.draws))
 
-    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> StepCounter | PredictorCounter:
+    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> StepCounter | ProjectedCounter:
         """The counter whose `state` this is."""
-        if any(name.startswith(_PART) for name in state):
-            return PredictorCounter.restore(state)
-        return StepCounter.restore(state)
+        return restore_steps(state, _PREFIX, Predictor.restore)
 
     def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> Predictor:
         """The projection whose `state` this is."""

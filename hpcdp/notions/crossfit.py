@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcdp._check import integer, refusal
-from hpcdp.bounds import _counts, _inflation, standard_error
+from hpcdp._check import inflation_factor, integer, stacked_counts
+from hpcdp.bounds import standard_error
 
 Floats = NDArray[np.float64]
 
@@ -52,11 +52,6 @@ def crossfit_estimate(
     Raises:
         ValueError: an argument is out of its range, or there are fewer than two folds.
     """
-    s0, t0 = _counts(x0, n0, ("x0", "n0"))
-    s1, t1 = _counts(x1, n1, ("x1", "n1"))
-    counts = np.broadcast_arrays(s0, t0, s1, t1)
-    if counts[0].ndim == 0 or counts[0].shape[0] < 2:
-        raise refusal("x0, n0, x1, n1", counts[0].shape, "a first axis of two or more folds")
-    a, m0, b, m1 = (np.sum(v, axis=0) for v in counts)
-    c = _inflation(inflation)
+    a, m0, b, m1 = (np.sum(v, axis=0) for v in stacked_counts(x0, n0, x1, n1, "folds"))
+    c = inflation_factor(inflation)
     return np.maximum(0.0, a / m0 - c * (b / m1)), standard_error(a, m0, b, m1, c)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hpcdp.bounds import _BERGER_BOOS_SHARE, binomial_lower, binomial_upper, joint_lower
+from hpcdp.bounds import BERGER_BOOS_SHARE, binomial_lower, binomial_upper, joint_lower
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -76,7 +76,7 @@ def cell_corners(x: Ints, test: Ints, inflation: Floats, level: Floats, split: B
     joint = ~split
     if joint.any():
         s0, t0, s1, t1, c, own = (v[joint] for v in (x0, n0, x1, n1, inflation, level))
-        side = 0.5 * _BERGER_BOOS_SHARE * own
+        side = 0.5 * BERGER_BOOS_SHARE * own
         ends = np.stack([binomial_lower(s1, t1, side), binomial_upper(s1, t1, side)], axis=1)
         b[joint] = ends
         a[joint] = joint_lower(s0, t0, s1, t1, c, own)[:, None] + c[:, None] * ends

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit, ndtri
 
-from hpcdp._check import integer, refusal
-from hpcdp.bounds import _counts, _inflation, _open_unit, joint_lower
+from hpcdp._check import inflation_factor, integer, open_unit, refusal, stacked_counts
+from hpcdp.bounds import joint_lower
 
 Floats = NDArray[np.float64]
 
@@ -99,12 +99,8 @@ def prequential_lower(
     Raises:
         ValueError: an argument is out of its range, or there are fewer than two blocks.
     """
-    s0, t0 = _counts(x0, n0, ("x0", "n0"))
-    s1, t1 = _counts(x1, n1, ("x1", "n1"))
-    counts = np.broadcast_arrays(s0, t0, s1, t1)
-    if counts[0].ndim == 0 or counts[0].shape[0] < 2:
-        raise refusal("x0, n0, x1, n1", counts[0].shape, "a first axis of two or more blocks")
-    c, failure = _inflation(inflation), _open_unit("level", level)
+    counts = stacked_counts(x0, n0, x1, n1, "blocks")
+    c, failure = inflation_factor(inflation), open_unit("level", level)
     if not (c > 0.0).all():
         raise refusal("inflation", 0.0, "a number above 0, to 1e100")
     shape = np.broadcast_shapes(counts[0].shape[1:], c.shape, failure.shape)

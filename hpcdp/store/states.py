@@ -1,0 +1,37 @@
+"""States in the store: the named arrays of one object in a folder, and their digests, written last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from hpcdp.errors import DamagedError
+from hpcdp.keys import digest_array
+from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.records import read_json, write_json
+
+_DIGESTS = "digests.json"  # written last: without it, or with another digest, a state is not whole
+
+
+def write_state(folder: Path, state: Mapping[str, NDArray[Any]]) -> None:
+    """Write the arrays, each under its name, then their digests."""
+    for name, array in state.items():
+        write_array(folder / name, array)
+    write_json(folder / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
+
+
+def read_state(folder: Path) -> dict[str, NDArray[Any]]:
+    """The arrays by name; DamagedError when one is missing, or is not what was written."""
+    digests = read_json(folder / _DIGESTS)
+    state = {name: read_array(folder / name) for name in digests}
+    if any(digest_array(state[name]) != digests[name] for name in digests):
+        raise DamagedError(f"{folder} is damaged: its values do not match their checksums")
+    return state
+
+
+def has_state(folder: Path) -> bool:
+    """Whether a state was written whole; its arrays are not read."""
+    return (folder / _DIGESTS).is_file()
