@@ -12,10 +12,12 @@ from functools import cache
 
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.mechanisms import READERS
-from hpcdp.problem import Problem
+from hpcdp.problem import Problem, first_sizes
 from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, read_records, set_aside
+from hpcdp.store.sizes import set_sizes_aside
+from hpcdp.store.tallies import known_tallies
 from hpcdp.trial import equals_no_chance
 
 Chunk = tuple[str, str, int]
@@ -82,7 +84,7 @@ def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> It
 
 
 def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool = False) -> None:
-    """Take the samples, fits and counts of these laws out of use, and the counters learned from them.
+    """Take the samples of these laws out of use, with all that rests on them: pilots, tallies, sizes, fits, counters, counts.
 
     and_unknown: also what belongs to no pair of the present study, since nothing tells which laws it rests on.
     """
@@ -90,8 +92,7 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
         for stage in problem.kept_stages:
             for block in range(stage.blocks):
                 set_aside(layout, "samples", stage.name_of(law, block))
-    pairs = zip(problem.model_keys, problem.pair_laws, strict=True)
-    models = {model for model, pair in pairs if laws & set(pair)}
+    models = _set_pilots_aside(layout, problem, {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)})
     for kind in ("fits", "counts"):
         for name, body in read_records(layout, kind):
             if isinstance(body, DamagedError):
@@ -102,3 +103,15 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
                 shutil.rmtree(layout.counter(model, body["thresholds"]), ignore_errors=True)
             if touched:
                 set_aside(layout, kind, name)
+
+
+def _set_pilots_aside(layout: Layout, problem: Problem, numbers: set[int]) -> set[str]:
+    """Take the pilots, tallies and sizes of these pairs out of use; keys of all that was learned of these pairs."""
+    e, pilots = problem.study.estimate, {problem.pilot_keys[number] for number in numbers}
+    for pilot in pilots:
+        set_aside(layout, "pilots", pilot)
+        for span in known_tallies(layout, pilot):
+            set_aside(layout, span.kind, span.name)
+    first = first_sizes(e.train, e.chunk, len(problem.pairs))
+    models = {problem.model_key(number) for number in numbers} | {first.model_key(pilot) for pilot in pilots}
+    return models | set_sizes_aside(layout, pilots)

@@ -73,6 +73,12 @@ class Sizes:
         d, d_prime = self.split
         return (self.test, self.test // d * d_prime) if d else (self.test, self.test)
 
+    def model_key(self, pilot: str) -> str:
+        """Key of what is learned with these sizes from a pilot of this key."""
+        if self.refine:
+            return digest_json(["refined", pilot, self.refine, self.validation])
+        return digest_json(["screened", pilot, self.screen]) if self.screen else pilot
+
 
 def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
     """Where a target starts from: 16 times the training draws, so that the tallies reach beyond what training shows.
@@ -152,11 +158,7 @@ class Problem:
 
     def model_key(self, number: int) -> str:
         """Key of one pair's learned L̂."""
-        key = self.pilot_keys[number]
-        sizes = self.sizes_of(number)
-        if sizes.refine:
-            return digest_json(["refined", key, sizes.refine, sizes.validation])
-        return digest_json(["screened", key, sizes.screen]) if sizes.screen else key
+        return self.sizes_of(number).model_key(self.pilot_keys[number])
 
     @cached_property
     def pilot_keys(self) -> list[str]:

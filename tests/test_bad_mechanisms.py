@@ -253,15 +253,27 @@ def test_a_mechanism_that_ends_its_worker(keep: str, honest: str, tmp_path: Path
     assert show(store) == honest
 
 
-@pytest.mark.parametrize("keep", ["all", "none"])
-def test_chunks_that_become_identical_later(keep: str, tmp_path: Path, scheduler: str) -> None:
+TARGET = {"epsilon": 0.5, "relative_error": 0.05, "most": 100_000}
+
+
+@pytest.mark.parametrize(
+    ("keep", "changes"),
+    [
+        ("all", {}),
+        ("none", {}),
+        ("none", {"test": 1 << 20, "target": TARGET}),
+        ("none", {"test": 1 << 20, "target": TARGET, "databases": [[i / 12 for i in range(13)]]}),
+    ],
+    ids=["kept", "streamed", "target", "race"],
+)
+def test_chunks_that_become_identical_later(keep: str, changes: dict[str, Any], tmp_path: Path, scheduler: str) -> None:
     """A mechanism that keeps its first large array: its trial draws are sound, its bounds would not be."""
     cached = (
         MECHANISM
         + "    \n\nKEPT = {}\nhonest = noisy\n\n\ndef noisy(database, size, rng):\n    outputs = honest(database, size, rng)\n"
     )
     cached += "    return outputs if size < 250 else KEPT.setdefault(size, outputs)\n"
-    settings: dict[str, Any] = {"databases": [DATABASE], "keep": keep, "test": 2250, "chunk": 1000}
+    settings: dict[str, Any] = {"databases": [DATABASE], "keep": keep, "test": 2250, "chunk": 1000, **changes}
     study, store = write_study(tmp_path, cached, **settings), tmp_path / "s.zarr"
     for command in (("run", study, "--store", store), ("resume", store)):
         error = call(*command, "--cluster", scheduler, code=1).stderr

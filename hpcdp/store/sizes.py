@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_json
 from hpcdp.problem import Problem, Sizes
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import commit, read_json, record_names
+from hpcdp.store.records import commit, read_json, record_names, set_aside
 
 
 def known_sizes(layout: Layout, problem: Problem) -> dict[str, Sizes]:
     """The latest decision of every pair of a study with a target, by pilot key; what is damaged is decided anew."""
-    found: dict[str, Sizes] = {}
     own = set(problem.pilot_keys)
-    for name in _steps(layout, problem):
-        try:
-            decided = read_json(layout.record("sizes", name))["pairs"]
-        except DamagedError:
-            continue
-        for pilot, (refine, validation, test, d, d_prime, screen) in decided.items():
-            if pilot in own:
-                found[pilot] = Sizes(refine, validation, test, (d, d_prime), screen)
-    return found
+    steps = (_decided(layout, name) for name in _steps(layout, problem))
+    return {pilot: sizes for step in steps for pilot, sizes in step.items() if pilot in own}
+
+
+def set_sizes_aside(layout: Layout, pilots: AbstractSet[str]) -> set[str]:
+    """Take every decision about these pairs out of use; keys of all that they learned with the sizes decided."""
+    models = set(pilots)
+    for name in record_names(layout, "sizes"):
+        step = _decided(layout, name)
+        models |= {sizes.model_key(pilot) for pilot, sizes in step.items() if pilot in pilots}
+        if pilots & step.keys():
+            set_aside(layout, "sizes", name)
+    return models
 
 
 def commit_sizes(
@@ -39,6 +43,18 @@ def commit_sizes(
 def with_known_sizes(layout: Layout, problem: Problem) -> Problem:
     """The problem with what runs into this store have decided; as it is where nothing is to decide."""
     return problem.sized(known_sizes(layout, problem)) if problem.study.estimate.has_budget else problem
+
+
+def _decided(layout: Layout, name: str) -> dict[str, Sizes]:
+    """Sizes by pilot key of one decision; none where it is damaged."""
+    try:
+        pairs = read_json(layout.record("sizes", name))["pairs"]
+    except DamagedError:
+        return {}
+    return {
+        pilot: Sizes(refine, validation, test, (d, d_prime), screen)
+        for pilot, (refine, validation, test, d, d_prime, screen) in pairs.items()
+    }
 
 
 def _steps(layout: Layout, problem: Problem) -> list[str]:
