@@ -98,7 +98,7 @@ def main(small: bool = False, names: tuple[str, ...] = ()) -> dict[str, dict[str
     for case in CASES:
         if case.name in LONG or (names and case.name not in names):
             continue
-        found = {name: share_that_hold(case, runs, None if name == "held" else name) for name in ("held", *FAULTS)}
+        found = {"held": share_that_hold(case, runs)} | {fault: share_that_hold(case, 20, fault) for fault in FAULTS}
         figures[case.name] = found
         print(f"{case.name:20} " + ", ".join(f"{name} {share:.3f}" for name, share in found.items()), flush=True)
     return figures

@@ -10,6 +10,7 @@ from hpcdp.clusters.profile import Profile
 from hpcdp.costs import Costs
 from hpcdp.errors import StudyError
 from hpcdp.forecast import Forecast, forecast
+from hpcdp.foresight import foresee
 from hpcdp.index import Index
 from hpcdp.losses import validate_parameters
 from hpcdp.losses._protocol import MOST_SEQUENCES, STREAMED_BYTES
@@ -21,6 +22,7 @@ from hpcdp.schedule import Task, schedule
 from hpcdp.stages import Stage
 from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
 from hpcdp.study import Estimate, Study
+from hpcdp.targets import COUNT_SECONDS, LEARNING
 from hpcdp.trial import Trial
 
 _LONGEST_DRAWING = 7 * 86400.0
@@ -64,6 +66,7 @@ class Plan:
     process_memory: int | None = None
     points: int = 0
     target: str = ""
+    foreseen: str = ""
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -85,6 +88,7 @@ class Plan:
             if self.target
             else f"  expected error standard error of δ̂ at most {errors}"
             + (f" (test samples); L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
+            *([f"  foreseen       {self.foreseen}"] if self.foreseen else []),
             *(f"  {name:<14} {words}" for name, words in (state_lines(self.statements) if self.statements else ())),
         ]
         return "\n".join(lines)
@@ -161,6 +165,7 @@ def make_plan(
         if e.has_budget
         else tuple(state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs))),
         target=_describe_budget(e),
+        foreseen=_foresee(problem.study, costs, workers) if e.target is not None else "",
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
@@ -196,6 +201,25 @@ def _describe_budget(estimate: Estimate) -> str:
         f"{what} with a standard error of {100 * target.relative_error:g} %; validation tallies decide how many draws that "
         "takes, before the first of them is counted"
     )
+
+
+def _foresee(study: Study, costs: Costs, workers: int) -> str:
+    """How many draws the target of a leading pair will take, as far as anything tells, and how long."""
+    target = study.estimate.target
+    assert target is not None
+
+    def takes(draws: float) -> str:
+        seconds = 2.0 * (1.0 + 2.0 * LEARNING) * draws * (costs.draw + COUNT_SECONDS) / workers
+        return f"{draws:.1e} test draws a side of a pair that leads, {duration(seconds)} on {workers} workers"
+
+    found = foresee(study)
+    if found is None:
+        return f"at most {takes(target.most)}; the first tallies will tell, or a claim"
+    when, draws = found
+    if math.isinf(draws):
+        return f"{when.removesuffix(', about')}, δ is 0: no number of draws tells it"
+    too_many = f"; that is more than target.most = {target.most:.1e}: it cannot be had" if draws > target.most else ""
+    return f"{when} {takes(draws)}{too_many}"
 
 
 def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:

@@ -26,8 +26,9 @@ from hpcdp.study import Target
 
 LEARNING = 0.03
 """Share of the test draws that refining takes, and as many validation."""
+COUNT_SECONDS = 5e-9
+"""To find an output's class or cell."""
 
-_COUNT_SECONDS = 5e-9  # to find an output's class or cell
 _GROWTH = 64  # times the refining draws of one decision to the next, at most
 _BLIND_GROWTH = 4  # the same where the tallies do not tell δ̂
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
@@ -217,7 +218,7 @@ def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, gen
         return []
     training = len(problem.laws) * e.train * (costs.draw + costs.fit)
     laws = len(problem.laws) / len(pairs)  # a D is drawn once for its pairs
-    each = laws * costs.draw + 2.0 * _COUNT_SECONDS + laws * costs.call / e.chunk
+    each = laws * costs.draw + 2.0 * COUNT_SECONDS + laws * costs.call / e.chunk
     draws = max(0.0, 0.9 * e.seconds * workers - training) / (each * len(pairs))
     refine = _round(LEARNING * draws, e.chunk)
     sizes = Sizes(refine, refine, _round((1.0 - 2.0 * LEARNING) * draws, e.chunk))

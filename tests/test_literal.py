@@ -439,8 +439,8 @@ def test_an_eta_adds_only_its_cells(client, tmp_path):
         result = run(small_study(etas), store, client)
         now, after = counts_of(result), contents(store)
         assert {path: after[path] for path in before} == before
-        (new,) = after.keys() - before.keys()
-        entries = json.loads(new.read_bytes())["body"]["entries"]
+        new = after.keys() - before.keys()  # one record, or more where drawing is slow
+        entries = [entry for path in new for entry in json.loads(path.read_bytes())["body"]["entries"]]
         assert len(entries) == len(now) - len(known)
         assert {cell: now[cell] for cell in known} == known
         before, known = after, now
