@@ -58,11 +58,11 @@ _MEAN = {
 _SUM = {"call": "noisy_sum", "parameters": {"sigma": 1.0}}
 _PATIENTS = {"call": "diabetes:s2", "rows": "all"}
 RACES = (
-    Race("patients", _MEAN, _PATIENTS, "smooth", 4096, 0.008),
+    Race("patients", _MEAN, _PATIENTS, "knn", 4096, 0.008),
     Race("rows", _SUM, {"call": "benchmarks.racing:many_rows", "rows": "all"}, "knn", 4096, 0.008),
 )
 SMALL = (
-    Race("patients", _MEAN, {**_PATIENTS, "rows": list(range(0, 442, 10))}, "smooth", 2048, 0.02),
+    Race("patients", _MEAN, {**_PATIENTS, "rows": list(range(0, 442, 10))}, "knn", 2048, 0.02),
     Race("rows", _SUM, {"call": "benchmarks.racing:few_rows", "rows": "all"}, "knn", 2048, 0.02),
 )
 
