@@ -168,7 +168,7 @@ class Problem:
         """The training stage of every law."""
         return Stage.of("train", self.study.estimate.train, self.study.estimate.chunk, self.schema)
 
-    @property
+    @cached_property
     def test(self) -> Stage:
         """The test stage of every law; of a study with a target the longest that is decided."""
         if not self.study.estimate.has_budget and not isinstance(self.sizes, Sizes):
