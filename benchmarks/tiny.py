@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing.pool import Pool
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,11 @@ from scipy.special import ndtr
 import hpcdp
 from hpcdp.analytic import Direction, Discrete, GaussianShift, LaplaceShift
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
+from hpcdp.clusters import open_local
 from hpcdp.study import Study
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Floats = NDArray[np.float64]
 WORKERS = min(2, os.cpu_count() or 1)
@@ -199,22 +204,21 @@ def _draw_alone(name: str, chunks: int) -> float:
     return time.perf_counter() - begin
 
 
-def drawing_seconds(case: Case, draws: int, chunks: int) -> float:
+def drawing_seconds(case: Case, draws: int, chunks: int, pool: Pool) -> float:
     """Seconds that NumPy alone takes for so many draws on all processes at once, from a part of them."""
-    with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
-        found = pool.starmap(_draw_alone, [(case.name, chunks)] * WORKERS)
+    found = pool.starmap(_draw_alone, [(case.name, chunks)] * WORKERS, chunksize=1)
     return max(found) / (chunks * WORKERS << 18) * draws
 
 
-def run_case(case: Case, small: bool, seed: int = SEED) -> dict[str, float]:
-    """Run one case and print its table; returns its figures."""
+def run_case(case: Case, small: bool, client: Client, pool: Pool, seed: int = SEED) -> dict[str, float]:
+    """Run one case on workers that are there and print its line; returns its figures."""
     study = study_of(case, small, seed)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        result = hpcdp.run(study, Path(folder) / "tiny.zarr", workers=WORKERS)
+        result = hpcdp.run(study, Path(folder) / "tiny.zarr", client=client, workers=WORKERS)
         seconds = time.perf_counter() - begin
         draws = _draws(Path(folder) / "tiny.zarr", result)
-    alone = drawing_seconds(case, draws, 10 if small else 100)
+    alone = drawing_seconds(case, draws, 10 if small else 100, pool)
     row = 0 if case.direction == "forward" else 1
     grid, delta, error = (np.asarray(result[name]) for name in ("epsilon", "delta", "standard_error"))
     exact = np.array([case.exact(e, case.direction) for e in grid])
@@ -257,7 +261,8 @@ def main(small: bool = False, names: tuple[str, ...] = ()) -> dict[str, dict[str
         f"{'seconds':>8} {'NumPy':>8} {'ratio':>6} {'a second':>9}"
     )
     chosen = [case for case in CASES if (case.name in names if names else case.name not in LONG)]
-    return {case.name: run_case(case, small) for case in chosen}
+    with open_local(WORKERS) as place, multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
+        return {case.name: run_case(case, small, place.client, pool) for case in chosen}
 
 
 if __name__ == "__main__":

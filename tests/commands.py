@@ -160,7 +160,7 @@ def wait_until(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> N
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, f"not so after {seconds} s: {what}"
-        time.sleep(0.01)
+        time.sleep(0.03)  # looking at all processes, or at a store's records, takes time from what is waited for
 
 
 def records(store: Path, *kinds: str) -> list[Path]:

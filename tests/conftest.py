@@ -19,8 +19,10 @@ settings.load_profile("hpcdp")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep windows, and Dask's configuration files, away from whoever runs the tests."""
+    """Keep windows, and Dask's configuration files, away from whoever runs the tests; compile each kernel once."""
     os.environ["MPLBACKEND"] = "Agg"
+    # where jobs on this machine keep them too: compiling them all takes a minute, and there would be two copies
+    os.environ["NUMBA_CACHE_DIR"] = f"{tempfile.gettempdir()}/hpcdp-numba-{os.getuid()}"
     folder = tempfile.TemporaryDirectory(prefix="hpcdp-dask-")
     config.add_cleanup(folder.cleanup)
     os.environ["DASK_CONFIG"] = folder.name  # importing dask-jobqueue writes into this folder

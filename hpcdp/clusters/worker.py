@@ -88,7 +88,7 @@ def worker_exports(profile: Profile, certificate: Certificate | None, end: float
     values |= {
         "DASK_" + key.replace(".", "__").replace("-", "_").upper(): str(value)
         for key, value in SETTINGS.items()
-        if key.startswith("distributed.worker.")
+        if key.startswith(("distributed.worker.", "distributed.admin."))
     }
     values |= certificate.environment() if certificate else {}
     return [

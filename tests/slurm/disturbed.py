@@ -82,7 +82,7 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + LONG
     while not is_so():
         assert time.monotonic() < end, f"not so after {LONG} s: {what}"
-        time.sleep(0.1)
+        time.sleep(0.25)
 
 
 def set_pause(folder: Path, seconds: float) -> None:

@@ -355,7 +355,7 @@ class ThrowawaySlurm:
         while not is_so():
             if time.monotonic() > end:
                 raise SlurmError(f"waited {seconds} s for {what}{self._logs()}")
-            time.sleep(0.05)
+            time.sleep(0.2)  # each look is a process or two, or reads all that run
 
     def _logs(self) -> str:
         ends = {path.name: path.read_text(errors="replace").splitlines()[-12:] for path in self.folder.glob("*.out")}
