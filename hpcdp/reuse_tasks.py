@@ -41,7 +41,8 @@ def reuse_tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> l
 
 def part_seconds(costs: Costs, part: Part) -> float:
     """Seconds to learn and count one part of a pair."""
-    return 2.0 * (part.learned * costs.fit + part.counted * (costs.count + costs.read))
+    learning = len(part.steps) * costs.each + 2.0 * part.learned * costs.fit
+    return learning + 2.0 * part.counted * (costs.count + costs.read)
 
 
 def _missing(problem: Problem, index: Index) -> list[ReuseItem]:
