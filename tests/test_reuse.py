@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from commands import call, calls, kill_group, one_message, records, show, started, wait_until, write_study
 from folding import CASES, count, learn
-from studies import make_study, run
+from studies import make_study, pose, run
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
+from hpcdp.assemble import assemble
+from hpcdp.audit import audit
 from hpcdp.bootstrap import bootstrap
 from hpcdp.bounds import joint_lower, standard_error
 from hpcdp.claims import parse_claim
@@ -23,6 +25,8 @@ from hpcdp.counts import merge_thresholds
 from hpcdp.dear import Price
 from hpcdp.driver import resume
 from hpcdp.errors import StudyError
+from hpcdp.index import Index
+from hpcdp.losses.kde import Kde
 from hpcdp.losses.knn import Knn
 from hpcdp.losses.parameters import KnnParameters
 from hpcdp.notions.accuracy import share_radius
@@ -179,6 +183,29 @@ def test_bounds_hold_and_more_comes_from_the_same_draws(law):
     assert lower.mean() > old_lower.mean() + 2.0 * (lower - old_lower).std() / sqrt(runs)
 
 
+def test_all_bounds_of_a_study_hold_together():
+    """Every ε and both directions, with the levels that the first block's ranking gives."""
+    runs, size = 100, 600
+    study = make_study(
+        "noisy_sum", {"scale": 1.0}, [([0.0], [1.0])], seed=1, loss="kde", epsilons=[0.0, 0.5, 1.0],
+        train=size // 2, test=size // 2, reuse=True,
+    )  # fmt: skip
+    problem, cut, rng = pose(study), Cut.of(size), np.random.default_rng(21)
+    thresholds = tuple(problem.thresholds.tolist())
+    exact = GaussianShift(1.0).delta(np.array(study.estimate.epsilons), "forward")
+    failures = 0
+    for _ in range(runs):
+        pools = draw("gaussian", rng, size)
+        counts = {
+            number: count_part(Kde(), pools, part, problem.thresholds, 1 << 18) for number, part in enumerate(cut.parts)
+        }
+        arrays = assemble(problem, Index(reused={problem.pool_keys[0]: {thresholds: counts}}))
+        assert arrays["level"][1].sum() == pytest.approx(1.0 - study.estimate.confidence)
+        failures += bool((arrays["lower"][1] > exact).any())
+    print(f"some bound of a study above δ in {failures / runs:.3f} of {runs} runs")
+    assert failures <= most_failures(runs, LEVEL)
+
+
 def test_a_loss_that_saw_what_it_counts_breaks_the_bound():
     total, runs = 800, 40
     fair = Cut.of(total)
@@ -228,7 +255,8 @@ def test_a_store_with_samples_draws_nothing_anew_and_neither_way_round(tmp_path,
 @pytest.mark.slow
 def test_killed_and_resumed(tmp_path, scheduler):
     whole, store = tmp_path / "whole.zarr", tmp_path / "s.zarr"
-    study = write_study(tmp_path, **SMALL, loss="smooth", rows=[0, 1, 3])  # which is slow to learn, so that there are several tasks
+    # smooth takes its time to learn, so that there are several tasks
+    study = write_study(tmp_path, **SMALL, loss="smooth", rows=[0, 1, 3])
     call("run", study, "--store", whole, "--cluster", scheduler)
     tasks = len(records(whole, "reuse"))
     assert tasks > 1
@@ -348,6 +376,8 @@ def test_what_is_derived_counts_the_pool(client, tmp_path):
     close = verify(result, parse_claim("dp(epsilon=0, delta=0.375)", tmp_path))
     if close.separation is not None and close.separation.test is not None:
         assert close.separation.test > close.separation.now == 2000
+    with pytest.raises(StudyError, match=r"estimate\.reuse: an audit tests one L̂"):
+        audit(result, parse_claim("gaussian(mu=1)", tmp_path))
     assert "cross-fitted over 2,000 samples" in " ".join(table(result).split())
     result.plot(tmp_path / "s.png")
 
