@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from hpcdp.counts import eta_thresholds
 from hpcdp.index import Index
 from hpcdp.notions.levels import share_level
+from hpcdp.notions.reused import BlockBounds, block_bounds, make_reused_cells
 from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, maximum
 from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
 from hpcdp.notions.tradeoff import TradeOff, make_tradeoff
+from hpcdp.pool import FOLDS, Cut
 from hpcdp.problem import Problem
 
 Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
@@ -22,17 +24,55 @@ Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 _CELL = ("pair", "direction", "epsilon")
 
 
-def assemble(problem: Problem, index: Index, run: LowerBounds = lower_bounds) -> Arrays:
-    """All result arrays of a store's records; cells that lack counts hold NaN and −1."""
+def assemble(problem: Problem, index: Index, run: Callable[..., NDArray[np.float64]] | None = None) -> Arrays:
+    """All result arrays of a store's records; cells that lack counts hold NaN and −1. run: `bounds_of` elsewhere."""
+    run = bounds_of(problem) if run is None else run
     epsilons = np.asarray(problem.study.estimate.epsilons)
     arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
     if problem.is_literal:
         arrays |= _literal(problem, index, epsilons)
         return arrays | _literal_tradeoff(problem, index) if problem.study.estimate.etas else arrays
+    if problem.is_reused:
+        return arrays | _reused(problem, index, epsilons, run)
     arrays |= _spectrum(problem, index, epsilons, run)
     if problem.study.estimate.etas:
         arrays |= _tradeoff(problem, index)
     return arrays
+
+
+def bounds_of(problem: Problem) -> Callable[..., NDArray[np.float64]]:
+    """What computes the certified bounds of a problem's cells from flat arrays."""
+    return block_bounds if problem.is_reused else lower_bounds
+
+
+def _reused(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: BlockBounds) -> Arrays:
+    """Cells of samples that teach and test; the first block's cross-fitted counts rank the pairs."""
+    cut, wanted = Cut.of(problem.study.estimate.pool), problem.thresholds.tolist()
+    confidence = problem.study.estimate.confidence
+    sizes = np.array([part.counted for part in cut.parts])
+    counted = np.empty((len(problem.pairs), 2, epsilons.size, sizes.size, 2), np.int64)
+    for number, pool in enumerate(problem.pool_keys):
+        for part in range(sizes.size):
+            counts = index.pooled(pool, part, wanted)
+            counted[number, :, :, part] = exceedances(counts.above, counts.below, problem.thresholds, epsilons)
+    folds, blocks = counted[..., :FOLDS, :], counted[..., FOLDS:, :]
+    practice = np.where(blocks[..., 0, :] >= 0, blocks[..., 0, :] / sizes[FOLDS], np.nan)
+    ranked = practice[..., 0] - np.exp(epsilons) * practice[..., 1]
+    level = share_level(ranked, ranked.shape, 1.0 - confidence)
+    cells = make_reused_cells(folds, sizes[:FOLDS], blocks, sizes[FOLDS:], epsilons, level, confidence, run)
+    arrays: Arrays = {
+        "delta": (_CELL, cells.delta),
+        "standard_error": (_CELL, cells.standard_error),
+        "lower": (_CELL, cells.lower),
+        "upper": (_CELL, cells.upper),
+        "exceed": ((*_CELL, "side"), cells.exceed),
+        "test": ((*_CELL, "side"), cells.test),
+        "level": (_CELL, level),
+        "training_delta": (_CELL, ranked),
+        "block_exceed": ((*_CELL, "block", "side"), blocks.copy()),
+        "block_test": (("block",), sizes[FOLDS:].copy()),
+    }
+    return arrays | _maximum(cells)
 
 
 def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: LowerBounds) -> Arrays:

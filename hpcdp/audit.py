@@ -121,9 +121,13 @@ def audit(result: Result, claim: Claim, orientation: Orientation = "both", limit
         limits: "exact" (Clopper–Pearson) or "hoeffding", √(ln(2/level)/(2·test)).
 
     Raises:
-        StudyError: the result is incomplete, has no η, comes from other counts than those of one L̂, or was derived
-            before there were audits.
+        StudyError: the result is incomplete, its samples taught and tested, it has no η, comes from other counts than those
+            of one L̂, or was derived before there were audits.
     """
+    if result.is_reused:
+        raise StudyError(
+            "estimate.reuse: an audit tests one L̂ on samples that taught nothing; accepted by audit: false"
+        )
     if "eta" not in result.arrays:
         raise StudyError("estimate.etas: none in this study; an audit needs a grid of thresholds")
     if result.is_literal:

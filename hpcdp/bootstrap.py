@@ -12,6 +12,7 @@ from hpcdp.counts import above, below
 from hpcdp.errors import StoreError
 from hpcdp.index import Index, Span, read_index
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
+from hpcdp.pool import FOLDS
 from hpcdp.problem import Problem
 from hpcdp.result import DIRECTIONS, Result
 from hpcdp.store.layout import Layout
@@ -29,7 +30,8 @@ class Error:
 
     method: "chunks" where every chunk of test outputs has a record of its own and there are at least 30 (bootstrap over
     chunks, which also shows outputs that are not independent), "classes" else (multinomial over the classes of L̂, the
-    binomial error by simulation), "errors" of `literal-knn` (binomial over testing errors).
+    binomial error by simulation), "folds" where every sample teaches and tests (the same, fold by fold: what the sets change
+    from run to run it does not show), "errors" of `literal-knn` (binomial over testing errors).
     """
 
     epsilon: float
@@ -99,6 +101,10 @@ class _Records:
     ) -> tuple[str, Floats]:
         """How one cell was resampled, and its estimates before they are cut at 0, shape (replicates,)."""
         threshold = (epsilon if direction == 0 else -epsilon) + 0.0
+        if self.problem.is_reused:
+            thresholds, folds = self._folds(pair, threshold)
+            drawn = np.sum([resample_classes(fold, replicates, rng)[0] for fold in folds], axis=0)
+            return "folds", self._estimates(drawn, thresholds.index(threshold), direction, epsilon)
         thresholds, spans = self._spans(pair, threshold)
         histograms = np.stack([span.histogram for span in spans])
         if len(spans) >= _FEWEST_CHUNKS and all(span.stop - span.start == 1 for span in spans):
@@ -107,11 +113,22 @@ class _Records:
         else:
             method = "classes"
             drawn, _ = resample_classes(histograms.sum(axis=0), replicates, rng)
-        column = thresholds.index(threshold)
+        return method, self._estimates(drawn, thresholds.index(threshold), direction, epsilon)
+
+    @staticmethod
+    def _estimates(drawn: Ints, column: int, direction: int, epsilon: float) -> Floats:
+        """Estimates of one cell from resampled histograms (replicates, 2, classes)."""
         sides = above(drawn)[..., column] if direction == 0 else below(drawn)[:, ::-1, column]
         totals = drawn.sum(axis=2)  # of D, then of D', which may differ
         share: Any = sides / (totals if direction == 0 else totals[:, ::-1])
-        return method, np.asarray(share[:, 0] - np.exp(epsilon) * share[:, 1])
+        return np.asarray(share[:, 0] - np.exp(epsilon) * share[:, 1])
+
+    def _folds(self, pair: int, threshold: float) -> tuple[tuple[float, ...], list[Ints]]:
+        """Histograms of all folds at a set of thresholds with this one, and these."""
+        for thresholds, parts in sorted(self.index.reused.get(self.problem.pool_keys[pair], {}).items()):
+            if threshold in thresholds and all(part in parts for part in range(FOLDS)):
+                return thresholds, [parts[part] for part in range(FOLDS)]
+        raise StoreError(f"the counts of pair {pair} are not in the store any more")
 
     def _spans(self, pair: int, threshold: float) -> tuple[tuple[float, ...], list[Span]]:
         """A set of thresholds with this one that has counts of all test chunks, and these."""

@@ -342,6 +342,11 @@ def _with_etas(study: Any) -> Any:
             "estimate.loss: literal-knn learns anew for each η, so that nothing chooses among them before the test; "
             "accepted by audit: every other loss"
         )
+    if study.estimate.reuse is not False:
+        raise StudyError(
+            "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: "
+            f"{str(study.estimate.reuse).lower()}; accepted by audit: false"
+        )
     if study.estimate.etas:
         return study
     estimate = study.estimate.model_copy(update={"etas": audit_etas()})

@@ -21,6 +21,10 @@ _LEARNED = {
     "gradient-boosting": (5.0e-6, 4.0e-7, 2.0e-6, 4.0e-8),
     "logistic": (3.0e-7, 2.5e-7, 1.0e-7, 3.0e-8),
 }
+_EACH, _LEAST_EACH = (
+    {"smooth": 3.0e-2, "learned": 1.0e-1},
+    5.0e-4,
+)  # of any loss, where next to nothing is to be learned
 _UNKNOWN = (1.0e-5, 1.0e-6, 1.0e-6, 1.0e-7)  # a guess of anybody's classifier
 
 
@@ -28,8 +32,8 @@ _UNKNOWN = (1.0e-5, 1.0e-6, 1.0e-6, 1.0e-7)  # a guess of anybody's classifier
 class Costs:
     """Seconds a sample: drawing one, keeping one, reading one, fitting one training point, counting one output.
 
-    tally: finding the cell of one. call: seconds that a mechanism's call takes besides, however many outputs it draws; a chunk
-    is a call.
+    tally: finding the cell of one. each: seconds that learning takes besides, however few the points. call: seconds
+    that a mechanism's call takes besides, however many outputs it draws; a chunk is a call.
     """
 
     draw: float
@@ -39,13 +43,15 @@ class Costs:
     count: float
     call: float = 0.0
     tally: float = _TALLY
+    each: float = 0.0
 
     @classmethod
     def of(cls, problem: Problem, trial: Trial) -> Costs:
         """Costs of a problem's loss, schema and mechanism."""
         fit, count = _loss_costs(problem, trial.many_valued)
         width = problem.schema.bytes_per_output
-        return cls(trial.seconds_per_draw, _WRITE * width, _READ * width, fit, count, trial.seconds_per_call)
+        each = _EACH.get(problem.study.estimate.default_loss, _LEAST_EACH)
+        return cls(trial.seconds_per_draw, _WRITE * width, _READ * width, fit, count, trial.seconds_per_call, each=each)
 
     def drawing(self, samples: int, chunks: int) -> float:
         """Seconds to draw this many samples in this many chunks."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.assemble import assemble, flat_batches, pair_entries
+from hpcdp.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
 from hpcdp.clusters.folder import job_folder
 from hpcdp.costs import Costs
+from hpcdp.dear import choose_reuse
 from hpcdp.engine import Outcome, PlaceError, execute, run_batches
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
 from hpcdp.failures import RunFailed, describe_killed, failed
@@ -23,7 +24,6 @@ from hpcdp.forecast import forecast
 from hpcdp.independence import refuse_identical_chunks
 from hpcdp.index import Index, all_done, read_index
 from hpcdp.monitor import Monitor
-from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.outcomes import unusable
 from hpcdp.plan import refuse_endless
 from hpcdp.problem import Problem, resolve, try_study
@@ -209,6 +209,9 @@ def _drive(
     workers = where.slots or options.workers or default_workers()
     for words in share_time(problem, costs, workers, layout, lease.generation):
         progress.note(words)
+    problem, chosen = choose_reuse(problem, costs, layout, lease.generation)
+    for words in chosen:
+        progress.note(words)
     problem = with_known_sizes(layout, problem)
     index = read_sound_index(layout, progress)
     remove_unrecorded_counters(layout, index)
@@ -278,7 +281,7 @@ def _finish(
             set_samples_aside(layout, problem, failure.set_aside)
     complete = all_done(index, problem)
     if complete and not _results_are_current(layout, version, monitor):
-        arrays = assemble(problem, index, _on_workers(place, monitor))
+        arrays = assemble(problem, index, _on_workers(place, monitor, bounds_of(problem)))
         head = {
             "version": version,
             "complete": complete,
@@ -300,13 +303,15 @@ def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool
     return found is not None and found[1]["version"] == version and bool(found[1]["complete"])
 
 
-def _on_workers(place: Place, monitor: Monitor) -> Callable[..., NDArray[np.float64]]:
-    """`lower_bounds` in grouped tasks on the place's workers."""
+def _on_workers(
+    place: Place, monitor: Monitor, function: Callable[..., NDArray[np.float64]]
+) -> Callable[..., NDArray[np.float64]]:
+    """A function of flat arrays of cells in grouped tasks on the place's workers."""
 
     def bounds(*arrays: Any) -> NDArray[np.float64]:
         batches = flat_batches(arrays, _BOUNDS_PER_TASK)
         monitor.begin_batches("certify", len(batches))
-        found = run_batches(place, monitor, lower_bounds, batches, "bounds")
+        found = run_batches(place, monitor, function, batches, "bounds")
         monitor.advance(len(batches))
         return np.concatenate(found) if found else np.empty(0)
 

@@ -56,6 +56,8 @@ def describe_killed(problem: Problem, task: Task) -> Failure:
     elif task.kind == "round":
         law, number, size = item
         what, cause = f"round chunk {number} of {problem.describe_law(law)}", Stage.endless(size).name_of(law, number)
+    elif task.kind == "reuse":
+        what = f"{describe_pairs(problem, [item.pair])}, part {item.part} of its samples"
     elif task.kind == "literal":
         what = item.describe()
     elif task.kind in ("count", "tally"):

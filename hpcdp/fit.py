@@ -84,7 +84,8 @@ def rank(result: Result, claims: Sequence[Claim]) -> Ranking | None:
     `literal-knn`, which ranks nothing, the largest estimate). Two claims are compared by the difference Λ of their scores,
     which is linear in the δ̂: its variance follows from the counts, with the covariances of the sets of one pair (nested,
     or disjoint in opposite directions); parts from different pairs are taken as fully dependent, which is on the safe
-    side. The worse claim is rejected when Λ is further from what it expects than the normal quantile of the failure
+    side. Where every sample teaches and tests, the first block ranks, a sixteenth of what δ̂ counts, and errors are those of
+    cross-fitting. The worse claim is rejected when Λ is further from what it expects than the normal quantile of the failure
     probability, shared by the steps. Asymptotic; it ignores the regret of the classifier, which lowers δ̂.
     """
     chosen = _leading(result)

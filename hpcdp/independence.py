@@ -84,7 +84,8 @@ def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> It
 
 
 def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool = False) -> None:
-    """Take the samples of these laws out of use, with all that rests on them: pilots, tallies, sizes, fits, counters, counts.
+    """Take the samples of these laws out of use, with all that rests on them: pilots, tallies, sizes, fits, counters,
+    counts, and counts of pools.
 
     and_unknown: also what belongs to no pair of the present study, since nothing tells which laws it rests on.
     """
@@ -92,6 +93,7 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
         for stage in problem.kept_stages:
             for block in range(stage.blocks):
                 set_aside(layout, "samples", stage.name_of(law, block))
+    _set_pools_aside(layout, problem, laws, and_unknown)
     models = _set_pilots_aside(layout, problem, {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)})
     for kind in ("fits", "counts"):
         for name, body in read_records(layout, kind):
@@ -115,3 +117,14 @@ def _set_pilots_aside(layout: Layout, problem: Problem, numbers: set[int]) -> se
     first = first_sizes(e.train, e.chunk, len(problem.pairs))
     models = {problem.model_key(number) for number in numbers} | {first.model_key(pilot) for pilot in pilots}
     return models | set_sizes_aside(layout, pilots)
+
+
+def _set_pools_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool) -> None:
+    """Take the counts of pools of these laws out of use, where samples teach and test."""
+    pools = {pool for pool, pair in zip(problem.pool_keys, problem.pair_laws, strict=True) if laws & set(pair)}
+    for name, body in read_records(layout, "reuse"):
+        if isinstance(body, DamagedError):
+            continue
+        found = {entry["pool"] for entry in body["entries"]}
+        if pools & found or (and_unknown and found - set(problem.pool_keys)):
+            set_aside(layout, "reuse", name)

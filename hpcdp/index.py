@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from hpcdp.counts import above, below
 from hpcdp.errors import DamagedError
+from hpcdp.pool import Cut
 from hpcdp.problem import Problem
 from hpcdp.spans import disjoint, gaps
 from hpcdp.stages import Stage
+from hpcdp.store.choices import known_choice
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_records, record_names
 from hpcdp.store.tallies import TallySpan, known_tallies
@@ -50,8 +52,9 @@ class Exceed:
 class Index:
     """All valid records of a store.
 
-    perturbed: of each model with densities, its perturbed trade-off points (α, β) by η. damaged: (kind, name, message) of
-    records that cannot be read.
+    perturbed: of each model with densities, its perturbed trade-off points (α, β) by η. reused: histograms (2, 2T + 1) by
+    pool, thresholds and part (see `hpcdp.pool`). chosen: whether samples are reused, where runs choose. damaged: (kind, name,
+    message) of records that cannot be read.
     """
 
     samples: set[str] = field(default_factory=set)
@@ -61,6 +64,8 @@ class Index:
     pilots: set[str] = field(default_factory=set)
     tallies: dict[tuple[str, str], list[TallySpan]] = field(default_factory=dict)
     spans: dict[str, dict[Thresholds, list[Span]]] = field(default_factory=dict)
+    reused: dict[str, dict[Thresholds, dict[int, Ints]]] = field(default_factory=dict)
+    chosen: bool | None = None
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     damaged: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -109,6 +114,16 @@ class Index:
         ]
         return _pick(parts, wanted)
 
+    def unpooled(self, pool: str, part: int, wanted: Sequence[float]) -> Thresholds:
+        """The wanted thresholds at which no record holds a part of a pool."""
+        known = {t for thresholds, parts in self.reused.get(pool, {}).items() if part in parts for t in thresholds}
+        return tuple(sorted(set(wanted) - known))
+
+    def pooled(self, pool: str, part: int, wanted: Sequence[float]) -> Exceed:
+        """Counts of one part of a pool at the wanted thresholds; −1 in columns that are missing."""
+        known = sorted((t, parts[part]) for t, parts in self.reused.get(pool, {}).items() if part in parts)
+        return _pick([(t, Exceed.of(histogram, int(histogram[0].sum()))) for t, histogram in known], wanted)
+
 
 def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Exceed:
     """Columns of the wanted thresholds out of several sets; −1 where no set has them."""
@@ -124,6 +139,7 @@ def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Ex
 def read_index(layout: Layout) -> Index:
     """Read all records; those of samples, pilots and tallies by their names only."""
     index = Index(samples=record_names(layout, "samples"), pilots=record_names(layout, "pilots"))
+    index.chosen = known_choice(layout)
     for pilot in index.pilots:
         for tally in known_tallies(layout, pilot):
             index.tallies.setdefault((pilot, tally.stage), []).append(tally)
@@ -147,6 +163,14 @@ def read_index(layout: Layout) -> Index:
         for entry in body["entries"]:
             span = Span(body["start"], body["stop"], body["draws"][0], np.asarray(entry["counts"], np.int64))
             index.spans.setdefault(entry["model"], {}).setdefault(key, []).append(span)
+    for name, body in read_records(layout, "reuse"):
+        if isinstance(body, DamagedError):
+            index.damaged.append(("reuse", name, str(body)))
+            continue
+        key = tuple(body["thresholds"])
+        for entry in body["entries"]:
+            counts = np.asarray(entry["counts"], np.int64)
+            index.reused.setdefault(entry["pool"], {}).setdefault(key, {})[entry["part"]] = counts
     for name, body in read_records(layout, "cells"):
         if isinstance(body, DamagedError):
             index.damaged.append(("cells", name, str(body)))
@@ -161,6 +185,9 @@ def all_done(index: Index, problem: Problem) -> bool:
     if problem.is_literal:
         return all(key in index.cells for key in literal_keys(problem))
     wanted = problem.thresholds.tolist()
+    if problem.is_reused:
+        parts = range(len(Cut.of(problem.study.estimate.pool).parts))
+        return not any(index.unpooled(pool, part, wanted) for pool in first_of(problem.pool_keys) for part in parts)
     return all(
         (index.totals(model, wanted, problem.stage_of("test", number)).above >= 0).all()
         and (index.training_counts(model, wanted).above >= 0).all()

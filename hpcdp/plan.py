@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from hpcdp.clusters.profile import Profile
 from hpcdp.costs import Costs
+from hpcdp.dear import describe_reuse, with_choice
 from hpcdp.errors import StudyError
 from hpcdp.forecast import Forecast, forecast
 from hpcdp.foresight import foresee
@@ -17,6 +18,7 @@ from hpcdp.losses._protocol import MOST_SEQUENCES, STREAMED_BYTES
 from hpcdp.losses.parameters import FrequencyParameters, choose_k
 from hpcdp.mechanisms import STORED
 from hpcdp.outputs import describe
+from hpcdp.pool import most_learned
 from hpcdp.problem import Problem, resolve
 from hpcdp.schedule import Task, schedule
 from hpcdp.stages import Stage
@@ -39,7 +41,7 @@ class Plan:
     worst_error: standard error of δ̂. statements: of accuracy, one a level. tasks: how many of each kind. k: votes,
     None without. draw_seconds, call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn.
     forecast: on a cluster, None elsewhere; process_memory: what its profile gives a worker process. points: trade-off
-    points that draw for themselves.
+    points that draw for themselves. reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
     """
 
     name: str
@@ -67,6 +69,8 @@ class Plan:
     points: int = 0
     target: str = ""
     foreseen: str = ""
+    reuse: str = ""
+    is_reused: bool = False
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -87,11 +91,18 @@ class Plan:
             f"  target         {self.target}"
             if self.target
             else f"  expected error standard error of δ̂ at most {errors}"
-            + (f" (test samples); L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
+            + (f"{self._from()}; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
             *([f"  foreseen       {self.foreseen}"] if self.foreseen else []),
-            *(f"  {name:<14} {words}" for name, words in (state_lines(self.statements) if self.statements else ())),
+            *([f"  reuse          {self.reuse}"] if self.reuse else []),
+            *(
+                f"  {name:<14} {words}"
+                for name, words in (state_lines(self.statements, self.is_reused) if self.statements else ())
+            ),
         ]
         return "\n".join(lines)
+
+    def _from(self) -> str:
+        return " (all samples)" if self.is_reused else " (test samples)"
 
     def _drawing(self) -> str:
         if self.is_stored:
@@ -134,6 +145,8 @@ def make_plan(
     costs = Costs.of(problem, trial)
     workers = profile.slots if profile else workers
     refuse_endless(problem, trial, workers)
+    reuse = describe_reuse(problem, costs, index.chosen if index else None)
+    problem = with_choice(problem, costs, index.chosen if index else None)
     tasks = schedule(problem, index or Index(), costs, workers)
     e = problem.study.estimate
     cells = len(problem.pairs) * 2 * len(e.epsilons)
@@ -143,6 +156,7 @@ def make_plan(
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = max(1, min(workers, len(tasks)))
     k = getattr(validate_parameters(e.default_loss, e.parameters), "k", None)
+    trained, tests = (most_learned(e.pool), e.pool) if problem.is_reused else (e.train, e.test)
     shown = sorted({e.epsilons[0], e.epsilons[len(e.epsilons) // 2], e.epsilons[-1]})
     return Plan(
         name=problem.study.name,
@@ -157,15 +171,19 @@ def make_plan(
         memory=_memory(problem),
         seconds=sum(task.seconds for task in tasks) / at_once + 3.0,
         workers=workers,
-        k=choose_k(k, 2 * e.train) if k is not None else None,
+        k=choose_k(k, 2 * trained) if k is not None else None,
         worst_error=()
         if e.has_budget
-        else tuple((epsilon, _worst_error(epsilon, e.test, problem.is_literal)) for epsilon in shown),
+        else tuple((epsilon, _worst_error(epsilon, tests, problem.is_literal)) for epsilon in shown),
         statements=()
         if e.has_budget
-        else tuple(state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs))),
+        else tuple(
+            state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs), pooled=problem.is_reused)
+        ),
         target=_describe_budget(e),
         foreseen=_foresee(problem.study, costs, workers) if e.target is not None else "",
+        reuse=reuse,
+        is_reused=problem.is_reused,
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
@@ -258,8 +276,13 @@ def _worst_error(epsilon: float, test: int, literal: bool) -> float:
 
 
 def _memory(problem: Problem) -> int:
-    """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn."""
+    """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn.
+
+    Where samples are reused: the pools of both sides, four fifths of them again, and what a loss makes of those.
+    """
     e, width = problem.study.estimate, problem.schema.bytes_in_memory
+    if problem.is_reused:
+        return _BASE_MEMORY + 2 * 4 * e.pool * width
     stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
     block = min(stage.total, stage.chunk * stage.chunks_per_block)
     drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)

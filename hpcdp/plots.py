@@ -101,7 +101,8 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     """Draw the error of δ̂ against test samples per database, as in Figures 4c and 4d of Lu et al. (2024).
 
     Points: root mean square error over seeds, a line of expected standard error beside it (asymptotic, Figure 1 with the
-    Bayes classifier), a colour for each ε. With a path (.png or .svg), write it. Returns the matplotlib Figure.
+    Bayes classifier), a colour for each ε. Where samples teach and test, all of them are counted as test samples. With a path
+    (.png or .svg), write it. Returns the matplotlib Figure.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -110,7 +111,7 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()
     colours = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.85, len(repeats.epsilon)))
-    test = np.array([size[1] for size in repeats.sizes])
+    test = np.array([sum(size) if repeats.reuse else size[1] for size in repeats.sizes])
     for colour, epsilon, rms, expected in zip(
         colours, repeats.epsilon, repeats.error.T, repeats.expected.T, strict=True
     ):
@@ -121,7 +122,7 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     axis.set(
         xscale="log",
         yscale="log",
-        xlabel="test samples per database",
+        xlabel="samples per database" if repeats.reuse else "test samples per database",
         ylabel=f"rms error of δ̂ about the {about}",
         title=f"{repeats.name}: error of δ̂ over {len(repeats.seeds)} seeds",
     )

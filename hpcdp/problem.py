@@ -18,6 +18,7 @@ from hpcdp.keys import digest_json
 from hpcdp.losses import PROJECTING, VALUED, refuse_unusable, validate_parameters
 from hpcdp.mechanisms import READERS
 from hpcdp.outputs import Schema, describe
+from hpcdp.pool import FOLDS, first_block, least_learned
 from hpcdp.sampler import Sampler
 from hpcdp.stages import Stage
 from hpcdp.study import Study
@@ -113,7 +114,8 @@ class Problem:
     """All that tasks are functions of.
 
     databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ. sizes: of a study with a
-    target, what the run has decided so far, by pilot key, or of all the pairs that a task works on.
+    target, what the run has decided so far, by pilot key, or of all the pairs that a task works on. chosen: of a study that
+    leaves reuse open, what the run chose, None before.
     """
 
     study: Study
@@ -122,6 +124,7 @@ class Problem:
     schema: Schema
     distributions: Sequence[Distribution] = ()
     sizes: Sizes | Mapping[str, Sizes] | None = None
+    chosen: bool | None = None
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -219,6 +222,21 @@ class Problem:
         return isinstance(self.sizes, Sizes) and self.sizes.refine == 0 and self.sizes.screen > 0
 
     @property
+    def is_reused(self) -> bool:
+        """Whether every sample teaches and tests."""
+        reuse = self.study.estimate.reuse
+        return bool(self.chosen) if reuse == "auto" else reuse
+
+    @cached_property
+    def pool_keys(self) -> list[str]:
+        """Key of each pair's counts where samples are reused: the loss, its parameters, the samples and how they are cut."""
+        e = self.study.estimate
+        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
+        cut = [FOLDS, first_block(e.pool)]
+        head = ["reuse", e.default_loss, parameters, e.train, e.test, e.chunk, cut]
+        return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
+
+    @property
     def is_literal(self) -> bool:
         """Whether each cell draws and trains for itself (Fig. 1 to the letter)."""
         return self.study.estimate.default_loss == LITERAL
@@ -298,7 +316,8 @@ def try_study(study: Study, sampler: Sampler, pairs: Sequence[Pair]) -> Trial:
     """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
     e = study.estimate
     trial = try_out(sampler, each_once(pairs), e.train + e.test)
-    refuse_unusable(e.default_loss, e.parameters, trial.schema, e.train, study.folder)
+    fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
+    refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
     for name in e.other_losses:
         refuse_unusable(name, {}, trial.schema, e.train)
     return trial

@@ -39,6 +39,7 @@ class Repeats:
         estimates: the largest δ̂, shape (sizes, seeds, k).
         lower: the largest certified bound, same shape.
         exact: exact δ, shape (k,), or None where it is not known.
+        reuse: whether every sample taught and tested.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Repeats:
     estimates: Floats
     lower: Floats
     exact: Floats | None
+    reuse: bool = False
 
     @property
     def error(self) -> Floats:
@@ -69,7 +71,7 @@ class Repeats:
         hpcdp counts both sides one by one, which has less variance: its own error is at most this, up to the regret.
         """
         delta = self.estimates.mean(axis=1) if self.exact is None else np.broadcast_to(self.exact, self.error.shape)
-        tests = 2 * np.array([[test] for _, test in self.sizes])
+        tests = 2 * np.array([[train + test if self.reuse else test] for train, test in self.sizes])
         return bayes_error(self.epsilon, delta, tests)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -127,6 +129,8 @@ def repeat(
         raise StudyError(f"seeds: {list(seeds)} was given; accepted: two or more that differ")
     if not pairs:
         raise StudyError("sizes: none was given; accepted: one or more")
+    if parsed.estimate.reuse == "auto":
+        raise StudyError('estimate.reuse: runs may choose differently; given: "auto"; accepted: true, false')
     if parsed.mechanism.call in READERS:
         raise StudyError(
             "mechanism.call: stored samples are the same under every seed; accepted: a mechanism that draws"
@@ -140,7 +144,7 @@ def repeat(
         )
         first = found[0][0]
         exact = exact_of(first, first["epsilon"])
-    return Repeats(parsed.name, pairs, tuple(seeds), first["epsilon"], estimates, lower, exact)
+    return Repeats(parsed.name, pairs, tuple(seeds), first["epsilon"], estimates, lower, exact, first.is_reused)
 
 
 def _size(size: int | tuple[int, int]) -> tuple[int, int]:

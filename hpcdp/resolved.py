@@ -12,12 +12,14 @@ from hpcdp.bounds import binomial_lower, binomial_upper
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import KnnParameters, choose_k
 from hpcdp.notions.resolution import extrapolate, is_resolved, learned_upper, needed_tests
+from hpcdp.pool import most_learned
 from hpcdp.study import Estimate
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 _SHOWN = 6  # ε that a warning lists
+_REUSED = "block_exceed"  # an array of results whose samples teach and test
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,8 @@ class Resolution:
     cells: shape (pairs, 2, epsilons), whether δ̂ tells something (heuristic). rows: shape (epsilons,), the same of the
     largest δ̂.
     limits: shape (epsilons,), NaN where the largest δ̂ is resolved or nothing is known: an upper limit of what the learned sets
-    of all cells hold at this ε. Finite-sample at the study's confidence, one ε at a time; not a limit of δ.
+    of all cells hold at this ε (where samples teach and test, those that the last block tests). Finite-sample at the study's
+    confidence, one ε at a time; not a limit of δ.
     warnings: what is not resolved and what would resolve it, in words (heuristic).
     """
 
@@ -44,7 +47,7 @@ def find_resolution(arrays: Arrays, estimate: Estimate) -> Resolution:
         cells = known & (arrays["delta"][1] > 0.0)
     else:
         delta, lower, exceed, test = (arrays[name][1] for name in ("delta", "lower", "exceed", "test"))
-        cells = known & is_resolved(delta, lower, exceed, test, _least_mass(estimate))
+        cells = known & is_resolved(delta, lower, exceed, test, _least_mass(estimate, _trained(arrays, estimate)))
     largest = arrays["spectrum_delta"][1]
     seen = ~np.isnan(largest)
     pair, direction = (arrays[f"spectrum_{name}"][1] for name in ("pair", "direction"))
@@ -55,15 +58,20 @@ def find_resolution(arrays: Arrays, estimate: Estimate) -> Resolution:
     return Resolution(cells, rows, limits, _warn(arrays, estimate, rows, seen))
 
 
-def _least_mass(estimate: Estimate) -> float:
+def _trained(arrays: Arrays, estimate: Estimate) -> int:
+    """Samples a side that each L̂ of the estimate learned from."""
+    return most_learned(estimate.pool) if _REUSED in arrays else estimate.train
+
+
+def _least_mass(estimate: Estimate, train: int) -> float:
     """The smallest probability of a set of which the training samples tell anything; 0 where tallies decided the sizes."""
     if estimate.has_budget:
         return 0.0
     if estimate.refine:
         return 1.0 / estimate.refine
     parameters = validate_parameters(estimate.default_loss, estimate.parameters)
-    k = choose_k(parameters.k, 2 * estimate.train) if isinstance(parameters, KnnParameters) else 2
-    return k / (2.0 * estimate.train)
+    k = choose_k(parameters.k, 2 * train) if isinstance(parameters, KnnParameters) else 2
+    return k / (2.0 * train)
 
 
 def _limit(arrays: Arrays, known: Bools, column: int, confidence: float) -> float:
@@ -73,6 +81,9 @@ def _limit(arrays: Arrays, known: Bools, column: int, confidence: float) -> floa
         optimistic = 1.0 - 2.0 * inflation * binomial_lower(errors, tests, 1.0 - confidence)
         return float(np.clip(optimistic, binomial_upper(0, tests, 1.0 - confidence), 1.0).max())
     exceed, test = (arrays[name][1][:, :, column][known] for name in ("exceed", "test"))
+    if _REUSED in arrays:  # one L̂ that saw nothing of what it counts: that of the last block
+        exceed = arrays[_REUSED][1][:, :, column, -1][known]
+        test = np.full_like(exceed, arrays["block_test"][1][-1])
     return float(learned_upper(exceed, test, np.full(len(exceed), inflation), confidence).max())
 
 
@@ -89,7 +100,7 @@ def _warn(arrays: Arrays, estimate: Estimate, rows: Bools, seen: Bools) -> tuple
         f"δ̂ is not resolved at ε = {shown}{more}: it is 0, or rests on fewer than 10 test outputs or on a set that training "
         "hardly saw.",
         f"What would resolve it (heuristic; 10 outputs in the set, standard error δ/2): {'; '.join(needed)}. "
-        f"{_training(estimate)}",
+        f"{_training(estimate, _trained(arrays, estimate))}",
     )
 
 
@@ -107,12 +118,13 @@ def _needed(arrays: Arrays, column: int, rows: Bools) -> str:
         if np.isnan(delta):
             return f"{at} no number can be told from these ε"
         place = int(before[-1])
+    what = "samples" if _REUSED in arrays else "test samples"
     samples, now = _tests(arrays, place, float(largest[place]), delta, float(np.exp(epsilon)))
     if samples is None:
-        return f"{at} more test samples than can be drawn ({source})"
+        return f"{at} more {what} than can be drawn ({source})"
     if samples <= now:
-        return f"{at} the present test samples ({source}), so training lacks, or δ falls faster"
-    return f"{at} about {samples:.1e} test samples per database ({source}; now {now:.1e})"
+        return f"{at} the present {what} ({source}), so training lacks, or δ falls faster"
+    return f"{at} about {samples:.1e} {what} per database ({source}; now {now:.1e})"
 
 
 def _tests(arrays: Arrays, place: int, measured: float, delta: float, inflation: float) -> tuple[int | None, int]:
@@ -127,10 +139,10 @@ def _tests(arrays: Arrays, place: int, measured: float, delta: float, inflation:
     return needed_tests(delta, min(1.0, share / measured * delta), inflation), int(test.min())
 
 
-def _training(estimate: Estimate) -> str:
+def _training(estimate: Estimate, train: int) -> str:
     words = "Training may need more too"
     if estimate.refine or estimate.has_budget or estimate.default_loss != "knn":
         return f"{words}."
-    least = _least_mass(estimate)
-    k = round(2 * estimate.train * least)
-    return f"{words}: k = {k:,} of {2 * estimate.train:,} training points tell nothing of sets of probability below {least:.1e}."
+    least = _least_mass(estimate, train)
+    k = round(2 * train * least)
+    return f"{words}: k = {k:,} of {2 * train:,} training points tell nothing of sets of probability below {least:.1e}."

@@ -17,6 +17,7 @@ from hpcdp.at_delta import Level, level_at
 from hpcdp.errors import DamagedError, StoreError, StudyError
 from hpcdp.index import all_done, read_index
 from hpcdp.outputs import Schema
+from hpcdp.pool import FOLDS
 from hpcdp.resolved import Resolution, find_resolution
 from hpcdp.statements import Statement, dimension, state_accuracy
 from hpcdp.store.records import read_json
@@ -60,6 +61,16 @@ class Result:
     def is_literal(self) -> bool:
         """Whether cells come from Fig. 1 to the letter."""
         return "errors" in self.arrays
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether every sample taught and tested: estimates are cross-fitted, bounds prequential."""
+        return "block_exceed" in self.arrays
+
+    @property
+    def tests_words(self) -> str:
+        """What the counts of `test` are, as messages say it."""
+        return "samples" if self.is_reused else "test samples"
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]
@@ -144,10 +155,11 @@ class Result:
     def accuracy(self) -> list[Statement]:
         """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic."""
         test = int(self["test"].min()) if "test" in self.arrays else None
-        return state_accuracy(self.study, self.columns, len(self.pairs), test)
+        return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.is_reused)
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `show --format json` prints; nothing in it differs between two equal runs."""
+        reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.is_reused else None
         return {
             "name": self.name,
             "complete": self.complete,
@@ -158,6 +170,7 @@ class Result:
             "tradeoff": self.tradeoff(),
             "accuracy": [vars(statement) for statement in self.accuracy()],
             "warnings": list(self.resolution.warnings),
+            **({"reuse": reuse} if reuse else {}),
         }
 
     def to_json(self) -> str:

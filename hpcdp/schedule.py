@@ -23,9 +23,9 @@ _BLOCK_PAIRS = 16  # pairs that share one drawn chunk of D, where a pair is cut 
 class Task:
     """A unit of distribution: a pure function of the study and of these keys.
 
-    kind: sample, pilot, tally, fit, count, literal or round (the functions of `hpcdp.tasks`). items: its keys. after: names
-    of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take; drawing: how much of
-    that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
+    kind: sample, pilot, tally, fit, count, reuse, literal or round (the functions of `hpcdp.tasks`). items: its keys. after:
+    names of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take; drawing: how
+    much of that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
     """
 
     name: str
@@ -65,6 +65,10 @@ def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list
     """
     if problem.is_literal:
         return _literal_tasks(problem, index, costs, workers)
+    if problem.is_reused:
+        from hpcdp.reuse_tasks import reuse_tasks
+
+        return reuse_tasks(problem, index, costs, workers)
     groups: dict[Sizes, list[int]] = {}
     for number in range(len(problem.pairs)):
         groups.setdefault(problem.sizes_of(number), []).append(number)
@@ -239,6 +243,12 @@ def _fit_items(
             groups.setdefault(thresholds, []).append(number)
     size = max(1, int(target / max(1e-9, fit)))
     return [(some, t) for t, numbers in groups.items() for some in _batches(numbers, size)]
+
+
+def sample_tasks(problem: Problem, index: Index, costs: Costs, workers: int, others: float) -> tuple[list[Task], float]:
+    """The tasks that draw samples to keep, and how long a task should last where others take so many seconds."""
+    target = _target(others + sum(seconds for *_, seconds, _ in _sample_items(problem, index, costs)), workers)
+    return _assemble(problem, index, costs, [], [], target), target
 
 
 def _sample_items(problem: Problem, index: Index, costs: Costs) -> list[tuple[str, str, int, float, float]]:

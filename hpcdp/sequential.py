@@ -168,6 +168,8 @@ def refuse_unplayable(problem: Problem) -> None:
             f"--sequential: the samples of {problem.sampler.call} are there already, so that none can be saved; "
             "accepted: a mechanism that draws"
         )
+    if problem.study.estimate.reuse is not False:
+        raise StudyError("estimate.reuse: every batch of audit --sequential tests and then teaches; accepted: false")
     if problem.study.estimate.default_loss == LITERAL:
         raise StudyError(f"estimate.loss: {LITERAL} was given; accepted by audit --sequential: every other loss")
 

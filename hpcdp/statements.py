@@ -9,6 +9,7 @@ from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import KnnParameters
 from hpcdp.notions.accuracy import corollary2, risk_radius, share_radius
 from hpcdp.outputs import Schema
+from hpcdp.pool import FOLDS, smallest_fold
 from hpcdp.study import Study
 
 _LITERAL = "literal-knn"
@@ -23,7 +24,8 @@ class Statement:
     nothing of how far h is from the best classifier.
     alpha: Corollaries 2 to 4 of Lu et al. (2024), corrected: |δ̂ − δ| of all cells of this level at once. **Heuristic**: not
     proved at any given n. None where they do not apply: other losses than nearest neighbours with k = √n and Euclidean
-    distance, or outputs that are no numbers.
+    distance, outputs that are no numbers, or samples that teach and test. Of these the radius is about the mean over the folds of
+    what each fold's classifier would have: every fold is within its own radius at a share of the failure probability.
     """
 
     epsilon: float
@@ -31,15 +33,20 @@ class Statement:
     alpha: float | None
 
 
-def state_accuracy(study: Study, columns: int | None, pairs: int, test: int | None = None) -> list[Statement]:
+def state_accuracy(
+    study: Study, columns: int | None, pairs: int, test: int | None = None, pooled: bool = False
+) -> list[Statement]:
     """Statements at each level of a study.
 
     columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs a side, as the study says
-    (None) or as a run decided.
+    (None) or as a run decided. pooled: whether every sample teaches and tests.
     """
     e = study.estimate
     test = e.test if test is None else test
     failure = 1.0 - e.confidence
+    if pooled:
+        fold, share = smallest_fold(e.pool), failure / FOLDS
+        return [Statement(level, float(share_radius(level, fold, share)), None) for level in e.epsilons]
     parameters = validate_parameters(e.default_loss, e.parameters)
     nearest = isinstance(parameters, KnnParameters) and parameters.k == "sqrt" and parameters.metric == "euclidean"
     nearest = nearest and not e.refine and not e.has_budget
@@ -59,12 +66,16 @@ def dimension(schema: Schema) -> int | None:
     return (schema.columns or 1) if schema.kind in ("int", "float") else None
 
 
-def state_lines(statements: Sequence[Statement]) -> list[tuple[str, str]]:
-    """The same in words, at the first, the middle and the last level: what it is, and the line."""
+def state_lines(statements: Sequence[Statement], pooled: bool = False) -> list[tuple[str, str]]:
+    """The same in words, at the first, the middle and the last level: what it is, and the line.
+
+    pooled: whether every sample teaches and tests.
+    """
     ordered = sorted(statements, key=lambda s: s.epsilon)
     shown = [ordered[i] for i in sorted({0, len(ordered) // 2, len(ordered) - 1})]
     radius = "; ".join(f"{s.radius:.1e} at ε = {s.epsilon:g}" for s in shown)
-    lines = [("radius", f"δ̂ within {radius} of what its L̂ can tell (finite-sample)")]
+    told = "the L̂ of its folds can tell on average" if pooled else "its L̂ can tell"
+    lines = [("radius", f"δ̂ within {radius} of what {told} (finite-sample)")]
     known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None]
     if known:
         words = "; ".join(f"at most {alpha:.1e} at ε = {epsilon:g}" for epsilon, alpha in known if alpha < 1.0)

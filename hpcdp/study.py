@@ -74,8 +74,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _reuse(value: Any) -> Any:
+    if value is True or value is False or value == "auto":
+        return value
+    raise ValueError('true, false or "auto"')
+
+
 Grid = Annotated[tuple[float, ...], BeforeValidator(_grid)]
 OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else _grid(v))]
+Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 Names = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],
     Field(min_length=1),
@@ -218,7 +225,10 @@ class Target(_Section):
 
 
 class Estimate(_Section):
-    """[estimate]: the loss, how many samples, the grids, what is kept, the confidence."""
+    """[estimate]: the loss, how many samples, the grids, what is kept, the confidence.
+
+    reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out.
+    """
 
     epsilons: Grid
     loss: str | Names = "knn"
@@ -233,6 +243,7 @@ class Estimate(_Section):
     validation: Annotated[int, Field(ge=1)] | None = None
     target: Target | None = None
     time: Annotated[str, Field(pattern=_TIME)] | None = None
+    reuse: Reuse = False
 
     @model_validator(mode="before")
     @classmethod
@@ -275,6 +286,8 @@ class Estimate(_Section):
         k = getattr(parameters, "k", None)
         if isinstance(k, int) and k > 2 * self.train:
             raise ValueError(f"parameters.k: at most all training points, 2·train = {2 * self.train}; given: {k}")
+        if self.reuse is not False:
+            self._check_reuse(k)
         return self
 
     @property
@@ -299,6 +312,31 @@ class Estimate(_Section):
                 f"loss: several need refine, target or time, which choose among them; given: {list(losses)}"
             )
 
+    def _check_reuse(self, k: Any) -> None:
+        from hpcdp.pool import FEWEST, least_learned
+
+        with_it = [key for key in ("etas", "refine", "target", "time") if getattr(self, key)]
+        with_it += [f"loss = {list(self.loss)}"] if self.other_losses else []
+        with_it += ["loss = literal-knn"] if self.default_loss == "literal-knn" else []
+        if with_it:
+            raise ValueError(
+                f"reuse: cross-fitted are the cells of one loss, learned from train and test samples; given with it: "
+                f"{', '.join(with_it)}; accepted: reuse = false, or any one loss but literal-knn without etas, refine, target "
+                "and time"
+            )
+        if self.pool < FEWEST:
+            raise ValueError(f"reuse: at least {FEWEST} samples, train and test together; given: {self.pool}")
+        fewest = 2 * least_learned(self.pool)
+        if isinstance(k, int) and k > fewest:
+            raise ValueError(
+                f"parameters.k: with reuse at most {fewest}, so many points of both sides teach the first L̂; given: {k}"
+            )
+
+    @property
+    def pool(self) -> int:
+        """Samples a side that teach and test, where they are reused."""
+        return self.train + self.test
+
     @property
     def has_budget(self) -> bool:
         """Whether a run decides the sizes of all stages after training."""
@@ -321,7 +359,7 @@ class Estimate(_Section):
     @model_serializer(mode="wrap")
     def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = dump(self)
-        for key, default in (("refine", 0), ("validation", None), ("target", None), ("time", None)):
+        for key, default in (("refine", 0), ("validation", None), ("target", None), ("time", None), ("reuse", False)):
             if values.get(key, default) == default:  # stores of versions without these keys keep their studies
                 values.pop(key, None)
         return values
@@ -343,6 +381,18 @@ class Study(_Section):
             raise ValueError(
                 'estimate.keep: with mechanism.reproducible = false only "all", for what is not kept is drawn again; '
                 f"given: {self.estimate.keep!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reused_from_the_store(self) -> Self:
+        """Samples that are reused are read again and again; stored files hold them already."""
+        from hpcdp.mechanisms import STORED
+
+        e = self.estimate
+        if e.reuse is not False and e.keep != "all" and self.mechanism.call != STORED:
+            raise ValueError(
+                f'estimate.keep: with reuse only "all", but for mechanism.call = "stored"; given: {e.keep!r}'
             )
         return self
 

@@ -327,6 +327,12 @@ def _tally(context: Context, generation: int, task: Task, report: Report) -> Non
     tally(context, generation, task.items[0], report)
 
 
+def _reuse(context: Context, generation: int, task: Task, report: Report) -> None:
+    from hpcdp.reusing import reuse
+
+    reuse(context, generation, task.items, report)
+
+
 def _literal(context: Context, generation: int, task: Task, report: Report) -> None:
     problem = context.problem
     keys = [problem.cell_key(cell) for cell in task.items]
@@ -406,5 +412,6 @@ _KINDS: dict[str, Callable[[Context, int, Task, Report], None]] = {
     "tally": _tally,
     "fit": _fit,
     "count": _count,
+    "reuse": _reuse,
     "literal": _literal,
 }

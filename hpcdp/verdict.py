@@ -13,6 +13,8 @@ from scipy.special import ndtr
 
 from hpcdp.bounds import binomial_upper, joint_lower, split_lower, standard_error
 from hpcdp.claims import Claim
+from hpcdp.notions.prequential import blocks, prequential_lower
+from hpcdp.pool import first_block
 from hpcdp.result import DIRECTIONS, Result
 
 Floats = NDArray[np.float64]
@@ -30,7 +32,8 @@ class Separation:
 
     gap: δ̂ − claimed. standard_error: asymptotic. chance: at most this is the probability that noise alone gives so many
     standard errors at one of the cells (normal tail times cells, so asymptotic). test: test samples per database at which
-    the bound would pass the claim at the estimated rates, to two digits; None beyond 2^50. now: test samples there are.
+    the bound would pass the claim at the estimated rates, to two digits; None beyond 2^50. now: test samples there are. Both
+    count all samples where every one teaches and tests.
     """
 
     pair: int
@@ -159,7 +162,10 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
 
 
 def _bound(result: Result, place: tuple[Any, ...]) -> tuple[Callable[[int], float], int]:
-    """The certified bound of a cell as a function of the test samples per database, at its estimated rates and level."""
+    """The certified bound of a cell as a function of the test samples per database, at its estimated rates and level.
+
+    Where every sample teaches and tests, of all samples per database, every block at the rates of the pool.
+    """
     level, inflation = float(result["level"][place]), math.exp(float(result["epsilon"][place[2]]))
     if result.is_literal:
         risk = int(result["errors"][place]) / int(result["tests"][place])
@@ -169,6 +175,13 @@ def _bound(result: Result, place: tuple[Any, ...]) -> tuple[Callable[[int], floa
 
         return literal, int(result["tests"][place]) // 2
     a, b = (int(x) / int(n) for x, n in zip(result["exceed"][place], result["test"][place], strict=True))
+    if result.is_reused:
+
+        def of_blocks(n: int) -> float:
+            sizes = np.array([len(block) for block in blocks(n, first_block(n))])
+            return float(prequential_lower(np.rint(a * sizes), sizes, np.rint(b * sizes), sizes, inflation, level))
+
+        return of_blocks, int(result["test"][place][0])
 
     def joint_or_split(n: int) -> float:
         cell = (round(a * n), n, round(b * n), n, inflation, level)

@@ -318,10 +318,10 @@ def test_every_claim_is_documented() -> None:
 def test_every_array_and_json_key_is_documented(read: Callable[[str], Path]) -> None:
     result = load_result(read("docs/store.md") / "runs" / "damage.zarr")
     arrays = {name for row in rows_of("docs/store.md", "array") for name in names_in(row[0])}
-    assert arrays == set(result.arrays) | {"errors", "tests"}
+    assert arrays == set(result.arrays) | {"errors", "tests", "block_exceed", "block_test"}
     keys = {name: set(names_in(row[1])) for row in rows_of("docs/store.md", "key") for name in names_in(row[0])}
     found = json.loads(result.to_json())
-    assert set(found) == set(keys)
+    assert set(found) == set(keys) - {"reuse"}
     assert set(found["cells"][0]) == keys["cells"] - {"errors", "tests"}
     assert set(found["spectrum"][0]) == keys["spectrum"]
     assert set(found["tradeoff"][0]) == keys["tradeoff"]

@@ -12,6 +12,7 @@ from hpcdp.result import Result
 _METHODS = {
     "chunks": "chunks of test outputs drawn with replacement",
     "classes": "multinomial over the classes of L̂ (records hold several chunks, or there are few)",
+    "folds": "multinomial over the classes of L̂, fold by fold",
     "errors": "binomial over testing errors",
 }
 
@@ -27,12 +28,13 @@ def table(result: Result, errors: Sequence[Error]) -> str:
         rows.append([f"{error.epsilon:g}", *values, alpha])
     methods = dict.fromkeys(error.method for error in errors)
     lines = [f"{result.name}: accuracy of the largest δ̂", "", *grid(rows), ""]
+    told = "the L̂ of its folds on average" if result.is_reused else "its L̂"
     lines += [f"resampled: {_METHODS[method]}; asymptotic" for method in methods]
     return "\n".join(
         [
             *lines,
             "standard error: binomial, at the observed counts; asymptotic",
-            f"radius: one cell's δ̂ is within it of what its L̂ can tell, at {100 * result.confidence:g} %; finite-sample",
+            f"radius: one cell's δ̂ is within it of what {told} can tell, at {100 * result.confidence:g} %; finite-sample",
             "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any given size",
         ]
     )

@@ -46,7 +46,7 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
         f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {percent} for every δ at once;",
         "  finite-sample, rests on independent draws alone. δ = 0: pure differential privacy.",
     ]
-    if result.is_literal:
+    if result.is_literal or result.is_reused:
         lines.append("  From the bounds on δ, and together with them.")
     else:
         lines.append("  A family of its own: these limits together, and the bounds on δ together, not all at once.")

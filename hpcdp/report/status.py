@@ -7,6 +7,7 @@ from pathlib import Path
 from hpcdp.clusters.folder import job_folder
 from hpcdp.errors import DamagedError, StoreError
 from hpcdp.index import Index, all_done, first_of, literal_keys, read_index
+from hpcdp.pool import Cut
 from hpcdp.problem import Problem
 from hpcdp.report.jobs import job_lines, rate_lines, used_lines
 from hpcdp.store.layout import Layout
@@ -68,6 +69,13 @@ def _stages(problem: Problem, index: Index) -> list[str]:
         done = sum(len(stage.block_chunks(b)) for law, b in blocks if stage.name_of(law, b) in index.samples)
         lines.append(_line(f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks"))
     wanted = problem.thresholds.tolist()
+    if problem.is_reused:
+        pools, parts = first_of(problem.pool_keys), range(len(Cut.of(problem.study.estimate.pool).parts))
+        todo = sum(bool(index.unpooled(pool, part, wanted)) for pool in pools for part in parts)
+        return [
+            *lines,
+            _line("learn, count", len(pools) * len(parts) - todo, len(pools) * len(parts), "parts of pairs"),
+        ]
     models = first_of(problem.model_keys)
     if problem.is_refined:
         lines += _tallied(problem, index)

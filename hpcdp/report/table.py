@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.claims import Claim, parse_claim
+from hpcdp.pool import FOLDS
 from hpcdp.problem import describe_pair
 from hpcdp.result import Result
 from hpcdp.statements import state_lines
@@ -143,6 +144,17 @@ def _shares(result: Result) -> list[str]:
     return lines
 
 
+def _reuse(result: Result) -> list[str]:
+    """How samples taught and tested."""
+    first, *sizes = result["block_test"].tolist()
+    words = (
+        f"reuse: δ̂ is cross-fitted over {int(result['test'].max()):,} samples a side, in {FOLDS} folds; it may spread more "
+        f"than its error says (asymptotic). The bounds are prequential: after a first block of {first:,} samples come blocks of "
+        f"{', '.join(f'{size:,}' for size in sizes)}, each counted by an L̂ that learned from all before it."
+    )
+    return textwrap.wrap(words, 120, subsequent_indent="  ")
+
+
 def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     percent = f"{100 * result.confidence:g} %"
     lines = [
@@ -153,12 +165,15 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     if result.resolution.warnings:
         lines += [
             f"* not resolved; with confidence {percent}, at this ε alone, no set that was learned holds more than this; finite-",
-            "  sample for those sets. Another set may hold more: this is no limit of δ.",
+            "  sample for those sets. Another set may hold more: this is no limit of δ."
+            + (" Of the sets, those that the last block tests." if result.is_reused else ""),
             *warning_lines(result),
         ]
-    lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy())]
+    lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy(), result.is_reused)]
     if result.study.estimate.has_budget:
         lines += _shares(result)
+    if result.is_reused:
+        lines += _reuse(result)
     if "eta" in result.arrays:
         lines.append(f"α ≤, β ≤ and radius are finite-sample, a family of their own at {percent}.")
     if claim:

@@ -29,7 +29,7 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
         lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *grid(_rows(verdict)), ""]
         lines += [*_words(verdict), ""]
     if ranking is not None:
-        lines += [*_ranking(ranking), ""]
+        lines += [*_ranking(ranking, verdicts[0].result.tests_words), ""]
     return "\n".join([*lines, *_notes(verdicts, ranking)])
 
 
@@ -78,6 +78,7 @@ def _words(verdict: Verdict) -> list[str]:
 
 def _separation(verdict: Verdict, found: Separation) -> list[str]:
     over = int((verdict.result["delta"][verdict.known] > verdict.claimed[verdict.known]).sum())
+    words = verdict.result.tests_words
     lines = [
         f"No bound is above the claim, but δ̂ is, at {over:,} of {int(verdict.known.sum()):,} cells. The largest gap is at "
         f"ε = {found.epsilon:g}, {pair_words(verdict.result, found.pair)},",
@@ -90,16 +91,16 @@ def _separation(verdict: Verdict, found: Separation) -> list[str]:
         ),
     ]
     if found.test is None:
-        lines.append("  No number of test samples that can be drawn would separate it from the claim.")
+        lines.append(f"  No number of {words} that can be drawn would separate it from the claim.")
     else:
         lines.append(
-            f"  If it is real, the bound would pass the claim with about {found.test:,} test samples per database "
+            f"  If it is real, the bound would pass the claim with about {found.test:,} {words} per database "
             f"(now {found.now:,})."
         )
     return lines
 
 
-def _ranking(ranking: Ranking) -> list[str]:
+def _ranking(ranking: Ranking, words: str) -> list[str]:
     rows = [["fit", "score", "largest residual", "at ε", "claim"]]
     for place, fit in enumerate(ranking.fits, start=1):
         rows.append([str(place), f"{fit.score:.1f}", f"{fit.residual:+.1f} se", f"{fit.epsilon:g}", fit.claim])
@@ -113,7 +114,7 @@ def _ranking(ranking: Ranking) -> list[str]:
         else:
             lines += [
                 f"{apart}: not separable; they differ by {step.difference:.2g} at ε = {step.epsilon:g};",
-                f"  about {step.test:,} test samples per database would tell them apart (now {step.now:,})",
+                f"  about {step.test:,} {words} per database would tell them apart (now {step.now:,})",
             ]
     return lines
 

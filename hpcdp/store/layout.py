@@ -53,7 +53,7 @@ class Layout:
         return self.root / "tallies" / pilot / name
 
     def record(self, kind: str, name: str) -> Path:
-        """One record; kinds are samples, pilots, tallies/PILOT, fits, counts, cells, sizes, rounds, runs."""
+        """One record; kinds are samples, pilots, tallies/PILOT, fits, counts, reuse, cells, sizes, choices, rounds, runs."""
         return self.root / "records" / kind / f"{name}.json"
 
     def records(self, kind: str) -> Path:

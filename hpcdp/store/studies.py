@@ -29,6 +29,7 @@ from hpcdp.outputs import Schema
 from hpcdp.problem import Problem
 from hpcdp.sampler import Sampler
 from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.choices import known_choice
 from hpcdp.store.layout import VERSION, Layout
 from hpcdp.store.records import check_generation, read_json, write_json
 from hpcdp.store.sizes import with_known_sizes
@@ -141,7 +142,8 @@ def read_problem(layout: Layout, version: int) -> Problem:
 def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler, distributions: Sequence[Distribution]) -> Problem:
     study = Study.from_dict(body["study"], body["folder"])
     databases = [_read_database(layout, digest) for digest in body["databases"]]
-    return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions)
+    chosen = known_choice(layout) if study.estimate.reuse == "auto" else None
+    return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
 
 
 def stored_study(layout: Layout, version: int) -> Study:
@@ -305,7 +307,8 @@ def _later(estimate: dict[str, Any]) -> str:
     if estimate.get("time"):
         return f"time {estimate['time']}"
     refine = f"refine {estimate['refine']:,}, " if estimate.get("refine") else ""
-    return f"{refine}test {estimate['test']:,}"
+    reuse = estimate.get("reuse")
+    return f"{refine}test {estimate['test']:,}" + (f", reuse {str(reuse).lower()}" if reuse else "")
 
 
 def _inputs(body: dict[str, Any]) -> list[Any]:

@@ -1,0 +1,431 @@
+"""Samples that teach and test (`estimate.reuse`): the counts by hand, bounds that hold, what runs draw, choose and refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from itertools import pairwise
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+from commands import call, calls, kill_group, one_message, records, show, started, wait_until, write_study
+from folding import CASES, count, learn
+from studies import make_study, pose, run
+
+from hpcdp.analytic import GaussianShift, LaplaceShift
+from hpcdp.assemble import assemble
+from hpcdp.audit import audit
+from hpcdp.bootstrap import bootstrap
+from hpcdp.bounds import joint_lower, standard_error
+from hpcdp.claims import parse_claim
+from hpcdp.context import open_context
+from hpcdp.costs import Costs
+from hpcdp.counts import merge_thresholds
+from hpcdp.dear import Price
+from hpcdp.driver import resume
+from hpcdp.errors import StudyError
+from hpcdp.index import Index
+from hpcdp.losses.kde import Kde
+from hpcdp.losses.knn import Knn
+from hpcdp.losses.parameters import KnnParameters
+from hpcdp.notions.accuracy import share_radius
+from hpcdp.notions.prequential import prequential_lower
+from hpcdp.notions.reused import block_bounds, make_reused_cells
+from hpcdp.notions.spectrum import exceedances
+from hpcdp.pool import FEWEST, FOLDS, Cut, Part, Step, first_block, least_learned
+from hpcdp.problem import resolve
+from hpcdp.report.table import table
+from hpcdp.result import load_result
+from hpcdp.reusing import count_part, read_pool
+from hpcdp.verdict import verify
+
+LEVEL = 0.05
+CELLS = 42  # of a study with 21 ε and one pair
+SMALL = {"train": 2000, "test": 4500, "chunk": 500, "etas": [], "reuse": True}
+
+
+@pytest.mark.parametrize("total", [FEWEST, 51, 399, 400, 6500, 10**6])
+def test_every_part_counts_what_its_loss_did_not_see(total):
+    cut = Cut.of(total)
+    for part in cut.parts:
+        for step in part.steps:
+            seen = {place for places in step.learned for place in (places.start, places.stop - 1)}
+            assert not any(place in step.counted for place in seen)
+            assert sum(len(places) for places in step.learned) >= least_learned(total)
+    assert sum(part.counted for part in cut.folds) == total
+    assert sum(part.counted for part in cut.blocks) == total
+    assert all(part.learned == total - part.counted for part in cut.folds)
+    (later, *_), first = cut.blocks[1:], first_block(total)
+    assert later.steps[0].counted.start == first == cut.blocks[0].counted
+    for part in cut.blocks[1:]:
+        (step,) = part.steps
+        assert step.learned == (range(step.counted.start),)
+    assert least_learned(total) >= 20
+
+
+TABLE = [[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]]
+
+
+def test_counts_and_cells_are_those_of_a_computation_by_hand(client, tmp_path):
+    """Strings and `frequency`: in the set are the values whose shares among what taught differ by more than e^ε."""
+    study = make_study(
+        "pmf", {"outcomes": ["a", "b", "c"], "table": TABLE}, [([0], [1])], seed=3, loss="frequency",
+        epsilons=[0.0, 0.4], train=300, test=500, chunk=128, reuse=True,
+    )  # fmt: skip
+    result = run(study, tmp_path / "s.zarr", client)
+    context = open_context(str(tmp_path / "s.zarr"), 1)
+    pools = [np.array([x.decode() for x in read_pool(context, law)]) for law in context.problem.pair_laws[0]]
+    assert [pool.size for pool in pools] == [800, 800]
+    codes = [np.unique(pool, return_inverse=True)[1] for pool in pools]
+
+    def in_set(learned, epsilon):
+        p, q = (np.bincount(code[learned], minlength=3) / learned.sum() for code in codes)
+        return p > exp(epsilon) * q
+
+    def counted(learned, places, epsilon):
+        inside = in_set(learned, epsilon)
+        return [inside[code[places]].sum() for code in codes]
+
+    place = np.arange(800)
+    for column, epsilon in enumerate([0.0, 0.4]):
+        folds = [range(160 * i, 160 * (i + 1)) for i in range(5)]
+        x = np.sum([counted(~np.isin(place, fold), np.array(fold), epsilon) for fold in folds], axis=0)
+        assert result["exceed"][0, 0, column].tolist() == x.tolist()
+        assert result["test"][0, 0, column].tolist() == [800, 800]
+        a, b = x / 800
+        assert result["delta"][0, 0, column] == pytest.approx(a - exp(epsilon) * b)
+        error = sqrt(a * (1 - a) / 800 + exp(2 * epsilon) * b * (1 - b) / 800)
+        assert result["standard_error"][0, 0, column] == pytest.approx(error)
+        edges = [50, 100, 200, 400, 800]
+        practice = [counted((place < 50) & (place // 10 != i), place[10 * i : 10 * i + 10], epsilon) for i in range(5)]
+        rows = [np.sum(practice, axis=0)]
+        rows += [counted(place < start, place[start:stop], epsilon) for start, stop in pairwise(edges)]
+        assert result["block_exceed"][0, 0, column].tolist() == np.array(rows).tolist()
+        sizes = np.array([50, 50, 100, 200, 400])
+        level = result["level"][0, 0, column]
+        own = float(prequential_lower(*np.array(rows).T[[0]], sizes, np.array(rows)[:, 1], sizes, exp(epsilon), level))
+        assert result["lower"][0, 0, column] >= max(0.0, own)
+        if column == 1:  # the last ε: no other bound helps
+            assert result["lower"][0, 0, column] == max(0.0, own)
+    assert result["block_test"].tolist() == [50, 50, 100, 200, 400]
+    # half of the level goes to the direction that the first block ranks first, by nothing else
+    practice = result["block_exceed"][..., 0, :] / 50
+    ranked = practice[..., 0] - np.exp([0.0, 0.4]) * practice[..., 1]
+    np.testing.assert_allclose(result["training_delta"], ranked)
+    assert result["level"].sum() == pytest.approx(0.05)
+
+
+def draw(law, rng, size):
+    noise = {"gaussian": rng.normal, "laplace": rng.laplace}[law]
+    return 1.0 + noise(size=size), noise(size=size)
+
+
+EXACT = {"gaussian": GaussianShift(1.0), "laplace": LaplaceShift(1.0)}
+EPSILON = {"gaussian": 1.0, "laplace": 0.5}
+_ONE_NEIGHBOUR = Knn(KnnParameters(k=1))
+
+
+def run_pools(law, total, runs, loss, cut):
+    """Counts of many runs, one ε, forward: folds (runs, folds, 2) and blocks (runs, blocks, 2), and those of a split."""
+    epsilon, rng = EPSILON[law], np.random.default_rng(11)
+    thresholds = merge_thresholds([epsilon], [])
+    found, split = np.empty((runs, len(cut.parts), 2), np.int64), np.empty((runs, 2), np.int64)
+    half = total // 2
+    for number in range(runs):
+        pools = draw(law, rng, total)
+        for part, one in enumerate(cut.parts):
+            histogram = count_part(loss, pools, one, thresholds, 1 << 18)
+            found[number, part] = histogram[:, 2 * np.searchsorted(thresholds, epsilon) + 2 :].sum(axis=1)
+        model = learn(loss, *(pool[:half] for pool in pools))
+        split[number] = count(model, *(pool[half:] for pool in pools), epsilon)
+    return found[:, :FOLDS], found[:, FOLDS:], split
+
+
+def make_cells_of(folds, blocks, cut, epsilon, level):
+    """Cells of runs as if each were a pair."""
+    sizes = np.array([part.counted for part in cut.parts])
+    both = [np.stack([counts, counts], axis=1)[:, :, None] for counts in (folds, blocks)]
+    levels = np.full((folds.shape[0], 2, 1), level)
+    return make_reused_cells(
+        both[0], sizes[:FOLDS], both[1], sizes[FOLDS:], np.array([epsilon]), levels, 0.95, block_bounds
+    )
+
+
+def most_failures(runs, level):
+    """So many failures of this probability have a chance below 1 in 1000."""
+    rng = np.random.default_rng(0)
+    return int(np.quantile(rng.binomial(runs, level, 100_000), 0.999))
+
+
+@pytest.mark.parametrize("law", EXACT)
+def test_bounds_hold_and_more_comes_from_the_same_draws(law):
+    """Against half that teaches and half that tests: a smaller error, and a larger bound on average."""
+    total, runs, epsilon = 4000, 100, EPSILON[law]
+    exact = float(EXACT[law].delta(np.array([epsilon]), "forward")[0])
+    cut = Cut.of(total)
+    folds, blocks, split = run_pools(law, total, runs, Knn(), cut)
+    failures = (make_cells_of(folds, blocks, cut, epsilon, LEVEL).lower[:, 0, 0] > exact).sum()
+    cells = make_cells_of(folds, blocks, cut, epsilon, LEVEL / CELLS)
+    lower, delta, error = (values[:, 0, 0] for values in (cells.lower, cells.delta, cells.standard_error))
+    half = total // 2
+    counts = (split[:, 0], half, split[:, 1], half, exp(epsilon))
+    old_lower, old_error = np.maximum(0.0, joint_lower(*counts, LEVEL / CELLS)), standard_error(*counts)
+    old_delta = np.maximum(0.0, split[:, 0] / half - exp(epsilon) * split[:, 1] / half)
+    off, old_off = (sqrt(((values - exact) ** 2).mean()) for values in (delta, old_delta))
+    print(
+        f"{law}: failures {failures / runs:.3f}; standard error {(error / old_error).mean():.3f} of a split's, root mean square "
+        f"error {off / old_off:.3f}, mean bound {lower.mean() / exact:.3f} of δ against {old_lower.mean() / exact:.3f}"
+    )
+    assert failures <= most_failures(runs, LEVEL)
+    assert (error / old_error).mean() < 0.8
+    assert off < old_off
+    assert lower.mean() > old_lower.mean() + 2.0 * (lower - old_lower).std() / sqrt(runs)
+
+
+def test_all_bounds_of_a_study_hold_together():
+    """Every ε and both directions, with the levels that the first block's ranking gives."""
+    runs, size = 100, 600
+    study = make_study(
+        "noisy_sum", {"scale": 1.0}, [([0.0], [1.0])], seed=1, loss="kde", epsilons=[0.0, 0.5, 1.0],
+        train=size // 2, test=size // 2, reuse=True,
+    )  # fmt: skip
+    problem, cut, rng = pose(study), Cut.of(size), np.random.default_rng(21)
+    thresholds = tuple(problem.thresholds.tolist())
+    exact = GaussianShift(1.0).delta(np.array(study.estimate.epsilons), "forward")
+    failures = 0
+    for _ in range(runs):
+        pools = draw("gaussian", rng, size)
+        counts = {
+            number: count_part(Kde(), pools, part, problem.thresholds, 1 << 18) for number, part in enumerate(cut.parts)
+        }
+        arrays = assemble(problem, Index(reused={problem.pool_keys[0]: {thresholds: counts}}))
+        assert arrays["level"][1].sum() == pytest.approx(1.0 - study.estimate.confidence)
+        failures += bool((arrays["lower"][1] > exact).any())
+    print(f"some bound of a study above δ in {failures / runs:.3f} of {runs} runs")
+    assert failures <= most_failures(runs, LEVEL)
+
+
+def test_a_loss_that_saw_what_it_counts_breaks_the_bound():
+    total, runs = 800, 40
+    fair = Cut.of(total)
+    for saw_itself in (False, True):
+        parts = [
+            Part(part.name, (Step((range(step.counted.stop),), step.counted),)) if saw_itself else part
+            for part, step in ((part, part.steps[0]) for part in fair.blocks[1:])
+        ]
+        cut = Cut(total, (*fair.folds, fair.blocks[0], *parts))
+        folds, blocks, _ = run_pools("gaussian", total, runs, _ONE_NEIGHBOUR, cut)
+        lower = make_cells_of(folds, blocks, cut, 1.0, LEVEL).lower[:, 0, 0]
+        failures = (lower > float(EXACT["gaussian"].delta(np.array([1.0]), "forward")[0])).sum()
+        print(f"saw itself: {saw_itself}, failures {failures / runs:.3f}")
+        assert (failures > runs / 2) == saw_itself
+        assert saw_itself or failures <= most_failures(runs, LEVEL)
+
+
+def test_a_store_with_samples_draws_nothing_anew_and_neither_way_round(tmp_path, scheduler):
+    own = {"parameters": {"pause": 0.0}}
+    reused = write_study(tmp_path, name="reused.toml", **SMALL, **own)
+    plain = write_study(tmp_path, name="plain.toml", **{**SMALL, "reuse": False}, **own)
+    texts = []
+    for number, (first, second) in enumerate([(plain, reused), (reused, plain)]):
+        store = tmp_path / f"{number}.zarr"
+        call("run", first, "--store", store, "--cluster", scheduler)
+        texts.append(show(store))
+        drawn, before = calls(tmp_path, store), {p: p.read_bytes() for p in records(store, "samples")}
+        call("run", second, "--store", store, "--cluster", scheduler)
+        texts.append(show(store))
+        assert calls(tmp_path, store) == drawn
+        assert {p: p.read_bytes() for p in records(store, "samples")} == before
+    assert texts[0] == texts[3]
+    assert texts[1] == texts[2]
+    old, new = (json.loads(text) for text in texts[:2])
+    assert "reuse" not in old
+    assert new["reuse"] == {"folds": 5, "blocks": [406, 406, 812, 1624, 3252]}
+    assert {tuple(cell["test"]) for cell in new["cells"]} == {(6500, 6500)}
+    errors = [[cell["standard_error"] for cell in data["cells"] if cell["delta"] > 0] for data in (new, old)]
+    print(f"standard errors on average {np.mean(errors[0]) / np.mean(errors[1]):.3f} of those of the test samples")
+    assert np.mean(errors[0]) < 0.95 * np.mean(errors[1])
+    text = " ".join(call("show", tmp_path / "0.zarr").stdout.split())
+    assert "reuse: δ̂ is cross-fitted over 6,500 samples a side, in 5 folds" in text
+    assert "the study of this store was before: train 2,000, test 4,500, 3 ε, 0 η, 1 databases." in text
+    assert "learn, count 40 of 40 parts of pairs done" in " ".join(call("status", tmp_path / "0.zarr").stdout.split())
+
+
+@pytest.mark.slow
+def test_killed_and_resumed(tmp_path, scheduler):
+    whole, store = tmp_path / "whole.zarr", tmp_path / "s.zarr"
+    # smooth takes its time to learn, so that there are several tasks
+    study = write_study(tmp_path, **SMALL, loss="smooth", rows=[0, 1, 3])
+    call("run", study, "--store", whole, "--cluster", scheduler)
+    tasks = len(records(whole, "reuse"))
+    assert tasks > 1
+    with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
+        wait_until(lambda: len(records(store, "reuse")) >= 1, "the first counts")
+        assert process.poll() is None
+        kill_group(process)
+    before = {path: path.read_bytes() for path in records(store, "samples", "reuse")}
+    assert 1 <= len(records(store, "reuse")) < tasks
+    call("resume", store, "--cluster", scheduler)
+    assert {path: path.read_bytes() for path in before} == before
+    assert show(store) == show(whole)
+    for path in records(store, "reuse")[:2]:  # damage: the same counts again
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(bytes(data))
+    (store / "records" / "results.json").unlink()
+    shutil.rmtree(next((store / "samples").glob("*/test")))
+    done = call("resume", store, "--cluster", scheduler)
+    assert done.stderr.count("damaged: ") >= 3
+    assert show(store) == show(whole)
+
+
+def small_study(**estimate):
+    """One pair of Laplace laws."""
+    values = {"epsilons": [0.0, 0.5], "train": 1000, "test": 1000, "chunk": 500, "reuse": True, **estimate}
+    return make_study("noisy_sum", {"scale": 1.0}, [([0.0], [1.0])], seed=8, **values)
+
+
+def test_an_epsilon_that_is_added_leaves_all_counts_as_they_are(client, tmp_path):
+    store = tmp_path / "s.zarr"
+    run(small_study(), store, client)
+    before = {path: path.read_bytes() for path in records(store, "reuse")}
+    grown = run(small_study(epsilons=[0.0, 0.25, 0.5]), store, client)
+    assert {path: path.read_bytes() for path in before} == before
+    alone = run(small_study(epsilons=[0.0, 0.25, 0.5]), tmp_path / "alone.zarr", client)
+    assert grown.to_json() == alone.to_json()
+
+
+def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
+    study, store = small_study(reuse="auto"), tmp_path / "s.zarr"
+    problem, trial = resolve(study)
+    price = Price.of(problem, Costs.of(problem, trial))
+    assert not price.is_dear, price
+    assert "not chosen: drawing takes about" in str(call_plan(study))
+    monkeypatch.setattr(Price, "is_dear", True)
+    assert "reuse          chosen: drawing takes about" in str(call_plan(study))
+    assert "estimate.reuse = true would get more from the same draws" in str(call_plan(small_study(reuse=False)))
+    assert "would get more" not in str(call_plan(small_study(reuse=False, etas=[1.0])))
+    result = run(study, store, client)
+    assert result.is_reused
+    (record,) = records(store, "choices")
+    body = json.loads(record.read_text())["body"]
+    assert record.stem == "reuse"
+    assert 0 < body["drawing"] < body["extra"]
+    monkeypatch.setattr(Price, "is_dear", False)  # as on another machine
+    (store / "records" / "results.json").unlink()
+    again = resume(store, client=client)
+    assert again.to_json() == result.to_json() == load_result(store).to_json()
+    assert records(store, "choices") == [record]
+    cheap = run(study, tmp_path / "cheap.zarr", client)
+    assert not cheap.is_reused
+    assert [path.stem for path in records(tmp_path / "cheap.zarr", "choices")] == ["no-reuse"]
+
+
+def call_plan(study):
+    from hpcdp.plan import plan
+
+    return plan(study, 2)
+
+
+def test_drawing_that_takes_most_of_the_time_chooses_reuse(tmp_path):
+    study = write_study(tmp_path, **{**SMALL, "reuse": "auto"}, parameters={"pause": 0.1})
+    plan = call("plan", study).stdout
+    assert "reuse          chosen: drawing takes about" in plan
+    assert "(all samples)" in plan
+    study = write_study(tmp_path, **{**SMALL, "reuse": False}, parameters={"pause": 0.1})
+    assert "estimate.reuse = true would get more from the same draws: drawing takes" in call("plan", study).stdout
+
+
+def test_stored_samples_are_reused_wherever_they_are(client, tmp_path):
+    rng = np.random.default_rng(5)
+    for name, shift in (("a", 0.0), ("b", 1.0)):
+        np.save(tmp_path / f"{name}.npy", shift + rng.normal(size=500))
+    files = {"files": ["a.npy", "b.npy"]}
+    estimate = {"epsilons": [0.0], "train": 250, "test": 250, "reuse": "auto", "keep": "none"}
+    study = make_study("stored", files, [([0], [1])], seed=1, folder=tmp_path, **estimate)
+    assert "chosen: the samples are stored" in str(call_plan(study))
+    result = run(study, tmp_path / "s.zarr", client)
+    assert result.is_reused
+    kept = make_study("stored", files, [([0], [1])], seed=1, folder=tmp_path, **{**estimate, "keep": "all"})
+    assert run(kept, tmp_path / "kept.zarr", client).to_json() == result.to_json()
+
+
+def test_what_is_derived_counts_the_pool(client, tmp_path):
+    result = run(small_study(epsilons=[0.0, 0.5, 3.0]), tmp_path / "s.zarr", client)
+    stated = [statement.radius for statement in result.accuracy()]
+    np.testing.assert_allclose(stated, share_radius([0.0, 0.5, 3.0], 400, 0.05 / 5))
+    assert {statement.alpha for statement in result.accuracy()} == {None}
+    errors = bootstrap(result)
+    assert {error.method for error in errors} == {"folds"}
+    for error in errors[:2]:
+        assert error.resampled == pytest.approx(error.standard_error, rel=0.2)
+    # ε at given δ: from the bounds on δ, as no one set was counted by all samples
+    lower = result["lower"][..., 0].max()
+    assert result.epsilon_at(0.2).lower >= log((1 - 0.2) / (1 - lower)) - 1e-12 > 0.0
+    assert result.epsilon_at(0.0).lower <= 1.0
+    # what is not resolved is limited by the last block's counts
+    assert not result.resolution.rows[2]
+    assert 3.0 / 1000 < result.resolution.limits[2] < 0.1
+    assert "samples per database" in result.resolution.warnings[1]
+    assert "test samples" not in result.resolution.warnings[1]
+    assert "(if ln δ̂ goes on as before; now 2.0e+03)" in result.resolution.warnings[1]
+    verdict = verify(result, parse_claim("laplace(epsilon=0.9)", tmp_path))
+    if verdict.separation is not None:
+        assert verdict.separation.now == 2000
+    close = verify(result, parse_claim("dp(epsilon=0, delta=0.375)", tmp_path))
+    if close.separation is not None and close.separation.test is not None:
+        assert close.separation.test > close.separation.now == 2000
+    with pytest.raises(StudyError, match=r"estimate\.reuse: an audit tests one L̂"):
+        audit(result, parse_claim("gaussian(mu=1)", tmp_path))
+    assert "cross-fitted over 2,000 samples" in " ".join(table(result).split())
+    result.plot(tmp_path / "s.png")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"reuse": "yes"}, "estimate.reuse: true, false or \"auto\"; given: 'yes'"),
+        ({"reuse": 1}, 'estimate.reuse: true, false or "auto"; given: 1'),
+        ({"etas": [1.0]}, "given with it: etas; accepted"),
+        ({"refine": 10}, "given with it: refine"),
+        ({"target": {"epsilon": 0.5}, "test": 1 << 20}, "given with it: target"),
+        ({"time": "2h", "test": 1 << 20, "reuse": "auto"}, "given with it: time"),
+        ({"refine": 10, "loss": ["knn", "kde"]}, "given with it: refine, loss = ['knn', 'kde']"),
+        ({"loss": "literal-knn"}, "given with it: loss = literal-knn"),
+        (
+            {"keep": "train"},
+            'estimate.keep: with reuse only "all", but for mechanism.call = "stored"; given: \'train\'',
+        ),
+        ({"train": 20, "test": 29}, "at least 50 samples, train and test together; given: 49"),
+        ({"loss_parameters": {"k": 201}}, "parameters.k: with reuse at most 200"),
+    ],
+)
+def test_refusals_name_what_was_given(changes, words):
+    with pytest.raises(StudyError) as refused:
+        small_study(**changes)
+    assert words in str(refused.value)
+
+
+def test_audits_refuse_reuse(tmp_path):
+    study = write_study(tmp_path, **SMALL)
+    for more in ((), ("--sequential",)):
+        message = one_message(call("audit", study, "--claim", "gaussian(mu=1)", *more, code=2))
+        assert "estimate.reuse" in message
+
+
+def test_the_cases_of_the_statistics_are_used_here_too():
+    """The pure functions give what the tests of `crossfit` and `prequential` compute in their own way."""
+    law, loss, epsilon = CASES["integers"]
+    pools = law.draw(np.random.default_rng(2), 400)
+    thresholds = merge_thresholds([epsilon], [])
+    for part in Cut.of(400).parts:
+        histogram = count_part(loss, pools, part, thresholds, 64)
+        by_hand = np.zeros(2, np.int64)
+        for step in part.steps:
+            model = learn(loss, *(np.concatenate([pool[r.start : r.stop] for r in step.learned]) for pool in pools))
+            by_hand += count(model, *(pool[step.counted.start : step.counted.stop] for pool in pools), epsilon)
+        strictly = np.cumsum(histogram[:, ::-1], axis=1)[:, ::-1][:, 2::2]
+        below = np.cumsum(histogram, axis=1)[:, :-1:2]
+        found = exceedances(strictly, below, thresholds, np.array([epsilon]))
+        assert found[0, 0].tolist() == by_hand.tolist()
