@@ -21,10 +21,8 @@ _LEARNED = {
     "gradient-boosting": (5.0e-6, 4.0e-7, 2.0e-6, 4.0e-8),
     "logistic": (3.0e-7, 2.5e-7, 1.0e-7, 3.0e-8),
 }
-_EACH, _LEAST_EACH = (
-    {"smooth": 3.0e-2, "learned": 1.0e-1},
-    5.0e-4,
-)  # of any loss, where next to nothing is to be learned
+# Seconds of any loss where next to nothing is to be learned.
+_EACH, _LEAST_EACH = {"smooth": 3.0e-2, "learned": 1.0e-1}, 5.0e-4
 _UNKNOWN = (1.0e-5, 1.0e-6, 1.0e-6, 1.0e-7)  # a guess of anybody's classifier
 
 
@@ -51,7 +49,10 @@ class Costs:
         fit, count = _loss_costs(problem, trial.many_valued)
         width = problem.schema.bytes_per_output
         each = _EACH.get(problem.study.estimate.default_loss, _LEAST_EACH)
-        return cls(trial.seconds_per_draw, _WRITE * width, _READ * width, fit, count, trial.seconds_per_call, each=each)
+        tally = _TALLY + (count if problem.schema.columns not in (None, 1) else 0.0)  # vectors are scored first
+        return cls(
+            trial.seconds_per_draw, _WRITE * width, _READ * width, fit, count, trial.seconds_per_call, tally, each
+        )
 
     def drawing(self, samples: int, chunks: int) -> float:
         """Seconds to draw this many samples in this many chunks."""

@@ -311,6 +311,48 @@ def test_vectors_are_refined_on_their_score(client, tmp_path):
     assert (np.abs(result["delta"] - exact) / result["standard_error"]).max() < 5.5
 
 
+CORNERS = """
+def noisy(database, size, rng):
+    signs = rng.choice([-1.0, 1.0], (size, 3))
+    signs[:, 2] = signs[:, 0] * signs[:, 1] * (1.0 if database.sum() > 1 else -1.0)
+    return 1.5 * signs + rng.normal(size=(size, 3))
+"""
+
+
+def corner_delta(epsilon):
+    """δ of the two laws above and its standard error, from 10⁶ draws of D and the exact L."""
+    rng = np.random.default_rng(5)
+    signs = rng.choice([-1.0, 1.0], (10**6, 3))
+    signs[:, 2] = signs[:, 0] * signs[:, 1]
+    x = 1.5 * (1.5 * signs + rng.normal(size=signs.shape))
+    # a product of cosh and sinh of the columns: cosh³ ± sinh³ are the densities over the normal one
+    odd = np.tanh(x).prod(axis=1)
+    gains = np.maximum(0.0, 1.0 - math.exp(epsilon) * (1.0 - odd) / (1.0 + odd))
+    return gains.mean(), gains.std() / 1e3
+
+
+def test_vectors_that_no_quadratic_tells(tmp_path, scheduler):
+    """L depends on the product of three columns: a classifier that can tell it brings them to the line."""
+    found = {}
+    for loss in ("smooth", "learned"):
+        settings = {"databases": [[1.0, 1.0]], "epsilons": [0.0, 1.0], "etas": [], "loss": loss, "keep": "none"}
+        sizes = {"train": 20_000, "refine": 50_000, "test": 100_000, "chunk": 50_000}
+        if loss == "learned":
+            settings["pairs"] = (
+                "given = [{ d = [1.0, 1.0], d_prime = [1.0] }]\n[estimate.parameters]\nclassifier = 'gradient-boosting'"
+            )
+        study, store = write_study(tmp_path, CORNERS, **settings, **sizes), tmp_path / f"{loss}.zarr"
+        call("run", study, "--store", store, "--cluster", scheduler)
+        found[loss] = {c["epsilon"]: c for c in json.loads(show(store))["cells"] if c["direction"] == "forward"}
+    for epsilon in (0.0, 1.0):
+        exact, error = corner_delta(epsilon)
+        learned, smooth = (found[loss][epsilon] for loss in ("learned", "smooth"))
+        print(epsilon, exact, learned["delta"], learned["lower"], smooth["delta"])
+        assert learned["lower"] <= exact + 4 * error
+        assert learned["delta"] > 0.85 * exact
+        assert smooth["delta"] < 0.7 * learned["delta"]  # third moments alone tell it something
+
+
 def target_of(**target):
     return normal_study(**{**TARGET, "target": target}).estimate.target
 

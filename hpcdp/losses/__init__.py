@@ -108,7 +108,7 @@ LOSSES: Mapping[str, LossKind] = {
 
 _LATER = ("histogram",)
 
-PROJECTING = ("smooth",)
+PROJECTING = ("smooth", "learned")
 """Losses that bring vectors to a line, on which tallies can refine them."""
 
 VALUED = ("frequency",)

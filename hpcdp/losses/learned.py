@@ -37,6 +37,7 @@ Ints = NDArray[np.int64]
 
 _ROWS = 4096  # rows at a time, for the ready classifiers' features
 _ESTIMATOR_ROWS = 1 << 16  # an estimator of unknown cost a call
+_FAR = 1e3  # in place of an infinite L̂; e^1000 is beyond every ε
 
 
 class Classifier(Protocol):
@@ -78,6 +79,19 @@ class LearnedModel:
         """A counter for sorted distinct thresholds, shape (T,)."""
         return LearnedCounter(self, thresholds)
 
+    def projection(self) -> LearnedScore:
+        """What brings outputs to the line: L̂ itself.
+
+        Raises:
+            MechanismError: the classifier cannot be stored, so no other task could go on with it.
+        """
+        state = self.state()
+        if state is None:
+            raise MechanismError(
+                "the classifier cannot be stored, which refining needs; accepted: one that can be pickled"
+            )
+        return LearnedScore(self, state)
+
     def state(self) -> dict[str, NDArray[Any]] | None:
         """The arrays by name; None where the classifier cannot be stored."""
         own = self.classifier.state()
@@ -85,6 +99,22 @@ class LearnedModel:
             return None
         calibration = self.calibration.state() if self.calibration is not None else {}
         return own | calibration | {"offset": np.array(self.offset)}
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedScore:
+    """The place of an output on the line, by a model; arrays: the model's."""
+
+    model: LearnedModel
+    arrays: dict[str, NDArray[Any]]
+
+    def coordinate(self, outputs: Outputs) -> Floats:
+        """L̂ of each output of shape (size, d), shape (size,), natural log, finite."""
+        return np.nan_to_num(self.model.score(outputs), posinf=_FAR, neginf=-_FAR)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The model's arrays."""
+        return self.arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +187,13 @@ class Learned:
         Raises:
             DamagedError: the stored estimator cannot be read, or other versions of its packages wrote it.
         """
+        return LearnedCounter(self._restore(state), thresholds)
+
+    def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> LearnedScore:
+        """The projection whose `state` this is; raises as `restore` does."""
+        return LearnedScore(self._restore(state), dict(state))
+
+    def _restore(self, state: Mapping[str, NDArray[Any]]) -> LearnedModel:
         name = self.parameters.classifier
         classifier: Classifier
         if name == "mlp":
@@ -165,8 +202,7 @@ class Learned:
             classifier = Additive.restore(state)
         else:
             classifier = Estimator.restore(state, *_estimator_path(name))
-        model = LearnedModel(classifier, restore_calibration(state), float(state["offset"]), _at_once(self.parameters))
-        return LearnedCounter(model, thresholds)
+        return LearnedModel(classifier, restore_calibration(state), float(state["offset"]), _at_once(self.parameters))
 
 
 _STRINGS = "loss: 'learned' needs outputs that are numbers; these are strings; accepted: frequency, knn"
