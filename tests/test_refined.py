@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 from commands import call, kill_group, one_message, records, show, started, stored_problem, wait_until, write_study
+from races import RACE, RACED
 from studies import make_study, run
 
 from hpcdp.analytic import GaussianShift
@@ -137,13 +138,9 @@ def undisturbed(tmp_path_factory):
     return show(folder / "s.zarr")
 
 
-RACED = [0.1, 0.2, 0.3, 0.4, 0.5, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0]
-RACE = {**TARGET, "train": 500, "target": {"epsilon": 0.5, "relative_error": 0.015, "most": 200_000}}
-
-
 def raced_study(folder):
     """14 pairs, of which 9 are almost alike, so that racing takes rounds."""
-    return write_study(folder, TARGETED, parameters={"pause": 0.005}, databases=[RACED], etas=[1.0], **RACE)
+    return write_study(folder, TARGETED, parameters={"pause": 0.005}, etas=[1.0], **RACE)
 
 
 def test_the_target_is_met_where_it_matters(undisturbed):

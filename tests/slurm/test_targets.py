@@ -8,21 +8,13 @@ from pathlib import Path
 import pytest
 from commands import hpcdp, records, show, started, stored_problem, wait_until, write_study
 from disturbed import STEERED, set_pause
+from races import RACE, RACED
 from throwaway import ThrowawaySlurm
 
 PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
-STUDY = {
-    "call": "own:steered",
-    "databases": [[0.0, 1.0]],
-    "train": 2000,
-    "test": 1 << 20,
-    "chunk": 1000,
-    "keep": "none",
-    "etas": [],
-    "target": {"epsilon": 0.5, "relative_error": 0.04, "most": 200_000},
-}
+STUDY = {"call": "own:steered", "etas": [], **RACE}
 KINDS = ("pilots", "tallies", "fits", "sizes", "counts")
-STAGES = ("pilots", "tallies", "sizes", "counts")
+STAGES = ("fits", "sizes", "pilots", "tallies", "counts")  # of fits the first are those of the race's first round
 
 
 @pytest.mark.slow
@@ -32,7 +24,7 @@ def test_interrupted_in_every_stage(tmp_path: Path, clean_slurm: ThrowawaySlurm)
     interrupted = 0
     for kind in STAGES:
         before = {path: path.read_bytes() for path in records(store, *KINDS)}
-        set_pause(tmp_path, 0.02)
+        set_pause(tmp_path, 0.1)
         with started(*command, "--cluster", PROFILE, folder=tmp_path) as process:
 
             def is_there(kind: str = kind, known: int = len(records(store, kind))) -> bool:
@@ -46,10 +38,11 @@ def test_interrupted_in_every_stage(tmp_path: Path, clean_slurm: ThrowawaySlurm)
             assert "Traceback" not in said
         assert all(path.read_bytes() == data for path, data in before.items())
         command = ("resume", store)
-    assert interrupted >= 3
+    assert interrupted >= 4
     set_pause(tmp_path, 0.0)
     hpcdp("resume", store, "--cluster", PROFILE, folder=tmp_path)
     hpcdp("run", study, "--store", here, "--workers", 1, folder=tmp_path)
     assert show(store) == show(here)
-    sizes = [[stored_problem(s).sizes_of(number) for number in range(2)] for s in (store, here)]
+    sizes = [[stored_problem(s).sizes_of(number) for number in range(len(RACED))] for s in (store, here)]
     assert sizes[0] == sizes[1]
+    assert max(s.screen for s in sizes[0]) > RACE["train"]
