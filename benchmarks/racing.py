@@ -58,8 +58,8 @@ _MEAN = {
 _SUM = {"call": "noisy_sum", "parameters": {"sigma": 1.0}}
 _PATIENTS = {"call": "diabetes:s2", "rows": "all"}
 RACES = (
-    Race("patients", _MEAN, _PATIENTS, "knn", 4096, 0.008),
-    Race("rows", _SUM, {"call": "benchmarks.racing:many_rows", "rows": "all"}, "knn", 4096, 0.008),
+    Race("patients", _MEAN, _PATIENTS, "knn", 4096, 0.006),
+    Race("rows", _SUM, {"call": "benchmarks.racing:many_rows", "rows": "all"}, "knn", 4096, 0.006),
 )
 SMALL = (
     Race("patients", _MEAN, {**_PATIENTS, "rows": list(range(0, 442, 10))}, "knn", 2048, 0.02),

@@ -33,8 +33,7 @@ _GROWTH = 64  # times the refining draws of one decision to the next, at most
 _BLIND_GROWTH = 4  # the same where the tallies do not tell δ̂
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
 _MOST_RATIO = 16.0  # of the draws of one side to those of the other
-_SAFETY = 1.1  # δ̂ of validation errs, and the chosen sets look a little better there than they are
-_KNOWN = 3.0  # standard errors of δ̂ above 0 from which on it can be planned with
+_KNOWN = 4.0  # standard errors of δ̂ above 0 from which on it can be planned with: looks go on until it is, so chance helps it
 _APART = 3.0  # standard errors between what a pair may have and what another has at least
 _ROUND = 4  # times the draws of one racing round to the next
 _WORTH = 8  # a racing round takes at most this part of what testing the pair takes
@@ -93,7 +92,7 @@ def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64],
     variance = sum(parts)
     error = math.sqrt(variance / tallied)
     low, high = max(0.0, delta - _APART * error), delta + _APART * error
-    if a * tallied < _COUNTS or delta < _KNOWN * error:
+    if a * tallied < _COUNTS or delta <= _KNOWN * error:
         return Forecast(epsilon, delta, low, high, None)
     ratio = 1.0
     if target.direction is not None and min(parts) > 0.0:
@@ -101,7 +100,8 @@ def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64],
         inflated = min(_MOST_RATIO, max(1.0 / _MOST_RATIO, wanted))
         variance = (parts[0] + parts[1] / inflated) * (1.0 + inflated) / 2.0
         ratio = inflated if target.direction == "forward" else 1.0 / inflated
-    draws = _SAFETY * variance / (target.relative_error * delta) ** 2
+    # one standard error below δ̂, so that five tests of six are long enough
+    draws = variance / (target.relative_error * (delta - error)) ** 2
     return Forecast(epsilon, delta, low, high, draws, ratio)
 
 
@@ -110,11 +110,13 @@ def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads
 
     A pair that cannot lead any more gets one chunk to test. Others get more refining draws as long as these are few beside the
     test draws, or, where others may lead too, few beside what testing all takes; then the test stage. Where the tallies
-    do not tell δ̂ after 3 % of the most draws, or the target would take more than these, the test is as long as refining was.
+    do not tell δ̂ where it could just be had, or the target would take more than the most draws, the test is as long as
+    refining was.
     """
     if not leads:
         return replace(now, test=chunk)
-    most = LEARNING * target.most
+    # so many draws of both stages tell δ̂ just well enough where its test takes the most
+    most = max(LEARNING, (_KNOWN * target.relative_error) ** 2 / 2.0) * target.most
     enough = most if forecast.draws is None else LEARNING * forecast.draws
     wanted = min(enough, most, float((_BLIND_GROWTH if forecast.draws is None else _GROWTH) * now.refine))
     if forecast.draws is not None and rivals and _WORTH * _ROUND * now.validation < forecast.draws:

@@ -392,7 +392,11 @@ def test_sizes():
     assert first_sizes(1000, chunk, MANY + 1) == Sizes(0, 0, 0, screen=1000)
     hopeless = Forecast(1.0, 1e-12, 0.0, 1e-11, 1e16)
     assert next_sizes(target, late, hopeless, chunk, True, 0).refine > late.refine
-    assert next_sizes(target, Sizes(1 << 32, 1 << 32, 0), hopeless, chunk, True, 0).test == 1 << 32
+    most = target.most * 8 * target.relative_error**2  # what tells δ̂ just well enough where its test takes the most
+    assert next_sizes(target, Sizes(1 << 32, 1 << 32, 0), hopeless, chunk, True, 0).refine == pytest.approx(
+        most, rel=0.07
+    )
+    assert next_sizes(target, Sizes(1 << 33, 1 << 33, 0), hopeless, chunk, True, 0).test == 1 << 33
     blind = next_sizes(target, now, Forecast(1.0, 0.0, 0.0, 1e-5, None), chunk, True, 0)
     assert blind == Sizes(4 << 20, 4 << 20, 0)
     uneven = next_sizes(target, late, Forecast(1.0, 1e-6, 0.9e-6, 1.1e-6, 1e10, 4.0), chunk, True, 0)
