@@ -12,7 +12,7 @@ from hpcdp.counts import eta_thresholds
 from hpcdp.index import Index
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.reused import BlockBounds, block_bounds, make_reused_cells
-from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, maximum
+from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, maximum, told_pairs
 from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
 from hpcdp.notions.tradeoff import TradeOff, make_tradeoff
 from hpcdp.pool import FOLDS, Cut
@@ -101,7 +101,7 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
         "level": (_CELL, level),
         "training_delta": (_CELL, ranked),
     }
-    return arrays | _maximum(cells)
+    return arrays | _maximum(cells, told_pairs(test))
 
 
 def _tests(problem: Problem) -> NDArray[np.int64]:
@@ -109,8 +109,8 @@ def _tests(problem: Problem) -> NDArray[np.int64]:
     return np.maximum(1, [problem.sizes_of(number).tests for number in range(len(problem.pairs))])
 
 
-def _maximum(cells: Any) -> Arrays:
-    best = maximum(cells)
+def _maximum(cells: Any, told: NDArray[np.bool_] | None = None) -> Arrays:
+    best = maximum(cells, told)
     names = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
     return {f"spectrum_{name}": (("epsilon",), getattr(best, name)) for name in names}
 

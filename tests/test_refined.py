@@ -145,6 +145,11 @@ def raced_study(folder):
 
 def test_the_target_is_met_where_it_matters(undisturbed):
     data = json.loads(undisturbed)
+    tests = {c["pair"]: c["test"][0] for c in data["cells"]}
+    assert any(8 * test < max(tests.values()) for test in tests.values())
+    for row in data["spectrum"]:  # rough estimates of pairs that got few have no part in the largest one
+        told = [c for c in data["cells"] if c["epsilon"] == row["epsilon"] and 8 * c["test"][0] >= max(tests.values())]
+        assert row["delta"] == max(c["delta"] for c in told)
     cells = sorted((c for c in data["cells"] if c["epsilon"] == 0.5), key=lambda c: c["delta"])
     winner = max(cells, key=lambda c: c["lower"])
     assert winner["standard_error"] < 1.1 * 0.015 * winner["delta"]

@@ -124,14 +124,30 @@ class Maximum:
     upper: Floats
 
 
-def maximum(cells: Cells) -> Maximum:
+TOLD = 8
+"""Pairs with less than this part of the test samples of the pair with most are left out of the largest estimate."""
+
+
+def told_pairs(test: Ints) -> NDArray[np.bool_]:
+    """Pairs, (pairs,), with at least an eighth of the most test samples (pairs, 2, epsilons, 2).
+
+    Where many pairs race, most get few; the largest of many rough estimates would be noise.
+    """
+    most = test.max(axis=(1, 2, 3))
+    return np.asarray(TOLD * most >= most.max())
+
+
+def maximum(cells: Cells, told: NDArray[np.bool_] | None = None) -> Maximum:
     """Relative-DP spectrum: the maximum over pairs and directions (ties: lowest pair, forward first).
 
     The largest estimate is biased upward by the choice; the largest lower bound is not, its level is shared by all cells.
+    told: pairs whose estimates and upper limits take part, (pairs,); None: all. Every pair's lower bound does.
     """
-    best, pair, direction = _largest(cells.delta)
+    rough = np.zeros(cells.delta.shape[0], np.bool_) if told is None else ~told
+    delta, upper = (np.where(rough[:, None, None], np.nan, values) for values in (cells.delta, cells.upper))
+    best, pair, direction = _largest(delta)
     lower, lower_pair, lower_direction = _largest(cells.lower)
-    return Maximum(best, pair, direction, lower, lower_pair, lower_direction, _largest(cells.upper)[0])
+    return Maximum(best, pair, direction, lower, lower_pair, lower_direction, _largest(upper)[0])
 
 
 def _largest(values: Floats) -> tuple[Floats, Ints, Ints]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.claims import Claim, parse_claim
+from hpcdp.notions.spectrum import TOLD, told_pairs
 from hpcdp.pool import FOLDS
 from hpcdp.problem import describe_pair
 from hpcdp.result import Result
@@ -81,6 +82,8 @@ def grid(rows: list[list[str]]) -> list[str]:
 def _exposed(result: Result) -> list[str]:
     """The pair that leads at the most ε, and the runner-up at the same ε."""
     delta = np.where(np.isnan(result["delta"]), -1.0, result["delta"]).max(axis=1)
+    told = told_pairs(result["test"]) if "test" in result.arrays else np.ones(delta.shape[0], np.bool_)
+    delta[~told] = -1.0
     leaders = [row["pair"] for row in result.spectrum() if row["delta"] > 0]
     if len(result.pairs) < 2 or not leaders:
         return []
@@ -90,11 +93,13 @@ def _exposed(result: Result) -> list[str]:
     order = np.argsort(-delta[:, column], kind="stable")
     second = int(next(p for p in order if p != lead))
     at = f"at ε = {result['epsilon'][column]:g}"
-    return [
+    lines = [
         f"most exposed: {pair_words(result, lead)}, leads at {leaders.count(lead)} of {len(leaders)} ε with δ̂ > 0; "
-        f"{at} δ̂ = {delta[lead, column]:.4f}",
-        f"next {at}: {pair_words(result, second)}, {_runner_up(result, second, column, delta)}",
+        f"{at} δ̂ = {delta[lead, column]:.4f}"
     ]
+    if told[second]:
+        lines.append(f"next {at}: {pair_words(result, second)}, {_runner_up(result, second, column, delta)}")
+    return lines
 
 
 def _runner_up(result: Result, pair: int, column: int, delta: NDArray[np.float64]) -> str:
@@ -141,6 +146,10 @@ def _shares(result: Result) -> list[str]:
     lines = textwrap.wrap(f"test samples: {'; '.join(named)}", 120, subsequent_indent="  ")
     if len(order) > 1 and most.min() < most.max():
         lines.append("  Which pairs got few is a heuristic; that δ is at least the bound of any of them is certified.")
+        if not told_pairs(result["test"]).all():
+            lines.append(
+                f"  δ̂ is the largest of the pairs that got at least 1/{TOLD} of the most; of others it would be noise."
+            )
     return lines
 
 
