@@ -31,9 +31,12 @@ COUNT_SECONDS = 5e-9
 
 _GROWTH = 64  # times the refining draws of one decision to the next, at most
 _BLIND_GROWTH = 4  # the same where the tallies do not tell δ̂
+_LEAST_GROWTH = 1.6  # of any decision that asks for more
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
 _MOST_RATIO = 16.0  # of the draws of one side to those of the other
-_KNOWN = 4.0  # standard errors of δ̂ above 0 from which on it can be planned with: looks go on until it is, so chance helps it
+# Standard errors of δ̂ above 0 from which on it can be planned with. Looks go on until it is, so chance helps it; and draws that
+# tell δ̂ better are no dearer than those that its error adds to the test.
+_KNOWN = 6.0
 _APART = 3.0  # standard errors between what a pair may have and what another has at least
 _ROUND = 4  # times the draws of one racing round to the next
 _WORTH = 8  # a racing round takes at most this part of what testing the pair takes
@@ -53,6 +56,14 @@ class Forecast:
     high: float
     draws: float | None
     ratio: float = 1.0
+
+    @property
+    def growth(self) -> float:
+        """Times the draws so far that should tell δ̂ well enough."""
+        error = (self.high - self.delta) / _APART
+        if self.delta <= 2.0 * error:  # nothing to go by
+            return _BLIND_GROWTH
+        return float(np.clip(1.2 * (_KNOWN * error / self.delta) ** 2, _LEAST_GROWTH, _BLIND_GROWTH))
 
 
 def target_column(target: Target, epsilons: NDArray[np.float64], shares: NDArray[np.float64]) -> int:
@@ -87,22 +98,27 @@ def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64],
     rows = [0, 1] if target.direction is None else [DIRECTIONS.index(target.direction)]
     a, b = max((shares[row] for row in rows), key=lambda ab: ab[0] - c * ab[1])
     delta = max(0.0, float(a - c * b))
-    most_a, most_b = (min(1.0, share + 1.0 / tallied) for share in (a, b))
-    parts = float(most_a * (1.0 - a)), float(c * c * most_b * (1.0 - b))
-    variance = sum(parts)
-    error = math.sqrt(variance / tallied)
+    parts = _parts(a, b, c, 1.0 / tallied)
+    error = math.sqrt(sum(parts) / tallied)
     low, high = max(0.0, delta - _APART * error), delta + _APART * error
     if a * tallied < _COUNTS or delta <= _KNOWN * error:
         return Forecast(epsilon, delta, low, high, None)
-    ratio = 1.0
+    # δ̂ one standard error smaller and its variance one larger, so that about four tests of five are long enough
+    parts = _parts(a, b, c, 1.0 / tallied, math.sqrt(1.0 / tallied))
+    variance, ratio = sum(parts), 1.0
     if target.direction is not None and min(parts) > 0.0:
         wanted = math.sqrt(parts[1] / parts[0])
         inflated = min(_MOST_RATIO, max(1.0 / _MOST_RATIO, wanted))
         variance = (parts[0] + parts[1] / inflated) * (1.0 + inflated) / 2.0
         ratio = inflated if target.direction == "forward" else 1.0 / inflated
-    # one standard error below δ̂, so that five tests of six are long enough
     draws = variance / (target.relative_error * (delta - error)) ** 2
     return Forecast(epsilon, delta, low, high, draws, ratio)
+
+
+def _parts(a: float, b: float, c: float, more: float, errors: float = 0.0) -> tuple[float, float]:
+    """Variances of one draw's part of a and of c·b, the shares larger by `more` and by so many times sqrt(share)."""
+    first, second = (min(1.0, share + more + errors * math.sqrt(share)) for share in (a, b))
+    return first * (1.0 - float(a)), c * c * second * (1.0 - float(b))
 
 
 def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads: bool, rivals: int) -> Sizes:
@@ -118,7 +134,7 @@ def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads
     # so many draws of both stages tell δ̂ just well enough where its test takes the most
     most = max(LEARNING, (_KNOWN * target.relative_error) ** 2 / 2.0) * target.most
     enough = most if forecast.draws is None else LEARNING * forecast.draws
-    wanted = min(enough, most, float((_BLIND_GROWTH if forecast.draws is None else _GROWTH) * now.refine))
+    wanted = min(enough, most, (forecast.growth if forecast.draws is None else _GROWTH) * now.refine)
     if forecast.draws is not None and rivals and _WORTH * _ROUND * now.validation < forecast.draws:
         wanted = max(wanted, float(_ROUND * now.refine))
     if wanted > 1.5 * now.refine:

@@ -15,6 +15,7 @@ from studies import make_study, run
 from hpcdp.analytic import GaussianShift
 from hpcdp.context import open_context
 from hpcdp.failures import RunFailed
+from hpcdp.foresight import rates_of
 from hpcdp.problem import MANY, Sizes, first_sizes
 from hpcdp.store.layout import Layout
 from hpcdp.store.tallies import known_tallies
@@ -397,17 +398,40 @@ def test_sizes():
     assert first_sizes(1000, chunk, MANY + 1) == Sizes(0, 0, 0, screen=1000)
     hopeless = Forecast(1.0, 1e-12, 0.0, 1e-11, 1e16)
     assert next_sizes(target, late, hopeless, chunk, True, 0).refine > late.refine
-    most = target.most * 8 * target.relative_error**2  # what tells δ̂ just well enough where its test takes the most
+    most = target.most * 18 * target.relative_error**2  # what tells δ̂ just well enough where its test takes the most
     assert next_sizes(target, Sizes(1 << 32, 1 << 32, 0), hopeless, chunk, True, 0).refine == pytest.approx(
         most, rel=0.07
     )
-    assert next_sizes(target, Sizes(1 << 33, 1 << 33, 0), hopeless, chunk, True, 0).test == 1 << 33
+    assert next_sizes(target, Sizes(1 << 34, 1 << 34, 0), hopeless, chunk, True, 0).test == 1 << 34
     blind = next_sizes(target, now, Forecast(1.0, 0.0, 0.0, 1e-5, None), chunk, True, 0)
     assert blind == Sizes(4 << 20, 4 << 20, 0)
     uneven = next_sizes(target, late, Forecast(1.0, 1e-6, 0.9e-6, 1.1e-6, 1e10, 4.0), chunk, True, 0)
     assert uneven.split == (chunk // 4, chunk)
     assert uneven.tests[1] == 4 * uneven.tests[0]
     assert 1.0 <= sum(uneven.tests) / 2e10 <= 1.1
+
+
+@pytest.mark.parametrize("error", [0.03, 0.1])
+@pytest.mark.parametrize(("mu", "epsilon", "start"), [(1.0, 4.887, 1 << 24), (0.25, 1.0, 1 << 24), (3.0, 4.0, 1 << 11)])
+def test_planned_tests_are_long_enough(mu, epsilon, start, error):
+    """Whole histories of decisions, on counts of the exact sets: looks that end early by chance must not spoil the error."""
+    a, b = rates_of(GaussianShift(mu).spectrum, epsilon)
+    delta, variance = a - math.exp(epsilon) * b, a * (1 - a) + math.exp(2 * epsilon) * b * (1 - b)
+    target = target_of(epsilon=1.0, relative_error=error, most=10**14)
+    found = []
+    for seed in range(400):
+        rng = np.random.default_rng([17, seed])
+        now, counts, tallied = Sizes(start, start, 0), np.zeros(2), 0
+        while not now.test:
+            more = now.refine + now.validation - tallied
+            counts, tallied = counts + rng.binomial(more, [a, b]), tallied + more
+            shares = np.broadcast_to(counts / tallied, (2, 2))
+            now = next_sizes(target, now, forecast_target(target, epsilon, shares, tallied), 1 << 6, True, 0)
+        found.append(math.sqrt(variance / now.test) / delta / error)
+    print(f"μ = {mu}, error {error}: {np.quantile(found, [0.5, 0.8, 0.99]).round(3)}")
+    assert np.mean(np.array(found) <= 1.0) > 0.8 - 4 * math.sqrt(0.8 * 0.2 / 400), "about four of five"
+    assert np.quantile(found, 0.99) < 1.5
+    assert np.median(found) > 0.6, "nor is much wasted"
 
 
 def test_screening_rounds():
@@ -426,9 +450,11 @@ def test_screening_rounds():
 def test_one_direction_takes_fewer_draws():
     a, b = curve_shares(np.array([4.0]))
     shares = np.broadcast_to(np.stack([a, b], axis=-1), (2, 1, 2))[:, 0]
-    both = forecast_target(target_of(epsilon=0.5), 4.0, shares, 10**13)  # one output more makes no difference
+    both = forecast_target(
+        target_of(epsilon=0.5), 4.0, shares, 10**17
+    )  # neither errors nor one output more make a difference
     for direction in ("forward", "reverse"):
-        one = forecast_target(target_of(epsilon=0.5, direction=direction), 4.0, shares, 10**13)
+        one = forecast_target(target_of(epsilon=0.5, direction=direction), 4.0, shares, 10**17)
         first, second = a[0] * (1 - a[0]), np.exp(8.0) * b[0] * (1 - b[0])
         ratio = np.sqrt(second / first)
         assert one.ratio == pytest.approx(ratio if direction == "forward" else 1 / ratio)
