@@ -19,12 +19,11 @@ import numpy as np
 
 import hpcdp
 from benchmarks.tiny import WORKERS
-from hpcdp.analytic import exact as exact_curve
 from hpcdp.clusters import open_local
-from hpcdp.problem import Problem
 from hpcdp.result import DIRECTIONS
 from hpcdp.store.studies import open_layout, read_problem
 from hpcdp.study import Study
+from hpcdp.truth import exact_curve
 
 ROOT = Path(__file__).parent.parent
 EPSILON = 0.3
@@ -95,7 +94,8 @@ def run_race(race: Race, seed: int, client: Any) -> dict[str, float]:
         result = hpcdp.run(race_study(race, seed), store, client=client)
         seconds = time.perf_counter() - begin
         problem = read_problem(open_layout(store), 1)
-        exact = np.array([_exact(problem, number) for number in range(len(result.pairs))])
+        curves = [exact_curve(result, number) for number in range(len(result.pairs))]
+        exact = np.array([max(c.delta(EPSILON, way) for way in DIRECTIONS) for c in curves if c is not None])
         sizes = [problem.sizes_of(number) for number in range(len(result.pairs))]
         given = np.array([race.train + s.screen + s.refine + s.validation + max(s.tests) for s in sizes])
     winner = int(result["spectrum_lower_pair"][0])
@@ -108,14 +108,6 @@ def run_race(race: Race, seed: int, client: Any) -> dict[str, float]:
         "winner": float(given[winner]),
         "seconds": seconds,
     }
-
-
-def _exact(problem: Problem, number: int) -> float:
-    """The larger exact δ of a pair."""
-    pair, mechanism = problem.pairs[number], problem.study.mechanism
-    curve = exact_curve(mechanism.call, mechanism.parameters, pair.d, pair.d_prime)  # type: ignore[arg-type]
-    assert curve is not None
-    return max(float(curve.delta(EPSILON, way)) for way in DIRECTIONS)
 
 
 def main(small: bool = False, names: Sequence[str] = (), runs: int = 10) -> dict[str, dict[str, float]]:

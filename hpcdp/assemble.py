@@ -12,7 +12,7 @@ from hpcdp.counts import eta_thresholds
 from hpcdp.index import Index
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.reused import BlockBounds, block_bounds, make_reused_cells
-from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, maximum, told_pairs
+from hpcdp.notions.spectrum import Cells, LowerBounds, exceedances, lower_bounds, make_cells, maximum, told_pairs
 from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
 from hpcdp.notions.tradeoff import TradeOff, make_tradeoff
 from hpcdp.pool import FOLDS, Cut
@@ -60,15 +60,7 @@ def _reused(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: 
     ranked = practice[..., 0] - np.exp(epsilons) * practice[..., 1]
     level = share_level(ranked, ranked.shape, 1.0 - confidence)
     cells = make_reused_cells(folds, sizes[:FOLDS], blocks, sizes[FOLDS:], epsilons, level, confidence, run)
-    arrays: Arrays = {
-        "delta": (_CELL, cells.delta),
-        "standard_error": (_CELL, cells.standard_error),
-        "lower": (_CELL, cells.lower),
-        "upper": (_CELL, cells.upper),
-        "exceed": ((*_CELL, "side"), cells.exceed),
-        "test": ((*_CELL, "side"), cells.test),
-        "level": (_CELL, level),
-        "training_delta": (_CELL, ranked),
+    arrays = _counted_cells(cells, level, ranked) | {
         "block_exceed": ((*_CELL, "block", "side"), blocks.copy()),
         "block_test": (("block",), sizes[FOLDS:].copy()),
     }
@@ -91,22 +83,22 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
     level = share_level(ranked, counted.shape[:3], 1.0 - confidence)
     cells = make_cells(counted, test, share, epsilons, level, confidence, run)
-    arrays: Arrays = {
-        "delta": (_CELL, cells.delta),
-        "standard_error": (_CELL, cells.standard_error),
-        "lower": (_CELL, cells.lower),
-        "upper": (_CELL, cells.upper),
-        "exceed": ((*_CELL, "side"), cells.exceed),
-        "test": ((*_CELL, "side"), cells.test),
-        "level": (_CELL, level),
-        "training_delta": (_CELL, ranked),
-    }
-    return arrays | _maximum(cells, told_pairs(test))
+    return _counted_cells(cells, level, ranked) | _maximum(cells, told_pairs(test))
 
 
 def _tests(problem: Problem) -> NDArray[np.int64]:
     """Test samples of D and of D' of each pair, (pairs, 2), at least 1 where their number is not decided yet."""
     return np.maximum(1, [problem.sizes_of(number).tests for number in range(len(problem.pairs))])
+
+
+def _cells(cells: Any) -> Arrays:
+    return {name: (_CELL, getattr(cells, name)) for name in ("delta", "standard_error", "lower", "upper")}
+
+
+def _counted_cells(cells: Cells, level: NDArray[np.float64], ranked: NDArray[np.float64]) -> Arrays:
+    """Cells with the counts they rest on, their share of the failure probability, and what ranked them for it."""
+    counts: Arrays = {name: ((*_CELL, "side"), getattr(cells, name)) for name in ("exceed", "test")}
+    return _cells(cells) | counts | {"level": (_CELL, level), "training_delta": (_CELL, ranked)}
 
 
 def _maximum(cells: Any, told: NDArray[np.bool_] | None = None) -> Arrays:
@@ -164,11 +156,7 @@ def _literal(problem: Problem, index: Index, epsilons: NDArray[np.float64]) -> A
     confidence = problem.study.estimate.confidence
     level = share_level(None, shape, 1.0 - confidence)
     cells = make_risk_cells(errors, tests, epsilons, level, confidence)
-    arrays: Arrays = {
-        "delta": (_CELL, cells.delta),
-        "standard_error": (_CELL, cells.standard_error),
-        "lower": (_CELL, cells.lower),
-        "upper": (_CELL, cells.upper),
+    arrays = _cells(cells) | {
         "errors": (_CELL, cells.errors),
         "tests": (_CELL, cells.tests),
         "level": (_CELL, level),

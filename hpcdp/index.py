@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,10 +143,7 @@ def read_index(layout: Layout) -> Index:
     for pilot in index.pilots:
         for tally in known_tallies(layout, pilot):
             index.tallies.setdefault((pilot, tally.stage), []).append(tally)
-    for name, body in read_records(layout, "fits"):
-        if isinstance(body, DamagedError):
-            index.damaged.append(("fits", name, str(body)))
-            continue
+    for body in _sound(layout, "fits", index):
         key = tuple(body["thresholds"])
         for entry in body["entries"]:
             histogram = np.asarray(entry["training"], np.int64)
@@ -155,29 +152,29 @@ def read_index(layout: Layout) -> Index:
                 index.perturbed.setdefault(entry["model"], {})[eta] = (point[0], point[1])
             if entry["stored"]:
                 index.stored_counters.add((entry["model"], key))
-    for name, body in read_records(layout, "counts"):
-        if isinstance(body, DamagedError):
-            index.damaged.append(("counts", name, str(body)))
-            continue
+    for body in _sound(layout, "counts", index):
         key = tuple(body["thresholds"])
         for entry in body["entries"]:
             span = Span(body["start"], body["stop"], body["draws"][0], np.asarray(entry["counts"], np.int64))
             index.spans.setdefault(entry["model"], {}).setdefault(key, []).append(span)
-    for name, body in read_records(layout, "reuse"):
-        if isinstance(body, DamagedError):
-            index.damaged.append(("reuse", name, str(body)))
-            continue
+    for body in _sound(layout, "reuse", index):
         key = tuple(body["thresholds"])
         for entry in body["entries"]:
             counts = np.asarray(entry["counts"], np.int64)
             index.reused.setdefault(entry["pool"], {}).setdefault(key, {})[entry["part"]] = counts
-    for name, body in read_records(layout, "cells"):
-        if isinstance(body, DamagedError):
-            index.damaged.append(("cells", name, str(body)))
-            continue
+    for body in _sound(layout, "cells", index):
         for entry in body["entries"]:
             index.cells[entry["cell"]] = entry
     return index
+
+
+def _sound(layout: Layout, kind: str, index: Index) -> Iterator[dict[str, Any]]:
+    """Bodies of a kind's records; the damaged ones are noted in the index instead."""
+    for name, body in read_records(layout, kind):
+        if isinstance(body, DamagedError):
+            index.damaged.append((kind, name, str(body)))
+        else:
+            yield body
 
 
 def all_done(index: Index, problem: Problem) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,7 +59,9 @@ def exact_curve(result: Result, pair: int) -> Curve | None:
     return exact(call, result.study.mechanism.parameters, found.d, found.d_prime)
 
 
+@lru_cache(maxsize=1)
 def _stored_pairs(result: Result) -> list[Pair] | None:
+    """Pairs of a result; those of the last one are kept, because neighbours are told apart by the bytes of all."""
     from hpcdp.databases import enumerate_pairs
     from hpcdp.store.arrays import read_array
     from hpcdp.store.layout import Layout
