@@ -11,6 +11,7 @@ from hpcdp.context import Context
 from hpcdp.databases import load_databases
 from hpcdp.driver import run as run_whole
 from hpcdp.index import Index, Span
+from hpcdp.learning import _learn
 from hpcdp.losses import make_loss
 from hpcdp.outputs import Schema
 from hpcdp.problem import Problem
@@ -18,7 +19,6 @@ from hpcdp.result import Result
 from hpcdp.sampler import Sampler
 from hpcdp.store.layout import Layout
 from hpcdp.study import Study
-from hpcdp.tasks import _learn
 
 REALS = Schema("float", None)
 

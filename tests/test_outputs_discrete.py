@@ -14,6 +14,7 @@ from studies import learn_and_count, make_study, pose, run
 
 from hpcdp import context as context_module
 from hpcdp.context import Context
+from hpcdp.learning import _learn
 from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import Side, StreamedSide
 from hpcdp.losses._sequences import split
@@ -27,7 +28,6 @@ from hpcdp.plan import make_plan
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.layout import Layout
 from hpcdp.study import Study
-from hpcdp.tasks import _learn
 from hpcdp.trial import Trial
 
 BYTES = Schema("bytes", None)
