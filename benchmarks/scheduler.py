@@ -22,8 +22,9 @@ from hpcdp.engine import execute
 from hpcdp.index import Index
 from hpcdp.outcomes import Failure, Report
 from hpcdp.problem import resolve
-from hpcdp.schedule import Task, schedule
+from hpcdp.schedule import schedule
 from hpcdp.stopping import Stop
+from hpcdp.task import Task
 
 _CHUNK = 64
 _HOST = "127.0.0.1"

@@ -21,9 +21,9 @@ import numpy as np
 from benchmarks.memory import peak_megabytes
 from hpcdp.driver import store_problem
 from hpcdp.problem import Problem, resolve
-from hpcdp.schedule import CountItems, TallyItems, Task
 from hpcdp.store.studies import latest_version, open_layout
 from hpcdp.study import Study
+from hpcdp.task import CountItems, TallyItems, Task
 from hpcdp.tasks import run_task
 
 CHUNK = 1 << 18

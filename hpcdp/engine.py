@@ -21,8 +21,8 @@ from uuid import uuid4
 from hpcdp.clusters.place import Place
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.outcomes import Failure, Report
-from hpcdp.schedule import Task
 from hpcdp.stopping import Stop, Stopped
+from hpcdp.task import Task
 from hpcdp.tasks import run_task
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hpcdp.errors import HpcdpError
 from hpcdp.outcomes import Failure
 from hpcdp.problem import Problem, describe_pairs
-from hpcdp.schedule import Task
 from hpcdp.stages import Stage
+from hpcdp.task import Task
 
 _SHOWN = 20  # failures that a message lists
 

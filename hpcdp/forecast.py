@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hpcdp.clusters.profile import Profile
-from hpcdp.schedule import Task
+from hpcdp.task import Task
 
 _START = 30.0  # seconds from a job's start to its first task
 

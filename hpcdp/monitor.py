@@ -13,8 +13,8 @@ from hpcdp.clusters.place import Place
 from hpcdp.forecast import Forecast
 from hpcdp.outcomes import Failure
 from hpcdp.progress import Progress
-from hpcdp.schedule import Task
 from hpcdp.stopping import Stop
+from hpcdp.task import Task
 
 _RATE_SECONDS = 120.0  # over which the rate is taken
 

@@ -20,11 +20,12 @@ from hpcdp.mechanisms import STORED
 from hpcdp.outputs import describe
 from hpcdp.pool import most_learned
 from hpcdp.problem import Problem, resolve
-from hpcdp.schedule import Task, schedule
+from hpcdp.schedule import schedule
 from hpcdp.stages import Stage
 from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
 from hpcdp.study import Estimate, Study
 from hpcdp.targets import COUNT_SECONDS, LEARNING
+from hpcdp.task import Task
 from hpcdp.trial import Trial
 
 _LONGEST_DRAWING = 7 * 86400.0

@@ -9,7 +9,8 @@ from hpcdp.costs import Costs
 from hpcdp.index import Index, Thresholds, first_of
 from hpcdp.pool import Cut, Part
 from hpcdp.problem import Problem
-from hpcdp.schedule import Task, sample_tasks
+from hpcdp.sample_tasks import sample_tasks, sampling_seconds, task_seconds
+from hpcdp.task import Task
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ def reuse_tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> l
     items = _missing(problem, index)
     parts = Cut.of(problem.study.estimate.pool).parts
     seconds = [part_seconds(costs, part) for part in parts]
-    samples, target = sample_tasks(problem, index, costs, workers, sum(seconds[item.part] for item in items))
+    learning = sum(seconds[item.part] for item in items)
+    target = task_seconds(learning + sampling_seconds(problem, index, costs), workers)
+    samples = sample_tasks(problem, index, costs, target)
     made_by: dict[str, set[str]] = {}
     for task in samples:
         for law, _, _ in task.items:

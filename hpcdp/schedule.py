@@ -10,52 +10,14 @@ from typing import Any
 from hpcdp.costs import Costs
 from hpcdp.index import Index, Thresholds
 from hpcdp.problem import Problem, Sizes
+from hpcdp.reuse_tasks import reuse_tasks
+from hpcdp.sample_tasks import sample_tasks, sampling_seconds, task_seconds
 from hpcdp.stages import Stage
+from hpcdp.task import CountItems, TallyItems, Task
 
-_SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _LONG_FIT = 2.0  # seconds after which what is learned is stored, whoever counts with it
-_TASKS_PER_WORKER = 8
 _REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
 _BLOCK_PAIRS = 16  # pairs that share one drawn chunk of D, where a pair is cut in spans
-
-
-@dataclass(frozen=True)
-class Task:
-    """A unit of distribution: a pure function of the study and of these keys.
-
-    kind: sample, pilot, tally, fit, count, reuse, literal or round (the functions of `hpcdp.tasks`). items: its keys. after:
-    names of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take; drawing: how
-    much of that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
-    """
-
-    name: str
-    kind: str
-    items: tuple[Any, ...]
-    after: tuple[str, ...]
-    units: int
-    seconds: float
-    drawing: float = 0.0
-    sizes: Sizes | None = None
-
-
-@dataclass(frozen=True)
-class TallyItems:
-    """Pairs that share D, a stage by name, and a range of its chunks: what one tally task does."""
-
-    pairs: tuple[int, ...]
-    stage: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True)
-class CountItems:
-    """Pairs that share D, a range of test chunks, and thresholds: what one count task does."""
-
-    pairs: tuple[int, ...]
-    start: int
-    stop: int
-    thresholds: Thresholds
 
 
 def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
@@ -66,8 +28,6 @@ def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list
     if problem.is_literal:
         return _literal_tasks(problem, index, costs, workers)
     if problem.is_reused:
-        from hpcdp.reuse_tasks import reuse_tasks
-
         return reuse_tasks(problem, index, costs, workers)
     groups: dict[Sizes, list[int]] = {}
     for number in range(len(problem.pairs)):
@@ -84,7 +44,7 @@ def _of_sizes(problem: Problem, numbers: Sequence[int], index: Index, costs: Cos
     needs = _needs(problem, numbers, index)
     tallies = tallies_left(problem, numbers, index, costs) if problem.is_refined else []
     seconds = _total_seconds(problem, index, costs, needs) + sum(left.seconds for left in tallies)
-    target = _target(seconds, workers)
+    target = task_seconds(seconds, workers)
     counts = list(_count_items(problem, costs, needs, target))
     fits = _fit_items(problem, index, costs, needs, target)
     tasks = _assemble(problem, index, costs, fits, counts, target, tallies)
@@ -92,10 +52,6 @@ def _of_sizes(problem: Problem, numbers: Sequence[int], index: Index, costs: Cos
         return tasks
     assert isinstance(problem.sizes, Sizes)
     return [replace(task, sizes=problem.sizes) for task in tasks]
-
-
-def _target(seconds: float, workers: int) -> float:
-    return min(_LONGEST, max(_SHORTEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
 
 
 Need = tuple[int, Thresholds, tuple[tuple[int, int], ...]]  # a pair, thresholds, and the ranges of chunks to count
@@ -145,8 +101,7 @@ def _pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
 def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
     fit, chunk = _pair_seconds(problem, costs)
     counting = sum(fit + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
-    sampling = sum(s for _, _, _, s, _ in _sample_items(problem, index, costs))
-    return counting + sampling
+    return counting + sampling_seconds(problem, index, costs)
 
 
 def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: float) -> Iterator[CountItems]:
@@ -245,29 +200,6 @@ def _fit_items(
     return [(some, t) for t, numbers in groups.items() for some in _batches(numbers, size)]
 
 
-def sample_tasks(problem: Problem, index: Index, costs: Costs, workers: int, others: float) -> tuple[list[Task], float]:
-    """The tasks that draw samples to keep, and how long a task should last where others take so many seconds."""
-    target = _target(others + sum(seconds for *_, seconds, _ in _sample_items(problem, index, costs)), workers)
-    return _assemble(problem, index, costs, [], [], target), target
-
-
-def _sample_items(problem: Problem, index: Index, costs: Costs) -> list[tuple[str, str, int, float, float]]:
-    """(law, stage, block, seconds, of which drawing) of every block that is kept and not there yet, in the pairs' order."""
-    found: dict[tuple[str, str, int], tuple[float, float]] = {}
-    for stage in problem.kept_stages:
-        for law in problem.laws:
-            for block in range(stage.blocks):
-                if stage.name_of(law, block) not in index.samples:
-                    size = stage.block_size(block)
-                    drawing = costs.drawing(size, len(stage.block_chunks(block)))
-                    found[law, stage.name, block] = drawing + costs.write * size, drawing
-    order = {law: i for i, law in enumerate(problem.laws)}
-    stages = {"train": 0, "test": 1}
-    few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
-    keyed = sorted(found, key=lambda f: (stages[f[1]], order[f[0]], f[2]) if few else (order[f[0]], stages[f[1]], f[2]))
-    return [(*key, *found[key]) for key in keyed]
-
-
 def _assemble(
     problem: Problem,
     index: Index,
@@ -277,28 +209,11 @@ def _assemble(
     target: float,
     tallies: Sequence[TalliesLeft] = (),
 ) -> list[Task]:
-    tasks: list[Task] = []
+    tasks = sample_tasks(problem, index, costs, target)
     made_by: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    batch: list[tuple[str, str, int]] = []
-    seconds = drawing = 0.0
-
-    def flush() -> None:
-        nonlocal batch, seconds, drawing
-        if batch:
-            name = f"sample-{len(tasks)}"
-            stages = {s.name: s for s in problem.kept_stages}
-            units = sum(len(stages[stage].block_chunks(block)) for _, stage, block in batch)
-            tasks.append(Task(name, "sample", tuple(batch), (), units, seconds, drawing))
-            for law, stage, block in batch:
-                made_by.setdefault((law, stage), []).append((block, name))
-        batch, seconds, drawing = [], 0.0, 0.0
-
-    for law, stage, block, cost, part in _sample_items(problem, index, costs):
-        batch.append((law, stage, block))
-        seconds, drawing = seconds + cost, drawing + part
-        if seconds >= target:
-            flush()
-    flush()
+    for task in tasks:
+        for law, stage, block in task.items:
+            made_by.setdefault((law, stage), []).append((block, task.name))
 
     def sampled(law: str, stage: str, blocks: range | None = None) -> set[str]:
         return {name for block, name in made_by.get((law, stage), []) if blocks is None or block in blocks}
@@ -395,7 +310,7 @@ def _literal_tasks(problem: Problem, index: Index, costs: Costs, workers: int) -
     e = problem.study.estimate
     drawing = 2 * (costs.drawing(e.train, problem.train.chunks) + costs.drawing(e.test, problem.test.chunks))
     each = drawing + 2 * (e.train * costs.fit + e.test * costs.count)
-    target = _target(each * len(todo), workers)
+    target = task_seconds(each * len(todo), workers)
     size = max(1, int(target / max(1e-9, each)))
     return [
         Task(f"literal-{i}", "literal", tuple(some), (), len(some), each * len(some), drawing * len(some))

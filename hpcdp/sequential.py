@@ -30,13 +30,13 @@ from hpcdp.notions.betting import Lines, Wealth, average, is_refuted, lines_of, 
 from hpcdp.outputs import Outputs
 from hpcdp.problem import LITERAL, Problem
 from hpcdp.progress import Progress
-from hpcdp.schedule import Task
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease
 from hpcdp.store.records import commit, read_json, set_aside
 from hpcdp.store.samples import DamagedBlock, read_blocks
+from hpcdp.task import Task
 from hpcdp.trial import equals_no_chance
 from hpcdp.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
 

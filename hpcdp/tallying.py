@@ -15,13 +15,13 @@ from hpcdp.losses._refined import Pilot, refine
 from hpcdp.outcomes import Failure, Report
 from hpcdp.outputs import Outputs
 from hpcdp.problem import describe_pairs
-from hpcdp.schedule import TallyItems
 from hpcdp.spans import disjoint, gaps
 from hpcdp.stages import Stage
 from hpcdp.store.records import commit, set_aside
 from hpcdp.store.states import read_state, write_state
 from hpcdp.store.tallies import TallySpan, is_tallied, known_tallies, sum_tallies, write_tally
 from hpcdp.sweep import sweep
+from hpcdp.task import TallyItems
 
 
 def learn_pilots(context: Context, generation: int, numbers: tuple[int, ...], report: Report) -> None:

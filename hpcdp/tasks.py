@@ -18,12 +18,12 @@ from hpcdp.learning import counters_of, learn
 from hpcdp.outcomes import Failure, Report, unusable
 from hpcdp.outputs import Outputs
 from hpcdp.problem import LiteralCell, Problem
-from hpcdp.schedule import CountItems, Task
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.records import commit
 from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
 from hpcdp.sweep import sweep
+from hpcdp.task import CountItems, Task
 
 _TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are long: they tell it from others as well
 

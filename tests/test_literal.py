@@ -25,8 +25,8 @@ from hpcdp.problem import resolve
 from hpcdp.progress import Silent
 from hpcdp.report.status import status
 from hpcdp.result import load_result
-from hpcdp.schedule import Task
 from hpcdp.stopping import Stop, Stopped
+from hpcdp.task import Task
 
 RULE = LiteralKnnParameters()
 
@@ -461,7 +461,7 @@ class StopAtOnce(Silent):
 
 
 def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("hpcdp.schedule._SHORTEST", 0.0)  # a cell is a task, so that there is something to interrupt
+    monkeypatch.setattr("hpcdp.sample_tasks._SHORTEST", 0.0)  # a cell is a task, so that there is something to interrupt
     etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
     study, store, progress = small_study(etas, GIVEN[:1]), tmp_path / "store", StopAtOnce()
     with pytest.raises(Stopped):
