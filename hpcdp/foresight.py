@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hpcdp.claims import parse_claim
-from hpcdp.study import Study, Target
+from hpcdp.estimate import Target
+from hpcdp.study import Study
 
 _STEP = 1e-5  # of ε, to take the slope of a spectrum
 

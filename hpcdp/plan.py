@@ -10,6 +10,7 @@ from hpcdp.clusters.profile import Profile
 from hpcdp.costs import Costs
 from hpcdp.dear import describe_reuse, with_choice
 from hpcdp.errors import StudyError
+from hpcdp.estimate import Estimate
 from hpcdp.forecast import Forecast, forecast
 from hpcdp.foresight import foresee
 from hpcdp.index import Index
@@ -23,7 +24,7 @@ from hpcdp.problem import Problem, resolve
 from hpcdp.schedule import schedule
 from hpcdp.stages import Stage
 from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
-from hpcdp.study import Estimate, Study
+from hpcdp.study import Study
 from hpcdp.targets import COUNT_SECONDS, LEARNING
 from hpcdp.task import Task
 from hpcdp.trial import Trial

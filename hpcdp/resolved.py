@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from hpcdp.assemble import Arrays
 from hpcdp.bounds import binomial_lower, binomial_upper
+from hpcdp.estimate import Estimate
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import KnnParameters, choose_k
 from hpcdp.notions.resolution import extrapolate, is_resolved, learned_upper, needed_tests
 from hpcdp.pool import most_learned
-from hpcdp.study import Estimate
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.costs import Costs
+from hpcdp.estimate import Target
 from hpcdp.index import Index, first_of
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.problem import DIRECTIONS, MANY, Problem, Sizes, describe_pair
 from hpcdp.store.layout import Layout
 from hpcdp.store.sizes import commit_sizes, known_sizes
-from hpcdp.study import Target
 
 LEARNING = 0.03
 """Share of the test draws that refining takes, and as many validation."""

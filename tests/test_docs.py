@@ -280,11 +280,10 @@ def test_every_key_of_the_study_file_is_documented_with_its_default() -> None:
     for key, field in fields.items():
         if field.is_required():
             assert documented[key] == "required", key
-        elif field.default is None:
+        elif (default := field.get_default(call_default_factory=True)) is None:
             assert documented[key] == "none", key
         else:
-            default = list(field.default) if isinstance(field.default, tuple) else field.default
-            assert literal(documented[key]) == default, key
+            assert literal(documented[key]) == (list(default) if isinstance(default, tuple) else default), key
 
 
 def test_every_parameter_of_a_loss_is_documented_with_its_default() -> None:

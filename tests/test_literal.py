@@ -461,7 +461,7 @@ class StopAtOnce(Silent):
 
 
 def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("hpcdp.sample_tasks._SHORTEST", 0.0)  # a cell is a task, so that there is something to interrupt
+    monkeypatch.setattr("hpcdp.sample_tasks._SHORTEST", 0.0)  # a cell is a task: there is something to interrupt
     etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
     study, store, progress = small_study(etas, GIVEN[:1]), tmp_path / "store", StopAtOnce()
     with pytest.raises(Stopped):
