@@ -21,6 +21,7 @@ from hpcdp.store.layout import Layout
 from hpcdp.study import Study
 
 REALS = Schema("float", None)
+REFINED = {"refine": 30_000, "validation": 20_000, "train": 2000, "test": 30_000, "chunk": 10_000, "keep": "none"}
 
 
 def make_study(call, parameters, pairs, *, seed, folder=None, loss="knn", loss_parameters=None, **estimate):

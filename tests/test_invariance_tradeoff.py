@@ -1,6 +1,6 @@
 """The trade-off curve of 1000·M + 10⁶ is that of M: within rounding, and of learned losses within 2 standard errors.
 
-`literal-knn`, which draws for each η anew, is in test_literal; the exact counts of scaled outputs in test_invariance.
+`literal-knn`, which draws for each η anew, is in test_literal_points; the exact counts of scaled outputs in test_invariance.
 """
 
 from __future__ import annotations
