@@ -17,7 +17,8 @@ from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import STREAMED_BYTES, Loss, Side, StreamedSide
 from hpcdp.losses._sort import ascending
 from hpcdp.outputs import Outputs
-from hpcdp.problem import Problem, Sizes
+from hpcdp.problem import Problem
+from hpcdp.sizes import Sizes
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Layout

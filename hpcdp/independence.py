@@ -12,7 +12,8 @@ from functools import cache
 
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.mechanisms import READERS
-from hpcdp.problem import Problem, first_sizes
+from hpcdp.problem import Problem
+from hpcdp.sizes import first_sizes
 from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, read_records, set_aside

@@ -9,9 +9,10 @@ from typing import Any
 
 from hpcdp.costs import Costs
 from hpcdp.index import Index, Thresholds
-from hpcdp.problem import Problem, Sizes
+from hpcdp.problem import Problem
 from hpcdp.reuse_tasks import reuse_tasks
 from hpcdp.sample_tasks import sample_tasks, sampling_seconds, task_seconds
+from hpcdp.sizes import Sizes
 from hpcdp.stages import Stage
 from hpcdp.task import CountItems, TallyItems, Task
 

@@ -20,7 +20,8 @@ from hpcdp.costs import Costs
 from hpcdp.estimate import Target
 from hpcdp.index import Index, first_of
 from hpcdp.notions.spectrum import exceedances
-from hpcdp.problem import DIRECTIONS, MANY, Problem, Sizes, describe_pair
+from hpcdp.problem import DIRECTIONS, Problem, describe_pair
+from hpcdp.sizes import MANY, Sizes
 from hpcdp.store.layout import Layout
 from hpcdp.store.sizes import commit_sizes, known_sizes
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcdp.index import Thresholds
-from hpcdp.problem import Sizes
+from hpcdp.sizes import Sizes
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from benchmarks import (
     tiny_points,
     tradeoff,
 )
-from hpcdp.problem import MANY
+from hpcdp.sizes import MANY
 
 
 def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from studies import REFINED, make_study, run
 from hpcdp.analytic import GaussianShift
 from hpcdp.context import open_context
 from hpcdp.failures import RunFailed
-from hpcdp.problem import MANY
+from hpcdp.sizes import MANY
 from hpcdp.store.layout import Layout
 from hpcdp.store.tallies import known_tallies
 from hpcdp.tallying import learn_refined, restore_pilot

@@ -10,7 +10,7 @@ import pytest
 from hpcdp.analytic import GaussianShift
 from hpcdp.estimate import Target
 from hpcdp.foresight import rates_of
-from hpcdp.problem import MANY, Sizes, first_sizes
+from hpcdp.sizes import MANY, Sizes, first_sizes
 from hpcdp.targets import LEARNING, Forecast, first_refined, forecast_target, next_screen, next_sizes, target_column
 
 

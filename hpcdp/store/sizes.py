@@ -8,7 +8,8 @@ from typing import Any
 
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_json
-from hpcdp.problem import Problem, Sizes
+from hpcdp.problem import Problem
+from hpcdp.sizes import Sizes
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 
