@@ -26,9 +26,11 @@ class Comparison:
 
     results, names: at least two, each with a name of its own. epsilon: common levels, shape (k,). delta, lower, upper,
     standard_error: shape (results, k), the largest estimate, certified bound and approximate limit of each result, and the
-    standard error of the largest estimate. below: entry (i, j, k) is whether result i is below result j beyond the bounds:
-    the certified lower bound of j is above the approximate upper limit of i. Finite-sample for j, but **approximate** for
-    i, as nothing certifies an upper limit: normal, one cell at a time, and without the regret of i's classifier.
+    standard error of the largest estimate. limit: the same shape, where the largest estimate is not resolved an upper
+    limit of what the learned sets hold (see `hpcdp.resolved`), else NaN. below: entry (i, j, k) is whether result i is below
+    result j beyond the bounds: the certified lower bound of j is above the approximate upper limit of i, and above its
+    `limit`. Finite-sample for j, but **approximate** for i, as nothing certifies an upper limit: normal, one cell at a
+    time, and without the regret of i's classifier.
     """
 
     results: tuple[Result, ...]
@@ -38,11 +40,17 @@ class Comparison:
     lower: Floats
     upper: Floats
     standard_error: Floats
+    limit: Floats
+
+    @property
+    def reach(self) -> Floats:
+        """What each result may reach, shape (results, k): the approximate limit, or that of the learned sets if it is larger."""
+        return np.fmax(self.upper, self.limit)
 
     @property
     def below(self) -> NDArray[np.bool_]:
         """Shape (results, results, k), see the class."""
-        return np.asarray(self.upper[:, None] < self.lower)
+        return np.asarray(self.reach[:, None] < self.lower)
 
     @property
     def complete(self) -> bool:
@@ -70,6 +78,7 @@ class Comparison:
                     "lower": float(self.lower[i, k]),
                     "upper": float(self.upper[i, k]),
                     "standard_error": float(self.standard_error[i, k]),
+                    "limit": None if np.isnan(self.limit[i, k]) else float(self.limit[i, k]),
                 }
                 for i, name in enumerate(self.names)
                 for k, epsilon in enumerate(self.epsilon)
@@ -79,7 +88,7 @@ class Comparison:
                     "below": self.names[i],
                     "above": self.names[j],
                     "epsilon": float(self.epsilon[k]),
-                    "upper": float(self.upper[i, k]),
+                    "upper": float(self.reach[i, k]),
                     "lower": float(self.lower[j, k]),
                 }
                 for i, j in permutations(range(len(self.names)), 2)
@@ -109,10 +118,10 @@ def compare(results: Sequence[Result]) -> Comparison:
 
 
 def _leading(result: Result) -> tuple[Floats, Floats]:
-    """Levels with a known cell, ascending, and δ̂, lower, upper and the standard error of δ̂ there, shape (4, k)."""
+    """Levels with a known cell, ascending, and δ̂, lower, upper, the standard error of δ̂ and its limit there, shape (5, k)."""
     names = ("spectrum_delta", "spectrum_lower", "spectrum_upper")
     place = (result["spectrum_pair"], result["spectrum_direction"], np.arange(result["epsilon"].size))
-    rows = np.stack([*(result[name] for name in names), careful_error(result)[place]])
+    rows = np.stack([*(result[name] for name in names), careful_error(result)[place], result.resolution.limits])
     order = np.argsort(result["epsilon"])
     order = order[~np.isnan(rows[0, order])]
     return result["epsilon"][order], rows[:, order]

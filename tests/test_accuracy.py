@@ -17,6 +17,7 @@ from hpcdp.analytic import LaplaceShift
 from hpcdp.bootstrap import bootstrap
 from hpcdp.errors import StudyError
 from hpcdp.notions import accuracy
+from hpcdp.report.table import share
 from hpcdp.result import load_result
 
 SEEDS = range(200)  # an rms error over so many seeds is itself known within 5 %
@@ -340,3 +341,14 @@ def test_repeat_refuses_stored_samples():
     study = make_study("stored", {"files": ["a.npy", "b.npy"]}, [([0], [1])], seed=0, epsilons=[0.0])
     with pytest.raises(StudyError, match="stored samples"):
         hpcdp.repeat(study, [1, 2], [100])
+
+
+def test_what_is_not_resolved_is_a_limit(tmp_path, client):
+    """Laplace noise with ε₀ = 0.6 has δ = 0 at ε = 2; δ̂ = 0 is not printed as if it were known."""
+    pair = [([0.0], [1.0])]
+    study = make_study("laplace", {"epsilon": 0.6}, pair, seed=3, train=2000, test=3000, epsilons=[0.0, 2.0])
+    row = run(study, tmp_path / "s.zarr", client).spectrum()[1]
+    text = call("show", tmp_path / "s.zarr", "--accuracy").stdout
+    assert not row["resolved"]
+    assert f"< {share(row['limit'])}*" in next(line for line in text.splitlines() if line.strip().startswith("2 "))
+    assert "this is no limit of δ" in text

@@ -10,11 +10,15 @@ from commands import call
 from results import changed, measured, unmeasured
 from studies import make_study, run
 
+from hpcdp.claims import parse_claim
 from hpcdp.comparison import compare, largest_difference
 from hpcdp.errors import StudyError
 from hpcdp.plots import draw_comparison
 from hpcdp.report.comparison import table
+from hpcdp.report.table import share
+from hpcdp.report.verdict import report
 from hpcdp.study import Study
+from hpcdp.verdict import verify
 
 LEVELS = [0.0, 0.5, 1.0]
 
@@ -55,6 +59,28 @@ def test_below_means_certified_above_approximate(three):
     epsilon, difference, errors = largest_difference(found, 1, 2)
     assert errors == pytest.approx(np.abs(found.score(1, 2)).max())
     assert difference == found.delta[2, LEVELS.index(epsilon)] - found.delta[1, LEVELS.index(epsilon)]
+
+
+def test_what_is_not_resolved_is_a_limit_in_every_table(three):
+    """Laplace noise with ε₀ = 0.6 has δ = 0 at ε = 1: a limit is printed, and what is below another is so by that limit."""
+    weak = three[0]
+    row = weak.spectrum()[2]
+    assert not row["resolved"]
+    found = compare(three)
+    assert found.limit[0, 2] == row["limit"]
+    assert np.isnan(found.limit[0, :2]).all()
+    bound = f"< {share(row['limit'])}*"
+    texts = (table(found), report([verify(weak, parse_claim("dp(epsilon=1)", "."))]))
+    for text in texts:
+        assert bound in text
+        assert "this is no limit of δ" in text
+    spectra = found.to_dict()["spectra"]
+    assert [entry["limit"] for entry in spectra[:3]] == [None, None, row["limit"]]
+    upper = weak["spectrum_upper"].copy()
+    upper[2] = 0.0  # a normal limit of no output alone would be below every bound
+    for bound, below in ((row["limit"] / 2, False), (row["limit"] * 2, True)):
+        other = named(three[1], "other", spectrum_lower=np.array([0.3, 0.2, bound]))
+        assert compare([named(weak, "weak", spectrum_upper=upper), other]).below[0, 1, 2] == below
 
 
 def test_scores_of_equal_mechanisms_are_standard_normal():

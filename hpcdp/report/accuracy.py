@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from hpcdp.bootstrap import Error
-from hpcdp.report.table import grid, share
+from hpcdp.report.table import estimate, grid, limit_lines, share
 from hpcdp.result import Result
 
 _METHODS = {
@@ -20,14 +20,17 @@ _METHODS = {
 def table(result: Result, errors: Sequence[Error]) -> str:
     """At each level: the largest estimate, its standard errors, and what is stated of it."""
     stated = {statement.epsilon: statement for statement in result.accuracy()}
+    limits = {row["epsilon"]: row["limit"] for row in result.spectrum()}
     rows = [["ε", "δ̂", "standard error", "resampled", "radius", "published α"]]
     for error in errors:
         statement = stated[error.epsilon]
         alpha = "-" if statement.alpha is None else share(statement.alpha)
-        values = [share(v) for v in (error.delta, error.standard_error, error.resampled, statement.radius)]
-        rows.append([f"{error.epsilon:g}", *values, alpha])
+        values = [share(v) for v in (error.standard_error, error.resampled, statement.radius)]
+        rows.append([f"{error.epsilon:g}", estimate(error.delta, limits[error.epsilon]), *values, alpha])
     methods = dict.fromkeys(error.method for error in errors)
     lines = [f"{result.name}: accuracy of the largest δ̂", "", *grid(rows), ""]
+    if any(limit is not None for limit in limits.values()):
+        lines += limit_lines(f"{100 * result.confidence:g} %")
     told = "the L̂ of its folds on average" if result.is_reused else "its L̂"
     lines += [f"resampled: {_METHODS[method]}; asymptotic" for method in methods]
     return "\n".join(

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from hpcdp.comparison import Comparison, largest_difference
-from hpcdp.report.table import grid, share
+from hpcdp.report.table import estimate, grid, limit_lines, share
 
 
 def table(comparison: Comparison) -> str:
@@ -25,7 +25,9 @@ def _rows(comparison: Comparison) -> list[list[str]]:
     for k, epsilon in enumerate(comparison.epsilon):
         rows.append([f"{epsilon:g}"])
         for i in range(len(comparison.names)):
-            rows[-1] += [share(float(a[i, k])) for a in (comparison.delta, comparison.lower, comparison.upper)]
+            limit = None if np.isnan(comparison.limit[i, k]) else float(comparison.limit[i, k])
+            upper = share(float(comparison.upper[i, k])) if limit is None else "-"
+            rows[-1] += [estimate(float(comparison.delta[i, k]), limit), share(float(comparison.lower[i, k])), upper]
     return rows
 
 
@@ -58,6 +60,9 @@ def _notes(comparison: Comparison) -> list[str]:
         "  approximate upper limit of A (normal, one cell at a time, without the regret of A's classifier). Nothing certifies",
         "  an upper limit, so this is no certificate about A. Standard errors take the stores as independent.",
     ]
+    if not np.isnan(comparison.limit).all():
+        percents = dict.fromkeys(f"{100 * result.confidence:g} %" for result in comparison.results)
+        lines += limit_lines(" or ".join(percents))
     levels = {result["epsilon"].size for result in comparison.results}
     if levels != {comparison.epsilon.size}:
         lines.append(f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all.")

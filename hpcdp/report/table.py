@@ -53,8 +53,8 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
     table = [head]
     for row in rows:
         sure = row["resolved"]
-        estimate, upper = (share(row["delta"]), share(row["upper"])) if sure else (f"< {share(row['limit'])}*", "-")
-        cells = [f"{row['epsilon']:g}", estimate, share(row["lower"]), upper]
+        cells = [f"{row['epsilon']:g}", estimate(row["delta"], row["limit"]), share(row["lower"])]
+        cells.append(share(row["upper"]) if sure else "-")
         if claim:
             allowed = float(claim.delta(np.array([row["epsilon"]]))[0])
             cells.append(share(allowed) + (" violated" if row["lower"] > allowed else ""))
@@ -70,6 +70,19 @@ def share(value: float) -> str:
     if value == 0:
         return "0"
     return f"{value:.6f}" if value >= 1e-3 else f"{value:.2e}"
+
+
+def estimate(delta: float, limit: float | None) -> str:
+    """δ̂ as tables print it: where it is not resolved, the limit of the sets that were learned (see `limit_lines`)."""
+    return share(delta) if limit is None else f"< {share(limit)}*"
+
+
+def limit_lines(percent: str, over: str = "") -> list[str]:
+    """What "<" and "*" of `estimate` mean."""
+    return [
+        f"* not resolved; with confidence {percent}, at this ε alone, no set that was learned holds more than this; finite-",
+        f"  sample for those sets. Another set may hold more: this is no limit of δ.{over}",
+    ]
 
 
 def grid(rows: list[list[str]]) -> list[str]:
@@ -173,9 +186,7 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     ]
     if result.resolution.warnings:
         lines += [
-            f"* not resolved; with confidence {percent}, at this ε alone, no set that was learned holds more than this; finite-",
-            "  sample for those sets. Another set may hold more: this is no limit of δ."
-            + (" Of the sets, those that the last block tests." if result.is_reused else ""),
+            *limit_lines(percent, " Of the sets, those that the last block tests." if result.is_reused else ""),
             *warning_lines(result),
         ]
     lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy(), result.is_reused)]

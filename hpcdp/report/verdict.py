@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hpcdp.fit import Ranking
-from hpcdp.report.table import grid, pair_words, share
+from hpcdp.report.table import estimate, grid, limit_lines, pair_words, share, warning_lines
 from hpcdp.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
 
 
@@ -42,12 +42,15 @@ def _rows(verdict: Verdict) -> list[list[str]]:
         if verdict.known[..., column].any():
             allowed = float(verdict.claimed[0, 0, column])
             lower = float(result["spectrum_lower"][column])
+            limit = float(result.resolution.limits[column])
             mark = " violated" if lower > allowed else ""
             rows.append(
                 [
                     f"{epsilon:g}",
                     share(allowed),
-                    share(float(result["spectrum_delta"][column])),
+                    estimate(
+                        float(result["spectrum_delta"][column]), None if result.resolution.rows[column] else limit
+                    ),
                     share(lower) + mark,
                     f"{np.nanmax(gap[..., column]):+.1f}",
                 ]
@@ -125,6 +128,8 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
         "violated: certified ≥ is above the claim; finite-sample, rests on independent draws alone. gap/se, chance and sample",
         "  sizes are asymptotic and take the classifier as it is; its regret lowers δ̂.",
     ]
+    if not np.isnan(result.resolution.limits).all():
+        lines += [*limit_lines(f"{100 * result.confidence:g} %"), *warning_lines(result)]
     if ranking is not None:
         lines.append(
             "score: sum over ε of (residual/se)², at the pair and direction that training ranks first at each ε."
