@@ -88,6 +88,7 @@ def test_csv_and_json_agree(folder: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(hpcdp(folder, "show", "runs/tiny.zarr", "--format", "csv").stdout)))
     assert [float(r["delta"]) for r in rows] == [c["delta"] for c in cells]
     assert [int(r["exceed_1"]) for r in rows] == [c["exceed"][1] for c in cells]
+    assert [json.loads(r["resolved"]) for r in rows] == [c["resolved"] for c in cells]
 
 
 def test_a_second_run_changes_nothing_and_status_says_complete(folder: Path) -> None:

@@ -210,14 +210,15 @@ def csv_text(result: Result) -> str:
     """All cells as CSV, one line a cell."""
     import csv
     import io
+    import json
 
     counts = ["errors", "tests"] if result.is_literal else ["exceed_0", "exceed_1", "test_0", "test_1"]
-    fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts]
+    fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(fields)
     for cell in result.cells():
         head = [cell[name] for name in fields[:7]]
         tail = [cell["errors"], cell["tests"]] if result.is_literal else [*cell["exceed"], *cell["test"]]
-        writer.writerow([*head, *tail])
+        writer.writerow([*head, *tail, json.dumps(cell["resolved"])])
     return buffer.getvalue()
