@@ -143,7 +143,7 @@ def read_outputs(path: Path) -> NDArray[Any]:
         if suffix == ".parquet":
             return _read_parquet(path)
         if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
-            import zarr
+            from hpcdp.store._zarr import zarr
 
             return np.asarray(zarr.open_array(str(path), mode="r")[:])
     except StudyError:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 
 from hpcdp.errors import DamagedError
+from hpcdp.store._zarr import zarr
 
 _CONFIG: Any = {"write_empty_chunks": True}  # a chunk of zeros is data, a missing chunk is damage
 

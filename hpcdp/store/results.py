@@ -7,11 +7,10 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-import zarr
-
 from hpcdp.assemble import Arrays
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
+from hpcdp.store._zarr import zarr
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import check_generation, read_json, write_json

@@ -15,8 +15,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import zarr
-
 from hpcdp.counts import audit_etas
 from hpcdp.databases import Database
 from hpcdp.distributions import Distribution, known_distributions, load_distributions
@@ -28,6 +26,7 @@ from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.outputs import Schema
 from hpcdp.problem import Problem
 from hpcdp.sampler import Sampler
+from hpcdp.store._zarr import zarr
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.choices import known_choice
 from hpcdp.store.layout import VERSION, Layout
