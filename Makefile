@@ -53,7 +53,7 @@ quickstart: install
 	.venv/bin/hpcdp run workflows/diabetes_mean.toml
 
 test: install
-	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: install
 	.venv/bin/python -m ruff check .
