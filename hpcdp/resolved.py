@@ -39,6 +39,10 @@ class Resolution:
     limits: Floats
     warnings: tuple[str, ...]
 
+    def limit(self, column: int) -> float | None:
+        """The limit of the learned sets at one ε; None where the largest δ̂ is resolved."""
+        return None if self.rows[column] else float(self.limits[column])
+
 
 def find_resolution(arrays: Arrays, estimate: Estimate) -> Resolution:
     """From a result's arrays and the study's section [estimate]."""

@@ -137,7 +137,7 @@ class Result:
                     "lower_direction": DIRECTIONS[at["lower_direction"]],
                     "upper": float(at["upper"]),
                     "resolved": bool(self.resolution.rows[column]),
-                    "limit": None if self.resolution.rows[column] else float(self.resolution.limits[column]),
+                    "limit": self.resolution.limit(int(column)),
                 }
             )
         return found

@@ -13,20 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import SEED, call, write_study
+from digits import DIGITS, QUICK, accountant, training
 from numpy.typing import NDArray
 
 from hpcdp.analytic import GaussianShift
 from hpcdp.claims import parse_claim
 from hpcdp.study import Study
 
-DIGITS = Path(__file__).resolve().parent.parent / "workflows" / "dpsgd_digits"
-sys.path.insert(0, str(DIGITS))
-
-import accountant  # noqa: E402
-import training  # noqa: E402
-
 FEW = np.vstack([training.load()[0][:7], training.with_canary()[-1:]])
-QUICK: dict[str, Any] = {"noise": 2.0, "steps": 4, "rate": 4.0}
 
 
 def load_make() -> ModuleType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import SEED, call, one_message, records, stored_problem, write_study
+from digits import DIGITS, QUICK, training
 from refusing import refusal
 
 from hpcdp.mechanisms.scores import load_scores
 from hpcdp.store.layout import Layout
 from hpcdp.store.samples import read_blocks
 
-DIGITS = Path(__file__).resolve().parent.parent / "workflows" / "dpsgd_digits"
-sys.path.insert(0, str(DIGITS))
-
-import training  # noqa: E402
-
-QUICK: dict[str, Any] = {"noise": 2.0, "steps": 4, "rate": 4.0}
 SCORE = "training:saved_score"
 KEYS = {"rate": QUICK["rate"], "steps": QUICK["steps"]}
 

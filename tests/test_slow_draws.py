@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from commands import call, calls, committed, contents, kill_group, records, started, wait_until, write_study
+from digits import DIGITS
 
 import hpcdp.trial
 from hpcdp.outputs import Schema
 from hpcdp.plan import plan
 from hpcdp.stages import Stage
 from hpcdp.study import Study
-
-DIGITS = Path(__file__).resolve().parent.parent / "workflows" / "dpsgd_digits"
 
 ONE_A_DRAW = """
 import os

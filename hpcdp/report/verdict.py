@@ -42,15 +42,12 @@ def _rows(verdict: Verdict) -> list[list[str]]:
         if verdict.known[..., column].any():
             allowed = float(verdict.claimed[0, 0, column])
             lower = float(result["spectrum_lower"][column])
-            limit = float(result.resolution.limits[column])
             mark = " violated" if lower > allowed else ""
             rows.append(
                 [
                     f"{epsilon:g}",
                     share(allowed),
-                    estimate(
-                        float(result["spectrum_delta"][column]), None if result.resolution.rows[column] else limit
-                    ),
+                    estimate(float(result["spectrum_delta"][column]), result.resolution.limit(column)),
                     share(lower) + mark,
                     f"{np.nanmax(gap[..., column]):+.1f}",
                 ]
