@@ -79,22 +79,26 @@ def _tangent_width(cell: Cell, theta: float, b: float, allowed: float, loss: flo
 
 @_jit
 def largest_log_probability(
-    table: EventTable, swapped: bool, cell: Cell, theta: float, log_target: float, z: float, loss: float
-) -> float:
+    table: EventTable, swapped: bool, cell: Cell, theta: float, log_target: float, z: float, loss: float, strict: bool
+) -> tuple[float, bool]:
     """log of an upper bound on sup P(T >= t) over b of the cell, a = min(1, theta + c b), a >= 0.
 
     Intervals of b are bounded one after the other by the better suited of two ways: the tangents of the
     module docstring, or a box (largest a, smallest b); either loses about a factor e^loss. Intervals are
     wider where the probability is below the target. Stops early once the target is clearly exceeded.
+
+    Second: whether the largest bound is that of a widened interval, which may lose more than e^loss. With `strict` such
+    an interval counts only where it lies below the target by as much as it may lose; elsewhere a narrower one does.
     """
     c = cell.c
     # Beyond a = 1 the probability only falls as b grows.
     left, right = max(cell.b_low, -theta / c), min(cell.b_high, (1.0 - theta) / c)
     if left >= cell.b_high:
-        return _LOG_ZERO  # no b of the range belongs to theta
+        return _LOG_ZERO, False  # no b of the range belongs to theta
     if right <= left:
-        return 0.0
+        return 0.0, False
     worst = _LOG_ZERO
+    widened = False
     allowed = loss
     b = left
     while b < right:
@@ -109,15 +113,16 @@ def largest_log_probability(
             end = b + 2.0 * tangent
             end = right if end + 0.5 * tangent >= right else max(end, np.nextafter(b, 2.0))
             found = _tangent_log_probability(table, swapped, cell, theta, b, end, z)
-        if found > log_target and allowed > loss:
-            allowed = loss
+        if allowed > loss and found > log_target - (allowed if strict else 0.0):
+            allowed = max(loss, 0.25 * allowed) if strict else loss
             continue
-        worst = max(worst, found)
+        if found > worst:
+            worst, widened = found, allowed > loss
         if worst > log_target + 0.7:
-            return worst
+            return worst, widened
         b = end
         allowed = min(1.0, max(loss, 0.5 * (log_target - found + allowed)))
-    return worst
+    return worst, widened
 
 
 @_jit
@@ -243,9 +248,11 @@ def joint_lower_cell(
     low, high = lo, hi
     aim = math.sqrt(-2.0 * (log_target - 0.3 * loss))
     for step in range(50):
-        found = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss)
+        found, widened = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, False)
         if found <= log_target:
             low = max(low, theta)
+            if widened and found > log_target - 0.75 * loss:  # near the target only because it is loose
+                found, _ = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, True)
             if found > log_target - 0.75 * loss:
                 break
         else:

@@ -95,7 +95,8 @@ def joint_lower(
 
     The test of "θ <= θ0" rejects for large T = X0/n0 − c·X1/n1. Its p-value is γ + sup P(T >= t) over b in a two-sided
     Clopper–Pearson interval of level γ = level/20, with a = θ0 + c·b (Berger and Boos 1994). The bound is a θ0 that the
-    test rejects, within about 0.3 % of the margin of the largest; so it errs to the safe side only. The sup is bounded on
+    test rejects, so it errs to the safe side only. Of the margin of the largest such θ0 it loses 0.06, 0.15, 0.5 % (median
+    of random cells at level .05/18564, .05/42, .05), and at most 0.25, 0.46, 1.1 % in 5,500 of them. The sup is bounded on
     whole intervals of b, not on a grid, and every probability from above (see `hpcdp._joint_kernels`).
 
     Margins are 0.67 (level .05/42, equal standard errors) to 0.94 (one side dominates) of those of `split_lower`. The
