@@ -82,6 +82,11 @@ def _file_digest(module: Any) -> str:
     return digest_bytes(b"source", Path(file).read_bytes()) if file is not None and Path(file).is_file() else ""
 
 
+def names_main() -> bool:
+    """Whether a callable of the main script was imported by path."""
+    return "__main__" in _imported
+
+
 def source_digest(path: str, folder: Path) -> str:
     """Digest of the source file that holds the callable, or of its name where there is no such file."""
     module = _import(path.partition(":")[0], folder)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from hpcdp._signals import deferred, ignored
+from hpcdp.clusters._spawn import without_main
 from hpcdp.clusters.place import Place
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
@@ -40,7 +41,7 @@ def open_local(workers: int) -> Iterator[Place]:
         "dashboard": False,
         "silence_logs": "CRITICAL",
     }
-    with dask.config.set(settings):
+    with dask.config.set(settings), without_main():
         ending = ExitStack()
         try:
             with deferred():

@@ -1,0 +1,24 @@
+"""hpcdp.run from scripts that are not guarded and from standard input: workers do not run them again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import write_study
+
+SCRIPT = "import os, hpcdp\nprint('begun')\nprint(hpcdp.run('study.toml', f'{os.getpid()}.zarr', workers=1).name)\n"
+
+
+@pytest.mark.parametrize("way", ["file", "stdin"])
+def test_a_script_without_a_guard(way: str, tmp_path: Path) -> None:
+    write_study(tmp_path, rows=[0], train=500, test=500, databases=[[0.0, 1.0]])
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = {"file": ["script.py"], "stdin": ["-"]}[way]
+    given = SCRIPT if way == "stdin" else None
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, input=given, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "begun\ns\n", "")
