@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcdp._arguments import make_parser
+from hpcdp._prints import end_results
+from hpcdp._raised import describe_raised
 from hpcdp.commands import DONE, FAILED, INTERRUPTED, WRONG
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.stopping import Stopped
@@ -25,6 +27,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted.
     """
+    try:
+        return _run(arguments)
+    finally:
+        if arguments is None:
+            end_results()
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = make_parser().parse_args(arguments)
     options.given = sys.argv[1:] if arguments is None else [*arguments]
     try:
@@ -58,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.debug:
             raise
-        print(f"hpcdp: unexpected {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
+        print(f"hpcdp: unexpected {describe_raised(error)} (--debug shows where)", file=sys.stderr)
         return FAILED
 
 

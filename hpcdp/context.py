@@ -11,6 +11,7 @@ from threading import Lock
 
 import numpy as np
 
+from hpcdp._raised import readable
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
 from hpcdp.losses import make_loss
@@ -67,7 +68,9 @@ class Context:
         try:
             return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
         except MechanismError as error:
-            raise ChunkError(f"{stage.name} chunk {chunk} of {problem.describe_law(law)}", str(error)) from error
+            raise ChunkError(
+                f"{stage.name} chunk {chunk} of {problem.describe_law(law)}", readable(str(error))
+            ) from error
 
     def training(self, law: str) -> Side:
         """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""

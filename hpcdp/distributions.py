@@ -16,6 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._prints import printing_to_stderr
+from hpcdp._raised import describe_raised
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import canonical_json, digest_bytes
@@ -80,7 +82,7 @@ class Distribution:
         try:
             made = np.array(self.function(size, rng, **self.parameters))
         except (Exception, SystemExit) as error:
-            raise MechanismError(f"distribution {self.call} raised {type(error).__name__}: {error}") from error
+            raise MechanismError(f"distribution {self.call} raised {describe_raised(error)}") from error
         if made.shape[1:] != self.shape or made.shape[:1] != (size,) or made.dtype.kind not in "biuf":
             raise MechanismError(
                 f"distribution {self.call} returned {made.dtype} of shape {made.shape} when asked for {size} databases; "
@@ -117,7 +119,7 @@ class Conditional:
             try:
                 return found.outputs(size, rng, self.row, self.value, **_accepted(found.outputs, found.parameters))
             except (Exception, SystemExit) as error:
-                raise MechanismError(f"outputs of {found.call} raised {type(error).__name__}: {error}") from error
+                raise MechanismError(f"outputs of {found.call} raised {describe_raised(error)}") from error
         parts = [self._block(mechanism, min(found.block, size - start), rng) for start in range(0, size, found.block)]
         if all(isinstance(part, np.ndarray) for part in parts):
             return parts[0] if len(parts) == 1 else _joined(parts)
@@ -174,6 +176,7 @@ def _accepted(function: Callable[..., Any], parameters: Mapping[str, Any]) -> di
     return {name: value for name, value in parameters.items() if name in names}
 
 
+@printing_to_stderr()
 def load_distributions(study: Study) -> list[Distribution]:
     """Every distribution of Δ, tried out on a few databases; StudyError says what is wrong with one."""
     return [_load(number, section, study.folder) for number, section in enumerate(study.pairs.distributional or ())]
@@ -224,7 +227,7 @@ def _shape_of(function: Callable[..., Any], section: Distributional, where: str)
     try:
         made = np.asarray(function(1, rng, **section.parameters))
     except (Exception, SystemExit) as error:
-        raise StudyError(f"{where}.call: {section.call} raised {type(error).__name__}: {error}") from error
+        raise StudyError(f"{where}.call: {section.call} raised {describe_raised(error)}") from error
     if made.ndim not in (2, 3) or made.shape[0] != 1 or made.size == 0 or made.dtype.kind not in "biuf":
         raise StudyError(
             f"{where}.call: {section.call} returned {made.dtype} of shape {made.shape} when asked for 1 database; "

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hpcdp._prints import printing_to_stderr
+from hpcdp._raised import describe_raised
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_bytes
 
@@ -31,7 +33,7 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
         raise StudyError(f"{where}: importing {path!r} ended the program (exit code {error.code})") from None
     except Exception as error:
         raise StudyError(
-            f"{where}: cannot import module {module_name!r} of {path!r}: {type(error).__name__}: {error}"
+            f"{where}: cannot import module {module_name!r} of {path!r}: {describe_raised(error)}"
         ) from error
     found: Any = module
     for part in name.split("."):
@@ -58,7 +60,8 @@ def _import(module_name: str, folder: Path) -> ModuleType:
         _forget_if_other(module_name, folder)
         before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # bytecode may be older than a change it misses
         try:
-            module = importlib.import_module(module_name)
+            with printing_to_stderr():
+                module = importlib.import_module(module_name)
         finally:
             sys.dont_write_bytecode = before
         _imported.setdefault(module_name, _file_digest(module))

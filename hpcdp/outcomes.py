@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcdp._raised import readable
 from hpcdp.context import ChunkError
 from hpcdp.errors import StoreError
 from hpcdp.store.samples import DamagedBlock
@@ -26,9 +27,10 @@ class Failure:
     @classmethod
     def of(cls, what: str, error: Exception) -> Failure:
         """From what a task met: a damaged block, a chunk that the mechanism failed on, or else."""
+        message = readable(str(error))
         if isinstance(error, DamagedBlock):
-            return cls(what, str(error), error.record, error.record)
-        return cls(what, str(error), error.where if isinstance(error, ChunkError) else f"{what}: {error}")
+            return cls(what, message, error.record, error.record)
+        return cls(what, message, error.where if isinstance(error, ChunkError) else f"{what}: {message}")
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._prints import printing_to_stderr
 from hpcdp.counts import merge_thresholds
 from hpcdp.databases import Database, Input, Pair, enumerate_pairs, load_databases
 from hpcdp.distributions import Conditional, Distribution, load_distributions
@@ -273,6 +274,7 @@ def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
         yield pair.d_prime
 
 
+@printing_to_stderr()
 def try_study(study: Study, sampler: Sampler, pairs: Sequence[Pair]) -> Trial:
     """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
     e = study.estimate
@@ -310,6 +312,7 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
         )
 
 
+@printing_to_stderr()
 def resolve(study: Study) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs."""
     databases, distributions = load_databases(study), load_distributions(study)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp._prints import printing_to_stderr
 from hpcdp.claims import Claim
 from hpcdp.clusters import Place, parse_place
 from hpcdp.driver import Options, opened, place_of
@@ -212,6 +213,7 @@ class _Game:
         """Where batches lie."""
         return Stage.endless(self.rounds.chunk)
 
+    @printing_to_stderr()
     def look(self, number: int, generation: int) -> Look:
         """Bet on a batch that is drawn, or read what was won; learn from it."""
         chunks = self.rounds.chunks(number)

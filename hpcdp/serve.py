@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 VERSION = 1
-LONGEST_ERROR = 2000
+LONGEST_ERROR = 300
 
 
 def serve(mechanism: Callable[..., Any]) -> None:
@@ -48,8 +48,8 @@ def serve(mechanism: Callable[..., Any]) -> None:
             outputs = _to_send(_draw(mechanism, databases.reshape(shape).copy(), request))
         except (Exception, SystemExit) as error:
             traceback.print_exc()
-            text = f"{type(error).__name__}: {error}"
-            _write_line(answers, {"id": request["id"], "error": text[:LONGEST_ERROR]})
+            text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR] + _place(error)
+            _write_line(answers, {"id": request["id"], "error": text})
             continue
         _write_line(answers, {"id": request["id"], "dtype": outputs.dtype.str, "shape": list(outputs.shape)})
         answers.write(outputs.reshape(-1).view(np.uint8).data)
@@ -65,6 +65,14 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     sys.stdout.flush()
     os.dup2(2, 1)
     return requests, answers
+
+
+def _place(error: BaseException) -> str:
+    """Where in the program's own folder it was raised, as the end of a message; empty where that does not show."""
+    folder = os.path.dirname(os.path.abspath(sys.argv[0]))
+    frames = [(os.path.abspath(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    own = [found for found in frames if os.path.dirname(found[0]) == folder and found[0] != os.path.abspath(__file__)]
+    return f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
 
 
 def _read(requests: BinaryIO, size: int) -> bytes:

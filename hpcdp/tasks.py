@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp._prints import printing_to_stderr
 from hpcdp.context import ChunkError, Context, open_context
 from hpcdp.errors import MechanismError, StoreError, StudyError
 from hpcdp.keys import digest_json, stream
@@ -28,6 +29,7 @@ from hpcdp.task import CountItems, Task
 _TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are long: they tell it from others as well
 
 
+@printing_to_stderr()
 def run_task(root: str, version: int, generation: int, task: Task) -> Report:
     """Run one task in this process; raises StoreError when the store cannot be written."""
     begin = time.perf_counter()

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from hpcdp._raised import readable
 from hpcdp._timing import Timing, time_draws
 from hpcdp.databases import Input
 from hpcdp.distributions import Conditional
@@ -90,7 +91,7 @@ def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
         _refuse_slow_chunks(sampler, timing)
         return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
     except MechanismError as error:
-        raise StudyError(f"mechanism.call {sampler.call}: {error} (seen in trial draws)") from error
+        raise StudyError(f"mechanism.call {sampler.call}: {readable(str(error))} (seen in trial draws)") from error
     finally:
         sampler.end()
 

@@ -37,7 +37,7 @@ BODIES = {
     "return rng.random((size, 2, 2))": "shape (16, 2, 2)",
     "return rng.random((size, 0))": "shape (16, 0)",
     "return rng.random()": "shape ()",
-    "return None": "shape ()",
+    "return None": "the mechanism returned None; accepted: (16,) or (16, d)",
     "return {'outputs': rng.random(size)}": "shape ()",
     "return np.array([rng] * size)": "object array",
     "return [[1.0], [1.0, 2.0]] * (size // 2)": "ignores its rng",

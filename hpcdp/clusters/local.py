@@ -40,6 +40,7 @@ def open_local(workers: int) -> Iterator[Place]:
         "memory_limit": 0,
         "dashboard": False,
         "silence_logs": "CRITICAL",
+        "preload": ["hpcdp.clusters._quiet"],
     }
     with dask.config.set(settings), without_main():
         ending = ExitStack()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._raised import describe_raised
 from hpcdp.losses._pickled import pack, unpack
 from hpcdp.losses._threads import one_thread
 
@@ -83,14 +84,14 @@ def make_estimator(path: str, options: Mapping[str, Any], seed: int) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:
-        raise ValueError(f"parameters.classifier: cannot import {path!r}: {type(error).__name__}: {error}") from error
+        raise ValueError(f"parameters.classifier: cannot import {path!r}: {describe_raised(error)}") from error
     if not callable(found):
         raise ValueError(f"parameters.classifier: a class; given: {path!r}, a {type(found).__name__}")
     _check_keywords(path, found, options)
     try:
         estimator = found(**options)
     except Exception as error:
-        raise ValueError(f"parameters.options: {path}: {type(error).__name__}: {error}") from error
+        raise ValueError(f"parameters.options: {path}: {describe_raised(error)}") from error
     if hasattr(estimator, "get_params"):
         own = estimator.get_params()
         open_states = {k: seed for k, v in own.items() if v is None and k.rpartition("__")[2] == "random_state"}
@@ -140,7 +141,7 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
     except (Exception, SystemExit) as error:  # a class that exits would take hpcdp along without a word
         raise ValueError(
             f"parameters.classifier: {path} with these options fails on {_TRIAL} trial outputs: "
-            f"{type(error).__name__}: {error}"
+            f"{describe_raised(error)}"
         ) from error
     if not found.has_odds and not calibrated:
         raise ValueError(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._raised import describe_raised
 from hpcdp.counts import count_losses
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.losses._additive import Additive, Batches, learn_additive
@@ -163,7 +164,7 @@ class Learned:
             raise
         except (Exception, SystemExit) as error:  # whatever a class of someone else raises
             name = self.parameters.classifier
-            raise MechanismError(f"the classifier {name} failed to learn: {type(error).__name__}: {error}") from error
+            raise MechanismError(f"the classifier {name} failed to learn: {describe_raised(error)}") from error
 
     def _fit(self, p: Side, q: Side) -> LearnedModel:
         given = self.parameters
@@ -256,7 +257,7 @@ def _scores(classifier: Classifier, calibration: Calibration | None, rows: Float
     except (HpcdpError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # whatever a class of someone else raises
-        raise MechanismError(f"the classifier failed to score: {type(error).__name__}: {error}") from error
+        raise MechanismError(f"the classifier failed to score: {describe_raised(error)}") from error
 
 
 def _at_once(parameters: LearnedParameters) -> int:

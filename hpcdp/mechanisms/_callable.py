@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._raised import describe_raised
 from hpcdp.errors import MechanismError, StudyError
 
 _MANY = "mechanism(database, size, rng, **parameters)"
@@ -35,7 +36,7 @@ class CallableMechanism:
         except MechanismError:
             raise
         except (Exception, SystemExit) as error:  # a mechanism that exits would take hpcdp along without a word
-            raise MechanismError(f"the mechanism raised {type(error).__name__}: {error}") from error
+            raise MechanismError(f"the mechanism raised {describe_raised(error)}") from error
 
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> Any:
         """One output of each database (size, rows) or (size, rows, columns), by the function's own `each`; None without."""
@@ -47,7 +48,7 @@ class CallableMechanism:
         except MechanismError:
             raise
         except (Exception, SystemExit) as error:
-            raise MechanismError(f"the mechanism's each raised {type(error).__name__}: {error}") from error
+            raise MechanismError(f"the mechanism's each raised {describe_raised(error)}") from error
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
         return {**({"rng": rng} if self.takes_rng else {}), **self.parameters}

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._raised import readable
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms._process import OutOfTime, Process
@@ -150,7 +151,7 @@ class _Conversation:
         if answer.get("id") != self._asked or not ("error" in answer or {"dtype", "shape"} <= set(answer)):
             raise self._nonsense(line, f"an answer with id {self._asked}, dtype and shape, or error,")
         if "error" in answer:
-            raise _Refused(_shorten(str(answer["error"])))
+            raise _Refused(readable(str(answer["error"])))
         dtype, shape = answer["dtype"], answer["shape"]
         if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype):
             raise MechanismError(f"the program announced outputs of dtype {dtype!r}; accepted: {_ACCEPTED_DTYPES}")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._raised import describe_raised
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable
 from hpcdp.keys import digest_bytes
@@ -90,7 +91,7 @@ class ScoredModels(StoredSamples):
         try:
             found = self.score(path, **self.parameters)
         except (Exception, SystemExit) as error:  # one that exits would take hpcdp along without a word
-            raise MechanismError(f"the score of {path} raised {type(error).__name__}: {error}") from error
+            raise MechanismError(f"the score of {path} raised {describe_raised(error)}") from error
         self._seconds.append(time.perf_counter() - begin)
         try:
             array = np.asarray(found)

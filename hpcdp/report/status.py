@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hpcdp._raised import readable
 from hpcdp.clusters.folder import job_folder
 from hpcdp.errors import DamagedError, StoreError
 from hpcdp.index import Index, all_done, first_of, literal_keys, read_index
@@ -118,5 +119,5 @@ def _runs(layout: Layout) -> list[str]:
             lines.append(f"  ended early    {last['stopped']}")
         failed = last["failed"]
         lines.append(f"  failed         {len(failed) or 'none'}" + (" in the last run:" if failed else ""))
-        lines += [f"    {line}" for line in failed[:_SHOWN]] + (["    …"] if len(failed) > _SHOWN else [])
+        lines += [f"    {readable(line)}" for line in failed[:_SHOWN]] + (["    …"] if len(failed) > _SHOWN else [])
     return lines

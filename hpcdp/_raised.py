@@ -1,0 +1,50 @@
+"""What other people's code raised, in one readable line: the exception, its text, and where in their code."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from pathlib import Path
+
+LONGEST = 2000
+"""Characters of a message that quotes others."""
+
+_QUOTED = 400  # characters of an exception's own text
+_OWN = str(Path(__file__).parent)
+_PACKAGES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
+_STANDARD = sysconfig.get_path("stdlib")
+
+
+def describe_raised(error: BaseException) -> str:
+    """Such as: ValueError: no luck (/home/me/own.py, line 12); the line is the innermost of the user's own code."""
+    try:
+        text = str(error)
+    except Exception:  # a class of someone else
+        text = "(it has no text)"
+    name = type(error).__name__
+    return (f"{name}: {readable(text, _QUOTED)}" if text else name) + _place(error)
+
+
+def readable(text: str, longest: int = LONGEST) -> str:
+    """Some text as one line without control characters; of a long one the beginning, and how long it was."""
+    head = text[: 4 * longest] if len(text) > longest else text
+    line = " ".join("".join(c if c.isprintable() else " " for c in head).split())
+    if len(text) <= longest and len(line) <= longest:
+        return line
+    return f"{line[:longest].rstrip()} … ({len(text):,} characters)"
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's code it was raised, or in a package that they installed; empty where neither shows."""
+    if isinstance(error, SyntaxError):  # its text names the line
+        return ""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    own = [frame for frame in frames if not frame.filename.startswith(_PACKAGES)] or frames
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+
+
+def _is_ours(file: str) -> bool:
+    """Whether a file is hpcdp's or Python's own, or none."""
+    if file.startswith(_PACKAGES):
+        return file.startswith(_OWN)
+    return file.startswith(("<", _OWN, _STANDARD))
