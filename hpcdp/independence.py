@@ -48,11 +48,16 @@ def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
     if not same:
         return
     set_laws_aside(layout, problem, {law for chunks in same for law, _, _ in chunks})
-    a, b = (f"{stage} chunk {number} of {problem.describe_law(law)}" for law, stage, number in min(same)[:2])
-    raise MechanismError(
-        f"mechanism.call {problem.sampler.call}: {a} and {b} are identical; the mechanism ignores its rng, so its draws are "
-        "not independent and no bound would hold. What rests on such chunks was set aside; repair the mechanism, then: "
-        f"hpcdp resume {layout.root} --allow-changed-code"
+    raise identical(problem, min(same)[0], min(same)[1], f"hpcdp resume {layout.root}")
+
+
+def identical(problem: Problem, a: Chunk, b: Chunk, again: str) -> MechanismError:
+    """The error that names two chunks, once what rests on them is set aside; again: the command that goes on."""
+    first, second = (f"{stage} chunk {number} of {problem.describe_law(law)}" for law, stage, number in (a, b))
+    return MechanismError(
+        f"mechanism.call {problem.sampler.call}: {first} and {second} are identical; the mechanism ignores its rng, so its "
+        "draws are not independent and no bound would hold. What rests on such chunks was set aside; repair the mechanism, "
+        f"then: {again} --allow-changed-code"
     )
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from hpcdp._rounding import at_most, percent
 from hpcdp.clusters.profile import Profile
 from hpcdp.costs import Costs
 from hpcdp.dear import describe_reuse, with_choice
@@ -18,6 +19,7 @@ from hpcdp.losses import validate_parameters
 from hpcdp.losses._protocol import MOST_SEQUENCES, STREAMED_BYTES
 from hpcdp.losses.parameters import FrequencyParameters, choose_k
 from hpcdp.mechanisms import STORED
+from hpcdp.notions.accuracy import worst_risk_error, worst_share_error
 from hpcdp.outputs import describe
 from hpcdp.pool import most_learned
 from hpcdp.problem import Problem, resolve
@@ -40,10 +42,11 @@ _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 class Plan:
     """A printable plan. seconds: with all workers busy; drawing: of these, the mechanism's. memory: bytes of a worker process.
 
-    worst_error: standard error of δ̂. statements: of accuracy, one a level. tasks: how many of each kind. k: votes,
-    None without. draw_seconds, call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn.
-    forecast: on a cluster, None elsewhere; process_memory: what its profile gives a worker process. points: trade-off
-    points that draw for themselves. reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
+    worst_error: at some ε, (ε, largest standard error of δ̂ of sets with P >= e^ε·Q, that of any set). statements: of
+    accuracy, one a level, at `confidence`. tasks: how many of each kind. k: votes, None without. draw_seconds,
+    call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn. forecast: on a cluster, None
+    elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
+    reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
     """
 
     name: str
@@ -59,8 +62,9 @@ class Plan:
     seconds: float
     workers: int
     k: int | None
-    worst_error: tuple[tuple[float, float], ...]
+    worst_error: tuple[tuple[float, float, float], ...]
     statements: tuple[Statement, ...]
+    confidence: float
     drawing: float = 0.0
     draw_seconds: float = 0.0
     call_seconds: float = 0.0
@@ -76,7 +80,8 @@ class Plan:
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
-        errors = "; ".join(f"{error:.1e} at ε = {epsilon:g}" for epsilon, error in self.worst_error)
+        errors = "; ".join(f"{at_most(error, '.1e')} at ε = {epsilon:g}" for epsilon, error, _ in self.worst_error)
+        others = "; ".join(at_most(error, ".1e") for *_, error in self.worst_error)
         lines = [
             f"plan of {self.name}",
             f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
@@ -93,15 +98,16 @@ class Plan:
             f"  target         {self.target}"
             if self.target
             else f"  expected error standard error of δ̂ at most {errors}"
-            + (f"{self._from()}; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
+            + f"{self._from()} where P(S) ≥ e^ε·Q(S), else {others}"
+            + (f"; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
             *([f"  foreseen       {self.foreseen}"] if self.foreseen else []),
             *([f"  reuse          {self.reuse}"] if self.reuse else []),
-            *(
-                f"  {name:<14} {words}"
-                for name, words in (state_lines(self.statements, self.is_reused) if self.statements else ())
-            ),
+            *(f"  {name:<14} {words}" for name, words in self._statements()),
         ]
         return "\n".join(lines)
+
+    def _statements(self) -> list[tuple[str, str]]:
+        return state_lines(self.statements, percent(self.confidence), self.is_reused) if self.statements else []
 
     def _from(self) -> str:
         return " (all samples)" if self.is_reused else " (test samples)"
@@ -176,12 +182,13 @@ def make_plan(
         k=choose_k(k, 2 * trained) if k is not None else None,
         worst_error=()
         if e.has_budget
-        else tuple((epsilon, _worst_error(epsilon, tests, problem.is_literal)) for epsilon in shown),
+        else tuple((epsilon, *_worst_errors(epsilon, tests, problem.is_literal)) for epsilon in shown),
         statements=()
         if e.has_budget
         else tuple(
             state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs), pooled=problem.is_reused)
         ),
+        confidence=e.confidence,
         target=_describe_budget(e),
         foreseen=_foresee(problem.study, costs, workers) if e.target is not None else "",
         reuse=reuse,
@@ -268,13 +275,11 @@ def _by_kind(tasks: list[Task]) -> dict[str, int]:
     return kinds
 
 
-def _worst_error(epsilon: float, test: int, literal: bool) -> float:
-    """Largest standard error of δ̂ over all pairs (a, b) with a ≥ e^ε·b: at a = 1/2 and b = e^−ε/2."""
+def _worst_errors(epsilon: float, test: int, literal: bool) -> tuple[float, float]:
+    """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set."""
     if literal:
-        risk = 0.5 * math.exp(-epsilon)
-        return 2 * math.exp(epsilon) * math.sqrt(risk * (1 - risk) / (2 * test))
-    b = 0.5 * math.exp(-epsilon)
-    return math.sqrt((0.25 + math.exp(2 * epsilon) * b * (1 - b)) / test)
+        return worst_risk_error(epsilon, 2 * test), worst_risk_error(epsilon, 2 * test, is_sound=False)
+    return worst_share_error(epsilon, test), worst_share_error(epsilon, test, is_sound=False)
 
 
 def _memory(problem: Problem) -> int:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from hpcdp._prints import printing_to_stderr
+from hpcdp._rounding import at_least
 from hpcdp.claims import Claim
 from hpcdp.clusters import Place, parse_place
 from hpcdp.driver import Options, opened, place_of
 from hpcdp.engine import execute
-from hpcdp.errors import DamagedError, MechanismError, StudyError
+from hpcdp.errors import DamagedError, StudyError
 from hpcdp.failures import describe_killed, failed
+from hpcdp.independence import Chunk, identical
 from hpcdp.keys import digest_json
 from hpcdp.losses import make_loss, validate_parameters
 from hpcdp.losses._protocol import Loss, Side
@@ -32,10 +34,9 @@ from hpcdp.outputs import Outputs
 from hpcdp.problem import LITERAL, Problem
 from hpcdp.progress import Progress
 from hpcdp.stages import Stage
-from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease
-from hpcdp.store.records import commit, read_json, set_aside
+from hpcdp.store.records import commit, read_json, record_names, set_aside
 from hpcdp.store.samples import DamagedBlock, read_blocks
 from hpcdp.task import Task
 from hpcdp.trial import equals_no_chance
@@ -177,7 +178,7 @@ def refuse_unplayable(problem: Problem) -> None:
 
 def _words(look: Look, failure: float) -> str:
     said = "refuted" if look.refuted else f"refuted from {1.0 / failure:g} on"
-    return f"{look.samples:,} samples a side: evidence {look.evidence:.3g} ({said})"
+    return f"{look.samples:,} samples a side: evidence {at_least(look.evidence, '.3g')} ({said})"
 
 
 class _Game:
@@ -195,6 +196,7 @@ class _Game:
         self.wealths = [Wealth() for _ in problem.pairs]
         self.total = Wealth()
         self.seen: dict[str, list[Outputs]] = {law: [] for law in problem.laws}
+        self.prints: dict[str, Chunk] = {}
         parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
         self._key = digest_json(
             [
@@ -289,20 +291,33 @@ def _draw(game: _Game, place: Place, lease: Lease, version: int, number: int, mo
         outcome = execute(place, str(layout.root.resolve()), version, lease.generation, tasks, monitor)
         if outcome.failures:
             raise failed(outcome.failures, again)
-    _refuse_equal_chunks(game, number)
+    _refuse_equal_chunks(game, number, again)
 
 
-def _refuse_equal_chunks(game: _Game, number: int) -> None:
-    """Chunks of one law that are equal to the last bit: the mechanism ignores its rng, and no bet would be fair."""
-    problem = game.problem
+def _refuse_equal_chunks(game: _Game, number: int, again: str) -> None:
+    """Compare the chunks of a round, of all laws, with each other and with all before; no bet on equal ones would be fair."""
+    problem, layout, stage = game.problem, game.layout, game.stage
     for law in problem.laws:
-        first = game.seen[law][0][: game.rounds.chunk] if number else None
-        (last,) = read_blocks(game.layout, game.stage, law, problem.schema, game.rounds.chunks(number)[-1:])
-        if first is not None and fingerprint(first) == fingerprint(last) and equals_no_chance(last):
-            raise MechanismError(
-                f"mechanism.call {problem.sampler.call}: two chunks of {problem.describe_law(law)} are identical; the "
-                "mechanism ignores its rng, so its draws are not independent and no bet would be fair"
-            )
+        for chunk in game.rounds.chunks(number):
+            (text,) = read_json(layout.record("samples", stage.name_of(law, chunk)))["fingerprints"]
+            new = (law, stage.name, chunk)
+            old = game.prints.setdefault(text, new)
+            if old == new:
+                continue
+            (outputs,) = read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1))
+            if equals_no_chance(outputs):
+                _set_aside(layout, {old[0], law})
+                raise identical(problem, old, new, again)
+
+
+def _set_aside(layout: Layout, laws: set[str]) -> None:
+    """Take the batches of these laws out of use, and what was won, which is played again on batches that stay."""
+    for name in record_names(layout, "samples"):
+        law, stage, *_ = name.split("-")
+        if law in laws and stage == Stage.endless(1).name:
+            set_aside(layout, "samples", name)
+    for name in record_names(layout, "rounds"):
+        set_aside(layout, "rounds", name)
 
 
 def _finite(log: float) -> float:

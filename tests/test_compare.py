@@ -10,12 +10,12 @@ from commands import call
 from results import changed, measured, unmeasured
 from studies import make_study, run
 
+from hpcdp._rounding import at_most
 from hpcdp.claims import parse_claim
 from hpcdp.comparison import compare, largest_difference
 from hpcdp.errors import StudyError
 from hpcdp.plots import draw_comparison
 from hpcdp.report.comparison import table
-from hpcdp.report.table import share
 from hpcdp.report.verdict import report
 from hpcdp.study import Study
 from hpcdp.verdict import verify
@@ -69,7 +69,7 @@ def test_what_is_not_resolved_is_a_limit_in_every_table(three):
     found = compare(three)
     assert found.limit[0, 2] == row["limit"]
     assert np.isnan(found.limit[0, :2]).all()
-    bound = f"< {share(row['limit'])}*"
+    bound = f"< {at_most(row['limit'])}*"
     texts = (table(found), report([verify(weak, parse_claim("dp(epsilon=1)", "."))]))
     for text in texts:
         assert bound in text

@@ -354,7 +354,7 @@ def test_stored_samples_are_reused_wherever_they_are(client, tmp_path):
 def test_what_is_derived_counts_the_pool(client, tmp_path):
     result = run(small_study(epsilons=[0.0, 0.5, 3.0]), tmp_path / "s.zarr", client)
     stated = [statement.radius for statement in result.accuracy()]
-    np.testing.assert_allclose(stated, share_radius([0.0, 0.5, 3.0], 400, 0.05 / 5))
+    np.testing.assert_allclose(stated, share_radius([0.0, 0.5, 3.0], 400, 0.05 / (2 * 3 * len(result.pairs)) / 5))
     assert {statement.alpha for statement in result.accuracy()} == {None}
     errors = bootstrap(result)
     assert {error.method for error in errors} == {"folds"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 from collections import Counter
@@ -18,7 +19,9 @@ from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import Side
 from hpcdp.notions._rounds import Rules
 from hpcdp.notions.betting import Wealth, is_refuted, lines_of, play
+from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_json
 from hpcdp.store.studies import load_problem
 
 PAIR = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]", "databases": [], "rows": [], "chunk": 25}
@@ -179,6 +182,36 @@ def test_a_mechanism_that_fails(tmp_path: Path, scheduler: str, mechanism: str, 
     command = ("audit", path, "--claim", TRUE, "--store", tmp_path / "s.zarr", "--cluster", scheduler, *SEQUENTIAL)
     said = call(*command, code=1).stderr
     assert all(word in said for word in words)
+
+
+FEW_SEEDS = MECHANISM.replace("import os\n", "import os\nimport numpy as np\n").replace(
+    "rng.laplace(size=size)", "np.random.default_rng(rng.integers(64)).laplace(size=size)"
+)
+
+
+def test_equal_chunks_anywhere_are_refused_before_they_are_bet_on(tmp_path: Path, scheduler: str) -> None:
+    """64 inner seeds: of 32 chunks a law some are equal (chance of none: 10⁻⁴), but seldom the first and the last of a round."""
+    path = study(tmp_path, mechanism=FEW_SEEDS)
+    store = tmp_path / "s.zarr"
+    command = ("audit", path, "--claim", TRUE, "--store", store, "--cluster", scheduler, *SEQUENTIAL)
+    said = call(*command, code=1).stderr
+    assert re.search(r"round chunk \d+ of \S+ of pair 0 and round chunk \d+ of \S+ of pair 0 are identical", said)
+    assert "--allow-changed-code" in said
+    assert not list((store / "records" / "rounds").glob("[!.]*.json")), "nothing that was won of them is kept"
+    study(tmp_path)  # repaired
+    assert json.loads(call(*command, "--allow-changed-code", "--format", "json").stdout) == audit(path, TRUE, scheduler)
+    problem = stored_problem(store)
+    prints = [
+        text
+        for law in problem.laws
+        for chunk in range(32)
+        for text in read_json(_record(store, law, chunk))["fingerprints"]
+    ]
+    assert len(set(prints)) == 64
+
+
+def _record(store: Path, law: str, chunk: int) -> Path:
+    return Layout(store).record("samples", Stage.endless(25).name_of(law, chunk))
 
 
 @pytest.mark.parametrize(

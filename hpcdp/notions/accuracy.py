@@ -4,6 +4,7 @@
 - `corollary2`, `corollary3`, `corollary4`: **heuristic**. They put an accuracy that shrinks with n into a theorem on nearest
   neighbours that holds from an unknown n on, which depends on that accuracy.
 - `risk_radius`, `share_radius`, `risk_lower`: **finite-sample**, Hoeffding (1963), of the classifier that was learned.
+- `worst_share_error`, `worst_risk_error`: **exact**, the largest over all laws of a set or of a classifier's errors.
 - `bayes_error`, `resample_chunks`, `resample_classes`: **asymptotic**.
 """
 
@@ -131,6 +132,28 @@ def share_radius(epsilon: ArrayLike, test: ArrayLike, failure: float) -> Floats:
     """
     spread = (1.0 + np.exp(2.0 * np.asarray(epsilon, np.float64))) / np.asarray(test, np.float64)
     return np.asarray(np.sqrt(0.5 * math.log(2.0 / _failure(failure)) * spread))
+
+
+def worst_share_error(epsilon: float, test: int, is_sound: bool = True) -> float:
+    """The largest standard error that x₀/n − e^ε·x₁/n has for any set S, n = `test` outputs of each side. Exact.
+
+    The variance is [P(1 − P) + c²Q(1 − Q)]/n, c = e^ε >= 1. is_sound: over the sets with P(S) >= c·Q(S), which tell more
+    than nothing: largest on the line P = c·Q, (1 + c)²/8 at P = (1 + c)/4 for c <= 3, beyond that c − 1 at P = 1. Over all
+    sets it is (1 + c²)/4, at P = Q = 1/2.
+    """
+    c = math.exp(epsilon)
+    sound = (1.0 + c) ** 2 / 8.0 if c <= 3.0 else c - 1.0
+    return math.sqrt((sound if is_sound else (1.0 + c * c) / 4.0) / test)
+
+
+def worst_risk_error(epsilon: float, tests: int, is_sound: bool = True) -> float:
+    """The same of 1 − 2e^ε·r, r the error rate of n₂ = `tests` labelled samples: 4c²·R(1 − R)/n₂. Exact.
+
+    is_sound: over the classifiers with 1 − 2c·R >= 0, at R = 1/(2c); over all of them, at R = 1/2.
+    """
+    c = math.exp(epsilon)
+    risk = 0.5 / c if is_sound else 0.5
+    return 2.0 * c * math.sqrt(risk * (1.0 - risk) / tests)
 
 
 def bayes_error(epsilon: ArrayLike, delta: ArrayLike, tests: ArrayLike) -> Floats:

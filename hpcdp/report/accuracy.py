@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from hpcdp._rounding import at_most, percent, share
 from hpcdp.bootstrap import Error
-from hpcdp.report.table import estimate, grid, limit_lines, share
+from hpcdp.report.table import estimate, grid, limit_lines
 from hpcdp.result import Result
 
 _METHODS = {
@@ -19,25 +20,27 @@ _METHODS = {
 
 def table(result: Result, errors: Sequence[Error]) -> str:
     """At each level: the largest estimate, its standard errors, and what is stated of it."""
+    sure = percent(result.confidence)
     stated = {statement.epsilon: statement for statement in result.accuracy()}
     limits = {row["epsilon"]: row["limit"] for row in result.spectrum()}
     rows = [["ε", "δ̂", "standard error", "resampled", "radius", "published α"]]
     for error in errors:
         statement = stated[error.epsilon]
-        alpha = "-" if statement.alpha is None else share(statement.alpha)
-        values = [share(v) for v in (error.standard_error, error.resampled, statement.radius)]
+        alpha = "-" if statement.alpha is None else at_most(statement.alpha)
+        values = [share(error.standard_error), share(error.resampled), at_most(statement.radius)]
         rows.append([f"{error.epsilon:g}", estimate(error.delta, limits[error.epsilon]), *values, alpha])
     methods = dict.fromkeys(error.method for error in errors)
     lines = [f"{result.name}: accuracy of the largest δ̂", "", *grid(rows), ""]
     if any(limit is not None for limit in limits.values()):
-        lines += limit_lines(f"{100 * result.confidence:g} %")
+        lines += limit_lines(sure)
     told = "the L̂ of its folds on average" if result.is_reused else "its L̂"
     lines += [f"resampled: {_METHODS[method]}; asymptotic" for method in methods]
     return "\n".join(
         [
             *lines,
             "standard error: binomial, at the observed counts; asymptotic",
-            f"radius: one cell's δ̂ is within it of what {told} can tell, at {100 * result.confidence:g} %; finite-sample",
+            f"radius: every cell's δ̂ is within it of what {told} can tell, so the largest is within it of the largest of that,",
+            f"  at all ε together with confidence {sure}; finite-sample",
             "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any given size",
         ]
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.audit import Audit, Box
-from hpcdp.report.table import grid, pair_words, share
+from hpcdp.report.table import grid, pair_words
 from hpcdp.verdict import NOT_SEPARABLE, VIOLATION
 
 _SHOWN = 10  # boxes that a text lists
@@ -29,10 +30,10 @@ def report(audit: Audit) -> str:
 def _rows(audit: Audit) -> list[list[str]]:
     rows = [["pair", "orientation", "η", "α̃", "β̃", "α ≤", "β ≤", "claimed ≥", "margin"]]
     for box in sorted(audit.boxes, key=lambda b: -b.margin)[:_SHOWN]:
-        numbers = (box.alpha, box.beta, box.alpha_upper, box.beta_upper, box.claimed)
+        numbers = [share(box.alpha), share(box.beta), at_most(box.alpha_upper), at_most(box.beta_upper)]
         mark = " violated" if box.violated else ""
         head = [str(box.pair), box.orientation, f"{box.eta:.4g}"]
-        rows.append([*head, *(share(v) for v in numbers), f"{box.margin:+.6f}{mark}"])
+        rows.append([*head, *numbers, at_least(box.claimed), at_least(box.margin, "+.6f") + mark])
     return rows
 
 
@@ -44,8 +45,8 @@ def _words(audit: Audit) -> list[str]:
         return [
             f"Violated by {pair_words(result, box.pair)}, {box.orientation}: the test that decides for D′ where L̂ puts q/p "
             f"above {box.eta:.4g} has",
-            f"  errors of at most {share(first)} and {share(second)}; the claim allows no second error below "
-            f"{share(box.claimed)}. Certified with confidence {100 * result.confidence:g} %.",
+            f"  errors of at most {at_most(first)} and {at_most(second)}; the claim allows no second error below "
+            f"{at_least(box.claimed)}. Certified with confidence {percent(result.confidence)}.",
         ]
     if audit.verdict == NOT_SEPARABLE:
         return [
@@ -66,8 +67,8 @@ def _errors(box: Box) -> tuple[float, float]:
 
 def _bounds(audit: Audit) -> list[str]:
     rows = [["certified lower bound", "from the boxes", "from every η"]]
-    rows.append(["μ (Gaussian DP)", *(f"{v:.4f}" for v in audit.bounds.mu)])
-    rows += [[f"ε at δ = {d:g}", f"{box:.4f}", f"{every:.4f}"] for d, box, every in audit.bounds.epsilon]
+    rows.append(["μ (Gaussian DP)", *(at_least(v, ".4f") for v in audit.bounds.mu)])
+    rows += [[f"ε at δ = {d:g}", *(at_least(v, ".4f") for v in found)] for d, *found in audit.bounds.epsilon]
     return grid(rows)
 
 
@@ -79,7 +80,7 @@ def _notes(audit: Audit) -> list[str]:
         "hoeffding": "α ≤ and β ≤ are Hoeffding limits",
     }[audit.limits]
     lines = [
-        f"{limits} at confidence {100 * audit.result.confidence:g} %, {over}; finite-sample, whatever the classifier. η was",
+        f"{limits} at confidence {percent(audit.result.confidence)}, {over}; finite-sample, whatever the classifier. η was",
         "  chosen on training samples alone. margin: claimed ≥ minus β ≤ (reverse: with the errors swapped).",
         "Each column of lower bounds holds by itself at this confidence; nothing here is fitted.",
     ]

@@ -6,8 +6,9 @@ from itertools import combinations, permutations
 
 import numpy as np
 
+from hpcdp._rounding import at_least, at_most, percent
 from hpcdp.comparison import Comparison, largest_difference
-from hpcdp.report.table import estimate, grid, limit_lines, share
+from hpcdp.report.table import estimate, grid, limit_lines
 
 
 def table(comparison: Comparison) -> str:
@@ -26,8 +27,8 @@ def _rows(comparison: Comparison) -> list[list[str]]:
         rows.append([f"{epsilon:g}"])
         for i in range(len(comparison.names)):
             limit = None if np.isnan(comparison.limit[i, k]) else float(comparison.limit[i, k])
-            upper = share(float(comparison.upper[i, k])) if limit is None else "-"
-            rows[-1] += [estimate(float(comparison.delta[i, k]), limit), share(float(comparison.lower[i, k])), upper]
+            upper = at_most(float(comparison.upper[i, k])) if limit is None else "-"
+            rows[-1] += [estimate(float(comparison.delta[i, k]), limit), at_least(float(comparison.lower[i, k])), upper]
     return rows
 
 
@@ -61,7 +62,7 @@ def _notes(comparison: Comparison) -> list[str]:
         "  an upper limit, so this is no certificate about A. Standard errors take the stores as independent.",
     ]
     if not np.isnan(comparison.limit).all():
-        percents = dict.fromkeys(f"{100 * result.confidence:g} %" for result in comparison.results)
+        percents = dict.fromkeys(percent(result.confidence) for result in comparison.results)
         lines += limit_lines(" or ".join(percents))
     levels = {result["epsilon"].size for result in comparison.results}
     if levels != {comparison.epsilon.size}:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from hpcdp._rounding import at_least, at_most, percent
 from hpcdp.at_delta import NO_ESTIMATE, Level
 from hpcdp.notions.epsilon_at import BELOW, BEYOND, BRACKETED
 from hpcdp.report.table import grid, pair_words, warning_lines
@@ -23,8 +24,8 @@ def table(result: Result, levels: Sequence[Level]) -> str:
     for level in levels:
         shown = "-" if level.epsilon is None else f"L̂ > {level.epsilon:g}"
         cell = ["-" if v is None else str(v) for v in (level.pair, level.direction)]
-        top = "-" if level.upper is None else f"{level.upper:.4f}"
-        rows.append([f"{level.delta:g}", _estimate(level), f"{level.lower:.5f}", top, *cell, shown])
+        top = "-" if level.upper is None else at_most(level.upper, ".4f")
+        rows.append([f"{level.delta:g}", _estimate(level), at_least(level.lower, ".5f"), top, *cell, shown])
     lines = [f"{result.name}: ε at given δ, the largest over {over}{state}", "", *grid(rows), ""]
     leading = [level.pair for level in levels if level.pair is not None]
     if many > 1 and leading:
@@ -41,9 +42,9 @@ def _estimate(level: Level) -> str:
 
 
 def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
-    percent = f"{100 * result.confidence:g} %"
+    sure = percent(result.confidence)
     lines = [
-        f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {percent} for every δ at once;",
+        f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {sure} for every δ at once;",
         "  finite-sample, rests on independent draws alone. δ = 0: pure differential privacy.",
     ]
     if result.is_literal or result.is_reused:

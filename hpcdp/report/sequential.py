@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from hpcdp._rounding import at_least, at_most, failure, percent
 from hpcdp.report.table import grid
 from hpcdp.sequential import Look, SequentialAudit
 
@@ -21,18 +22,21 @@ def report(audit: SequentialAudit) -> str:
     last, needed = audit.looks[-1], 1.0 / (1.0 - audit.confidence)
     said = "violation" if last.refuted else "no violation found within the budget"
     rows = [["samples a side", "evidence", "p-value"]]
-    rows += [[f"{look.samples:,}", f"{look.evidence:.4g}", f"{look.p_value:.4g}"] for look in _shown(audit.looks)]
+    rows += [
+        [f"{look.samples:,}", at_least(look.evidence, ".4g"), at_most(look.p_value, ".4g")]
+        for look in _shown(audit.looks)
+    ]
     many = len(audit.wealths)
     over = "1 pair" if many == 1 else f"the mean over {many:,} pairs"
     if last.refuted:
-        sure = f"Certified with confidence {100 * audit.confidence:g} %."
+        sure = f"Certified with confidence {percent(audit.confidence)}."
         words = f"Refuted after {last.samples:,} samples a side, training included. {sure}"
     else:
         words = f"Not refuted with {last.samples:,} samples a side. This proves no privacy; a larger --budget goes on from here."
     lines = [f"{audit.name}: sequential audit of {audit.claim.text}: {said}", "", *grid(rows), "", words, ""]
     lines += [
         f"evidence: wealth of a bettor against the claim, {over}; 1 at the start, and at or above {needed:g} at any",
-        f"  look with probability at most {1.0 - audit.confidence:.2g} if the claim is true; finite-sample, whatever the",
+        f"  look with probability at most {failure(audit.confidence)} if the claim is true; finite-sample, whatever the",
         "  classifier, however often one looks. p-value: 1/(largest evidence so far).",
     ]
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.claims import Claim, parse_claim
 from hpcdp.notions.spectrum import TOLD, told_pairs
 from hpcdp.pool import FOLDS
@@ -53,8 +54,8 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
     table = [head]
     for row in rows:
         sure = row["resolved"]
-        cells = [f"{row['epsilon']:g}", estimate(row["delta"], row["limit"]), share(row["lower"])]
-        cells.append(share(row["upper"]) if sure else "-")
+        cells = [f"{row['epsilon']:g}", estimate(row["delta"], row["limit"]), at_least(row["lower"])]
+        cells.append(at_most(row["upper"]) if sure else "-")
         if claim:
             allowed = float(claim.delta(np.array([row["epsilon"]]))[0])
             cells.append(share(allowed) + (" violated" if row["lower"] > allowed else ""))
@@ -65,22 +66,15 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
     return table
 
 
-def share(value: float) -> str:
-    """A δ as tables print it."""
-    if value == 0:
-        return "0"
-    return f"{value:.6f}" if value >= 1e-3 else f"{value:.2e}"
-
-
 def estimate(delta: float, limit: float | None) -> str:
     """δ̂ as tables print it: where it is not resolved, the limit of the sets that were learned (see `limit_lines`)."""
-    return share(delta) if limit is None else f"< {share(limit)}*"
+    return share(delta) if limit is None else f"< {at_most(limit)}*"
 
 
-def limit_lines(percent: str, over: str = "") -> list[str]:
+def limit_lines(confidence: str, over: str = "") -> list[str]:
     """What "<" and "*" of `estimate` mean."""
     return [
-        f"* not resolved; with confidence {percent}, at this ε alone, no set that was learned holds more than this; finite-",
+        f"* not resolved; with confidence {confidence}, at this ε alone, no set that was learned holds more than this; finite-",
         f"  sample for those sets. Another set may hold more: this is no limit of δ.{over}",
     ]
 
@@ -133,8 +127,9 @@ def pair_words(result: Result, pair: int) -> str:
 def _tradeoff_rows(result: Result) -> list[list[str]]:
     rows = [["pair", "η", "α̃", "β̃", "radius", "α ≤", "β ≤"]]
     for point in result.tradeoff()[:200]:
-        values = [point[name] for name in ("alpha", "beta", "radius", "alpha_upper", "beta_upper")]
-        rows.append([str(point["pair"]), f"{point['eta']:g}", *(share(v) for v in values)])
+        rates = [share(point[name]) for name in ("alpha", "beta")]
+        limits = [at_most(point[name]) for name in ("radius", "alpha_upper", "beta_upper")]
+        rows.append([str(point["pair"]), f"{point['eta']:g}", *rates, *limits])
     return rows
 
 
@@ -178,24 +173,26 @@ def _reuse(result: Result) -> list[str]:
 
 
 def _footnotes(result: Result, claim: Claim | None) -> list[str]:
-    percent = f"{100 * result.confidence:g} %"
+    sure = percent(result.confidence)
     lines = [
-        f"certified ≥: δ is at least this, at all cells together with confidence {percent}; finite-sample, rests on independent",
+        f"certified ≥: δ is at least this, at all cells together with confidence {sure}; finite-sample, rests on independent",
         "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
         "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
     ]
     if result.resolution.warnings:
         lines += [
-            *limit_lines(percent, " Of the sets, those that the last block tests." if result.is_reused else ""),
+            *limit_lines(sure, " Of the sets, those that the last block tests." if result.is_reused else ""),
             *warning_lines(result),
         ]
-    lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy(), result.is_reused)]
+    lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy(), sure, result.is_reused)]
     if result.study.estimate.has_budget:
         lines += _shares(result)
     if result.is_reused:
         lines += _reuse(result)
     if "eta" in result.arrays:
-        lines.append(f"α ≤, β ≤ and radius are finite-sample, a family of their own at {percent}.")
+        lines.append(
+            f"radius: all points together at {sure}. α ≤ and β ≤: the same, a family of their own. Finite-sample."
+        )
     if claim:
         lines.append(f"claimed: {claim.text}")
     if result.grown:

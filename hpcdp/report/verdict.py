@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.fit import Ranking
-from hpcdp.report.table import estimate, grid, limit_lines, pair_words, share, warning_lines
+from hpcdp.report.table import estimate, grid, limit_lines, pair_words, warning_lines
 from hpcdp.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
 
 
@@ -48,7 +49,7 @@ def _rows(verdict: Verdict) -> list[list[str]]:
                     f"{epsilon:g}",
                     share(allowed),
                     estimate(float(result["spectrum_delta"][column]), result.resolution.limit(column)),
-                    share(lower) + mark,
+                    at_least(lower) + mark,
                     f"{np.nanmax(gap[..., column]):+.1f}",
                 ]
             )
@@ -67,8 +68,8 @@ def _words(verdict: Verdict) -> list[str]:
         return [
             f"Violated at {many} of {excess.shape[2]} ε, most clearly at ε = {result['epsilon'][place[2]]:g} by "
             f"{pair_words(result, int(place[0]))}, {direction}: δ is at",
-            f"  least {share(float(result['lower'][place]))}, the claim allows {share(float(verdict.claimed[place]))}; "
-            f"certified with confidence {100 * result.confidence:g} %, all cells together.",
+            f"  least {at_least(float(result['lower'][place]))}, the claim allows {share(float(verdict.claimed[place]))}; "
+            f"certified with confidence {percent(result.confidence)}, all cells together.",
         ]
     if verdict.verdict == CONSISTENT:
         return ["No estimate is above the claim. This proves no privacy: an upper bound cannot be had from samples."]
@@ -87,7 +88,7 @@ def _separation(verdict: Verdict, found: Separation) -> list[str]:
         + (
             "Chance alone gives such a gap."
             if found.is_chance
-            else f"Chance gives such a gap with probability at most {found.chance:.1g} (asymptotic)."
+            else f"Chance gives such a gap with probability at most {at_most(found.chance, '.1g')} (asymptotic)."
         ),
     ]
     if found.test is None:
@@ -126,7 +127,7 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
         "  sizes are asymptotic and take the classifier as it is; its regret lowers δ̂.",
     ]
     if not np.isnan(result.resolution.limits).all():
-        lines += [*limit_lines(f"{100 * result.confidence:g} %"), *warning_lines(result)]
+        lines += [*limit_lines(percent(result.confidence)), *warning_lines(result)]
     if ranking is not None:
         lines.append(
             "score: sum over ε of (residual/se)², at the pair and direction that training ranks first at each ε."
