@@ -246,7 +246,7 @@ def test_plan_states_the_accuracy(tmp_path):
     lines = {line[2:16].strip(): line for line in call("plan", study).stdout.splitlines()[1:]}
     first, second, _ = (at_most(r, ".1e") for r in accuracy.share_radius([0.0, 0.5, 1.0], 4000, 0.05 / 6))
     assert lines["radius"].split("within ")[1].startswith(f"{first} at ε = 0; {second} at ε = 0.5")
-    assert "all cells together with confidence 95 %" in lines["radius"]
+    assert "all cells together at 95 %" in lines["radius"]
     assert lines["expected error"].endswith(" votes)")
     assert " where P(S) ≥ e^ε·Q(S), else " in lines["expected error"]
     assert "finite-sample" in lines["radius"]
