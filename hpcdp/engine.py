@@ -8,6 +8,7 @@ task run at the end, with nothing beside them.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import queue
 import time
@@ -26,7 +27,7 @@ from hpcdp.task import Task
 from hpcdp.tasks import run_task
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 _WINDOW = 3  # tasks submitted a thread: one runs, one waits, one is on its way
 _MINIMUM_WINDOW = 8
@@ -65,15 +66,26 @@ class Outcome:
 
 
 class Window:
-    """Futures on their way, at most a few a thread, and the patience to wait for them."""
+    """Futures on their way, at most a few a thread, and the patience to wait for them.
+
+    Nothing here waits for Dask alone. Each result is fetched by a coroutine of its own on the client's loop: one that is
+    lost with its worker is computed again, and is fetched then. Leaving the window gives up what is on its way.
+    """
 
     def __init__(self, place: Place, watch: Watch) -> None:
         self.place, self.watch = place, watch
         self.futures: dict[Any, Any] = {}  # what each was submitted for
         self._run = uuid4().hex  # other runs may use the same scheduler
-        self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._last = self._seen = time.monotonic()
+        self._finished: queue.SimpleQueue[tuple[Any, Any, Exception | None]] = queue.SimpleQueue()
+        self._last = self._seen = self._looked = time.monotonic()
         self._pause = _QUIET
+
+    def __enter__(self) -> Window:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for future in self.futures:
+            future.release()
 
     @property
     def has_room(self) -> bool:
@@ -83,22 +95,44 @@ class Window:
     def submit(self, what: Any, name: str, function: Callable[..., Any], *arguments: Any) -> None:
         """Submit one call for something."""
         key = f"hpcdp-{self._run}-{name}"
-        future: Future[Any] = self.place.client.submit(function, *arguments, key=key, pure=False)
+        client = self.place.client
+        future: Future[Any] = client.submit(function, *arguments, key=key, pure=False)
         self.futures[future] = what
-        future.add_done_callback(self._finished.put)
+        assert client.loop is not None
+        client.loop.add_callback(self._fetch, future)
+
+    async def _fetch(self, future: Future[Any]) -> None:
+        """Wait for one result and put it where `next` finds it; Dask fetches those that are ready at once together."""
+        from distributed import CancelledError, KilledWorker
+
+        result: Any = None
+        error: Exception | None = None
+        while True:
+            try:
+                (result,) = await self.place.client.gather([future], asynchronous=True)
+            except KilledWorker:
+                pass
+            except CancelledError:
+                error = PlaceError("the Dask scheduler is gone, and with it all tasks that were not done")
+            except Exception as raised:
+                if future.status != "error":  # not the call raised it: a message was lost
+                    await asyncio.sleep(_TICK)
+                    continue
+                error = raised
+            self._finished.put((future, result, error))
+            return
 
     def next(self) -> list[tuple[Any, Any]]:
         """What was submitted for, and its result, of all that finished since; result None: its worker died each time.
 
-        Waits for at least one. Results are fetched together: one call to the scheduler each would cost more than the
-        scheduler needs for the tasks. Raises what a call raised; Stopped when a request to stop is due, LeaseError when
-        the lease was lost, PlaceError when the scheduler is gone or there was no worker for too long.
+        Waits for at least one. Raises what a call raised; Stopped when a request to stop is due, LeaseError when the lease
+        was lost, PlaceError when the scheduler is gone or there was no worker for too long.
         """
-        found: list[Any] = []
+        found: list[tuple[Any, Any, Exception | None]] = []
         while not found:
-            try:
+            with suppress(queue.Empty):
                 found.append(self._finished.get(timeout=_TICK))
-            except queue.Empty:
+            if not found or time.monotonic() - self._looked > _TICK:
                 self._look()
         with suppress(queue.Empty):
             while True:
@@ -107,12 +141,17 @@ class Window:
         self._pause = _QUIET
         if self.watch.is_lost():
             raise LeaseError("a later run has taken over the store; this one stops")
-        pairs = [(self.futures.pop(future), future) for future in found]
-        results = _collect(self.place.client, found)
-        return [(what, results[future]) for what, future in pairs]
+        pairs = []
+        for future, result, error in found:
+            if error is not None:
+                raise error
+            pairs.append((self.futures.pop(future), result))
+            future.release()
+        return pairs
 
     def _look(self) -> None:
         stop, now = self.watch.stop, time.monotonic()
+        self._looked = now
         if stop.is_due:
             raise Stopped(stop.reason)
         if self.watch.is_lost():
@@ -182,37 +221,40 @@ def execute(
         whole.update({part.name: task for part in some})
         return some
 
-    while ready or window.futures or blamed:
-        if watch.stop.is_requested:
-            ready.clear()
-            blamed.clear()
-            if place.fleet is not None:
-                place.fleet.freeze()
-            if not window.futures:
-                raise Stopped(watch.stop.reason)
-        place.want(left)
-        while ready and window.has_room:
-            task = ready.popleft()
-            window.submit(task, task.name, function, root, version, generation, task)
-        if not window.futures:  # only tasks are left that were blamed for the death of a worker that held others too
-            task = blamed.popleft()
-            if task.name in whole:
-                window.submit(task, f"{task.name}-alone", function, root, version, generation, task)
-            else:
-                blamed.extendleft(reversed(cut(task)))
-                continue
-        for task, report in window.next():
-            if report is not None:
-                outcome.failures += report.failures
-                outcome.seconds += report.seconds
-                finish(task, report.seconds)
-            elif task.name in whole or (place.blames_exactly and len(split(task)) == 1):
-                outcome.failures.append(watch.as_failure(task))
-                finish(task, math.nan)
-            elif place.blames_exactly:
-                ready.extend(cut(task))
-            else:
-                blamed.append(task)
+    with window:
+        while ready or window.futures or blamed:
+            if watch.stop.is_requested:
+                ready.clear()
+                blamed.clear()
+                if place.fleet is not None:
+                    place.fleet.freeze()
+                if not window.futures:
+                    raise Stopped(watch.stop.reason)
+            place.want(left)
+            while ready and window.has_room:
+                task = ready.popleft()
+                window.submit(task, task.name, function, root, version, generation, task)
+            if (
+                not window.futures
+            ):  # only tasks are left that were blamed for the death of a worker that held others too
+                task = blamed.popleft()
+                if task.name in whole:
+                    window.submit(task, f"{task.name}-alone", function, root, version, generation, task)
+                else:
+                    blamed.extendleft(reversed(cut(task)))
+                    continue
+            for task, report in window.next():
+                if report is not None:
+                    outcome.failures += report.failures
+                    outcome.seconds += report.seconds
+                    finish(task, report.seconds)
+                elif task.name in whole or (place.blames_exactly and len(split(task)) == 1):
+                    outcome.failures.append(watch.as_failure(task))
+                    finish(task, math.nan)
+                elif place.blames_exactly:
+                    ready.extend(cut(task))
+                else:
+                    blamed.append(task)
     if left:  # a stop left tasks out, and those that ran are done
         watch.stop.check()
     return outcome
@@ -231,26 +273,6 @@ def split(task: Task) -> list[Task]:
     return [replace(task, name=f"{task.name}.{i}", items=some) for i, some in enumerate(items)]
 
 
-def _collect(client: Client, futures: Sequence[Future[Any]]) -> dict[Any, Any]:
-    """Results of finished futures; None where the worker died each time."""
-    from distributed import CancelledError, KilledWorker
-
-    done = [future for future in futures if future.status == "finished"]
-    try:
-        results: dict[Any, Any] = dict(zip(done, client.gather(done), strict=True))
-        for future in futures:
-            if future not in results:
-                try:
-                    results[future] = future.result()
-                except KilledWorker:
-                    results[future] = None
-    except CancelledError:
-        raise PlaceError("the Dask scheduler is gone, and with it all tasks that were not done") from None
-    for future in futures:
-        future.release()
-    return results
-
-
 def run_batches(
     place: Place, watch: Watch, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
 ) -> list[Any]:
@@ -258,14 +280,17 @@ def run_batches(
     results: list[Any] = [None] * len(batches)
     window = Window(place, watch)
     following = 0
-    while window.futures or following < len(batches):
-        watch.stop.check()
-        place.want(len(batches) - following + len(window.futures))
-        while following < len(batches) and window.has_room:
-            window.submit(following, f"{name}-{following}", function, *batches[following])
-            following += 1
-        for position, result in window.next():
-            results[position] = result
-            if result is None:
-                raise StoreError(f"the task {name} ended its worker process each time it ran; is there enough memory?")
+    with window:
+        while window.futures or following < len(batches):
+            watch.stop.check()
+            place.want(len(batches) - following + len(window.futures))
+            while following < len(batches) and window.has_room:
+                window.submit(following, f"{name}-{following}", function, *batches[following])
+                following += 1
+            for position, result in window.next():
+                results[position] = result
+                if result is None:
+                    raise StoreError(
+                        f"the task {name} ended its worker process each time it ran; is there enough memory?"
+                    )
     return results

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _FRESH = 2.0  # seconds for which a count of threads is believed
+_ANSWER = 5.0  # seconds in which a scheduler that lives answers; one that is frozen must not stop who asks
 
 
 class Fleet(Protocol):
@@ -50,7 +51,9 @@ class Place:
         """Tasks that can run at once now, at most two seconds old; 0 when the scheduler does not answer."""
         if time.monotonic() - self._asked > _FRESH:
             try:
-                self.known_threads = sum(self.client.nthreads().values())
+                assert self.client.scheduler is not None
+                known = self.client.sync(self.client.scheduler.ncores, callback_timeout=_ANSWER)
+                self.known_threads = sum(known.values())
             except (OSError, TimeoutError, ValueError, AssertionError):
                 self.known_threads = 0
             self._asked = time.monotonic()

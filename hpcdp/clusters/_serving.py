@@ -1,0 +1,42 @@
+"""What a worker process of this machine does: it serves a scheduler until either of them ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dask
+from distributed import Worker
+
+import hpcdp.tasks  # noqa: F401  # loaded before a worker is forked, not by each of them
+
+
+@dataclass(frozen=True)
+class Serving:
+    """config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker; number: of this one in its place.
+
+    Names differ, because the scheduler may not have missed the last one yet.
+    """
+
+    config: dict[str, Any]
+    worker: dict[str, Any]
+    number: int = 0
+
+    def again(self) -> Serving:
+        """For the next worker of the same place."""
+        return replace(self, number=self.number + 1)
+
+
+def serve(serving: Serving) -> None:
+    """Run a worker in this process until it or its scheduler ends."""
+
+    async def run() -> None:
+        name = f"{serving.worker['name']}-{serving.number}"
+        async with Worker(**{**serving.worker, "name": name}) as worker:
+            await worker.finished()
+
+    dask.config.set(serving.config)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    asyncio.run(run())
