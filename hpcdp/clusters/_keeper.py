@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import io
+import multiprocessing.spawn
 import os
 import pickle
 import select
@@ -31,7 +32,8 @@ def main() -> None:
     with suppress(OSError):
         os.dup2(2, 1)  # standard output belongs to the command: what mechanisms print goes to standard error
     told = io.BytesIO(_read(int.from_bytes(_read(8), "big")))
-    sys.path[:] = pickle.load(told)
+    preparation = pickle.load(told)
+    sys.path[:] = preparation["sys_path"]
     from hpcdp.clusters._serving import Serving, serve
 
     serving: Serving = pickle.load(told)
@@ -46,6 +48,7 @@ def main() -> None:
             os.killpg(0, signal.SIGKILL)
         time.sleep(max(0.0, begin + _AGAIN - time.monotonic()))
         serving = serving.again()
+    multiprocessing.spawn.prepare(preparation)
     serve(serving)
 
 

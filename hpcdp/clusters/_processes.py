@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.spawn
 import os
 import pickle
 import signal
@@ -12,8 +13,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from hpcdp.clusters._serving import Serving
+from hpcdp.imports import names_main
 
 _LOOK = 0.1  # seconds between looks at the keepers
 _AGAIN = 1.0  # seconds from one start in a place to the next: what ends as it starts must not keep a core busy
@@ -86,9 +89,25 @@ class Processes:
             keeper = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, bufsize=0, process_group=0)
         except OSError:  # no process or memory is left at the moment
             return None
-        told = pickle.dumps(sys.path) + pickle.dumps(self._serving(f"{place}-{self._starts}"))
+        told = pickle.dumps(_preparation()) + pickle.dumps(self._serving(f"{place}-{self._starts}"))
         _say(keeper, len(told).to_bytes(8, "big") + told)
         return keeper
+
+
+def _preparation() -> dict[str, Any]:
+    """What Python tells its own spawned processes of this one.
+
+    Workers do not run the main script again, so that it needs no guard, or may have no file, unless a study names it.
+    """
+    found = multiprocessing.spawn.get_preparation_data("hpcdp")
+    kept = (
+        "sys_path",
+        "sys_argv",
+        "orig_dir",
+        "dir",
+        *(("init_main_from_path", "init_main_from_name") if names_main() else ()),
+    )
+    return {key: found[key] for key in kept if key in found}
 
 
 def _say(keeper: subprocess.Popen[bytes], words: bytes) -> None:
