@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import io
-import multiprocessing.spawn
 import os
 import pickle
 import select
@@ -29,8 +28,6 @@ _AGAIN = 0.25  # seconds from one fork to the next: what ends as it starts must 
 
 def main() -> None:
     """Read what to serve, load it, and keep a worker that does so until standard input ends."""
-    with suppress(OSError):
-        os.dup2(2, 1)  # standard output belongs to the command: what mechanisms print goes to standard error
     told = io.BytesIO(_read(int.from_bytes(_read(8), "big")))
     preparation = pickle.load(told)
     sys.path[:] = preparation["sys_path"]
@@ -48,8 +45,7 @@ def main() -> None:
             os.killpg(0, signal.SIGKILL)
         time.sleep(max(0.0, begin + _AGAIN - time.monotonic()))
         serving = serving.again()
-    multiprocessing.spawn.prepare(preparation)
-    serve(serving)
+    serve(serving, preparation)
 
 
 def _read(size: int) -> bytes:

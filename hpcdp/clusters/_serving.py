@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing.spawn
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import dask
 from distributed import Worker
 
 import hpcdp.tasks  # noqa: F401  # loaded before a worker is forked, not by each of them
+from hpcdp._prints import end_results
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,16 @@ class Serving:
         return replace(self, number=self.number + 1)
 
 
-def serve(serving: Serving) -> None:
-    """Run a worker in this process until it or its scheduler ends."""
+def serve(serving: Serving, preparation: dict[str, Any]) -> None:
+    """Run a worker in this process until it or its scheduler ends. preparation: for `multiprocessing.spawn.prepare`."""
 
     async def run() -> None:
         name = f"{serving.worker['name']}-{serving.number}"
         async with Worker(**{**serving.worker, "name": name}) as worker:
             await worker.finished()
 
+    end_results()  # standard output is the driver's: what is printed here goes to standard error
+    multiprocessing.spawn.prepare(preparation)
     dask.config.set(serving.config)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     asyncio.run(run())
