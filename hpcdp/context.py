@@ -14,6 +14,7 @@ import numpy as np
 from hpcdp._raised import readable
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
+from hpcdp.last_draw import note_draw
 from hpcdp.losses import make_loss
 from hpcdp.losses._protocol import STREAMED_BYTES, Loss, Side, StreamedSide
 from hpcdp.losses._sort import ascending
@@ -65,6 +66,7 @@ class Context:
         """Draw one chunk from its key; ChunkError names the chunk that the mechanism fails on."""
         problem = self.problem
         start, size = chunk * stage.chunk, stage.chunk_size(chunk)
+        note_draw(f"{stage.name} chunk {chunk} of {problem.describe_law(law)}")
         try:
             return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
         except MechanismError as error:

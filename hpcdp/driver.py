@@ -23,8 +23,9 @@ from hpcdp.failures import RunFailed, describe_killed, failed
 from hpcdp.forecast import forecast
 from hpcdp.independence import refuse_identical_chunks
 from hpcdp.index import Index, all_done, read_index
+from hpcdp.last_draw import take_last_draw
 from hpcdp.monitor import Monitor
-from hpcdp.outcomes import unusable
+from hpcdp.outcomes import Failure, unusable
 from hpcdp.plan import refuse_endless
 from hpcdp.problem import Problem, resolve, try_study
 from hpcdp.progress import Progress, Silent
@@ -49,6 +50,7 @@ from hpcdp.store.studies import (
 )
 from hpcdp.study import Study
 from hpcdp.targets import decide, share_time, summary
+from hpcdp.task import Task
 from hpcdp.trial import Trial
 
 if TYPE_CHECKING:
@@ -218,7 +220,11 @@ def _drive(
     root = str(layout.root.resolve())
     tasks = schedule(problem, index, costs, workers)
     expected = forecast(tasks, where.profile) if where.profile else None
-    monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task), expected)
+
+    def killed(task: Task) -> Failure:
+        return describe_killed(problem, task, take_last_draw(layout.last_draw(lease.generation, task.name)))
+
+    monitor = Monitor(progress, options.stop, lease.lost.is_set, killed, expected)
     lease.news = monitor.news
     options.stop.check()
     with place_of(layout, lease, problem, options, where, monitor) as place:

@@ -1,9 +1,9 @@
 """Runs tasks on a place: in order, each after those it depends on, never more than a window at once.
 
 A worker process that dies is started again, and what it was doing runs again, up to three times. Where the scheduler
-keeps tasks to itself until a thread is free, what was blamed three times is guilty: its parts run for themselves, and
-those that end their worker again have failed. Elsewhere Dask blames all that the worker held, so the parts of a blamed
-task run at the end, with nothing beside them.
+keeps tasks to itself until a thread is free, what was blamed three times is guilty: its parts run for themselves, noting
+what they draw, and those that end their worker again have failed. Elsewhere Dask blames all that the worker held, so the
+parts of a blamed task run at the end, with nothing beside them.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def execute(
                     outcome.failures += report.failures
                     outcome.seconds += report.seconds
                     finish(task, report.seconds)
-                elif task.name in whole or (place.blames_exactly and len(split(task)) == 1):
+                elif task.name in whole or (place.blames_exactly and task.kind == "round"):
                     outcome.failures.append(watch.as_failure(task))
                     finish(task, math.nan)
                 elif place.blames_exactly:
@@ -270,7 +270,7 @@ def split(task: Task) -> list[Task]:
         items = [(replace(task.items[0], pairs=(number,)),) for number in task.items[0].pairs]
     else:
         items = [(item,) for item in task.items]
-    return [replace(task, name=f"{task.name}.{i}", items=some) for i, some in enumerate(items)]
+    return [replace(task, name=f"{task.name}.{i}", items=some, is_part=True) for i, some in enumerate(items)]
 
 
 def run_batches(

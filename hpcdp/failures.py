@@ -45,8 +45,8 @@ def describe_failures(failures: Sequence[Failure]) -> list[str]:
     return lines
 
 
-def describe_killed(problem: Problem, task: Task) -> Failure:
-    """The failure of a task, one of the parts of a larger one, that ended its worker."""
+def describe_killed(problem: Problem, task: Task, last: str | None) -> Failure:
+    """The failure of a task, one of the parts of a larger one, that ended its worker. last: the draw that it did."""
     item, cause = task.items[0], task.name
     if task.kind == "sample":
         law, name, block = item
@@ -65,4 +65,5 @@ def describe_killed(problem: Problem, task: Task) -> Failure:
         what = f"{describe_pairs(problem, item.pairs[:1])}, {name} chunks {item.start} to {item.stop - 1}"
     else:
         what = describe_pairs(problem, task.items[:1] if task.kind == "pilot" else item[:1])
-    return Failure(f"task {task.name}: {what}", "it ended its worker process each time it ran", cause)
+    how = "it ended its worker process each time it ran" + (f", at {last}" if last else "")
+    return Failure(f"task {task.name}: {what}", how, cause)

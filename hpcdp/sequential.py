@@ -147,7 +147,7 @@ def run_sequential(
     refuse_unplayable(problem)
     where = parse_place(options.cluster)
     with opened(problem, store, options, progress) as (layout, lease, version):
-        monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task))
+        monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task, None))
         lease.news = monitor.news
         options.stop.check()
         with place_of(layout, lease, problem, options, where, monitor) as place:

@@ -16,6 +16,7 @@ class Task:
     kind: sample, pilot, tally, fit, count, reuse, literal or round (the functions of `hpcdp.tasks`). items: its keys. after:
     names of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take; drawing: how
     much of that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
+    is_part: of a task that ended its worker.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Task:
     seconds: float
     drawing: float = 0.0
     sizes: Sizes | None = None
+    is_part: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hpcdp._prints import printing_to_stderr
 from hpcdp.context import ChunkError, Context, open_context
 from hpcdp.errors import MechanismError, StoreError, StudyError
 from hpcdp.keys import digest_json, stream
+from hpcdp.last_draw import note_draw, noted_in
 from hpcdp.learning import counters_of, learn
 from hpcdp.outcomes import Failure, Report, unusable
 from hpcdp.outputs import Outputs
@@ -36,7 +38,9 @@ def run_task(root: str, version: int, generation: int, task: Task) -> Report:
     report = Report(task.name)
     try:
         context = open_context(root, version, task.sizes)
-        _KINDS[task.kind](context, generation, task, report)
+        is_noted = task.is_part and task.kind != "round"  # a chunk of a round is a task of its own
+        with noted_in(context.layout.last_draw(generation, task.name)) if is_noted else nullcontext():
+            _KINDS[task.kind](context, generation, task, report)
     except OSError as error:
         raise unusable(root, error) from error
     except StudyError as error:  # the study was sound when the run began
@@ -197,6 +201,7 @@ def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, 
     def draw(stage: str, size: int) -> Outputs:
         chunk = calls[stage]
         calls[stage] += 1
+        note_draw(f"{stage} chunk {chunk} of {problem.describe_law(law)}")
         return problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
 
     return draw

@@ -1,0 +1,41 @@
+"""What a task was drawing when its process ended: a file says so, as nothing else outlives the process.
+
+Only parts of a task that ended its worker before leave such a file; it costs a small write a chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+
+_noting: ContextVar[Path | None] = ContextVar("hpcdp_noting_draws", default=None)
+
+
+@contextmanager
+def noted_in(path: Path) -> Iterator[None]:
+    """Note the draws within in this file; it goes when they have ended well, or with an exception."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    token = _noting.set(path)
+    try:
+        yield
+    finally:
+        _noting.reset(token)
+        path.unlink(missing_ok=True)
+
+
+def note_draw(where: str) -> None:
+    """What is drawn from now on, in words."""
+    path = _noting.get()
+    if path is not None:
+        path.write_text(where)
+
+
+def take_last_draw(path: Path) -> str | None:
+    """What was noted last, if anything; the file goes."""
+    with suppress(OSError):
+        where = path.read_text()
+        path.unlink()
+        return where or None
+    return None
