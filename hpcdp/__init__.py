@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpcdp.auditing import audit
     from hpcdp.driver import resume, run
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
     from hpcdp.failures import RunFailed
@@ -13,10 +14,11 @@ if TYPE_CHECKING:
     from hpcdp.repeats import repeat
     from hpcdp.result import Result, load_result
     from hpcdp.study import Study
+    from hpcdp.verdict import verify
 
 __version__ = "0.1.0"
 
-_WHERE = {
+_WHERE = {  # no module is called like one of these: once imported it would stand in its place
     "HpcdpError": "errors",
     "LeaseError": "errors",
     "MechanismError": "errors",
@@ -35,6 +37,8 @@ _WHERE = {
     "union": "notions.composition",
     "TradeOffCurve": "notions.curve",
     "repeat": "repeats",
+    "audit": "auditing",
+    "verify": "verdict",
 }
 
 __all__ = [
@@ -49,6 +53,7 @@ __all__ = [
     "StudyError",
     "TradeOffCurve",
     "__version__",
+    "audit",
     "load_result",
     "parallel",
     "post_process",
@@ -57,6 +62,7 @@ __all__ = [
     "run",
     "sequential",
     "union",
+    "verify",
 ]
 
 

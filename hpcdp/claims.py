@@ -160,6 +160,11 @@ def parse_claim(text: str, folder: Path) -> Claim:
         raise StudyError(f"claim {text!r}: {error}") from None
 
 
+def as_claim(claim: Claim | str) -> Claim:
+    """A claim, or its text read with paths relative to the current folder, as `parse_claim`."""
+    return parse_claim(claim, Path.cwd()) if isinstance(claim, str) else claim
+
+
 class _Unreadable(Exception):
     """What was given instead of the arguments that a claim of this name takes."""
 

@@ -263,7 +263,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
-    from hpcdp.audit import audit
+    from hpcdp.auditing import audit
     from hpcdp.clusters import parse_place
     from hpcdp.driver import default_store
     from hpcdp.plots import check_path
@@ -301,7 +301,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     from hpcdp.problem import resolve
     from hpcdp.progress import on_stderr
     from hpcdp.report.sequential import report, to_json
-    from hpcdp.sequential import Rounds, refuse_unplayable, run_sequential
+    from hpcdp.sequential_audit import Rounds, refuse_unplayable, run_sequential
     from hpcdp.verdict import VIOLATION
 
     again = shlex.join(["hpcdp", *options.given])

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp.audit import Audit
+from hpcdp.auditing import Audit
 from hpcdp.plots import check_path, save
-from hpcdp.sequential import SequentialAudit
+from hpcdp.sequential_audit import SequentialAudit
 
 _INK, _CLAIM, _BOX = "#1b4f8a", "#b5482a", "#c9a227"
 

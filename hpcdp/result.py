@@ -72,6 +72,12 @@ class Result:
         """What the counts of `test` are, as messages say it."""
         return "samples" if self.is_reused else "test samples"
 
+    def __str__(self) -> str:
+        """The table that `hpcdp show` prints."""
+        from hpcdp.report.table import table
+
+        return table(self)
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from hpcdp.bounds import binomial_upper, joint_lower, split_lower, standard_error
-from hpcdp.claims import Claim
+from hpcdp.claims import Claim, as_claim
 from hpcdp.notions.prequential import blocks, prequential_lower
 from hpcdp.pool import first_block
 from hpcdp.result import DIRECTIONS, Result
@@ -63,6 +63,12 @@ class Verdict:
     standard_error: Floats
     separation: Separation | None
 
+    def __str__(self) -> str:
+        """The text that `hpcdp verify` prints."""
+        from hpcdp.report.verdict import report
+
+        return report([self])
+
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε as in the study."""
         found = []
@@ -98,13 +104,21 @@ class Verdict:
         }
 
 
-def verify(result: Result, claim: Claim) -> Verdict:
+def verify(result: Result, claim: Claim | str) -> Verdict:
     """Judge a claim by all cells of a result that have all their counts, both directions of every pair.
 
     Violation: a certified lower bound (finite-sample, all cells together) lies above the claim. Not separable: none does,
     but an estimate lies above it, or no cell is known. Consistent: no estimate does, which proves no privacy. The claim is
     compared at the levels of the study; `Claim.implied` says what it claims there.
+
+    Args:
+        result: complete or not; see `Result.complete`.
+        claim: a claim, or its text such as "laplace(epsilon=1)"; paths in it are relative to the current folder.
+
+    Raises:
+        StudyError: the text is no claim.
     """
+    claim = as_claim(claim)
     known = ~np.isnan(result["delta"])
     claimed = np.broadcast_to(claim.implied(result["epsilon"]), known.shape)
     error = careful_error(result)

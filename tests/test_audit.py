@@ -11,7 +11,7 @@ from results import measured
 from true_claims import GAMMA, LIMITS, PAIRS, TRUE, claim, true_epsilons, true_mu
 
 from hpcdp.analytic import GaussianShift, NormalMixture, toy_dpsgd_pair
-from hpcdp.audit import audit
+from hpcdp.auditing import audit
 from hpcdp.claims import Claim
 from hpcdp.counts import audit_etas
 from hpcdp.losses import make_loss

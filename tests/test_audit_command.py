@@ -11,7 +11,7 @@ from commands import call, calls, one_message, write_study
 from true_claims import GAMMA, GRID, claim, corners
 
 from hpcdp.analytic import LaplaceShift
-from hpcdp.audit import DELTAS, audit
+from hpcdp.auditing import DELTAS, audit
 from hpcdp.claims import parse_claim
 from hpcdp.counts import audit_etas
 from hpcdp.plots_audit import draw_audit

@@ -13,7 +13,7 @@ from scipy.special import betaincc
 from true_claims import COUNTS, GAMMA, LIMITS, TRUE, claim, true_epsilons
 
 from hpcdp.analytic import GaussianShift, LaplaceShift, toy_dpsgd_pair
-from hpcdp.audit import audit
+from hpcdp.auditing import audit
 from hpcdp.claims import Claim
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import error_limits, margins, promises

@@ -15,7 +15,7 @@ from studies import make_study, pose, run
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.assemble import assemble
-from hpcdp.audit import audit
+from hpcdp.auditing import audit
 from hpcdp.bootstrap import bootstrap
 from hpcdp.bounds import joint_lower, standard_error
 from hpcdp.claims import parse_claim

@@ -8,7 +8,7 @@ from auditing import mass, shifted
 from results import NOWHERE
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, Symmetrised, TradeOffPoints
-from hpcdp.audit import DELTAS
+from hpcdp.auditing import DELTAS
 from hpcdp.claims import Claim, parse_claim
 from hpcdp.notions.converted import mu_lower
 

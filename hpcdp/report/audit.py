@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from hpcdp._rounding import at_least, at_most, percent, share
-from hpcdp.audit import Audit, Box
+from hpcdp.auditing import Audit, Box
 from hpcdp.report.table import grid, pair_words
 from hpcdp.verdict import NOT_SEPARABLE, VIOLATION
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hpcdp._rounding import at_least, at_most, failure, percent
 from hpcdp.report.table import grid
-from hpcdp.sequential import Look, SequentialAudit
+from hpcdp.sequential_audit import Look, SequentialAudit
 
 _SHOWN = 12  # looks that a text lists
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hpcdp.analytic import Curve, exact
 from hpcdp.assemble import Arrays
-from hpcdp.audit import audit
+from hpcdp.auditing import audit
 from hpcdp.bounds import hoeffding_radius
 from hpcdp.claims import Claim, parse_claim
 from hpcdp.counts import below, eta_thresholds

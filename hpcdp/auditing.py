@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.claims import Claim
+from hpcdp.claims import Claim, as_claim
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import Limits, error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower
@@ -83,6 +83,12 @@ class Audit:
     boxes: Sequence[Box]
     bounds: Bounds
 
+    def __str__(self) -> str:
+        """The text that `hpcdp audit` prints."""
+        from hpcdp.report.audit import report
+
+        return report(self)
+
     @property
     def worst(self) -> Box:
         """The box with the largest margin."""
@@ -105,7 +111,7 @@ class Audit:
         }
 
 
-def audit(result: Result, claim: Claim, orientation: Orientation = "both", limits: Limits = "exact") -> Audit:
+def audit(result: Result, claim: Claim | str, orientation: Orientation = "both", limits: Limits = "exact") -> Audit:
     """Audit a claim by the counts of a complete result with a grid of η.
 
     Each pair and orientation has one η, where training promises the clearest violation: the largest distance from the
@@ -116,14 +122,15 @@ def audit(result: Result, claim: Claim, orientation: Orientation = "both", limit
 
     Args:
         result: complete, of a study with etas.
-        claim: T0, by its `tradeoff`.
+        claim: T0, by its `tradeoff`; or its text such as "gaussian(mu=1)", with paths relative to the current folder.
         orientation: "both" for a claim about all neighbours, as f-DP is defined; "forward" for T0 of (D, D') only.
         limits: "exact" (Clopper–Pearson) or "hoeffding", √(ln(2/level)/(2·test)).
 
     Raises:
         StudyError: the result is incomplete, its samples taught and tested, it has no η, comes from other counts than those
-            of one L̂, or was derived before there were audits.
+            of one L̂, or was derived before there were audits; or the text is no claim.
     """
+    claim = as_claim(claim)
     if result.is_reused:
         raise StudyError(
             "estimate.reuse: an audit tests one L̂ on samples that taught nothing; accepted by audit: false"

@@ -88,7 +88,7 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class SequentialAudit:
-    """What a sequential audit found; verdict as in `hpcdp.audit.Audit`."""
+    """What a sequential audit found; verdict as in `hpcdp.auditing.Audit`."""
 
     name: str
     claim: Claim
