@@ -35,8 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    options = make_parser().parse_args(arguments)
-    options.given = sys.argv[1:] if arguments is None else [*arguments]
+    parser, given = make_parser(), sys.argv[1:] if arguments is None else [*arguments]
+    if not given:
+        parser.print_help(sys.stderr)
+        return WRONG
+    options = parser.parse_args(given)
+    options.given = given
     try:
         with _interruptible():
             return int(options.command(options) or DONE)

@@ -258,7 +258,16 @@ def verify(options: argparse.Namespace) -> int:
     verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
     ranking = rank(result, claims) if len(claims) > 1 else None
     print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
-    return VIOLATED if worst(verdicts).verdict == VIOLATION else DONE
+    if worst(verdicts).verdict == VIOLATION:
+        return VIOLATED
+    if result.complete or options.incomplete:
+        return DONE
+    print(
+        f"hpcdp: {options.store} is not complete: {verdicts[0].cells_words} have all their counts; go on with: hpcdp resume "
+        f"{options.store}, or accept what there is with --incomplete",
+        file=sys.stderr,
+    )
+    return FAILED
 
 
 def audit(options: argparse.Namespace) -> int:

@@ -69,6 +69,11 @@ class Verdict:
 
         return report([self])
 
+    @property
+    def cells_words(self) -> str:
+        """How many cells were judged, of how many."""
+        return f"{int(self.known.sum()):,} of {self.known.size:,} cells"
+
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε as in the study."""
         found = []
@@ -99,6 +104,8 @@ class Verdict:
             "confidence": self.result.confidence,
             "name": self.result.name,
             "complete": self.result.complete,
+            "cells_known": int(self.known.sum()),
+            "cells_planned": self.known.size,
             "separation": None if self.separation is None else vars(self.separation),
             "cells": self.cells(),
         }

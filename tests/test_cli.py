@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -164,7 +166,7 @@ def test_what_is_printed_in_python_is_what_the_commands_print(
         (["run", "tiny.toml", "--workers", "0"], 2, ["--workers", "positive integer", "0"]),
         (["run", "tiny.toml", "--cluster", "moon"], 2, ["--cluster", "moon", "tcp://"]),
         (["fly"], 2, ["fly", "plan"]),
-        ([], 2, ["COMMAND"]),
+        ([], 2, ["usage: hpcdp", "COMMAND", "check claims against a store's results"]),
     ],
 )
 def test_wrong_commands(folder: Path, arguments: list[str], code: int, words: list[str]) -> None:
@@ -190,6 +192,16 @@ def test_mechanisms_are_listed() -> None:
     text = hpcdp(Path.cwd(), "mechanisms").stdout
     for name in ("laplace", "gaussian", "bounded_mean", "bounded_sum", "pmf", "stored", "package.module:callable"):
         assert name in text
+
+
+def test_every_package_that_is_asked_for_is_used() -> None:
+    root = Path(__file__).resolve().parent.parent
+    asked = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
+    modules = {"scikit-learn": "sklearn", "cryptography": "distributed"}  # distributed imports it for TLS, unasked for
+    names = [re.split(r"[<>=~! ;\[]", text)[0] for text in asked]
+    code = "\n".join(path.read_text() for path in (root / "hpcdp").rglob("*.py"))
+    used = re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE)
+    assert [name for name in names if modules.get(name, name.replace("-", "_")) not in used] == []
 
 
 def test_the_public_names_stay_what_they_are() -> None:

@@ -387,7 +387,31 @@ def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path, client):
     text = call("verify", store, code=3).stdout
     assert "INCOMPLETE" in text
     assert f"hpcdp resume {store}" in text
-    assert json.loads(call("verify", store, "--claim", "dp(epsilon=2)", "--format", "json").stdout)["complete"] is False
+    assert "4 of 8 cells" in text
+    # no violation among the cells that are known is no success: the others were not looked at
+    consistent = ("verify", store, "--claim", "dp(epsilon=2)")
+    for form in ("json", "table"):
+        done = call(*consistent, "--format", form, code=1)
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"hpcdp: {store} is not complete: 4 of 8 cells have all their counts")
+        accepted = call(*consistent, "--format", form, "--incomplete")
+        assert (accepted.stdout, accepted.stderr) == (done.stdout, "")
+    done = json.loads(call(*consistent, "--format", "json", "--incomplete").stdout)
+    assert (done["verdict"], done["complete"], done["cells_known"], done["cells_planned"]) == (
+        "consistent",
+        False,
+        4,
+        8,
+    )
+    assert call("verify", store, "--incomplete", code=3).stderr == ""
+    for record in records(store, "counts"):
+        record.unlink()
+    nothing = call(*consistent, "--format", "json", code=1)
+    assert "0 of 8 cells" in nothing.stderr
+    assert json.loads(nothing.stdout)["cells"] == []
+    assert call("show", store).returncode == 0
+    run(study([*PAIR, ([0.0], [0.1])]), store, client)
+    assert call(*consistent).stderr == ""
 
 
 def test_paths_of_claims_are_relative_to_the_current_folder(folder, tmp_path, monkeypatch):

@@ -135,7 +135,7 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
     lines += [f"{v.claim.text} is an estimate itself, no guarantee." for v in verdicts if v.claim.is_estimate]
     if not result.complete:
         lines.append(
-            f"INCOMPLETE: only cells that have all their counts were judged. A violation counts; go on with: "
-            f"hpcdp resume {result.store}"
+            f"INCOMPLETE: only cells that have all their counts were judged, {verdicts[0].cells_words}. A violation counts; "
+            f"go on with: hpcdp resume {result.store}"
         )
     return lines
