@@ -99,7 +99,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verify = add("verify", commands.verify, text)
     verify.add_argument("store", type=Path, metavar="STORE")
-    text = "such as laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv); several are ranked (default: the study's)"
+    text = (
+        "such as laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv), or a product of these: laplace(epsilon=1)*"
+        "gaussian(mu=1); several are ranked (default: the study's)"
+    )
     verify.add_argument("--claim", action="append", metavar="CLAIM", help=text)
     verify.add_argument("--format", choices=("table", "json"), default="table")
     text = "exit code 0 for an incomplete store too, when the cells that have all their counts show no violation"

@@ -3,12 +3,13 @@
 import ast
 import csv
 import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +19,14 @@ from hpcdp.analytic import (
     ApproximateDP,
     GaussianShift,
     LaplaceShift,
+    LaplaceVector,
     SpectrumPoints,
     TradeOffPoints,
     gaussian_sigma,
 )
 from hpcdp.errors import StudyError
+from hpcdp.notions.curve import TradeOffCurve
+from hpcdp.notions.tensor import Bound, tensor
 
 FORMS = {
     "laplace": "laplace(epsilon=...)",
@@ -33,15 +37,10 @@ FORMS = {
 }
 """What is accepted, by the name that a claim begins with, as messages say it."""
 
-
-class Bound(Protocol):
-    """What a claim stands for: an exact curve, or points of a spectrum."""
-
-    def spectrum(self, epsilon: ArrayLike) -> NDArray[np.float64]:
-        """Return the largest delta allowed in either direction at levels >= 0, same shape."""
-
-    def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
-        """Return the smallest type-II error allowed at sizes between 0 and 1, same shape."""
+PRODUCT = (
+    "a product of these, such as laplace(epsilon=1)*gaussian(mu=1), for a mechanism that publishes several outputs"
+)
+_TIMES = re.compile(rf"(?<=\))\s*\*\s*(?=(?:{'|'.join(FORMS)})\s*\()")  # a star in a path is none
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,9 @@ class Claim:
         """Whether the claimed trade-off curve is its own inverse, so that it says the same of (D, D') and of (D', D)."""
         if isinstance(self.bound, TradeOffPoints):
             return self.bound.is_symmetric
-        return isinstance(self.bound, ApproximateDP | GaussianShift | LaplaceShift | SpectrumPoints)
+        if isinstance(self.bound, TradeOffCurve):
+            return self.bound.is_symmetric()
+        return isinstance(self.bound, ApproximateDP | GaussianShift | LaplaceShift | LaplaceVector | SpectrumPoints)
 
     @property
     def convex_tradeoff(self) -> Callable[[ArrayLike], NDArray[np.float64]]:
@@ -132,7 +133,8 @@ def parse_claim(text: str, folder: Path) -> Claim:
     `file(path)` is a CSV file with the header `epsilon,delta`, strictly increasing levels and a delta that
     never rises, or with the header `alpha,beta`, points of a convex trade-off curve of (D, D') with strictly
     increasing alpha; `store(path)` is the estimated spectrum of another run. What holds between their levels is
-    said at `SpectrumPoints` and `TradeOffPoints`. A path may stand in quotes.
+    said at `SpectrumPoints` and `TradeOffPoints`. A path may stand in quotes. Claims joined by * are about a mechanism that
+    publishes the outputs of all of them, with independent coins; see `tensor`.
 
     Args:
         text: the claim.
@@ -145,9 +147,16 @@ def parse_claim(text: str, folder: Path) -> Claim:
         StudyError: the text is no claim, or its file or store does not hold one; the message names what was
             given and what is accepted.
     """
+    parts = _TIMES.split(text)
+    if len(parts) > 1:
+        claims = [parse_claim(part, folder) for part in parts]
+        try:
+            return Claim(text, tensor([claim.bound for claim in claims]), any(claim.is_estimate for claim in claims))
+        except ValueError as error:
+            raise StudyError(f"claim {text!r}: {error}") from None
     name = text.partition("(")[0].strip()
     if name not in FORMS or not text.rstrip().endswith(")"):
-        raise StudyError(f"claim: {text!r} was given; accepted: {', '.join(FORMS.values())}")
+        raise StudyError(f"claim: {text!r} was given; accepted: {', '.join(FORMS.values())}; {PRODUCT}")
     try:
         if name == "file":
             return Claim(text, _read_file(folder / _path(text)))

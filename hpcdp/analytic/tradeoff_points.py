@@ -107,10 +107,11 @@ class TradeOffPoints:
             ValueError: a size out of range.
         """
         sizes = checked("alpha", alpha, 0.0, 1.0)
-        return np.asarray(np.interp(sizes, *self._hull), np.float64)
+        return np.asarray(np.interp(sizes, *self.hull), np.float64)
 
     @cached_property
-    def _hull(self) -> tuple[Array, Array]:
+    def hull(self) -> tuple[Array, Array]:
+        """Sizes and errors of the corners of `convex`, (m,) each."""
         a, b = self._vertices
         order = np.lexsort((b, a))
         sizes, lowest = np.unique(a[order], return_index=True)

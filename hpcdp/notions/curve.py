@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12
 _LARGEST_LEVEL = 700.0  # e to this is finite
+_LEVELS, _NOTHING = 1 << 14, 1e-12  # of a polygon from below
+_WRITTEN = 1 << 14  # corners of a file, at most
 
 
 class Gap(NamedTuple):
@@ -164,6 +166,21 @@ class TradeOffCurve:
         height = np.concatenate((1.0 - back, np.exp(-levels) * (1.0 - there)))
         return cls(*with_ends(*upper_envelope(steepness, height)))
 
+    @classmethod
+    def below(cls, exact: Curve) -> TradeOffCurve:
+        """A polygon on or below the exact curve: its supporting lines at 2^14 levels, from 0 to where delta is 1e-12.
+
+        `delta` in both directions is too large, by at most 5e-8 for Laplace and Gaussian noise up to epsilon or mu 4 (measured).
+
+        Raises:
+            ValueError: no exact curve.
+        """
+        if not isinstance(exact, Curve):
+            raise refusal("exact", exact, "a curve of hpcdp.analytic")
+        most = max(float(exact.epsilon(_NOTHING, direction)) for direction in ("forward", "reverse"))
+        levels = np.unique(np.linspace(0.0, min(most, _LARGEST_LEVEL), _LEVELS))
+        return cls.from_delta(levels, exact.delta(levels, "forward"), exact.delta(levels, "reverse"))
+
     def __call__(self, alpha: ArrayLike) -> Floats:
         """Return T(alpha). Exact for the polygon.
 
@@ -289,6 +306,36 @@ class TradeOffCurve:
         """
         count, convex = integer("n", n, 1), self.convex()
         return convex if count == 1 else _from_outcomes(power(Outcomes.of(convex.alpha, convex.beta), count))
+
+    def write(self, path: str | Path) -> None:
+        """Write the greatest convex curve on or below this one as a CSV file that a claim file(path) reads.
+
+        Its header is alpha,beta. Between two points a claim goes as low as a convex curve may, so each side has a third point
+        in its middle; then the claim is the polygon, within 1e-12. Of more than 16,384 corners, as products on a grid have, the
+        file holds so many supporting lines: the claim is on or below the curve, by 1e-7 at most for products of Laplace and
+        Gaussian noise (measured).
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        curve = self.convex()
+        if curve.alpha.size > _WRITTEN:
+            curve = curve._thinned()
+        alpha, beta = curve.alpha, curve.beta
+        first = int(np.searchsorted(alpha, 0.0, side="right")) - 1  # behind a drop at 0
+        alpha, beta = alpha[first:], beta[first:]
+        sizes, errors = (np.insert(v, np.arange(1, v.size), 0.5 * (v[:-1] + v[1:])) for v in (alpha, beta))
+        kept = np.append(True, np.diff(sizes) > 0.0)
+        lines = [f"{a!r},{b!r}" for a, b in zip(sizes[kept].tolist(), errors[kept].tolist(), strict=True)]
+        Path(path).write_text("\n".join(["alpha,beta", *lines, ""]), encoding="utf-8")
+
+    def _thinned(self) -> TradeOffCurve:
+        """Supporting lines at some of the slopes: on or below this convex curve."""
+        with np.errstate(divide="ignore"):
+            slopes = np.abs(np.log(-np.diff(self.beta)) - np.log(np.diff(self.alpha)))
+        levels = np.unique(slopes[slopes <= _LARGEST_LEVEL])
+        chosen = levels[np.unique(np.linspace(0, levels.size - 1, _WRITTEN // 2).astype(int))]
+        return TradeOffCurve.from_delta(chosen, self.delta(chosen), self.delta(chosen, "reverse"))
 
     def plot(self, axis: Any = None, path: str | Path | None = None, **line: Any) -> Any:
         """Draw the curve on a Matplotlib axis, by default of a new figure; with a path (.png or .svg), write the figure.
