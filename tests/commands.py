@@ -26,7 +26,37 @@ from hpcdp.store.studies import latest_version, read_problem
 COMMAND = [sys.executable, "-m", "hpcdp"]
 SEED = 20240520
 
-MECHANISM = '''
+LONG = 300.0
+"""Seconds after which what is waited for is taken for stuck, on whatever machine and however busy it is."""
+
+HOLD = '''
+import json
+import multiprocessing
+import os
+import time
+
+
+def hold():
+    """Wait while the file `hold` is beside this one and as many records as it says are in the folders that it names.
+
+    On workers only: trial draws are the driver's.
+    """
+    while multiprocessing.parent_process() and is_held():
+        time.sleep(0.05)
+
+
+def is_held():
+    try:
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hold")) as file:
+            folders, number = json.load(file)
+    except FileNotFoundError:
+        return False
+    files = [name for folder in folders for _, _, names in os.walk(folder) for name in names]
+    return sum(name.endswith(".json") and name[0] != "." for name in files) >= number
+'''
+
+MECHANISM = (
+    '''
 """Laplace noise on a sum, slow if need be, that leaves one line a call in a log."""
 import os
 import time
@@ -34,6 +64,9 @@ import time
 from hpcdp.keys import digest_array
 
 LOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "calls.log")
+'''
+    + HOLD
+    + """
 
 
 def note(database, size, rng):
@@ -45,9 +78,11 @@ def note(database, size, rng):
 
 def noisy(database, size, rng, pause=0.0):
     note(database, size, rng)
+    hold()
     time.sleep(pause)
     return database.sum() + rng.laplace(size=size)
-'''
+"""
+)
 
 
 def write_study(folder: Path, mechanism: str = MECHANISM, name: str = "study.toml", **changes: Any) -> Path:
@@ -94,7 +129,7 @@ def hpcdp(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, as a user does, and check its exit code and that it shows no traceback."""
     command = [*prefix, *COMMAND, *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
     assert code is None or done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr
     return done
@@ -155,7 +190,7 @@ def members(process: subprocess.Popen[str]) -> list[int]:
     return found
 
 
-def wait_until(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def wait_until(is_so: Callable[[], bool], what: str, seconds: float = LONG) -> None:
     """Wait for something to be so; fail naming it when it takes too long."""
     end = time.monotonic() + seconds
     while not is_so():
@@ -165,8 +200,26 @@ def wait_until(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> N
 
 def records(store: Path, *kinds: str) -> list[Path]:
     """The store's committed records of some kinds (all: samples, fits, counts, cells)."""
-    folders = [store / "records" / kind for kind in kinds or ("samples", "fits", "counts", "cells")]
-    return sorted(path for folder in folders for path in folder.rglob("[!.]*.json"))
+    return sorted(path for folder in _folders(store, kinds) for path in folder.rglob("[!.]*.json"))
+
+
+def _folders(store: Path, kinds: Sequence[str]) -> list[Path]:
+    return [store / "records" / kind for kind in kinds or ("samples", "fits", "counts", "cells")]
+
+
+def hold(folder: Path, store: Path, number: int, *kinds: str) -> None:
+    """Let the mechanism of a folder draw nothing more once the store has so many records of some kinds, as `records`.
+
+    A run that has more to draw is then not over before a test has seen it, however busy the machine is.
+    """
+    written = folder / "hold.new"
+    written.write_text(json.dumps([[str(path) for path in _folders(store, kinds)], number]))
+    written.replace(folder / "hold")  # a worker that reads meanwhile sees the one or the other
+
+
+def release(folder: Path) -> None:
+    """Let the mechanism of a folder draw on."""
+    (folder / "hold").unlink()
 
 
 def contents(store: Path) -> dict[Path, tuple[int, bytes]]:

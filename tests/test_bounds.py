@@ -279,15 +279,15 @@ def test_split_bound_is_the_two_limits() -> None:
 
 @pytest.mark.parametrize("n", [2**18, 10**9])
 def test_speed(n: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """The aim is 1 ms a cell on an idle core; the limit leaves room for a busy machine."""
+    """The aim is 1 ms a cell; counted is the time of the processor, whatever else it has to do."""
     rng = np.random.default_rng(1)
     a = rng.uniform(0.02, 0.95, 500)
     b = a * rng.uniform(0.05, 0.9, 500)
     counts = (rng.binomial(n, a), n, rng.binomial(n, b), n, a / b * rng.uniform(0.5, 1.1, 500))
     joint_lower(*(np.atleast_1d(v)[:1] for v in counts), 0.05)
-    started = time.perf_counter()
+    started = time.process_time()
     bound = joint_lower(*counts, 0.05 / 18_564)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     with capsys.disabled():
         print(f"\njoint_lower, n = {n:.1e}: {1e3 * seconds / bound.size:.2f} ms a cell")
     assert seconds / bound.size < 5e-3

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 from commands import (
+    LONG,
     call,
     calls,
     contents,
+    hold,
     hpcdp,
     one_message,
     records,
+    release,
     show,
     started,
     wait_until,
@@ -188,13 +191,15 @@ def test_a_run_that_was_killed_while_it_made_its_store(tmp_path: Path, scheduler
 def test_damage_in_the_middle_of_a_run(tmp_path: Path, scheduler: str) -> None:
     settings = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "test": 16000}
     study, store = write_study(tmp_path, **settings), tmp_path / "s.zarr"
+    hold(tmp_path, store, 1, "samples")  # before anything is counted
     with started("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path) as process:
         wait_until(lambda: bool(records(store, "samples")), "a first block of samples")
         law, stage, block, size = records(store, "samples")[0].stem.split("-")
         (file,) = [p for p in (store / "samples" / law / stage / f"{block}-{size}" / "c").iterdir() if p.is_file()]
         flip_bit(file, 0.01)
-        assert not records(store, "counts"), "the damage came too late"
-        _, error = process.communicate(timeout=60)
+        assert not records(store, "counts")
+        release(tmp_path)
+        _, error = process.communicate(timeout=LONG)
     assert process.returncode == 1, error
     assert "Traceback" not in error
     assert f"{stage} chunk 0 of samples/{law}/{stage}/{block}-{size} is damaged" in error

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from commands import LONG
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -88,7 +89,7 @@ class Reader:
 
     def call(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=LONG, check=False
         )
 
     def follow(self, block: Block) -> Iterator[tuple[str, int, int, str, str]]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from commands import started, wait_until, write_study
+from commands import LONG, started, wait_until, write_study
 from programs import BARE, GREETING, SERVED, ZEROS, binder, draw, is_running, pid_of, served
 
 import hpcdp.serve
@@ -128,7 +128,9 @@ STARTS = {
 
 @pytest.mark.parametrize("greeting", STARTS)
 def test_programs_that_do_not_start_as_they_should(bind: Callable[..., ProgramMechanism], greeting: str) -> None:
-    program = bind(BARE.format(greeting=greeting, answer=ZEROS), start_timeout=1.5)
+    program = bind(
+        BARE.format(greeting=greeting, answer=ZEROS), **({"start_timeout": 1.5} if "waiting" in greeting else {})
+    )
     with pytest.raises(MechanismError) as caught:
         draw(program)
     assert STARTS[greeting] in str(caught.value)
@@ -166,7 +168,7 @@ ANSWERS = {
 def test_programs_that_answer_nonsense_hang_or_die(bind: Callable[..., ProgramMechanism], answer: str) -> None:
     program = bind(BARE.format(greeting=GREETING, answer=f"if os.path.exists('bad'): {answer}\n    else: {ZEROS}"))
     (program.folder / "bad").touch()
-    impatient = replace(program, timeout=0.5)  # with the same process
+    impatient = replace(program, timeout=0.5) if "sleep" in answer else program  # with the same process
     children = len(psutil.Process().children())
     with pytest.raises(MechanismError) as caught:
         draw(impatient)
@@ -198,9 +200,9 @@ from hpcdp.mechanisms._process import Process
 process = Process(sys.argv[2:], Path("."))
 print(process.pid, flush=True)
 if sys.argv[1] == "stay":
-    time.sleep(60)
+    time.sleep(900)
 """
-DEAF = "sleep 60 & echo $!; exec sleep 60"  # neither it nor its child reads its input
+DEAF = "sleep 900 & echo $!; exec sleep 900"  # neither it nor its child reads its input
 
 
 def members(group: int) -> list[int]:
@@ -225,8 +227,8 @@ def test_no_program_outlives_the_process_that_started_it(end: str) -> None:
         if end != "exit":
             wait_until(lambda: len(members(group)) == 2, "the program has a child")
             parent.send_signal(getattr(signal, end))
-        parent.wait(30)
-    wait_until(lambda: not members(group), "the program and its child are gone", 10.0)
+        parent.wait(LONG)
+    wait_until(lambda: not members(group), "the program and its child are gone")
 
 
 def test_programs_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_programs_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     with started("run", study, "--workers", 2, folder=tmp_path):
         store = tmp_path / "runs" / "s.zarr"
         wait_until(lambda: store.is_dir() and len(programs()) == 2, "both workers have a program, after trial draws")
-    wait_until(lambda: not programs(), "no program is left", 10.0)
+    wait_until(lambda: not programs(), "no program is left")
 
 
 def test_the_helper_runs_on_old_pythons_and_prints_itself() -> None:

@@ -11,7 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import MECHANISM, SEED, call, hpcdp, one_message, started, stored_problem, wait_until, write_study
+from commands import (
+    LONG,
+    MECHANISM,
+    SEED,
+    call,
+    hold,
+    hpcdp,
+    one_message,
+    release,
+    started,
+    stored_problem,
+    wait_until,
+    write_study,
+)
 
 from hpcdp.claims import parse_claim
 from hpcdp.keys import stream
@@ -111,7 +124,8 @@ def test_evidence_is_that_of_the_bets_on_the_stored_batches(tmp_path: Path, sche
 
 
 def test_killed_and_continued(tmp_path: Path, scheduler: str) -> None:
-    path = study(tmp_path / "a", parameters={"pause": 0.3})
+    path = study(tmp_path / "a", parameters={"pause": 0.01})
+    hold(tmp_path / "a", tmp_path / "a" / "s.zarr", 2, "rounds")
     command = [
         "audit",
         path,
@@ -127,7 +141,8 @@ def test_killed_and_continued(tmp_path: Path, scheduler: str) -> None:
         rounds = Layout(tmp_path / "a" / "s.zarr").records("rounds")
         wait_until(lambda: rounds.is_dir() and len(list(rounds.glob("[!.]*.json"))) >= 2, "two rounds")
         process.send_signal(signal.SIGTERM)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=LONG)
+    release(tmp_path / "a")  # the workers of the tests, which draw on, and the audit that goes on
     assert process.returncode == 130
     assert "go on with: hpcdp audit" in error
     before = {file: file.read_bytes() for file in rounds.glob("[!.]*.json")}

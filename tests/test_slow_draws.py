@@ -6,7 +6,20 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import call, calls, committed, contents, kill_group, records, started, wait_until, write_study
+from commands import (
+    HOLD,
+    call,
+    calls,
+    committed,
+    contents,
+    hold,
+    kill_group,
+    records,
+    release,
+    started,
+    wait_until,
+    write_study,
+)
 from digits import DIGITS
 
 import hpcdp.trial
@@ -15,10 +28,9 @@ from hpcdp.plan import plan
 from hpcdp.stages import Stage
 from hpcdp.study import Study
 
-ONE_A_DRAW = """
-import os
-import time
-
+ONE_A_DRAW = (
+    HOLD
+    + """
 from hpcdp.keys import digest_array
 from training import canary_score
 
@@ -26,6 +38,7 @@ LOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "calls.log")
 
 
 def noisy(database, rng, pause=0.0):
+    hold()
     line = f"{digest_array(database)} 1 {rng.bit_generator.state['state']['state']:x}\\n"
     handle = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(handle, line.encode())
@@ -39,6 +52,7 @@ def few():
 
     return with_canary()[-9:]
 """
+)
 
 
 def one_a_draw(folder: Path, pause: float, **sizes: int) -> Path:
@@ -51,10 +65,12 @@ def one_a_draw(folder: Path, pause: float, **sizes: int) -> Path:
 @pytest.mark.slow  # it starts processes
 def test_an_interrupted_run_trains_no_model_of_a_committed_chunk_again(tmp_path: Path, scheduler: str) -> None:
     study, store = one_a_draw(tmp_path, 0.03, train=40, test=40, chunk=4), tmp_path / "s.zarr"
+    hold(tmp_path, store, 5, "samples")
     with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
         wait_until(lambda: len(records(store, "samples")) >= 5, "five chunks")
         assert process.poll() is None
         kill_group(process)
+    release(tmp_path)
     before, drawn, done = contents(store), len(calls(tmp_path, store)), committed(store)
     assert 5 <= len(done) < 40
     assert len(records(store, "samples")) == len(done), "a chunk is committed when it is drawn"
