@@ -13,14 +13,14 @@ from results import changed, measured
 from test_compare import named
 
 from hpcdp._rounding import at_least, at_most, failure, percent, share
-from hpcdp.audit import audit
+from hpcdp.auditing import audit
 from hpcdp.bootstrap import Error
 from hpcdp.claims import parse_claim
 from hpcdp.comparison import compare
 from hpcdp.notions.accuracy import share_radius, worst_share_error
 from hpcdp.report import accuracy, comparison, levels, sequential, table, verdict
 from hpcdp.report import audit as audit_report
-from hpcdp.sequential import Look, Rounds, SequentialAudit
+from hpcdp.sequential_audit import Look, Rounds, SequentialAudit
 from hpcdp.statements import Statement
 from hpcdp.verdict import verify
 
