@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcdp.errors import StudyError
+from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
+from hpcdp.report._spectra import ESTIMATED_WORDS, SHADE, draw_spectrum, finish, span
+from hpcdp.report.exposed import find_exposure, pair_words
 from hpcdp.report.table import claim_of
 from hpcdp.result import Result
 from hpcdp.truth import exact_curve, exact_of
+from hpcdp.verdict import verify
 
 if TYPE_CHECKING:
     from hpcdp.comparison import Comparison
     from hpcdp.repeats import Repeats
 
-_INK, _CLAIM, _EXACT = "#1b4f8a", "#b5482a", "#222222"
+_STEPS = 400  # of the curves of claims and exact laws
 
 
 def draw(result: Result, path: str | Path | None = None, log: bool | None = None) -> Any:
@@ -57,43 +61,23 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, log:
 
     With a path (.png or .svg), write it. Returns the matplotlib Figure.
     """
-    import matplotlib
     from matplotlib.figure import Figure
 
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()
-    colours = matplotlib.colormaps["tab10"](np.arange(10))
-    seen: list[float] = []
-    for number, (name, result) in enumerate(zip(comparison.names, comparison.results, strict=True)):
-        colour, marker = colours[number % len(colours)], "os^Dv<>P*X"[number % 10]
-        order = np.argsort(result["epsilon"])
-        epsilon, delta, lower, upper = (
-            result[key][order] for key in ("epsilon", "spectrum_delta", "spectrum_lower", "spectrum_upper")
-        )
-        seen += delta[delta > 0].tolist()
-        if log:  # bounds are known at the levels only, and a band down to 0 has no shape on this axis
-            axis.vlines(epsilon, np.maximum(lower, np.finfo(float).tiny), upper, color=colour, linewidth=1.2, alpha=0.7)
-        else:
-            axis.fill_between(epsilon, lower, upper, color=colour, alpha=0.18, linewidth=0)
-        axis.plot(epsilon, delta, marker, color=colour, markersize=4.5, label=name)
-        fine = np.linspace(epsilon[0], epsilon[-1], 400)
+    results = [*comparison.results]
+    colours, ends = shades(len(results)), span(results)
+    for number, (name, result) in enumerate(zip(comparison.names, results, strict=True)):
+        colour = colours[number]
+        draw_spectrum(axis, result, ends, colour, MARKERS[number % len(MARKERS)], name, SHADE / (len(results) - 1))
+        fine = np.linspace(*ends, _STEPS)
         truth = exact_of(result, fine)
         if truth is not None:
-            axis.plot(fine, truth, color=colour, linewidth=1.1, label=f"{name}, exact")
-    if log:
-        axis.plot([], [], color="#777777", linewidth=1.2, label="certified ≥ … approximate ≤")
-    else:
-        axis.fill_between([], [], [], color="#777777", alpha=0.25, label="certified ≥ … approximate ≤")
-    axis.set(xlabel="ε", ylabel="δ(ε)", title="privacy spectra, largest of all pairs and both directions")
-    if log and seen:
-        axis.set_yscale("log")
-        axis.set_ylim(bottom=0.5 * min(seen))
-    else:
-        axis.set_ylim(bottom=0)
-    axis.margins(x=0.02)
-    axis.grid(alpha=0.25)
-    axis.legend(frameon=False)
+            axis.plot(fine, truth, color=colour, linestyle="--", linewidth=1.0, label=f"{name}, exact")
+    percents = dict.fromkeys(f"{100 * result.confidence:g} %" for result in results)
+    title = "privacy spectra, largest of all pairs and both directions\n"
+    finish(axis, results, colours, log, f"{title}bounds of each certified at {' or '.join(percents)}")
     return save(figure, path)
 
 
@@ -104,13 +88,12 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     Bayes classifier), a colour for each ε. Where samples teach and test, all of them are counted as test samples. With a path
     (.png or .svg), write it. Returns the matplotlib Figure.
     """
-    import matplotlib
     from matplotlib.figure import Figure
 
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()
-    colours = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.85, len(repeats.epsilon)))
+    colours = shades(len(repeats.epsilon))
     test = np.array([sum(size) if repeats.reuse else size[1] for size in repeats.sizes])
     for colour, epsilon, rms, expected in zip(
         colours, repeats.epsilon, repeats.error.T, repeats.expected.T, strict=True
@@ -118,7 +101,7 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
         axis.plot(test, np.where(rms > 0, rms, np.nan), "o", color=colour, markersize=5, label=f"ε = {epsilon:g}")
         axis.plot(test, expected, color=colour, linewidth=1.1)
     about = "exact value" if repeats.exact is not None else "mean over seeds"
-    axis.plot([], [], color="#777777", linewidth=1.1, label="standard error, Bayes classifier")
+    axis.plot([], [], color=QUIET, linewidth=1.1, label="standard error, Bayes classifier")
     axis.set(
         xscale="log",
         yscale="log",
@@ -132,50 +115,46 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
 
 
 def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
-    epsilon = result["epsilon"]
-    delta, lower, upper = (result[f"spectrum_{name}"] for name in ("delta", "lower", "upper"))
-    fine = np.linspace(epsilon[0], epsilon[-1], 400)
+    ends = span([result])
+    draw_spectrum(axis, result, ends, CERTIFIED, "o", ESTIMATED_WORDS, SHADE)
+    fine = np.linspace(*ends, _STEPS)
     claim = claim_of(result)
     if claim is not None:
-        axis.plot(fine, claim.delta(fine), color=_CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}")
+        axis.plot(fine, claim.delta(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
     truth = exact_of(result, fine)
     if truth is not None:
-        axis.plot(fine, truth, color=_EXACT, linewidth=1.2, label="exact")
-    sure, limits = result.resolution.rows, result.resolution.limits
-    span = "certified ≥ … approximate ≤"
-    if log:  # bounds are known at the levels only, and a band down to 0 has no shape on this axis
-        axis.vlines(
-            epsilon, np.maximum(lower, np.finfo(float).tiny), upper, color=_INK, linewidth=1.2, alpha=0.7, label=span
-        )
-        axis.set_yscale("log")
+        axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")
+    finish(axis, [result], [CERTIFIED], log, _title(result))
+
+
+def _title(result: Result) -> str:
+    """Study, claim and verdict; whose δ it is; at which confidence the bounds hold."""
+    claim = claim_of(result)
+    said = "privacy spectrum" if claim is None else f"{claim.text}: {verify(result, claim).verdict}"
+    lines = [f"{result.name}: {said}" + ("" if result.complete else " (INCOMPLETE)")]
+    if len(result.pairs) == 1:
+        lines.append("pair 0, both directions")
     else:
-        axis.fill_between(epsilon, lower, upper, color=_INK, alpha=0.15, linewidth=0, label=span)
-        axis.plot(epsilon, lower, color=_INK, linewidth=0.8, alpha=0.7)
-    axis.plot(epsilon, np.where(sure, delta, np.nan), "o", color=_INK, markersize=4, label="estimated")
-    if np.isfinite(limits).any():
-        label = "not resolved: limit of the learned set"
-        axis.plot(epsilon, limits, "v", color=_INK, markersize=5, markerfacecolor="none", label=label)
-    what = "1 pair" if len(result.pairs) == 1 else f"largest of {len(result.pairs):,} pairs"
-    axis.set(xlabel="ε", ylabel="δ(ε)", title=f"{result.name}: privacy spectrum, {what}, both directions")
-    shown = np.concatenate([delta[sure & (delta > 0)], limits[np.isfinite(limits)]])
-    axis.set_ylim(bottom=0.5 * shown.min() if log and shown.size else None if log else 0)
-    axis.margins(x=0.02)
-    axis.grid(alpha=0.25)
-    axis.legend(frameon=False)
+        found = find_exposure(result)
+        lines.append(f"largest of {len(result.pairs):,} pairs and both directions")
+        if found is not None:
+            lines.append(f"most exposed: {pair_words(result, found.pair)}")
+    lines[-1] += f"; all bounds certified together at {100 * result.confidence:g} %"
+    return "\n".join(lines)
 
 
 def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> None:
-    axis.plot([0, 1], [1, 0], color="#999999", linewidth=0.8, linestyle=":", label="perfect privacy")
+    axis.plot([0, 1], [1, 0], color=QUIET, linewidth=0.8, linestyle=":", label="perfect privacy")
     claim = claim_of(result)
     if claim is not None:
         grid = np.linspace(0, 1, 401)
         axis.plot(
-            grid, claim.tradeoff(grid), color=_CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}"
+            grid, claim.tradeoff(grid), color=CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}"
         )
     truth = exact_curve(result, 0) if len(result.pairs) == 1 else None
     if truth is not None:
         grid = np.linspace(0, 1, 1001)
-        axis.plot(grid, truth.tradeoff(grid), color=_EXACT, linewidth=1.2, label="exact")
+        axis.plot(grid, truth.tradeoff(grid), color=EXACT, linewidth=1.2, label="exact")
     alpha, beta = ([p[name] for p in points] for name in ("alpha", "beta"))
     over = [[p[f"{name}_upper"] - p[name] for p in points] for name in ("alpha", "beta")]
     axis.errorbar(
@@ -184,7 +163,7 @@ def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> N
         xerr=[np.zeros(len(points)), over[0]],
         yerr=[np.zeros(len(points)), over[1]],
         fmt="o",
-        color=_INK,
+        color=CERTIFIED,
         markersize=4,
         linewidth=0.8,
         label="estimated, with certified upper limits",

@@ -26,8 +26,8 @@ _REUSED = "block_exceed"  # an array of results whose samples teach and test
 class Resolution:
     """Arrays by cell and by ε.
 
-    cells: shape (pairs, 2, epsilons), whether δ̂ tells something (heuristic). rows: shape (epsilons,), the same of the
-    largest δ̂.
+    cells: shape (pairs, 2, epsilons), whether δ̂ tells something, there and at all smaller ε of the pair and direction
+    (heuristic). rows: shape (epsilons,), the same of the largest δ̂.
     limits: shape (epsilons,), NaN where the largest δ̂ is resolved or nothing is known: an upper limit of what the learned sets
     of all cells hold at this ε (where samples teach and test, those that the last block tests). Finite-sample at the study's
     confidence, one ε at a time; not a limit of δ.
@@ -52,6 +52,7 @@ def find_resolution(arrays: Arrays, estimate: Estimate) -> Resolution:
     else:
         delta, lower, exceed, test = (arrays[name][1] for name in ("delta", "lower", "exceed", "test"))
         cells = known & is_resolved(delta, lower, exceed, test, _least_mass(estimate, _trained(arrays, estimate)))
+    cells &= _gapless(cells | ~known, arrays["epsilon"][1])
     largest = arrays["spectrum_delta"][1]
     seen = ~np.isnan(largest)
     pair, direction = (arrays[f"spectrum_{name}"][1] for name in ("pair", "direction"))
@@ -60,6 +61,17 @@ def find_resolution(arrays: Arrays, estimate: Estimate) -> Resolution:
     for column in np.flatnonzero(seen & ~rows):
         limits[column] = _limit(arrays, known[..., column], int(column), estimate.confidence)
     return Resolution(cells, rows, limits, _warn(arrays, estimate, rows, seen))
+
+
+def _gapless(cells: Bools, epsilons: Floats) -> Bools:
+    """Cells (pairs, 2, epsilons) with none at a smaller ε of their pair and direction that is not among them.
+
+    δ does not rise with ε, so where δ̂ tells nothing at some ε, a larger one beyond is chance.
+    """
+    order = np.argsort(epsilons)
+    found = np.empty_like(cells)
+    found[..., order] = np.logical_and.accumulate(cells[..., order], axis=-1)
+    return found
 
 
 def _trained(arrays: Arrays, estimate: Estimate) -> int:
@@ -102,7 +114,7 @@ def _warn(arrays: Arrays, estimate: Estimate, rows: Bools, seen: Bools) -> tuple
     needed = [_needed(arrays, int(i), rows) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
         f"δ̂ is not resolved at ε = {shown}{more}: it is 0, or rests on fewer than 10 test outputs or on a set that training "
-        "hardly saw.",
+        "hardly saw, or does so at a smaller ε.",
         f"What would resolve it (heuristic; 10 outputs in the set, standard error δ/2): {'; '.join(needed)}. "
         f"{_training(estimate, _trained(arrays, estimate))}",
     )

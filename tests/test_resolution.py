@@ -190,10 +190,10 @@ def test_small_counts_are_no_estimate(result):
     found = {}
     for count in (9, 10):
         exceed, delta = result["exceed"].copy(), result["delta"].copy()
-        exceed[:, :, -1] = 0
-        exceed[0, 0, -1, 0] = count
-        delta[:, :, -1] = exceed[:, :, -1, 0] / 60000
-        spectrum = np.append(result["spectrum_delta"][:-1], count / 60000)
+        exceed[:, :, -2:] = 0
+        exceed[0, 0, -2:, 0] = [40, count]  # all smaller ε are resolved too
+        delta[:, :, -2:] = exceed[:, :, -2:, 0] / 60000
+        spectrum = np.append(result["spectrum_delta"][:-2], [40 / 60000, count / 60000])
         made = changed(result, exceed=exceed, delta=delta, spectrum_delta=spectrum)
         estimate = made.study.estimate.model_copy(update={"train": 10**6, "loss": "frequency"})
         study = made.study.model_copy(update={"estimate": estimate})
@@ -204,6 +204,26 @@ def test_small_counts_are_no_estimate(result):
     assert found[10].spectrum()[-1]["resolved"] is True
     samples = math.ceil(60000 * 10 / 9)
     assert f"at ε = 7 about {samples:.1e} test samples per database (from its counts" in found[9].resolution.warnings[1]
+
+
+def test_beyond_an_unresolved_level_nothing_is_resolved(result):
+    """ε = 1 holds nothing, ε = 2 twice what it should by chance: no table shows it, whatever order the ε have."""
+    exceed, delta, lower = (result[name].copy() for name in ("exceed", "delta", "lower"))
+    exceed[0, 0, 2:], delta[0, 0, 2:], lower[0, 0, 2:] = [[0, 0], [30, 0], [0, 0], [0, 0]], [0, 5e-4, 0, 0], 0.0
+    for order in (np.arange(6), np.array([3, 0, 5, 2, 1, 4])):
+        made = changed(
+            result,
+            epsilon=result["epsilon"][order],
+            exceed=exceed[:, :, order],
+            delta=delta[:, :, order],
+            lower=lower[:, :, order],
+            **{f"spectrum_{n}": v for n, v in (("pair", np.zeros(6, int)), ("direction", np.zeros(6, int)))},
+            spectrum_delta=delta[0, 0, order],
+        )
+        cells, rows = made.resolution.cells[..., np.argsort(order)], made.resolution.rows[np.argsort(order)]
+        assert cells[0, 0].tolist() == rows.tolist() == [True, True, False, False, False, False]
+        np.testing.assert_array_equal(cells[0, 1], result.resolution.cells[0, 1])
+        assert made.resolution.limit(int(np.flatnonzero(order == 3)[0])) > 5e-4
 
 
 def test_json_keeps_its_numbers_and_adds_keys(result):

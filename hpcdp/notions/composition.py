@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import fraction, integer, non_negative, refusal
 from hpcdp.analytic._curve import Curve, checked
+from hpcdp.notions.implied import implied_lower
 
 if TYPE_CHECKING:
     from hpcdp.result import Result
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _DIGITS = 12  # levels closer than this are one level: sums of grid points are not exact in binary
-_LARGEST_EXPONENT = 700.0  # e to this is finite
 _MOST_LEVELS = 4096  # of a composition in between; fewer levels make its bound looser, never wrong
 
 
@@ -98,11 +98,9 @@ class Spectrum:
             ValueError: levels that do not increase, or below 0.
         """
         levels = _levels(epsilon)
-        rise = np.exp(np.minimum(levels[:, None] - self.epsilon, _LARGEST_EXPONENT))
-        lift = np.clip(1.0 - rise * (1.0 - self.lower), 0.0, 1.0)
-        implied = np.where(self.epsilon >= levels[:, None], self.lower, lift)
         delta, upper = (_between(levels, self.epsilon, values) for values in (self.delta, self.upper))
-        return replace(self, epsilon=levels, delta=delta, lower=implied.max(axis=1), upper=upper)
+        lower = implied_lower(self.epsilon, self.lower, levels)
+        return replace(self, epsilon=levels, delta=delta, lower=lower, upper=upper)
 
 
 def _levels(epsilon: ArrayLike) -> Floats:

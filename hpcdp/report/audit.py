@@ -6,7 +6,8 @@ import json
 
 from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.auditing import Audit, Box
-from hpcdp.report.table import grid, pair_words
+from hpcdp.report.exposed import exposed_lines, pair_words
+from hpcdp.report.table import grid
 from hpcdp.verdict import NOT_SEPARABLE, VIOLATION
 
 _SHOWN = 10  # boxes that a text lists
@@ -24,7 +25,9 @@ def report(audit: Audit) -> str:
     lines = [f"{result.name}: audit of {audit.claim.text}: {said}", "", *grid(_rows(audit)), ""]
     if len(audit.boxes) > _SHOWN:
         lines += [f"… and {len(audit.boxes) - _SHOWN:,} boxes with smaller margins", ""]
-    return "\n".join([*lines, *_words(audit), "", *_bounds(audit), "", *_notes(audit)])
+    exposed = exposed_lines(result)
+    shown = ["", *exposed] if exposed else []
+    return "\n".join([*lines, *_words(audit), *shown, "", *_bounds(audit), "", *_notes(audit)])
 
 
 def _rows(audit: Audit) -> list[list[str]]:

@@ -11,7 +11,8 @@ from dataclasses import asdict
 from hpcdp._rounding import at_least, at_most, percent
 from hpcdp.at_delta import NO_ESTIMATE, Level
 from hpcdp.notions.epsilon_at import BELOW, BEYOND, BRACKETED
-from hpcdp.report.table import grid, pair_words, warning_lines
+from hpcdp.report.exposed import exposed_lines, pair_words
+from hpcdp.report.table import grid, warning_lines
 from hpcdp.result import Result
 
 
@@ -30,7 +31,8 @@ def table(result: Result, levels: Sequence[Level]) -> str:
     leading = [level.pair for level in levels if level.pair is not None]
     if many > 1 and leading:
         lines += [*(pair_words(result, pair) for pair in dict.fromkeys(leading)), ""]
-    return "\n".join([*lines, *_notes(result, levels)])
+    exposed = exposed_lines(result)
+    return "\n".join([*lines, *exposed, *([""] if exposed else []), *_notes(result, levels)])
 
 
 def _estimate(level: Level) -> str:

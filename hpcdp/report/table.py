@@ -6,13 +6,12 @@ import textwrap
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.claims import Claim, parse_claim
 from hpcdp.notions.spectrum import TOLD, told_pairs
 from hpcdp.pool import FOLDS
-from hpcdp.problem import describe_pair
+from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.result import Result
 from hpcdp.statements import state_lines
 
@@ -34,7 +33,7 @@ def table(result: Result) -> str:
     over = "both directions of 1 pair" if many == 1 else f"{many:,} pairs and both directions"
     lines = [f"{result.name}: δ(ε), the largest over {over}{state}", ""]
     lines += grid(_spectrum_rows(rows, claim, result))
-    exposed = _exposed(result) if rows else []
+    exposed = exposed_lines(result)
     if exposed:
         lines += ["", *exposed]
     if "eta" in result.arrays:
@@ -84,44 +83,6 @@ def grid(rows: list[list[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
-
-
-def _exposed(result: Result) -> list[str]:
-    """The pair that leads at the most ε, and the runner-up at the same ε."""
-    delta = np.where(np.isnan(result["delta"]), -1.0, result["delta"]).max(axis=1)
-    told = told_pairs(result["test"]) if "test" in result.arrays else np.ones(delta.shape[0], np.bool_)
-    delta[~told] = -1.0
-    leaders = [row["pair"] for row in result.spectrum() if row["delta"] > 0]
-    if len(result.pairs) < 2 or not leaders:
-        return []
-    lead = max(dict.fromkeys(leaders), key=lambda p: (leaders.count(p), -p))
-    columns = [i for i, row in enumerate(result.spectrum()) if row["pair"] == lead and row["delta"] > 0]
-    column = columns[len(columns) // 2]
-    order = np.argsort(-delta[:, column], kind="stable")
-    second = int(next(p for p in order if p != lead))
-    at = f"at ε = {result['epsilon'][column]:g}"
-    lines = [
-        f"most exposed: {pair_words(result, lead)}, leads at {leaders.count(lead)} of {len(leaders)} ε with δ̂ > 0; "
-        f"{at} δ̂ = {delta[lead, column]:.4f}"
-    ]
-    if told[second]:
-        lines.append(f"next {at}: {pair_words(result, second)}, {_runner_up(result, second, column, delta)}")
-    return lines
-
-
-def _runner_up(result: Result, pair: int, column: int, delta: NDArray[np.float64]) -> str:
-    """δ̂ of a pair, unless it tells nothing."""
-    leading = result["delta"][pair, :, column] == delta[pair, column]
-    sure = (leading & result.resolution.cells[pair, :, column]).any()
-    return f"δ̂ = {delta[pair, column]:.4f}" if sure else "δ̂ not resolved"
-
-
-def pair_words(result: Result, pair: int) -> str:
-    """Which pair, and where it comes from."""
-    origin = {k: v for k, v in result.pairs[pair].items() if k != "pair"}
-    if "rows" not in origin:
-        return f"pair {pair}"
-    return f"pair {pair} ({describe_pair(pair, origin)})"
 
 
 def _tradeoff_rows(result: Result) -> list[list[str]]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.fit import Ranking
-from hpcdp.report.table import estimate, grid, limit_lines, pair_words, warning_lines
+from hpcdp.report.exposed import exposed_lines, pair_words
+from hpcdp.report.table import estimate, grid, limit_lines, warning_lines
 from hpcdp.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
 
 
@@ -31,7 +32,8 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
         lines += [*_words(verdict), ""]
     if ranking is not None:
         lines += [*_ranking(ranking, verdicts[0].result.tests_words), ""]
-    return "\n".join([*lines, *_notes(verdicts, ranking)])
+    exposed = exposed_lines(result)
+    return "\n".join([*lines, *exposed, *([""] if exposed else []), *_notes(verdicts, ranking)])
 
 
 def _rows(verdict: Verdict) -> list[list[str]]:

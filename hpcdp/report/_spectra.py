@@ -1,0 +1,148 @@
+"""A spectrum on an axis: what is certified as a shaded region, estimates as points, what is not resolved as limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.notions.implied import outline
+from hpcdp.result import Result
+
+Floats = NDArray[np.float64]
+
+CERTIFIED_WORDS = "certified: δ is on or above the line"
+ESTIMATED_WORDS = "estimated δ̂, whisker to approx ≤ (approximate)"
+LIMIT_WORDS = "not resolved: limit of the learned sets"
+EDGE_WORDS = "certified bound below the axis, or 0"
+
+SHADE = 0.18  # of a certified region
+_ARROW, _GREY = r"$\Downarrow$", "#444444"
+_LOWEST = 1e-6  # where a logarithmic axis ends that shows nothing
+_ROOM = 1.06  # above what is drawn, of its height
+
+
+def span(results: list[Result]) -> tuple[float, float]:
+    """From which to which ε a picture goes: over all levels; of a single one, from 0 to twice as far."""
+    levels = np.concatenate([result["epsilon"] for result in results])
+    start, stop = float(levels.min()), float(levels.max())
+    return (start, stop) if start < stop else (0.0, 2.0 * stop or 1.0)
+
+
+def draw_spectrum(
+    axis: Any, result: Result, ends: tuple[float, float], colour: Any, marker: str, label: str, alpha: float
+) -> None:
+    """Draw one result's largest estimates and bounds; call `finish` when all of a picture are drawn.
+
+    The certified line is what the bounds imply (see `hpcdp.notions.implied`), nothing is interpolated: certified wherever
+    it is drawn. A whisker goes from δ̂ up to `upper`, which is approximate. What is not resolved shows the limit of the
+    learned sets, wherever it is drawn, as tables do. alpha: how much the certified region is shaded.
+    """
+    order = np.argsort(result["epsilon"])
+    order = order[~np.isnan(result["spectrum_lower"][order])]
+    if not order.size:
+        axis.plot([], [], color=colour, label=f"{label}: no cell has all its counts yet")
+        return
+    epsilon = result["epsilon"][order]
+    delta, lower, upper = (result[f"spectrum_{name}"][order] for name in ("delta", "lower", "upper"))
+    x, y = outline(epsilon, lower, *ends)
+    axis.fill_between(x, y, 0.0, color=colour, alpha=alpha, linewidth=0, gid="certified")
+    axis.plot(x, y, color=colour, linewidth=1.5, gid="certified", zorder=2.2)
+    sure = result.resolution.rows[order]
+    axis.errorbar(
+        epsilon[sure],
+        delta[sure],
+        yerr=np.stack([np.zeros(int(sure.sum())), np.maximum(0.0, upper - delta)[sure]]),
+        fmt=marker,
+        color=colour,
+        markersize=4.5,
+        markerfacecolor="white",
+        markeredgewidth=1.1,
+        elinewidth=0.7,
+        label=label,
+        clip_on=False,
+        zorder=3.0,
+    )
+    limits = result.resolution.limits[order]
+    style = {"color": colour, "markersize": 6, "markerfacecolor": "none", "linestyle": "none", "clip_on": False}
+    axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", zorder=3.0, **style)
+
+
+def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, title: str) -> None:
+    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis at what is resolved, or a limit."""
+    start, stop = span(results)
+    axis.set_xlim(start - 0.02 * (stop - start), stop + 0.02 * (stop - start))
+    drawn = [_shown(result) for result in results]
+    shown = np.concatenate(drawn) if drawn else np.empty(0)
+    if log:
+        axis.set_yscale("log")
+        bottom = 0.5 * shown.min() if shown.size else _LOWEST
+        axis.set_ylim(bottom, 1.0)
+        for result, colour in zip(results, colours, strict=True):
+            mark_edge(axis, result["epsilon"][result["spectrum_lower"] < bottom], colour)
+    else:
+        tops = [
+            values.max()
+            for values in (*drawn, *(_finite(line.get_ydata()) for line in axis.get_lines()))
+            if values.size
+        ]
+        tops += [_finite(result["spectrum_upper"][result.resolution.rows]).max(initial=0.0) for result in results]
+        axis.set_ylim(0.0, min(1.0, _ROOM * max(tops, default=1.0) or 1.0))
+    axis.set(xlabel="ε", ylabel="δ(ε)")
+    axis.set_title(title, fontsize=10.5)
+    axis.grid(alpha=0.25)
+    handles = [
+        *axis.get_legend_handles_labels()[0],
+        *_shared(axis, results, colours[0] if len(results) == 1 else _GREY),
+    ]
+    axis.legend(handles=handles, frameon=False, fontsize=8.5 if len(results) < 6 else 7)
+
+
+def _shown(result: Result) -> Floats:
+    """What a logarithmic axis must reach: resolved estimates and limits, all above 0."""
+    values = np.where(result.resolution.rows, result["spectrum_delta"], result.resolution.limits)
+    return values[values > 0.0]
+
+
+def _finite(values: Any) -> Floats:
+    array = np.asarray(values, np.float64)
+    return array[np.isfinite(array)]
+
+
+def mark_edge(axis: Any, places: Floats, colour: Any, label: str | None = None) -> None:
+    """Open arrows at an axis' lower edge, where a value is below it: it may be 0, the axis does not tell."""
+    axis.plot(
+        places,
+        np.full(len(places), 0.025),
+        marker=_ARROW,
+        markersize=11,
+        markeredgewidth=0.0,
+        gid="edge",
+        color=colour,
+        linestyle="none",
+        label=label,
+        transform=axis.get_xaxis_transform(),
+        clip_on=False,
+    )
+
+
+def _shared(axis: Any, results: list[Result], colour: Any) -> list[Any]:
+    """Entries of the legend for what all results of a picture share."""
+    from matplotlib.colors import to_rgb
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    marked = {line.get_gid() for line in axis.get_lines() if len(line.get_xdata())}
+    open_mark: dict[str, Any] = {"color": colour, "linestyle": "none", "markerfacecolor": "none"}
+    found: list[Any] = []
+    if "certified" in marked:
+        found.append(Patch(facecolor=(*to_rgb(colour), SHADE), edgecolor=colour, label=CERTIFIED_WORDS))
+    if len(results) > 1:
+        found.append(Line2D([], [], marker="|", markersize=8, label=ESTIMATED_WORDS, color=colour, linestyle="none"))
+    if "limit" in marked:
+        found.append(Line2D([], [], marker="v", label=LIMIT_WORDS, **open_mark))
+    if "edge" in marked:
+        arrow: dict[str, Any] = {"marker": _ARROW, "markersize": 10, "markeredgewidth": 0.0, "linestyle": "none"}
+        found.append(Line2D([], [], color=colour, label=EDGE_WORDS, **arrow))
+    return found

@@ -1,0 +1,264 @@
+"""Pictures: certified curves nowhere above what the bounds imply, log axes, what is not resolved, titles, colours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.colors
+import numpy as np
+import pytest
+from analytic_curves import CURVES
+from results import changed, measured, unmeasured
+
+import hpcdp.plots
+import hpcdp.report._spectra
+from hpcdp.analytic import exact
+from hpcdp.audit import audit
+from hpcdp.claims import parse_claim
+from hpcdp.comparison import compare
+from hpcdp.notions.implied import implied_lower, outline
+from hpcdp.plots import draw, draw_comparison
+from hpcdp.plots_audit import draw_audit
+from hpcdp.report import _colours
+from hpcdp.study import Study
+
+ROUNDING = 1e-12  # of a vertex, and of the line between two
+PAIR = [([0.0], [1.0])]
+LAWS = {
+    "gaussian": ("gaussian", {"sigma": 1.0}, PAIR),
+    "far gaussian": ("gaussian", {"sigma": 0.4}, PAIR),
+    "laplace": ("laplace", {"scale": 1.0}, PAIR),
+    "far laplace": ("laplace", {"scale": 0.3}, PAIR),
+    "dp-sgd": ("toy_dpsgd", {"updates": 3}, [([0.0] * 10, [0.0] * 9 + [1.0])]),
+}
+GRIDS = ([0.0, 1.0, 3.0], [0.25, 2.5], [1.0], [0.0, 0.1, 4.0, 6.0])
+
+
+def named(result, name="drawn", claim=None):
+    """The same result of a study with this name and claim."""
+    body = result.study.to_dict()
+    body["study"] |= {"name": name} | ({} if claim is None else {"claim": claim})
+    found = changed(result)
+    object.__setattr__(found, "study", Study.from_dict(body))
+    return found
+
+
+def on_grid(result, epsilons, lower, delta=None):
+    """A result of one pair with these bounds at these ε."""
+    body = result.study.to_dict()
+    body["estimate"]["epsilons"] = list(epsilons)
+    many = len(epsilons)
+    arrays = {"epsilon": np.asarray(epsilons), "spectrum_lower": np.asarray(lower)}
+    arrays["spectrum_delta"] = np.asarray(lower if delta is None else delta)
+    arrays["spectrum_upper"] = np.minimum(1.0, arrays["spectrum_delta"] + 0.01)
+    for key in ("pair", "direction", "lower_pair", "lower_direction"):
+        arrays[f"spectrum_{key}"] = np.zeros(many, np.int64)
+    cells = {key: np.broadcast_to(arrays[f"spectrum_{key}"], (1, 2, many)) for key in ("delta", "lower", "upper")}
+    counts = {"exceed": np.full((1, 2, many, 2), 50), "test": np.full((1, 2, many, 2), 1000)}
+    rest = {key: np.zeros((1, 2, many)) for key in ("level", "training_delta", "standard_error")}
+    found = changed(result, **arrays, **cells, **counts, **rest)
+    object.__setattr__(found, "study", Study.from_dict(body))
+    return found
+
+
+@pytest.fixture(scope="module", name="template")
+def template_fixture():
+    return measured("gaussian", {"sigma": 1.0}, PAIR, seed=3, train=500, test=500, epsilons=[0.0, 1.0])
+
+
+@pytest.fixture(autouse=True)
+def _no_store(monkeypatch):
+    """Results of these tests have no store, from which databases would be read for exact curves."""
+    monkeypatch.setattr(hpcdp.plots, "exact_of", lambda *_: None)
+
+
+def certified(axis):
+    """Vertices of each certified line that is drawn; the region's upper edge is the line, all else of it is at 0."""
+    lines = [line.get_xydata() for line in axis.get_lines() if line.get_gid() == "certified"]
+    regions = [c.get_paths()[0].vertices for c in axis.collections if c.get_gid() == "certified"]
+    assert len(lines) == len(regions) >= 1
+    for line, region in zip(lines, regions, strict=True):
+        np.testing.assert_array_equal(region[1 : len(line) + 1], line)
+        assert (np.delete(region[:, 1], slice(1, len(line) + 1)) == 0.0).all()
+    return lines
+
+
+def excess(axis, delta):
+    """How far a drawn certified line is above δ, at 1,000 levels and at its vertices; on its own axis, linear or not."""
+    worst = -np.inf
+    for line in certified(axis):
+        levels = np.concatenate([np.linspace(*line[[0, -1], 0], 1000), line[:, 0]])
+        with np.errstate(divide="ignore"):
+            there, back = (np.log, np.exp) if axis.get_yscale() == "log" else (np.asarray, np.asarray)
+            drawn = back(np.interp(levels, line[:, 0], np.maximum(there(line[:, 1]), -1e9)))
+        worst = max(worst, float((drawn - delta(levels)).max()))
+    return worst
+
+
+EXACT = ("gaussian .8", "laplace .37", "counts", "dp-sgd", "subsampled")
+
+
+def drawn_exactly(template, name, log):
+    """The largest excess over all grids where exact values stand for the bounds."""
+    curve = CURVES[name]
+    found = []
+    for grid in GRIDS:
+        result = on_grid(template, grid, curve.spectrum(np.array(grid)))
+        found.append(excess(draw(result, log=log).axes[0], curve.spectrum))
+    return max(found)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("name", EXACT)
+def test_between_levels_nothing_is_drawn_above_delta(template, name, log):
+    assert drawn_exactly(template, name, log) <= ROUNDING
+
+
+def test_a_chord_between_levels_is_above_delta(template, monkeypatch):
+    """The fault that the test above is for."""
+    monkeypatch.setattr(hpcdp.report._spectra, "outline", lambda known, lower, *_: (known, lower))
+    assert all(drawn_exactly(template, name, False) > 0.1 for name in EXACT)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_bounds_are_drawn_nowhere_above_delta_where_they_hold(law):
+    call, parameters, pairs = LAWS[law]
+    curve = exact(call, parameters, *(np.array(d) for d in pairs[0]))
+    result = measured(call, parameters, pairs, seed=8, train=4000, test=4000, epsilons=[0.0, 1.0, 3.0])
+    held = (result["spectrum_lower"] <= curve.spectrum(result["epsilon"])).all()
+    assert held  # of five studies all, with probability at least 0.77; the seed is fixed
+    assert result["spectrum_lower"][0] > 0.05
+    for log in (False, True):
+        assert excess(draw(result, log=log).axes[0], curve.spectrum) <= ROUNDING
+
+
+def test_an_outline_is_what_bounds_imply_and_nowhere_above():
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        many = int(rng.integers(1, 6))
+        known = np.sort(rng.uniform(0.0, 6.0, many))
+        lower = rng.uniform(0.0, 1.0, many) ** rng.integers(1, 9) * (rng.random() > 0.1)
+        if rng.random() < 0.1:
+            lower[0] = 1.0
+        start, stop = (known[0], known[-1]) if many > 1 and rng.random() < 0.5 else (0.0, known[-1] + 2.0)
+        x, y = outline(known, lower, start, stop)
+        assert (x[0], x[-1]) == (start, stop)
+        assert (np.diff(x) >= 0.0).all()
+        np.testing.assert_allclose(y, implied_lower(known, lower, x), rtol=0.0, atol=ROUNDING)
+        levels = np.linspace(start, stop, 500)
+        assert (np.interp(levels, x, y) <= implied_lower(known, lower, levels) + ROUNDING).all()
+
+
+# what is not resolved, and logarithmic axes
+
+
+def marks(axis, kind):
+    return np.concatenate([line.get_xdata() for line in axis.get_lines() if line.get_gid() == kind] or [[]])
+
+
+def test_a_logarithmic_axis_ends_at_one_and_marks_bounds_of_zero(template):
+    result = on_grid(template, [0.0, 1.0, 2.0, 3.0], [0.4, 0.1, 0.0, 0.0], [0.5, 0.2, 0.05, 0.01])
+    axis = draw(result, log=True).axes[0]
+    bottom, top = axis.get_ylim()
+    assert 1e-4 < bottom < 0.01
+    assert top == 1.0
+    assert marks(axis, "edge").tolist() == [2.0, 3.0]
+    high = on_grid(template, [0.0, 1.0], [0.99, 0.9], [1.0, 0.99])
+    for log in (False, True):
+        assert draw(high, log=log).axes[0].get_ylim()[1] == 1.0
+    assert marks(draw(high, log=True).axes[0], "edge").size == 0
+
+
+def test_what_is_not_resolved_is_its_limit_in_every_picture():
+    result = measured("gaussian", {"sigma": 1.0}, PAIR, seed=7, train=2000, test=6000, epsilons=[0.0, 1.0, 6.0, 7.0])
+    sure, limits = result.resolution.rows, result.resolution.limits
+    assert sure.tolist() == [True, True, False, False]
+    several = compare([named(result, "a"), named(result, "b")])
+    for log in (False, True):
+        for figure in (draw(result, log=log), draw_comparison(several, log=log)):
+            axis = figure.axes[0]
+            shown = [line for line in axis.get_lines() if line.get_gid() == "limit"]
+            for line in shown:
+                np.testing.assert_array_equal(line.get_xydata(), np.column_stack([[6.0, 7.0], limits[2:]]))
+            points = [box.lines[0].get_xydata() for box in axis.containers]
+            assert len(points) == len(shown) == (1 if len(axis.containers) == 1 else 2)
+            for xy in points:
+                np.testing.assert_array_equal(xy[:, 0], [0.0, 1.0])
+            texts = [text.get_text() for text in axis.get_legend().get_texts()]
+            assert {"certified: δ is on or above the line", "not resolved: limit of the learned sets"} <= set(texts)
+            assert any("approximate" in text for text in texts)
+
+
+def test_pictures_of_little(template):
+    """One ε, nothing resolved, nothing counted."""
+    one = on_grid(template, [0.0], [0.2])
+    assert draw(one).axes[0].get_xlim()[0] < 0.0 < 1.0 < draw(one).axes[0].get_xlim()[1]
+    none = measured("gaussian", {"sigma": 1.0}, PAIR, seed=7, train=200, test=600, epsilons=[5.0, 9.0])
+    assert not none.resolution.rows.any()
+    empty = unmeasured(template.study)
+    for log in (False, True):
+        for result in (one, none, empty):
+            figure = draw(result, log=log)
+            figure.canvas.draw()
+            assert len(marks(figure.axes[0], "limit")) == (2 if result is none else 0)
+    assert "INCOMPLETE" in draw(empty).axes[0].get_title()
+
+
+def test_the_picture_of_an_audit_zooms_on_the_box():
+    result = measured("gaussian", {"sigma": 1.0}, PAIR, seed=7, train=2000, test=6000, epsilons=[0.0], etas=[0.5, 1.0])
+    for text, verdict in (("dp(epsilon=0.2)", "violation"), ("gaussian(mu=2)", "no violation found")):
+        found = audit(result, parse_claim(text, Path()))
+        whole, near = draw_audit(found).axes
+        box = found.worst
+        ends = np.array([near.get_xlim(), near.get_ylim()])
+        middle, corner = np.array([box.alpha, box.beta]), np.array([box.alpha_upper, box.beta_upper])
+        if box.orientation == "reverse":
+            middle, corner = middle[::-1], corner[::-1]
+        np.testing.assert_allclose(np.diff(ends, axis=1)[:, 0], 6.0 * (corner - middle))
+        np.testing.assert_allclose(ends.mean(axis=1), middle)
+        title = whole.get_title()
+        assert title.startswith(f"test: {text}: {verdict}\npair 0, {box.orientation}; ")
+        assert title.endswith("certified at 95 %")
+
+
+# titles and colours
+
+
+def test_a_title_names_claim_verdict_pair_and_confidence(template):
+    found = named(on_grid(template, [0.0, 1.0], [0.3, 0.2]), "ward", "dp(epsilon=1)")
+    title = draw(found).axes[0].get_title()
+    assert title == "ward: dp(epsilon=1): violation\npair 0, both directions; all bounds certified together at 95 %"
+    many = measured(
+        "laplace", {"scale": 2.0}, [([0.0], [0.1]), ([0.0], [9.0])], seed=2, train=500, test=500, epsilons=[0.5]
+    )
+    lines = draw(many).axes[0].get_title().splitlines()
+    assert lines[1:] == [
+        "largest of 2 pairs and both directions",
+        "most exposed: pair 1; all bounds certified together at 95 %",
+    ]
+
+
+MACHADO = np.array(  # deuteranopia, severity 1, on linear RGB (Machado, Oliveira and Fernandes 2009)
+    [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+)
+
+
+def lightness(colours, blind=False):
+    """CIE L* of colours, as they are or as somebody with deuteranopia sees them, (colours,)."""
+    rgb = np.array([matplotlib.colors.to_rgb(colour) for colour in colours])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    if blind:
+        linear = np.clip(linear @ MACHADO.T, 0.0, 1.0)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    return np.where(luminance > 216 / 24389, 116.0 * np.cbrt(luminance) - 16.0, luminance * 24389 / 27)
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_colours_differ_in_lightness_alone(blind):
+    """A just noticeable difference is about 1 of L*; series of one picture are at least ten apart."""
+    fixed = (_colours.EXACT, _colours.CERTIFIED, _colours.CLAIM, _colours.BOX)
+    for colours in (fixed, *(_colours.shades(many) for many in range(2, 7))):
+        seen = lightness(colours, blind)
+        assert (np.diff(seen) >= 10.0).all(), seen
+        assert seen.max() < 90.0
+    assert np.abs(np.diff(lightness(["#c0492b", "#2e7d4f"], blind))).min() < 10.0  # a red and a green as dark
