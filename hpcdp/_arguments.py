@@ -88,6 +88,10 @@ def make_parser() -> argparse.ArgumentParser:
     show.add_argument("--accuracy", action="store_true", help=text)
     text = "instead, ε at this δ, with bounds; 0: the certified lower limit on pure ε; may be repeated"
     show.add_argument("--delta", action="append", type=_delta, metavar="DELTA", help=text)
+    text = "instead, the removed or edited rows by how exposed they are"
+    show.add_argument("--rows", action="store_true", help=text)
+    contents = "print what is in the most exposed rows too, which is private"
+    show.add_argument("--show-rows", action="store_true", help=contents)
 
     plot = add("plot", commands.plot, "draw a store's results")
     plot.add_argument("store", type=Path, metavar="STORE")
@@ -107,6 +111,7 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument("--format", choices=("table", "json"), default="table")
     text = "exit code 0 for an incomplete store too, when the cells that have all their counts show no violation"
     verify.add_argument("--incomplete", action="store_true", help=text)
+    verify.add_argument("--show-rows", action="store_true", help=contents)
 
     text = "run a study and audit a claimed trade-off curve (f-DP); exit code 3 when it is violated"
     audit = add("audit", commands.audit, text)
@@ -131,6 +136,7 @@ def make_parser() -> argparse.ArgumentParser:
     audit.add_argument("--format", choices=("table", "json"), default="table")
     text = ".png or .svg (default: beside the store)"
     audit.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
+    audit.add_argument("--show-rows", action="store_true", help=contents)
     audit.add_argument("--allow-changed-code", action="store_true", help=changed)
     add_place(audit)
 

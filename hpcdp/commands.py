@@ -197,8 +197,14 @@ def show(options: argparse.Namespace) -> None:
 
     if options.accuracy and options.delta:
         raise StudyError("--accuracy: accepted without --delta; given: both")
+    if options.rows and (options.delta or options.accuracy):
+        raise StudyError("--rows: accepted without --delta and --accuracy; given: both")
+    if not options.rows:
+        _refuse_contents(options)
     result = load_result(options.store)
-    if options.delta:
+    if options.rows:
+        _show_rows(result, options.format, options.show_rows)
+    elif options.delta:
         _show_levels(result, options.delta, options.format)
     elif options.accuracy:
         _show_accuracy(result, options.format)
@@ -208,6 +214,32 @@ def show(options: argparse.Namespace) -> None:
         print(csv_text(result), end="")
     else:
         print(table(result))
+    if options.show_rows and not options.rows:
+        _print_contents(result)
+
+
+def _refuse_contents(options: argparse.Namespace) -> None:
+    """Contents of rows are for people; what scripts read never has them unless rows were asked for."""
+    if options.show_rows and options.format != "table":
+        raise StudyError(f"--show-rows: accepted with --format table, or with show --rows; given: {options.format}")
+
+
+def _print_contents(result: Any) -> None:
+    from hpcdp.report.rows import contents_lines
+
+    print("\n" + "\n".join(contents_lines(result)))
+
+
+def _show_rows(result: Any, form: str, contents: bool) -> None:
+    from hpcdp.report.rows import csv_text, rank_rows, table, to_json
+
+    ranking = rank_rows(result)
+    if form == "json":
+        print(to_json(result, ranking, contents))
+    elif form == "csv":
+        print(csv_text(result, ranking, contents), end="")
+    else:
+        print(table(result, ranking, contents))
 
 
 def _show_levels(result: Any, deltas: list[float], form: str) -> None:
@@ -250,6 +282,7 @@ def verify(options: argparse.Namespace) -> int:
     from hpcdp.result import load_result
     from hpcdp.verdict import VIOLATION, verify, worst
 
+    _refuse_contents(options)
     claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
     result = load_result(options.store)
     own = claim_of(result) if not claims else None
@@ -258,6 +291,8 @@ def verify(options: argparse.Namespace) -> int:
     verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
     ranking = rank(result, claims) if len(claims) > 1 else None
     print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
+    if options.show_rows:
+        _print_contents(result)
     if worst(verdicts).verdict == VIOLATION:
         return VIOLATED
     if result.complete or options.incomplete:
@@ -282,6 +317,9 @@ def audit(options: argparse.Namespace) -> int:
     from hpcdp.study import Study
     from hpcdp.verdict import VIOLATION
 
+    _refuse_contents(options)
+    if options.sequential and options.show_rows:
+        raise StudyError("--show-rows: accepted without --sequential; given: both")
     where = parse_place(options.cluster)
     study = Study.from_toml(options.study)
     claim = _audited_claim(options, study)
@@ -300,6 +338,8 @@ def audit(options: argparse.Namespace) -> int:
         print(to_json(found))
     else:
         print(f"{report(found)}\n\nstore: {store}\nplot:  {picture}")
+    if options.show_rows:
+        _print_contents(found.result)
     return VIOLATED if found.verdict == VIOLATION else DONE
 
 

@@ -245,7 +245,7 @@ def describe_pairs(problem: Problem, numbers: Sequence[int]) -> str:
 
 
 def describe_pair(number: int, origin: dict[str, Any]) -> str:
-    """A neighbour in words: whose rows were removed, edited or held."""
+    """A neighbour in words: whose rows were removed, edited or held; never what is in a row of a database."""
     if "values" in origin:
         return describe_held(origin, " against ".join(map(str, origin["values"])))
     if "rows" not in origin:
@@ -255,7 +255,7 @@ def describe_pair(number: int, origin: dict[str, Any]) -> str:
     if len(rows) > 4:
         which += ", …"
     if "value" in origin:
-        return f"database {origin['database']} with {which} set to {origin['value']}"
+        return f"database {origin['database']} with {which} edited"
     return f"database {origin['database']} without {which}"
 
 

@@ -15,6 +15,7 @@ from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.result import Result
 from hpcdp.statements import state_lines
 
+_ORIGIN = ("database", "rows", "distribution", "index")  # of a pair, in CSV: numbers, never contents
 _NAMED = 4  # pairs whose test samples are told
 
 
@@ -165,18 +166,21 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
 
 
 def csv_text(result: Result) -> str:
-    """All cells as CSV, one line a cell."""
+    """All cells as CSV, one line a cell; where its pair comes from at the end, rows apart by spaces."""
     import csv
     import io
     import json
 
     counts = ["errors", "tests"] if result.is_literal else ["exceed_0", "exceed_1", "test_0", "test_1"]
     fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
+    origin = [key for key in _ORIGIN if any(key in entry for entry in result.pairs)]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(fields)
+    writer.writerow([*fields, *origin])
     for cell in result.cells():
         head = [cell[name] for name in fields[:7]]
         tail = [cell["errors"], cell["tests"]] if result.is_literal else [*cell["exceed"], *cell["test"]]
-        writer.writerow([*head, *tail, json.dumps(cell["resolved"])])
+        entry = result.pairs[cell["pair"]]
+        where = [" ".join(map(str, v)) if isinstance(v := entry.get(key, ""), list) else v for key in origin]
+        writer.writerow([*head, *tail, json.dumps(cell["resolved"]), *where])
     return buffer.getvalue()

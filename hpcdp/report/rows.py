@@ -1,0 +1,189 @@
+"""Rows of the databases by how exposed they are, as a readable table, as JSON and as CSV; contents only where asked for."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import StudyError
+from hpcdp.report.exposed import NOISE, Exposure, find_exposure
+from hpcdp.report.table import grid, share
+from hpcdp.result import DIRECTIONS, Result
+
+_SHOWN = 30  # rows that a table lists
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that was removed or edited, and the figures of its most exposed pair at one ε.
+
+    pair, direction, delta, standard_error, upper: of the pair and direction with the largest resolved δ̂; None where none is
+    resolved. lower, lower_pair, lower_direction: the largest certified bound of its pairs (finite-sample, all cells together).
+    within_noise: whether δ̂ is that of the most exposed row or within noise of it (approximate).
+    """
+
+    database: int
+    row: int
+    pair: int | None
+    direction: str | None
+    delta: float | None
+    standard_error: float | None
+    upper: float | None
+    lower: float
+    lower_pair: int
+    lower_direction: str
+    within_noise: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Rows at one ε, where the most exposed pair leads: the largest resolved δ̂ first, then the largest certified bound."""
+
+    epsilon: float
+    rows: list[Row]
+
+
+def rank_rows(result: Result) -> Ranking:
+    """Every row of the pairs, the most exposed first.
+
+    Raises:
+        StudyError: the pairs are not neighbours by a row, or no cell has its counts.
+    """
+    if result.study.pairs.relative is None:
+        kind = "given" if result.study.pairs.given is not None else "distributional"
+        raise StudyError(f"--rows: accepted with pairs.relative; given: pairs.{kind}")
+    known = ~np.isnan(result["delta"]).all(axis=(0, 1))
+    if not known.any():
+        raise StudyError(f"--rows: no cell has all its counts yet; go on with: hpcdp resume {result.store}")
+    found = find_exposure(result)
+    column = found.column if found else int(np.flatnonzero(known)[result["epsilon"][known].argmin()])
+    owned: dict[tuple[int, int], list[int]] = {}
+    for entry in result.pairs:
+        for row in entry["rows"]:
+            owned.setdefault((entry["database"], row), []).append(entry["pair"])
+    rows = [_row(result, found, column, place, pairs) for place, pairs in owned.items()]
+    rows.sort(key=lambda r: (-1.0 if r.delta is None else -1.0 - r.delta, -r.lower, r.database, r.row))
+    return Ranking(float(result["epsilon"][column]), rows)
+
+
+def _row(result: Result, found: Exposure | None, column: int, place: tuple[int, int], pairs: list[int]) -> Row:
+    bounds = np.nan_to_num(result["lower"][pairs, :, column], nan=0.0)
+    first, side = np.unravel_index(int(bounds.argmax()), bounds.shape)
+    row = Row(
+        database=place[0],
+        row=place[1],
+        pair=None,
+        direction=None,
+        delta=None,
+        standard_error=None,
+        upper=None,
+        lower=float(bounds[first, side]),
+        lower_pair=pairs[int(first)],
+        lower_direction=DIRECTIONS[int(side)],
+        within_noise=False,
+    )
+    shown = [p for p in pairs if found is not None and not np.isnan(found.delta[p])]
+    if found is None or not shown:
+        return row
+    lead = max(shown, key=lambda p: (found.delta[p], -p))
+    direction = int(found.direction[lead])
+    return replace(
+        row,
+        pair=lead,
+        direction=DIRECTIONS[direction],
+        delta=float(found.delta[lead]),
+        standard_error=float(found.error[lead]),
+        upper=float(result["upper"][lead, direction, column]),
+        within_noise=any(p == found.pair or p in found.close for p in shown),
+    )
+
+
+def table(result: Result, ranking: Ranking, contents: bool = False) -> str:
+    """The most exposed rows, and what the figures rest on. contents: what is in the rows too."""
+    many = len({row.database for row in ranking.rows}) > 1
+    head = [*(["database"] if many else []), "row", "δ̂", "certified ≥", "approx ≤", "pair", "direction"]
+    lines = [[*head, *(["contents"] if contents else [])]]
+    held = _contents(result) if contents else None
+    for row in ranking.rows[:_SHOWN]:
+        known = [row.delta, row.upper, row.pair, row.direction]
+        delta, upper = ("-" if v is None else share(v) for v in (row.delta, row.upper))
+        pair, direction = ("-" if v is None else str(v) for v in known[2:])
+        mark = "~" if row.within_noise else ""
+        cells = [str(row.row), mark + delta, share(row.lower), upper, pair, direction]
+        told = [str(held[row.database][row.row].tolist())] if held is not None else []
+        lines.append([*([str(row.database)] if many else []), *cells, *told])
+    percent = f"{100 * result.confidence:g} %"
+    text = [f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}", "", *grid(lines), ""]
+    if len(ranking.rows) > _SHOWN:
+        text += [f"… and {len(ranking.rows) - _SHOWN:,} more rows; all: --format csv", ""]
+    return "\n".join(
+        [
+            *text,
+            f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - not",
+            f"  resolved. certified ≥: at all cells together with confidence {percent}; finite-sample.",
+        ]
+    )
+
+
+def to_json(result: Result, ranking: Ranking, contents: bool = False) -> str:
+    """One object; `rows` has one entry for each row, the most exposed first."""
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
+    return json.dumps(
+        head | {"epsilon": ranking.epsilon, "rows": _entries(result, ranking, contents)},
+        allow_nan=False,
+        ensure_ascii=False,
+    )
+
+
+def csv_text(result: Result, ranking: Ranking, contents: bool = False) -> str:
+    """One line for each row, the most exposed first; what is not known is empty."""
+    fields = [*Row.__dataclass_fields__, *(["contents"] if contents else [])]
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, fields, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_entries(result, ranking, contents))
+    return buffer.getvalue()
+
+
+def _entries(result: Result, ranking: Ranking, contents: bool) -> list[dict[str, Any]]:
+    held = _contents(result) if contents else None
+    told = [{} if held is None else {"contents": held[r.database][r.row].tolist()} for r in ranking.rows]
+    return [asdict(row) | more for row, more in zip(ranking.rows, told, strict=True)]
+
+
+def contents_lines(result: Result) -> list[str]:
+    """What is in the rows of the most exposed pair and of those within noise of it; for who asks for it."""
+    if result.study.pairs.relative is None:
+        raise StudyError(
+            "--show-rows: accepted with pairs.relative; the pairs of this study have no rows of a database"
+        )
+    found = find_exposure(result)
+    if found is None:
+        return []
+    held, lines = _contents(result), ["contents of rows:"]
+    for pair in dict.fromkeys([found.pair, *found.close[: _SHOWN - 1].tolist()]):
+        entry = result.pairs[pair]
+        edited = f", set to {entry['value']}" if "value" in entry else ""
+        row = entry["rows"][0]
+        rows = ", ".join(map(str, entry["rows"][:4])) + (", …" if len(entry["rows"]) > 4 else "")
+        word = "row" if len(entry["rows"]) == 1 else "rows"
+        lines.append(
+            f"  pair {pair}, database {entry['database']}, {word} {rows}: "
+            f"{held[entry['database']][row].tolist()}{edited}"
+        )
+    return lines
+
+
+def _contents(result: Result) -> list[NDArray[Any]]:
+    """The databases of a result, from its store."""
+    from hpcdp.store.arrays import read_array
+    from hpcdp.store.studies import latest_version, open_layout, stored_databases
+
+    layout = open_layout(result.store)
+    return [read_array(layout.database(d)) for d in stored_databases(layout, latest_version(layout))]

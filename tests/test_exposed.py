@@ -1,0 +1,149 @@
+"""Who is the most exposed: resolved cells only, ties named, one answer everywhere, rows ranked, contents only on request."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from commands import call
+from results import changed, measured
+from studies import run
+
+from hpcdp.audit import audit
+from hpcdp.claims import parse_claim
+from hpcdp.report import levels
+from hpcdp.report.audit import report as audit_report
+from hpcdp.report.exposed import NOISE, exposed_lines, find_exposure
+from hpcdp.report.rows import rank_rows
+from hpcdp.report.table import csv_text, table
+from hpcdp.report.verdict import report
+from hpcdp.study import Study
+from hpcdp.verdict import careful_error, verify
+
+ROWS = [0.7, 0.1, 0.1, 3.0, 2.9, 0.0]  # rows 1 and 2 are equal, so one pair; 3 and 4 are alike
+
+
+@pytest.fixture(scope="module", name="result")
+def result_fixture():
+    pairs = {"databases": [ROWS], "rows": "all", "relation": "remove"}
+    estimate = {"train": 2000, "test": 4000, "epsilons": [0.0, 0.5, 1.0], "etas": [0.5, 1.0, 2.0]}
+    return measured("bounded_sum", {"lower": 0.0, "upper": 3.0, "epsilon": 3.0}, pairs, seed=4, **estimate)
+
+
+def test_rows_that_chance_may_have_put_behind_are_named(result):
+    found = find_exposure(result)
+    assert {found.pair, *found.close} == {2, 3}  # the pairs of rows 3 and 4
+    column = found.column
+    best = result["delta"][:, :, column].max(axis=1)
+    direction = result["delta"][:, :, column].argmax(axis=1)
+    error = careful_error(result)[np.arange(best.size), direction, column]
+    sure = result.resolution.cells[:, :, column].any(axis=1)
+    rule = best[found.pair] - best <= NOISE * np.hypot(error, error[found.pair])
+    assert set(found.close) == {p for p in np.flatnonzero(rule & sure) if p != found.pair}
+    own = (3, 4) if found.pair == 2 else (4, 3)
+    lines = exposed_lines(result)
+    assert f"(database 0 without row {own[0]})" in lines[0]
+    assert lines[1].endswith(f"approximate): row {own[1]}")
+    assert len(lines) == 2
+
+
+def test_every_command_names_the_same_pair(result):
+    lines = exposed_lines(result)
+    claim = parse_claim("gaussian(mu=1)", ".")
+    texts = (
+        table(result),
+        report([verify(result, claim)]),
+        audit_report(audit(result, claim)),
+        levels.table(result, [result.epsilon_at(0.1)]),
+    )
+    for text in texts:
+        assert [
+            line for line in text.splitlines() if line.startswith(("most exposed", "within noise", "next at"))
+        ] == lines
+
+
+def test_a_cell_that_tells_nothing_leads_nowhere(result):
+    """One output of 4,000 in a set of pair 0 at the last ε, where nothing else is seen: half of the old ranking."""
+    delta, exceed, lower = (result[name].copy() for name in ("delta", "exceed", "lower"))
+    delta[..., 1:], lower[..., 1:], exceed[:, :, 1:] = 0.0, 0.0, 0
+    exceed[0, 0, 1:, 0], delta[0, 0, 1:] = 1, 1 / 4000
+    spectrum = result["spectrum_delta"].copy(), result["spectrum_pair"].copy(), result["spectrum_direction"].copy()
+    for values, new in zip(spectrum, (1 / 4000, 0, 0), strict=True):
+        values[1:] = new
+    names = ("spectrum_delta", "spectrum_pair", "spectrum_direction")
+    made = changed(result, delta=delta, exceed=exceed, lower=lower, **dict(zip(names, spectrum, strict=True)))
+    assert made.spectrum()[2]["pair"] == 0  # the contract's rule stays
+    found = find_exposure(made)
+    assert (found.leads, found.of, found.column) == (1, 1, 0)
+    assert found.pair == result["spectrum_pair"][0] != 0
+    none = changed(made, delta=np.zeros_like(delta), spectrum_delta=np.zeros(3))
+    assert find_exposure(none) is None
+    assert exposed_lines(none) == []
+    ranking = rank_rows(none)
+    assert all(row.delta is None and not row.within_noise for row in ranking.rows)
+
+
+def test_every_row_is_ranked_once_with_its_own_figures(result):
+    ranking, found = rank_rows(result), find_exposure(result)
+    assert sorted(row.row for row in ranking.rows) == [0, 1, 2, 3, 4, 5]
+    column = found.column
+    assert ranking.epsilon == result["epsilon"][column]
+    known = [row.delta for row in ranking.rows if row.delta is not None]
+    assert known == sorted(known, reverse=True)
+    for row in ranking.rows:
+        (pair,) = [entry["pair"] for entry in result.pairs if row.row in entry["rows"]]
+        assert row.lower == result["lower"][pair, :, column].max()
+        if row.delta is not None:
+            assert (row.pair, row.delta) == (pair, result["delta"][pair, :, column].max())
+    assert {row.row for row in ranking.rows if row.within_noise} == {3, 4}
+
+
+def test_csv_maps_pairs_to_rows(result):
+    rows = list(csv.DictReader(io.StringIO(csv_text(result))))
+    named = {int(r["pair"]): (int(r["database"]), [int(x) for x in r["rows"].split()]) for r in rows}
+    assert named == {p["pair"]: (p["database"], p["rows"]) for p in result.pairs}
+    assert [1, 2] in [rows for _, rows in named.values()]
+
+
+@pytest.fixture(scope="module", name="edited")
+def edited_fixture(tmp_path_factory, client):
+    """A store of a table whose rows are edited into each other, with telling contents; and its study."""
+    body = {
+        "study": {"name": "edited", "seed": 1, "claim": "dp(epsilon=1)"},
+        "mechanism": {"call": "gaussian", "parameters": {"sigma": 1000.0}},
+        "pairs": {"relative": {"databases": [[1234.5, 6789.5]], "relation": "edit"}},
+        "estimate": {"train": 500, "test": 500, "epsilons": [0.0, 1.0]},
+    }
+    store = tmp_path_factory.mktemp("edited") / "edited.zarr"
+    run(Study.from_dict(body), store, client)
+    return store
+
+
+def test_contents_of_rows_are_printed_on_request_only(edited):
+    secrets = ("1234", "6789")
+    for command in (
+        ("show", edited),
+        ("show", edited, "--rows"),
+        ("show", edited, "--rows", "--format", "json"),
+        ("show", edited, "--rows", "--format", "csv"),
+        ("show", edited, "--format", "csv"),
+        ("show", edited, "--delta", "0.1"),
+        ("show", edited, "--accuracy"),
+        ("status", edited),
+    ):
+        text = call(*command).stdout
+        assert not any(secret in text for secret in secrets), command
+        if command[0] == "show" and "--accuracy" not in command and "csv" not in command:
+            told = call(*command, "--show-rows").stdout
+            assert "1234.5" in told
+    broken = call("verify", edited, code=3)
+    assert not any(secret in broken.stdout for secret in secrets)
+    assert "with row" in broken.stdout
+    assert "1234.5" in call("verify", edited, "--show-rows", code=3).stdout
+    rows = json.loads(call("show", edited, "--rows", "--show-rows", "--format", "json").stdout)["rows"]
+    assert {row["row"]: row["contents"] for row in rows} == {0: 1234.5, 1: 6789.5}
+    assert "--format table" in call("show", edited, "--show-rows", "--format", "json", code=2).stderr
+    assert "without --delta" in call("show", edited, "--rows", "--delta", "0.1", code=2).stderr
