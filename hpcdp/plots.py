@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcdp._rounding import percent
 from hpcdp.errors import StudyError
 from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report._spectra import ESTIMATED_WORDS, SHADE, draw_spectrum, finish, span
@@ -75,7 +76,7 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, log:
         truth = exact_of(result, fine)
         if truth is not None:
             axis.plot(fine, truth, color=colour, linestyle="--", linewidth=1.0, label=f"{name}, exact")
-    percents = dict.fromkeys(f"{100 * result.confidence:g} %" for result in results)
+    percents = dict.fromkeys(percent(result.confidence) for result in results)
     title = "privacy spectra, largest of all pairs and both directions\n"
     finish(axis, results, colours, log, f"{title}bounds of each certified at {' or '.join(percents)}")
     return save(figure, path)
@@ -139,7 +140,7 @@ def _title(result: Result) -> str:
         lines.append(f"largest of {len(result.pairs):,} pairs and both directions")
         if found is not None:
             lines.append(f"most exposed: {pair_words(result, found.pair)}")
-    lines[-1] += f"; all bounds certified together at {100 * result.confidence:g} %"
+    lines[-1] += f"; all bounds certified together at {percent(result.confidence)}"
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp._rounding import at_least, at_most, percent
 from hpcdp.auditing import Audit
 from hpcdp.plots import check_path, save
 from hpcdp.report._colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET
@@ -39,17 +40,16 @@ def draw_audit(audit: Audit, path: str | Path | None = None) -> Any:
     sides = [max(_AROUND * (k - c), _SMALLEST) for c, k in zip(centre, corner, strict=True)]
     view = [(max(0.0, c - side), min(1.0, c + side)) for c, side in zip(centre, sides, strict=True)]
     near.set(xlim=view[0], ylim=view[1])
-    limits = f"α ≤ {box.alpha_upper:.4g}, β ≤ {box.beta_upper:.4g}"
-    near.set_title(f"the box: {limits}; margin to the claim {box.margin:+.4g}", fontsize=10.5)
+    limits = f"α ≤ {at_most(box.alpha_upper, '.4g')}, β ≤ {at_most(box.beta_upper, '.4g')}"
+    near.set_title(f"the box: {limits}; margin to the claim {at_least(box.margin, '+.4g')}", fontsize=10.5)
     (left, right), (low, high) = view
     whole.add_patch(Rectangle((left, low), right - left, high - low, fill=False, edgecolor=EXACT, linewidth=0.8))
     said = "violation" if box.violated else "no violation found"
     whole.set(xlim=(0, 1), ylim=(0, 1))
-    percent = f"{100 * audit.result.confidence:g} %"
     title = (
         f"{audit.result.name}: {audit.claim.text}: {said}\n{pair_words(audit.result, box.pair)}, {box.orientation}; "
     )
-    whole.set_title(f"{title}limits certified at {percent}", fontsize=10.5)
+    whole.set_title(f"{title}limits certified at {percent(audit.result.confidence)}", fontsize=10.5)
     whole.legend(frameon=False)
     return save(figure, path)
 
@@ -75,7 +75,7 @@ def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> A
         yscale="log",
         xlabel="samples a side, training included",
         ylabel="evidence",
-        title=f"{audit.name}: {audit.claim.text}: {said}, at confidence {100 * audit.confidence:g} %",
+        title=f"{audit.name}: {audit.claim.text}: {said}, at confidence {percent(audit.confidence)}",
     )
     axis.grid(alpha=0.25)
     axis.legend(frameon=False)

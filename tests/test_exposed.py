@@ -12,7 +12,7 @@ from commands import call
 from results import changed, measured
 from studies import run
 
-from hpcdp.audit import audit
+from hpcdp.auditing import audit
 from hpcdp.claims import parse_claim
 from hpcdp.report import levels
 from hpcdp.report.audit import report as audit_report

@@ -13,7 +13,7 @@ from results import changed, measured, unmeasured
 import hpcdp.plots
 import hpcdp.report._spectra
 from hpcdp.analytic import exact
-from hpcdp.audit import audit
+from hpcdp.auditing import audit
 from hpcdp.claims import parse_claim
 from hpcdp.comparison import compare
 from hpcdp.notions.implied import implied_lower, outline

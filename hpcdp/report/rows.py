@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.errors import StudyError
 from hpcdp.report.exposed import NOISE, Exposure, find_exposure
-from hpcdp.report.table import grid, share
+from hpcdp.report.table import grid
 from hpcdp.result import DIRECTIONS, Result
 
 _SHOWN = 30  # rows that a table lists
@@ -111,14 +112,12 @@ def table(result: Result, ranking: Ranking, contents: bool = False) -> str:
     lines = [[*head, *(["contents"] if contents else [])]]
     held = _contents(result) if contents else None
     for row in ranking.rows[:_SHOWN]:
-        known = [row.delta, row.upper, row.pair, row.direction]
-        delta, upper = ("-" if v is None else share(v) for v in (row.delta, row.upper))
-        pair, direction = ("-" if v is None else str(v) for v in known[2:])
+        delta, upper = ("-" if v is None else form(v) for v, form in ((row.delta, share), (row.upper, at_most)))
+        pair, direction = ("-" if v is None else str(v) for v in (row.pair, row.direction))
         mark = "~" if row.within_noise else ""
-        cells = [str(row.row), mark + delta, share(row.lower), upper, pair, direction]
+        cells = [str(row.row), mark + delta, at_least(row.lower), upper, pair, direction]
         told = [str(held[row.database][row.row].tolist())] if held is not None else []
         lines.append([*([str(row.database)] if many else []), *cells, *told])
-    percent = f"{100 * result.confidence:g} %"
     text = [f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}", "", *grid(lines), ""]
     if len(ranking.rows) > _SHOWN:
         text += [f"… and {len(ranking.rows) - _SHOWN:,} more rows; all: --format csv", ""]
@@ -126,7 +125,7 @@ def table(result: Result, ranking: Ranking, contents: bool = False) -> str:
         [
             *text,
             f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - not",
-            f"  resolved. certified ≥: at all cells together with confidence {percent}; finite-sample.",
+            f"  resolved. certified ≥: at all cells together with confidence {percent(result.confidence)}; finite-sample.",
         ]
     )
 
