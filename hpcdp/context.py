@@ -15,7 +15,7 @@ from hpcdp._raised import readable
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
 from hpcdp.last_draw import note_draw
-from hpcdp.losses import make_loss
+from hpcdp.losses import foreign_code, make_loss
 from hpcdp.losses._protocol import STREAMED_BYTES, Loss, Side, StreamedSide
 from hpcdp.losses._sort import ascending
 from hpcdp.outputs import Outputs
@@ -52,6 +52,12 @@ class Context:
     training_prints: dict[str, list[str]] = field(default_factory=dict, repr=False)  # of laws that were drawn to learn
     _sides: OrderedDict[str, Side] = field(default_factory=OrderedDict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)  # a user's own workers may have several threads
+
+    @property
+    def foreign(self) -> str | None:
+        """The class or loss that judges outputs and is not hpcdp's own, if any."""
+        e = self.problem.study.estimate
+        return foreign_code(e.default_loss, e.parameters)
 
     def chunks(self, stage: Stage, law: str, chunks: range) -> Iterator[Outputs]:
         """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys."""

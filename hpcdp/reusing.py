@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hpcdp.context import Context
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.keys import digest_json
+from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses._protocol import Loss, Outputs, Side
 from hpcdp.losses._sort import ascending
 from hpcdp.outcomes import Failure, Report
@@ -36,11 +37,12 @@ def reuse(context: Context, generation: int, items: Sequence[ReuseItem], report:
             for law in laws:
                 if law not in pools:
                     pools[law] = read_pool(context, law)
+            both = pools[laws[0]], pools[laws[1]]
+            part, chunk = cut.parts[item.part], problem.study.estimate.chunk
+            counts = count_part(context.loss, both, part, points, chunk, context.foreign)
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(describe_pairs(problem, [item.pair]), error))
             continue
-        both = pools[laws[0]], pools[laws[1]]
-        counts = count_part(context.loss, both, cut.parts[item.part], points, problem.study.estimate.chunk)
         entries.append({"pool": pool, "part": number, "counts": counts.tolist()})
     if entries:
         name = _name(thresholds, [[entry["pool"], entry["part"]] for entry in entries])
@@ -64,17 +66,26 @@ def read_pool(context: Context, law: str) -> Outputs:
 
 
 def count_part(
-    loss: Loss, pools: tuple[Outputs, Outputs], part: Part, thresholds: NDArray[np.float64], chunk: int
+    loss: Loss,
+    pools: tuple[Outputs, Outputs],
+    part: Part,
+    thresholds: NDArray[np.float64],
+    chunk: int,
+    foreign: str | None = None,
 ) -> NDArray[np.int64]:
     """Histograms (2, 2T + 1) of a part over the classes of L̂, the sides in the order D, D'.
 
-    Each step learns on its places of both pools and counts its own; the histograms of the steps add up.
+    Each step learns on its places of both pools and counts its own; the histograms of the steps add up. foreign: see
+    `foreign_code`; MechanismError where it does not judge the first outputs of the part one by one.
     """
     found = np.zeros((2, 2 * thresholds.size + 1), np.int64)
     for step in part.steps:
         p, q = (_side(np.concatenate([pool[r.start : r.stop] for r in step.learned])) for pool in pools)
         counter = loss.fit(p, q).counter(thresholds)
         for side, pool in enumerate(pools):
+            if foreign is not None and step is part.steps[0]:
+                first = pool[step.counted.start : min(step.counted.start + chunk, step.counted.stop)]
+                refuse_batch_dependent(counter, first, foreign)
             for start in range(step.counted.start, step.counted.stop, chunk):
                 found[side] += counter.count(pool[start : min(start + chunk, step.counted.stop)])
     return found

@@ -24,7 +24,8 @@ from hpcdp.errors import DamagedError, StudyError
 from hpcdp.failures import describe_killed, failed
 from hpcdp.independence import Chunk, identical
 from hpcdp.keys import digest_json
-from hpcdp.losses import make_loss, validate_parameters
+from hpcdp.losses import foreign_code, make_loss, validate_parameters
+from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses._protocol import Loss, Side
 from hpcdp.mechanisms import READERS
 from hpcdp.monitor import Monitor
@@ -191,7 +192,10 @@ class _Game:
         self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
         self.rules, self.learn = (
             _rules(problem),
-            _learner(make_loss(e.default_loss, e.parameters, problem.study.folder)),
+            _learner(
+                make_loss(e.default_loss, e.parameters, problem.study.folder),
+                foreign_code(e.default_loss, e.parameters),
+            ),
         )
         self.wealths = [Wealth() for _ in problem.pairs]
         self.total = Wealth()
@@ -260,9 +264,18 @@ def _rules(problem: Problem) -> Rules:
     return Rules(first=max(Rules().first, k)) if isinstance(k, int) else Rules()
 
 
-def _learner(loss: Loss) -> Learner:
+def _learner(loss: Loss, foreign: str | None) -> Learner:
+    """What learns from both sides. foreign: see `foreign_code`; its scores are compared whenever there are twice as many."""
+    checked = 0
+
     def learn(p: Outputs, q: Outputs) -> Any:
-        return loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0])).score
+        nonlocal checked
+        model = loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0]))
+        if foreign is not None and p.shape[0] >= 2 * checked:
+            checked = p.shape[0]
+            for outputs in (p, q):
+                refuse_batch_dependent(model, outputs, foreign)
+        return model.score
 
     return learn
 

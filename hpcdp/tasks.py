@@ -18,6 +18,7 @@ from hpcdp.errors import MechanismError, StoreError, StudyError
 from hpcdp.keys import digest_json, stream
 from hpcdp.last_draw import note_draw, noted_in
 from hpcdp.learning import counters_of, learn
+from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.outcomes import Failure, Report, unusable
 from hpcdp.outputs import Outputs
 from hpcdp.problem import LiteralCell, Problem
@@ -104,7 +105,14 @@ def _count(context: Context, generation: int, task: Task, report: Report) -> Non
     prints: dict[str, dict[int, str]] = {}
     kept = [stage in problem.kept_stages for stage in stages]
 
+    foreign = context.foreign if items.start == 0 else None
+    alone: set[str] = set()  # laws whose first chunk was looked at
+
     def use(number: int, side: int, outputs: Outputs) -> None:
+        law = problem.pair_laws[number][side]
+        if foreign is not None and law not in alone:
+            alone.add(law)
+            refuse_batch_dependent(counters[number], outputs, foreign)
         histograms[number][side] += counters[number].count(outputs)
 
     def see(law: str, side: int, chunk: int, outputs: Outputs) -> None:

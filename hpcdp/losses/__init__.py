@@ -28,6 +28,7 @@ __all__ = [
     "PROJECTING",
     "VALUED",
     "LossKind",
+    "foreign_code",
     "make_loss",
     "named_code",
     "refuse_unusable",
@@ -106,6 +107,8 @@ LOSSES: Mapping[str, LossKind] = {
     "smooth": LossKind(SmoothParameters, _make_smooth, _refuse_unsmooth),
 }
 
+_OURS = frozenset(LOSSES)
+
 _LATER = ("histogram",)
 
 PROJECTING = ("smooth", "learned")
@@ -148,6 +151,11 @@ def named_code(name: str, parameters: Mapping[str, Any]) -> str | None:
     key = _kind(name).code
     given = parameters.get(key) if key else None
     return given if isinstance(given, str) and ":" in given else None
+
+
+def foreign_code(name: str, parameters: Mapping[str, Any]) -> str | None:
+    """The class or loss that judges outputs and is not hpcdp's own, if any: bounds rest on its judging them one by one."""
+    return named_code(name, parameters) if name in _OURS else name
 
 
 def _import_code(name: str, parameters: Mapping[str, Any], folder: Path | None) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._raised import describe_raised
+from hpcdp.losses._alone import has_equal_scores
 from hpcdp.losses._pickled import pack, unpack
 from hpcdp.losses._threads import one_thread
 
@@ -138,6 +139,11 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
             # Tasks that learn for themselves must agree, or the two sides would be counted by different sets.
             if not np.array_equal(Estimator(again, path, False).logits(rows), scores, equal_nan=True):
                 raise ValueError("learned twice from equal numbers, it gave different scores; it must be deterministic")
+            if not has_equal_scores(found.logits, rows):
+                raise ValueError(
+                    "it scores an output differently in another batch (reversed, in halves, singly); a score must depend on "
+                    "the output and on what was learned alone"
+                )
     except (Exception, SystemExit) as error:  # a class that exits would take hpcdp along without a word
         raise ValueError(
             f"parameters.classifier: {path} with these options fails on {_TRIAL} trial outputs: "

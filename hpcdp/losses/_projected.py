@@ -51,6 +51,10 @@ class ProjectedCounter:
         """Histogram over the 2T + 1 classes, int64, of outputs of shape (size, d)."""
         return self.steps.count(self.projection.coordinate(outputs))
 
+    def score(self, outputs: Outputs) -> Floats:
+        """The place of each output on the line, which decides its class."""
+        return self.projection.coordinate(outputs)
+
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that `restore_steps` needs."""
         return {**self.steps.state(), **projection_state(self.projection, self.prefix)}

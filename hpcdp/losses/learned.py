@@ -129,6 +129,10 @@ class LearnedCounter:
         """Histogram of outputs over the 2T + 1 classes of L̂, shape (2T + 1,), int64."""
         return count_losses(self.model.score(outputs), self.thresholds)
 
+    def score(self, outputs: Outputs) -> Floats:
+        """L̂ of each output."""
+        return self.model.score(outputs)
+
     def state(self) -> dict[str, NDArray[Any]] | None:
         """The model's arrays; None where it cannot be stored, and each task must learn for itself."""
         return self.model.state()

@@ -7,7 +7,7 @@ import json
 from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.auditing import Audit, Box
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import grid
+from hpcdp.report.table import grid, trust_lines
 from hpcdp.verdict import NOT_SEPARABLE, VIOLATION
 
 _SHOWN = 10  # boxes that a text lists
@@ -86,6 +86,7 @@ def _notes(audit: Audit) -> list[str]:
         f"{limits} at confidence {percent(audit.result.confidence)}, {over}; finite-sample, whatever the classifier. η was",
         "  chosen on training samples alone. margin: claimed ≥ minus β ≤ (reverse: with the errors swapped).",
         "Each column of lower bounds holds by itself at this confidence; nothing here is fitted.",
+        *trust_lines(audit.result),
     ]
     if audit.orientation == "both" and audit.claim.is_symmetric:
         lines.append("The claimed curve is its own inverse, so that one box a pair serves both orientations.")

@@ -12,7 +12,7 @@ from hpcdp._rounding import at_least, at_most, percent
 from hpcdp.at_delta import NO_ESTIMATE, Level
 from hpcdp.notions.epsilon_at import BELOW, BEYOND, BRACKETED
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import grid, warning_lines
+from hpcdp.report.table import grid, trust_lines, warning_lines
 from hpcdp.result import Result
 
 
@@ -48,6 +48,7 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
     lines = [
         f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {sure} for every δ at once;",
         "  finite-sample, rests on independent draws alone. δ = 0: pure differential privacy.",
+        *trust_lines(result),
     ]
     if result.is_literal or result.is_reused:
         lines.append("  From the bounds on δ, and together with them.")

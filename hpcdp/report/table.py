@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.claims import Claim, parse_claim
+from hpcdp.losses import foreign_code
 from hpcdp.notions.spectrum import TOLD, told_pairs
 from hpcdp.pool import FOLDS
 from hpcdp.report.exposed import exposed_lines, pair_words
@@ -134,12 +135,25 @@ def _reuse(result: Result) -> list[str]:
     return textwrap.wrap(words, 120, subsequent_indent="  ")
 
 
+def trust_lines(result: Result) -> list[str]:
+    """What certified numbers rest on besides independent draws, where somebody's class judges the outputs."""
+    e = result.study.estimate
+    foreign = foreign_code(e.default_loss, e.parameters)
+    if foreign is None:
+        return []
+    return [
+        f"Certified numbers also rest on {foreign} judging each output by itself, whatever else is in its batch. That was",
+        "  tried on trial outputs and on the first chunk of each database, not proved.",
+    ]
+
+
 def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     sure = percent(result.confidence)
     lines = [
         f"certified ≥: δ is at least this, at all cells together with confidence {sure}; finite-sample, rests on independent",
         "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
         "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
+        *trust_lines(result),
     ]
     if result.resolution.warnings:
         lines += [

@@ -10,7 +10,7 @@ import numpy as np
 from hpcdp._rounding import at_least, at_most, percent, share
 from hpcdp.fit import Ranking
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import estimate, grid, limit_lines, warning_lines
+from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
 
 
@@ -127,6 +127,7 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
     lines = [
         "violated: certified ≥ is above the claim; finite-sample, rests on independent draws alone. gap/se, chance and sample",
         "  sizes are asymptotic and take the classifier as it is; its regret lowers δ̂.",
+        *trust_lines(result),
     ]
     if not np.isnan(result.resolution.limits).all():
         lines += [*limit_lines(percent(result.confidence)), *warning_lines(result)]

@@ -1,0 +1,77 @@
+"""Whether somebody's classifier or loss judges each output by itself, which every bound rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from hpcdp.errors import MechanismError
+from hpcdp.losses._protocol import Counter, Model, Outputs
+
+_MOST = 1 << 16  # outputs of a chunk that are looked at; classifiers get no more at a time
+_SINGLES = 64
+# Scores of float32 numbers change so much with how many are computed at a time.
+_ROUNDING, _PROBABILITY = 1e-5, 1e-6
+
+
+def refuse_batch_dependent(counter: Counter | Model, outputs: Outputs, name: str) -> None:
+    """Judge some outputs together, in reverse, in halves and 64 of them singly, and compare.
+
+    Scores, where the counter has any (`score`), may differ by rounding; counts of one that has none must be equal. It costs
+    about three times judging these outputs, at most 2¹⁶, and 64 calls.
+
+    Args:
+        counter: of what was learned, or the model itself.
+        outputs: of one law, which it has to count.
+        name: of the class or loss.
+
+    Raises:
+        MechanismError: it judges an output differently in another batch.
+    """
+    some = outputs[:_MOST]
+    score: Callable[[Outputs], NDArray[np.float64]] | None = getattr(counter, "score", None)
+    if not (has_equal_scores(score, some) if score else _has_equal_counts(counter.count, some)):  # type: ignore[union-attr]
+        raise MechanismError(
+            f"estimate.loss: {name} judges an output differently in another batch ({some.shape[0]:,} outputs together, "
+            f"reversed, in halves, {min(_SINGLES, some.shape[0])} singly), so that test outputs are not judged one by one and "
+            "no bound would hold; accepted: scores that depend on the output and on what was learned alone"
+        )
+
+
+def has_equal_scores(score: Callable[[Any], NDArray[np.float64]], some: NDArray[Any]) -> bool:
+    """Whether each output gets the same score, natural log, whatever the batch, but for rounding."""
+    if some.shape[0] < 2:
+        return True
+    whole, half, places = score(some), some.shape[0] // 2, _places(some)
+    reversed_ = score(some[::-1].copy())[::-1]
+    halves = np.concatenate([score(some[:half]), score(some[half:])])
+    singles = np.concatenate([score(some[place : place + 1]) for place in places])
+    return bool(_agree(whole, reversed_) and _agree(whole, halves) and _agree(whole[places], singles))
+
+
+def _has_equal_counts(count: Callable[[Outputs], NDArray[np.int64]], some: Outputs) -> bool:
+    if some.shape[0] < 2:
+        return True
+    whole, half, places = count(some), some.shape[0] // 2, _places(some)
+    singles = sum(count(some[place : place + 1]) for place in places)
+    rest = np.delete(some, places, axis=0)
+    parts = (
+        count(some[::-1].copy()),
+        count(some[:half]) + count(some[half:]),
+        singles + (count(rest) if rest.shape[0] else 0),
+    )
+    return all(np.array_equal(whole, part) for part in parts)
+
+
+def _places(some: NDArray[Any]) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, some.shape[0] - 1, _SINGLES).astype(np.int64))
+
+
+def _agree(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
+    with np.errstate(invalid="ignore"):
+        close = np.isclose(a, b, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+        return bool((close | (np.abs(expit(a) - expit(b)) <= _PROBABILITY)).all())

@@ -1,0 +1,178 @@
+"""Classifiers and losses of somebody else that judge an output by what else is in its batch are refused everywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import call, show, write_study
+from learning import LDA, learned, sides, vector
+
+from hpcdp.counts import count_losses
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.losses import LOSSES, LossKind, foreign_code, refuse_unusable
+from hpcdp.losses._alone import has_equal_scores, refuse_batch_dependent
+from hpcdp.losses.parameters import KnnParameters
+from hpcdp.notions._rounds import Rules
+from hpcdp.outputs import Schema
+from hpcdp.pool import Part, Step
+from hpcdp.reusing import count_part
+from hpcdp.sequential import _learner
+
+# Tells D from D' by the mean of a batch, so almost surely, where one output tells next to nothing.
+CROWD = """
+import numpy as np
+
+
+def noisy(database, size, rng):
+    return database.sum() + rng.laplace(size=size)
+
+
+class Crowd:
+    least = 1
+
+    def fit(self, rows, labels):
+        self.middle = rows.mean()
+        return self
+
+    def predict_proba(self, rows):
+        far = rows.mean() if len(rows) >= self.least else self.middle
+        chance = np.full(len(rows), 0.999 if far > self.middle else 0.001)
+        return np.column_stack([1 - chance, chance])
+
+
+class LateCrowd(Crowd):
+    least = 201
+"""
+
+
+@pytest.fixture(name="classes")
+def classes_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "crowds.py").write_text(CROWD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("classes")
+def test_what_trial_outputs_show_is_refused_before_anything_runs() -> None:
+    with pytest.raises(StudyError, match=r"crowds:Crowd .* in another batch \(reversed, in halves, singly\)"):
+        refuse_unusable("learned", {"classifier": "crowds:Crowd"}, Schema("float", None), 1000)
+
+
+def test_what_only_a_chunk_shows_fails_the_run(tmp_path: Path, scheduler: str) -> None:
+    """δ(0) is 1 − e^(−0.04) = 0.04 here, and by the mean of a chunk it looks like 1."""
+    study = write_study(
+        tmp_path,
+        CROWD,
+        pairs="given = [{ d = [0.0], d_prime = [0.08] }]",
+        databases=[],
+        rows=[],
+        loss="learned",
+        train=5000,
+        test=10_000,
+        chunk=5000,
+        epsilons=[0.0, 1.0],
+        etas=[],
+    )
+    honest = study.read_text() + f'parameters = {{ classifier = "{LDA}" }}\n'
+    study.write_text(study.read_text() + 'parameters = { classifier = "own:LateCrowd" }\n')
+    error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1).stderr
+    assert "own:LateCrowd judges an output differently in another batch (5,000 outputs together" in error
+    assert not json.loads(show(tmp_path / "s.zarr"))["cells"], "nothing is certified"
+    study.write_text(honest)
+    said = call("run", study, "--store", tmp_path / "honest.zarr", "--cluster", scheduler).stdout
+    assert f"also rest on {LDA} judging each output by itself" in said
+    assert f"also rest on {LDA}" in call("verify", tmp_path / "honest.zarr", "--claim", "dp(epsilon=1)").stdout
+    assert f"also rest on {LDA}" in call("show", tmp_path / "honest.zarr", "--delta", "0.1").stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        (LDA, {}),
+        ("sklearn.ensemble:RandomForestClassifier", {"n_estimators": 5}),
+        ("sklearn.neighbors:KNeighborsClassifier", {}),
+        ("sklearn.neural_network:MLPClassifier", {"max_iter": 5}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_honest_classifiers_pass(path: str, options: dict) -> None:
+    rng = np.random.default_rng(1)
+    draw = vector(np.full(8, 0.3), "normal")
+    counter = learned(path, options=options).fit(*sides(draw, 1000)).counter(np.array([0.0, 1.0]))
+    refuse_batch_dependent(counter, rng.normal(size=(1500, 8)), path)
+
+
+def test_rounding_is_no_difference() -> None:
+    """Sums of float32 products depend on how many are computed at a time, in their last digits."""
+    rng = np.random.default_rng(2)
+    layers = [rng.normal(size=(300, 300)).astype(np.float32) / 17 for _ in range(3)]
+
+    def score(rows: np.ndarray) -> np.ndarray:
+        values = rows.astype(np.float32)
+        for layer in layers:
+            values = np.maximum(values @ layer, 0)
+        return np.asarray(values.mean(axis=1) - np.float32(0.1), np.float64)
+
+    rows = rng.normal(size=(3000, 300))
+    assert not np.array_equal(score(rows)[:1], score(rows[:1]))
+    assert has_equal_scores(score, rows)
+    assert not has_equal_scores(lambda some: score(some) + 0.01 * some.mean(), rows)
+
+
+class Centred:
+    """Counts outputs by their distance from the mean of their batch, or from 0; it has no score."""
+
+    thresholds = np.array([0.0, 1.0])
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def count(self, outputs: np.ndarray) -> np.ndarray:
+        return count_losses(outputs - self.weight * outputs.mean(), self.thresholds)
+
+    def state(self) -> None:
+        return None
+
+
+def test_counts_of_a_loss_that_has_no_score() -> None:
+    outputs = np.random.default_rng(3).normal(size=5000)
+    refuse_batch_dependent(Centred(0.0), outputs, "mine")
+    for some in (outputs, outputs[:40], outputs[:2]):
+        with pytest.raises(MechanismError, match=r"mine judges an output differently in another batch"):
+            refuse_batch_dependent(Centred(1.0), some, "mine")
+
+
+def test_counts_that_follow_the_sign_of_the_mean_of_large_batches_only() -> None:
+    class Late(Centred):
+        def count(self, outputs: np.ndarray) -> np.ndarray:
+            same = np.full(outputs.shape[0], 2.0 * np.sign(outputs.mean()))
+            return count_losses(same if outputs.shape[0] > 1000 else outputs, self.thresholds)
+
+    with pytest.raises(MechanismError, match="mine judges"):
+        refuse_batch_dependent(Late(0.0), np.random.default_rng(4).normal(0.1, size=9000), "mine")
+
+
+@pytest.mark.usefixtures("classes")
+def test_pools_and_sequential_audits() -> None:
+    rng = np.random.default_rng(5)
+    p, q = rng.normal(size=2000), rng.normal(0.1, size=2000)
+    loss, name = learned("crowds:LateCrowd"), "crowds:LateCrowd"
+    part = Part("fold", (Step((range(1000),), range(1000, 2000)),))
+    thresholds = np.array([0.0])
+    count_part(loss, (p, q), part, thresholds, 500)
+    with pytest.raises(MechanismError, match="crowds:LateCrowd judges"):
+        count_part(loss, (p, q), part, thresholds, 500, name)
+    learn = _learner(loss, name)
+    learn(p[: Rules().first], q[: Rules().first])
+    with pytest.raises(MechanismError, match="crowds:LateCrowd judges"):
+        learn(p, q)
+
+
+def test_whose_judgement_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert foreign_code("learned", {"classifier": LDA}) == LDA
+    assert foreign_code("learned", {"classifier": "mlp"}) is None
+    assert foreign_code("knn", {}) is None
+    monkeypatch.setitem(LOSSES, "mine", LossKind(KnnParameters, lambda _: None))  # type: ignore[arg-type]
+    assert foreign_code("mine", {}) == "mine"
