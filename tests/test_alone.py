@@ -19,7 +19,7 @@ from hpcdp.notions._rounds import Rules
 from hpcdp.outputs import Schema
 from hpcdp.pool import Part, Step
 from hpcdp.reusing import count_part
-from hpcdp.sequential import _learner
+from hpcdp.sequential_audit import _learner
 
 # Tells D from D' by the mean of a batch, so almost surely, where one output tells next to nothing.
 CROWD = """
