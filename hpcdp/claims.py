@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import io
 import math
 import re
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import fraction, non_negative, refusal
+from hpcdp._files import read_bytes
 from hpcdp.analytic import (
     ApproximateDP,
     GaussianShift,
@@ -41,6 +43,7 @@ PRODUCT = (
     "a product of these, such as laplace(epsilon=1)*gaussian(mu=1), for a mechanism that publishes several outputs"
 )
 _TIMES = re.compile(rf"(?<=\))\s*\*\s*(?=(?:{'|'.join(FORMS)})\s*\()")  # a star in a path is none
+_MOST_BYTES = 16 << 20  # of a file with points
 
 
 @dataclass(frozen=True)
@@ -255,12 +258,14 @@ def _path(text: str) -> str:
 
 def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
+        text = io.StringIO(read_bytes(path, _MOST_BYTES).decode("utf-8-sig"), newline="")
+        rows = [(number, row) for number, row in enumerate(csv.reader(text), start=1) if row]
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or 'unreadable'}; accepted: a CSV file") from None
     except (UnicodeDecodeError, csv.Error):
         raise ValueError(f"{path}: bytes that are no text were given; accepted: a CSV file") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     header = [cell.strip() for cell in rows[0][1]] if rows else []
     if header not in (["epsilon", "delta"], ["alpha", "beta"]):
         raise refusal(f"{path}: header", ",".join(header), "epsilon,delta or alpha,beta")

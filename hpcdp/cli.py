@@ -20,6 +20,7 @@ from hpcdp._raised import describe_raised
 from hpcdp.commands import DONE, FAILED, INTERRUPTED, WRONG
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.stopping import Stopped
+from hpcdp.terminal import escaped
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted.
     """
     try:
-        return _run(arguments)
+        with escaped():
+            return _run(arguments)
     finally:
         if arguments is None:
             end_results()

@@ -152,13 +152,15 @@ def cancel(options: argparse.Namespace) -> None:
 def _folder_of(store: Path) -> Any:
     """The folder of a store's jobs; StudyError when there is no store."""
     from hpcdp.clusters.folder import job_folder
+    from hpcdp.store.records import foreign
     from hpcdp.store.studies import latest_version, open_layout, stored_study
 
-    layout = open_layout(store)
-    version = latest_version(layout)
-    if not version:
-        raise StudyError(f"{store} holds no study yet; run the study file again")
-    return job_folder(layout, stored_study(layout, version).name)
+    with foreign(store):
+        layout = open_layout(store)
+        version = latest_version(layout)
+        if not version:
+            raise StudyError(f"{store} holds no study yet; run the study file again")
+        return job_folder(layout, stored_study(layout, version).name)
 
 
 def certificate(options: argparse.Namespace) -> None:

@@ -21,6 +21,8 @@ from hpcdp.keys import digest_array
 from hpcdp.study import Relative, Study
 
 Database = NDArray[Any]
+_MOST_PAIRS = 1_000_000  # a pair takes about a kilobyte in every process
+
 Input = Database | Conditional
 """What a mechanism is run on: one database, or databases drawn from a distribution with a row held."""
 
@@ -111,13 +113,20 @@ def _held_rows(study: Study, distributions: Sequence[Distribution]) -> list[Pair
     pairs: list[Pair] = []
     for section, distribution in zip(study.pairs.distributional or (), distributions, strict=True):
         rows = range(distribution.rows) if section.index == "all" else section.index
-        for row in rows[:1] if section.exchangeable else rows:
+        chosen = rows[:1] if section.exchangeable else rows
+        _refuse_many("pairs.distributional", len(pairs) + len(chosen) * math.comb(len(section.values), 2))
+        for row in chosen:
             held = [Conditional(distribution, int(row), value) for value in section.values]
             for first, second in combinations(held, 2):
                 values = [first.value, second.value]
                 origin = {"distribution": distribution.number, "index": int(row), "values": values}
                 pairs.append(Pair(len(pairs), first, second, origin))
     return pairs
+
+
+def _refuse_many(key: str, pairs: int) -> None:
+    if pairs > _MOST_PAIRS:
+        raise StudyError(f"{key}: at most {_MOST_PAIRS:,} pairs; given: {pairs:,}")
 
 
 def _neighbours(relative: Relative, number: int, database: Database) -> list[dict[str, Any]]:
@@ -135,6 +144,7 @@ def _neighbours(relative: Relative, number: int, database: Database) -> list[dic
         return list(found.values())
     own = digest_array(database)
     values = np.unique(database, axis=0) if relative.values is None else _edit_values(relative.values, database)
+    _refuse_many("pairs.relative", len(rows) * len(values))
     for row in rows:
         for value in values:
             key = digest_array(neighbour(database, row, value))

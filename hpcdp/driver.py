@@ -35,7 +35,7 @@ from hpcdp.schedule import schedule
 from hpcdp.stopping import Stop, Stopped
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
-from hpcdp.store.records import read_json, write_json
+from hpcdp.store.records import foreign, read_json, write_json
 from hpcdp.store.results import read_results, write_results
 from hpcdp.store.sizes import with_known_sizes
 from hpcdp.store.studies import (
@@ -121,7 +121,7 @@ def resume(
 
 def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple[Problem, Trial]:
     """The latest problem of a store, tried out again."""
-    with _store_errors(store):
+    with _store_errors(store), foreign(store):
         layout = open_layout(Path(store))
         version = latest_version(layout)
         if not version:

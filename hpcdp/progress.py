@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from hpcdp.terminal import drawn, plain
+
 _LINE_SECONDS = 10.0
 
 
@@ -80,7 +82,7 @@ class Bar:
             TimeRemainingColumn,
         )
 
-        self.console = Console(stderr=True)
+        self.console = Console(file=drawn(sys.stderr))
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -94,7 +96,7 @@ class Bar:
 
     def note(self, text: str) -> None:
         """Print above the bar."""
-        self.console.print(text, markup=False, highlight=False)
+        self.console.print(plain(text), markup=False, highlight=False)
 
     def begin(self, label: str, units: float) -> None:
         """A new bar."""

@@ -20,7 +20,7 @@ from hpcdp.outputs import Schema
 from hpcdp.pool import FOLDS
 from hpcdp.resolved import Resolution, find_resolution
 from hpcdp.statements import Statement, dimension, state_accuracy
-from hpcdp.store.records import read_json
+from hpcdp.store.records import foreign, read_json
 from hpcdp.store.results import read_results
 from hpcdp.store.studies import history, latest_version, open_layout, read_problem, stored_study
 from hpcdp.study import Study
@@ -202,7 +202,15 @@ def _finite(value: Any) -> Any:
 
 
 def load_result(store: str | Path) -> Result:
-    """The result of a store as it is now: from its root arrays when they are whole, else from its records."""
+    """The result of a store as it is now: from its root arrays when they are whole, else from its records.
+
+    The store may be anyone's: nothing in it is run, and StoreError or StudyError says what cannot be read.
+    """
+    with foreign(store):
+        return _load(store)
+
+
+def _load(store: str | Path) -> Result:
     layout = open_layout(Path(store))
     version = latest_version(layout)
     if not version:

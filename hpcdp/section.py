@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+_MOST_POINTS = 100_000  # of a grid: cells of one pair are twice as many
 
 
 class Section(BaseModel):
     """A frozen table of the study file; unknown keys are errors, and no type is turned into another."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_numbers(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        counted = {name for name, field in cls.model_fields.items() if _is_integer(field.annotation)}
+        return {key: whole(value) if key in counted else value for key, value in data.items()}
+
+
+def _is_integer(annotation: Any) -> bool:
+    """Whether a key of this type takes an integer and no other number."""
+    parts = [get_args(part)[0] if get_origin(part) is Annotated else part for part in get_args(annotation)]
+    return annotation is int or (get_origin(annotation) is not tuple and int in parts and float not in parts)
+
+
+def whole(value: Any) -> Any:
+    """1e4 as 10000: TOML writes large integers as floats, and one without a fraction can mean nothing else."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _grid(value: Any) -> Any:
@@ -22,9 +43,9 @@ def _grid(value: Any) -> Any:
         if unknown or missing:
             wrong = f"missing: {missing or 'none'}, unknown: {unknown or 'none'}"
             raise ValueError(f"a grid is {{start, stop, count}}; {wrong}")
-        start, stop, count = value["start"], value["stop"], value["count"]
-        if type(count) is not int or count < 1:
-            raise ValueError("count is a positive integer")
+        start, stop, count = value["start"], value["stop"], whole(value["count"])
+        if type(count) is not int or not 1 <= count <= _MOST_POINTS:
+            raise ValueError(f"count is an integer from 1 to {_MOST_POINTS:,}; given: {value['count']!r}")
         if not _is_number(start) or not _is_number(stop) or not stop >= start:
             raise ValueError("start and stop are finite numbers with stop >= start")
         if count == 1:
@@ -35,6 +56,8 @@ def _grid(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         if not value:
             raise ValueError("a grid has at least one point")
+        if len(value) > _MOST_POINTS:
+            raise ValueError(f"a grid has at most {_MOST_POINTS:,} points; given: {len(value):,}")
         if not all(_is_number(v) for v in value):
             raise ValueError("a grid is a list of finite numbers or {start, stop, count}")
         points = sorted(float(v) + 0.0 for v in value)

@@ -48,6 +48,15 @@ def gaps(spans: Sequence[Ranged], stage: Stage) -> list[range]:
     return found
 
 
+def merged_length(ranges: Iterable[range]) -> int:
+    """How many chunks lie in at least one of these ranges."""
+    found = position = 0
+    for part in sorted(ranges, key=lambda r: r.start):
+        found += max(0, part.stop - max(position, part.start))
+        position = max(position, part.stop)
+    return found
+
+
 def samples_between(stage: Stage, start: int, stop: int) -> int:
     """Samples in chunks start to stop of a stage."""
     return min(stage.total, stop * stage.chunk) - start * stage.chunk

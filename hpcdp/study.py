@@ -7,7 +7,6 @@ names the key, what was given and what is accepted.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from hpcdp._files import read_toml
 from hpcdp.errors import StudyError
 from hpcdp.estimate import Estimate
 from hpcdp.keys import canonical_json
@@ -36,6 +36,8 @@ class Header(Section):
         bad = _RESERVED.search(self.name)
         if bad or self.name.startswith("."):
             raise ValueError(f"name: letters, digits and . _ + - only, not starting with a dot; given: {self.name!r}")
+        if self.claim is not None and not self.claim.isprintable():
+            raise ValueError(f"claim: characters that can be printed; given: {self.claim!r}")
         return self
 
 
@@ -170,12 +172,12 @@ class Study(Section):
         """Read a study file; raises StudyError with one message for all that is wrong with it."""
         path = Path(path)
         try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
+            data = read_toml(path)
         except FileNotFoundError:
             raise StudyError(f"no study file at {path}") from None
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise StudyError(f"cannot read the study file {path}: {error}") from None
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:
             raise StudyError(f"{path} is not TOML: {error}") from None
         return cls.from_dict(data, path.resolve().parent)
 

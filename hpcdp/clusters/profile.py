@@ -7,15 +7,16 @@ accepted. Durations are "90s", "30m", "8h", "2d" or SLURM's "D-HH:MM:SS"; memory
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from hpcdp._files import read_toml
 from hpcdp.errors import StudyError
 from hpcdp.messages import describe_errors
+from hpcdp.section import Section
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"K": 10, "M": 20, "G": 30, "T": 40}
@@ -68,11 +69,7 @@ Line = Annotated[str, BeforeValidator(_line)]
 Lines = Annotated[tuple[str, ...], BeforeValidator(_lines)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Site(_Section):
+class Site(Section):
     """[cluster]: what holds for every job of the site."""
 
     system: Literal["slurm"] = "slurm"
@@ -87,7 +84,7 @@ class Site(_Section):
     poll: Seconds = 10
 
 
-class WorkerJob(_Section):
+class WorkerJob(Section):
     """[worker]: one job of workers, or one node's share of an allocation."""
 
     queue: Word | None = None
@@ -125,7 +122,7 @@ class WorkerJob(_Section):
         return max(1, self.cores // self.slots)
 
 
-class Size(_Section):
+class Size(Section):
     """[size]: how many jobs: fixed (`jobs`), adaptive (`minimum` to `maximum`), or `nodes` of an allocation."""
 
     jobs: Count | None = None
@@ -160,7 +157,7 @@ class Size(_Section):
         return self.jobs or self.nodes or self.maximum or 0
 
 
-class DriverJob(_Section):
+class DriverJob(Section):
     """[driver]: the job of the driver itself, for `hpcdp submit`; an allocation has its workers in the same job."""
 
     queue: Word | None = None
@@ -172,7 +169,7 @@ class DriverJob(_Section):
     resubmit: bool = False
 
 
-class Profile(_Section):
+class Profile(Section):
     """A cluster profile."""
 
     cluster: Site = Site()
@@ -215,11 +212,10 @@ class Profile(_Section):
     def from_toml(cls, path: str | Path) -> Profile:
         """Read a profile; StudyError when there is none or it is wrong."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-            data = tomllib.loads(text)
+            data = read_toml(Path(path))
         except OSError as error:
             raise StudyError(f"cannot read the profile {path}: {error.strerror or error}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise StudyError(f"{path} is not TOML: {error}") from None
         return cls.from_dict(data, str(path))
 

@@ -143,9 +143,9 @@ def read_outputs(path: Path) -> NDArray[Any]:
         if suffix == ".parquet":
             return _read_parquet(path)
         if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
-            from hpcdp.store._zarr import zarr
+            from hpcdp.store.opening import read_foreign
 
-            return np.asarray(zarr.open_array(str(path), mode="r")[:])
+            return read_foreign(path)
     except StudyError:
         raise
     except Exception as error:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from hpcdp._files import read_tail
 from hpcdp.clusters.folder import JobFolder
-from hpcdp.errors import StudyError
+from hpcdp.errors import StoreError, StudyError
+
+_MOST_BYTES = 16 << 20  # of the end of a log
 
 
 def log_files(folder: JobFolder, job: str | None = None) -> list[Path]:
@@ -26,7 +29,10 @@ def log_files(folder: JobFolder, job: str | None = None) -> list[Path]:
 def logs(folder: JobFolder, lines: int, job: str | None = None) -> Iterator[str]:
     """The last lines of each log, under the file's name; empty logs are left out unless asked for by job."""
     for path in log_files(folder, job):
-        text = path.read_text(errors="replace").splitlines()
+        try:
+            text = read_tail(path, _MOST_BYTES).decode(errors="replace").splitlines()
+        except ValueError as error:
+            raise StoreError(f"the log {path} cannot be read: {error}") from None
         if text or job is not None:
             yield f"==> {path} <=="
             yield from text[-lines:]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from hpcdp._raised import readable
 from hpcdp.clusters.folder import job_folder
+from hpcdp.databases import Input
 from hpcdp.errors import DamagedError, StoreError
 from hpcdp.index import Index, all_done, first_of, literal_keys, read_index
 from hpcdp.pool import Cut
 from hpcdp.problem import Problem
 from hpcdp.report.jobs import job_lines, rate_lines, used_lines
+from hpcdp.spans import merged_length
+from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
-from hpcdp.store.records import read_records, record_names
+from hpcdp.store.records import foreign, read_records, record_names
 from hpcdp.store.studies import latest_version, open_layout, read_problem
 
 _SHOWN = 10
@@ -21,6 +26,11 @@ _SHOWN = 10
 
 def status(store: str | Path) -> str:
     """The store's state in a few lines: every stage with chunks done and to do, failures, the run that holds it."""
+    with foreign(store):
+        return _status(store)
+
+
+def _status(store: str | Path) -> str:
     layout = open_layout(Path(store))
     version = latest_version(layout)
     if not version:
@@ -35,7 +45,7 @@ def status(store: str | Path) -> str:
         else _stages(problem, index)
     )
     lines += _batches(layout, index)
-    aside = sum(1 for p in (layout.root / "records").rglob("*.damaged"))
+    aside = sum(1 for depth in ("*", "*/*") for _ in (layout.root / "records").glob(f"{depth}/*.damaged"))
     since = "all computed again since" if complete else "computed again by the next run"
     lines.append(f"  set aside      {f'{aside} damaged records, {since}' if aside else 'none'}")
     owner = holder(layout)
@@ -58,7 +68,7 @@ def status(store: str | Path) -> str:
 
 def _batches(layout: Layout, index: Index) -> list[str]:
     """Of sequential audits: chunks that were drawn for their batches, and batches that were judged."""
-    drawn = sum(name.split("-")[1] == "round" for name in index.samples)
+    drawn = sum(name.split("-")[1:2] == ["round"] for name in index.samples)
     judged = len(record_names(layout, "rounds"))
     return [f"  batches        {drawn:,} chunks drawn, {judged:,} looks (audit --sequential)"] if drawn else []
 
@@ -66,8 +76,7 @@ def _batches(layout: Layout, index: Index) -> list[str]:
 def _stages(problem: Problem, index: Index) -> list[str]:
     lines = []
     for stage in problem.kept_stages:
-        blocks = [(law, b) for law in problem.laws for b in range(stage.blocks)]
-        done = sum(len(stage.block_chunks(b)) for law, b in blocks if stage.name_of(law, b) in index.samples)
+        done = sum(len(stage.block_chunks(b)) for b in _sampled(stage, problem.laws, index.samples))
         lines.append(_line(f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks"))
     wanted = problem.thresholds.tolist()
     if problem.is_reused:
@@ -86,10 +95,20 @@ def _stages(problem: Problem, index: Index) -> list[str]:
     for model, number in models.items():
         test = problem.stage_of("test", number)
         sets = index.threshold_sets(model, wanted, test)
-        left = {c for t in sets for gap in index.missing(model, t, test) for c in gap}
-        done, total = done + test.chunks - len(left), total + test.chunks
+        left = merged_length(gap for t in sets for gap in index.missing(model, t, test))
+        done, total = done + test.chunks - left, total + test.chunks
     lines.append(_line("count test", done, total, "chunks"))
     return lines
+
+
+def _sampled(stage: Stage, laws: Mapping[str, Input], names: AbstractSet[str]) -> Iterator[int]:
+    """Blocks of a stage that have records, of all laws, found by the records' names: a stage may have far more blocks."""
+    for name in names:
+        law, _, rest = name.partition("-")
+        number = rest.removeprefix(f"{stage.name}-").partition("-")[0]
+        block = int(number) if number.isdecimal() else stage.blocks
+        if law in laws and block < stage.blocks and stage.name_of(law, block) == name:
+            yield block
 
 
 def _tallied(problem: Problem, index: Index) -> list[str]:

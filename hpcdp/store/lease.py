@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from hpcdp._files import parse_json, read_bytes
 from hpcdp.errors import LeaseError
 from hpcdp.store.layout import Layout
 
@@ -165,7 +166,7 @@ def _gone(owner: dict[str, Any]) -> bool:
     try:
         process = psutil.Process(int(owner["process"]))
         return process.status() == psutil.STATUS_ZOMBIE or abs(process.create_time() - float(owner["started"])) > 2
-    except (psutil.NoSuchProcess, KeyError, TypeError, ValueError):
+    except (psutil.NoSuchProcess, KeyError, TypeError, ValueError, OverflowError):
         return True
     except psutil.AccessDenied:
         return False
@@ -190,7 +191,7 @@ def _file(layout: Layout, generation: int) -> Path:
 def _read(path: Path) -> dict[str, Any]:
     unknown = {"host": "unknown", "process": "unknown"}  # damaged: taken over when it is old, like another host's
     try:
-        found = json.loads(path.read_text())
+        found = parse_json(read_bytes(path))
     except (ValueError, OSError):
         return unknown
     return {**unknown, **found} if isinstance(found, dict) else unknown

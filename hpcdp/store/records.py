@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hpcdp.errors import DamagedError, LeaseError, StoreError
+from hpcdp._files import parse_json, read_bytes
+from hpcdp.errors import DamagedError, HpcdpError, LeaseError, StoreError
 from hpcdp.keys import canonical_json, digest_json
 from hpcdp.store.layout import Layout
 
@@ -33,15 +34,29 @@ def write_json(path: Path, body: Any) -> None:
 def read_json(path: Path) -> Any:
     """The body of a record; DamagedError when its checksum does not match."""
     try:
-        data = json.loads(path.read_bytes())
+        data = parse_json(read_bytes(path))
         body, checksum = data["body"], data["checksum"]
+        right = digest_json(body) == checksum
     except FileNotFoundError:
         raise DamagedError(f"no record at {path}") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DamagedError(f"the record {path} is damaged (not readable as JSON)") from None
-    if digest_json(body) != checksum:
+    if not right:
         raise DamagedError(f"the record {path} is damaged (its checksum does not match)")
     return body
+
+
+@contextmanager
+def foreign(store: str | Path) -> Iterator[None]:
+    """What is read here may have been written by anyone: whatever Python stumbles over in it becomes a StoreError."""
+    try:
+        yield
+    except (HpcdpError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise StoreError(
+            f"{store} holds what hpcdp does not write, and cannot be read: {type(error).__name__}: {error} (--debug shows where)"
+        ) from error
 
 
 def commit(layout: Layout, kind: str, name: str, body: dict[str, Any], generation: int) -> None:

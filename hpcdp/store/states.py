@@ -26,6 +26,8 @@ def write_state(folder: Path, state: Mapping[str, NDArray[Any]]) -> None:
 def read_state(folder: Path) -> dict[str, NDArray[Any]]:
     """The arrays by name; DamagedError when one is missing, or is not what was written."""
     digests = read_json(folder / _DIGESTS)
+    if not isinstance(digests, dict) or any(Path(name).name != name or name == ".." for name in digests):
+        raise DamagedError(f"{folder / _DIGESTS} is damaged: it names no arrays")
     state = {name: read_array(folder / name) for name in digests}
     if any(digest_array(state[name]) != digests[name] for name in digests):
         raise DamagedError(f"{folder} is damaged: its values do not match their checksums")

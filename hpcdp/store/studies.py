@@ -26,10 +26,10 @@ from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.outputs import Schema
 from hpcdp.problem import Problem
 from hpcdp.sampler import Sampler
-from hpcdp.store._zarr import zarr
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.choices import known_choice
 from hpcdp.store.layout import VERSION, Layout
+from hpcdp.store.opening import read_attributes
 from hpcdp.store.records import check_generation, read_json, write_json
 from hpcdp.store.sizes import with_known_sizes
 from hpcdp.study import Study
@@ -89,8 +89,8 @@ def _has_lost_its_root(layout: Layout) -> bool:
 def is_store(root: Path) -> bool:
     """Whether a folder is an hpcdp store (of whatever layout version)."""
     try:
-        return "hpcdp" in zarr.open_group(str(root), mode="r").attrs
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return "hpcdp" in read_attributes(root)
+    except (ValueError, FileNotFoundError, NotADirectoryError):
         return False
 
 
@@ -100,7 +100,7 @@ def open_layout(root: Path) -> Layout:
         raise StoreError(f"{root / 'zarr.json'} is damaged or missing; run the study file again, which writes it anew")
     if not is_store(root):
         raise StudyError(f"no hpcdp store at {root}")
-    found: Any = zarr.open_group(str(root), mode="r").attrs["hpcdp"]
+    found: Any = read_attributes(root)["hpcdp"]
     version = found.get("layout") if isinstance(found, dict) else None
     if version != VERSION:
         raise StoreError(f"{root} has layout version {version}; this hpcdp reads version {VERSION}")
@@ -115,9 +115,20 @@ def latest_version(layout: Layout) -> int:
 
 def _read_study(layout: Layout, version: int) -> Any:
     try:
-        return read_json(layout.study(version))
+        body = read_json(layout.study(version))
+        if not _is_study(body):
+            raise DamagedError(f"the record {layout.study(version)} is damaged (it is no study)")
+        return body
     except DamagedError as error:
         raise DamagedError(f"{error}; put that file back from a copy, or give another --store") from None
+
+
+def _is_study(body: Any) -> bool:
+    """Whether a record has what `save_problem` writes; the databases' names become paths."""
+    kinds = {"study": dict, "folder": str, "databases": list, "schema": dict, "source": str}
+    if not isinstance(body, dict) or not all(isinstance(body.get(key), kind) for key, kind in kinds.items()):
+        return False
+    return all(isinstance(name, str) and re.fullmatch("[0-9a-f]{32}", name) for name in body["databases"])
 
 
 def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:

@@ -1,0 +1,63 @@
+"""Files that anyone may have written, read only where they are regular files of a size that is meant; JSON and TOML."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 256 << 20
+"""A larger record, claim or study is none: the largest ones that hpcdp writes take a few megabytes."""
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """What a file holds; a device or a pipe, which may never end, is not opened.
+
+    Raises:
+        ValueError: it is no regular file, or is larger than `most` bytes; the message does not name it.
+        OSError: there is none, or it cannot be read.
+    """
+    _refuse_special(os.stat(path))
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be another file by now
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        _refuse_special(found)
+        data = file.read(most + 1) if found.st_size <= most else b""
+    if len(data) > most or found.st_size > most:
+        raise ValueError(f"it holds {max(len(data), found.st_size):,} bytes; accepted: at most {most:,}")
+    return data
+
+
+def read_tail(path: Path, most: int) -> bytes:
+    """The last bytes of a file, `most` of them; raises as `read_bytes` does."""
+    _refuse_special(os.stat(path))
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        _refuse_special(os.fstat(handle))
+        file.seek(max(0, os.fstat(handle).st_size - most))
+        return file.read(most)
+
+
+def _refuse_special(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a device, a pipe or a socket"
+        raise ValueError(f"it is {kind}; accepted: a regular file")
+
+
+def parse_json(data: bytes) -> Any:
+    """JSON in UTF-8. Raises ValueError where it is none, or is nested deeper than Python reads."""
+    try:
+        return json.loads(data.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file that the user names, which may be a pipe. Raises ValueError where it is no TOML, OSError."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

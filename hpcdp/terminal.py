@@ -1,0 +1,62 @@
+"""What is printed holds no character that a terminal would obey: names, claims and logs may come from a stranger.
+
+One place for all that a command prints: standard output and error are wrapped while it runs. JSON stays what it is, as a
+character within a string may be written as its number there too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# All controls but tab and line feed, what turns or breaks lines unseen, and halves of characters, which no file can hold.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    """The text with every character that a terminal would obey as its number, such as \\u001b."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: none for a combining character, two for a wide one."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(bool(unicodedata.combining(c)) for c in text)
+
+
+class _Escaped:
+    """A stream that writes plain text to another."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        self.stream.write(plain(text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def drawn(stream: Any) -> Any:
+    """The stream for what moves the cursor on purpose, such as a bar."""
+    return stream.stream if isinstance(stream, _Escaped) else stream
+
+
+@contextmanager
+def escaped() -> Iterator[None]:
+    """Standard output and error, plain while this lasts."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_Escaped(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

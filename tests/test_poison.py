@@ -1,0 +1,386 @@
+"""A store that a stranger wrote: commands that read it run nothing, end, and print nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numcodecs.pickles
+import numpy as np
+import pytest
+from commands import COMMAND, call, records, write_study
+
+from hpcdp import load_result
+from hpcdp.cli import main
+from hpcdp.errors import HpcdpError
+from hpcdp.store.records import read_json, write_json
+
+SECONDS = 60  # far more than any of these commands takes
+ESCAPE = "\x1b]0;owned\x07\x9b31m"
+CLAIM = "dp(epsilon=1, delta=0.1)"
+Poison = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
+    """A folder with a complete store that holds every kind of file; what it says of itself is in `clean`."""
+    folder = tmp_path_factory.mktemp("poison")
+    sizes = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth"}
+    study = write_study(folder, databases=[[0.0, 1.0]], claim=CLAIM, **sizes)
+    call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)
+    logs = folder / "s.zarr" / "jobs" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "driver-1.log").write_text("fine\n")
+    shutil.copytree(folder / "s.zarr", folder / "other.zarr")
+    return folder
+
+
+@pytest.fixture(name="store")
+def store_fixture(whole: Path, tmp_path: Path) -> Path:
+    shutil.copytree(whole / "other.zarr", tmp_path / "other.zarr")
+    return Path(shutil.copytree(whole / "s.zarr", tmp_path / "s.zarr"))
+
+
+@pytest.fixture(name="canary", autouse=True)
+def canary_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that code from a store would make. numcodecs unpickles, as it did before 0.16.6."""
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    path = tmp_path / "canary"
+    yield path
+    assert not path.exists(), "code from the store was run"
+
+
+class Payload:
+    """Code that unpickling runs."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.canary}",)
+
+
+def commands(store: Path) -> dict[str, list[str]]:
+    """Every command that reads a store; those whose output a poisoned root array leaves as it was come first."""
+    own, out = str(store), str(store.parent / "out.png")
+    return {
+        "json": ["show", own, "--format", "json"],
+        "table": ["show", own],
+        "csv": ["show", own, "--format", "csv"],
+        "delta": ["show", own, "--delta", "0.1"],
+        "accuracy": ["show", own, "--accuracy"],
+        "verify": ["verify", own],
+        "claim": ["verify", own, "--claim", f"store({store})", "--format", "json"],
+        "plot": ["plot", own, "-o", out],
+        "compare": ["compare", own, str(store.parent / "other.zarr"), "-o", out, "--format", "json"],
+        "status": ["status", own],
+        "logs": ["logs", own],
+    }
+
+
+@contextmanager
+def deadline() -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise AssertionError(f"the command did not end within {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(arguments: list[str]) -> tuple[int, str, str]:
+    """Exit code and both outputs of a command, in this process."""
+    out, error = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(error), deadline():
+        code = main(arguments)
+    return code, out.getvalue(), error.getvalue()
+
+
+def check(code: int, out: str, error: str, untouched: str | None = None) -> None:
+    """One message and a failure, or a result; nothing to obey."""
+    odd = {c for c in out + error if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"}
+    assert not odd, f"raw {odd!r}"
+    assert "Traceback" not in error
+    if code in (0, 3):
+        assert error == ""
+        assert untouched is None or out == untouched
+    else:
+        assert code in (1, 2)
+        assert out == ""
+        assert error.startswith("hpcdp: ")
+        assert error.count("\n") == 1, error
+
+
+def link(target: str) -> Callable[[Path], None]:
+    def place(path: Path) -> None:
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+    return place
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def edit(path: Path, change: Callable[[Any], Any]) -> None:
+    """Change plain JSON."""
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+def record(path: Path, change: Callable[[Any], Any]) -> None:
+    """Change a record, and make its checksum right."""
+    write_json(path, change(read_json(path)))
+
+
+def old_form(array: Path, payload: object, beside: bool = False) -> None:
+    """The array in Zarr's format 2, with a filter that unpickles."""
+    if not beside:
+        (array / "zarr.json").unlink()
+    shape: list[int] = [1]
+    head = {"zarr_format": 2, "shape": shape, "chunks": shape, "dtype": "<f8", "order": "C"}
+    rest = {"compressor": None, "fill_value": None, "filters": [{"id": "pickle", "protocol": 5}]}
+    (array / ".zarray").write_text(json.dumps(head | rest))
+    (array / "0").write_bytes(pickle.dumps(payload))
+
+
+def codec(*codecs: Any) -> Callable[[Any], Any]:
+    return lambda found: {**found, "codecs": [*codecs, *found["codecs"]]}
+
+
+FILES: dict[str, Callable[[Path], None]] = {
+    "zero": link("/dev/zero"),
+    "terminal": link("/dev/tty"),
+    "outward": link("../../../../../../../etc/hostname"),
+    "loop": lambda path: link(path.name)(path),
+    "fifo": pipe,
+    "deep": lambda path: path.write_bytes(b"[" * 100_000 + b"]" * 100_000) and None,
+    "deep objects": lambda path: path.write_bytes(b'{"body":' * 900 + b"1" + b"}" * 900) and None,
+    "no UTF-8": lambda path: path.write_bytes(b'{"body": "\xff\xfe", "checksum": 1}') and None,
+    "huge number": lambda path: path.write_text('{"zarr_format": ' + "9" * 10_000 + "}") and None,
+    "other": lambda path: path.write_text("[1, 2]") and None,
+}
+"""What a file may be instead of itself."""
+
+METADATA: dict[str, Callable[[Any], Any]] = {
+    "unknown codec": codec({"name": ESCAPE}),
+    "pickle codec": codec({"name": "numcodecs.pickle", "configuration": {"protocol": 5}}),
+    "compressed": codec({"name": "gzip", "configuration": {"level": 1}}),
+    "huge shape": lambda m: {**m, "shape": [1 << 61 for _ in m["shape"]]},
+    "huge chunk": lambda m: _chunk(m, 1 << 61),
+    "no chunk": lambda m: _chunk(m, 0),
+    "many dimensions": lambda m: {**m, "shape": [1] * 10_000},
+    "negative": lambda m: {**m, "shape": [-1 for _ in m["shape"]]},
+    "objects": lambda m: {**m, "data_type": {"name": "pickle", "configuration": {}}},
+    "strings": lambda m: {**m, "data_type": "string", "codecs": [{"name": "vlen-utf8"}]},
+    "transformers": lambda m: {**m, "storage_transformers": [{"name": ESCAPE}]},
+    "key": lambda m: {**m, "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "../"}}},
+}
+
+
+def _chunk(metadata: Any, length: int) -> Any:
+    shape = [length for _ in metadata["shape"]]
+    return {**metadata, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}}}
+
+
+@pytest.fixture(scope="module")
+def clean(whole: Path) -> dict[str, str]:
+    """What each command prints of the clean store, with its path left open."""
+    found = {}
+    for name, arguments in commands(whole / "s.zarr").items():
+        code, out, error = run(arguments)
+        assert code == 0, error
+        found[name] = out.replace(str(whole), "")
+    return found
+
+
+def look(store: Path, clean: dict[str, str], names: list[str], kept: bool) -> None:
+    """Run some commands; kept: whether they must print what they print of the clean store, if they print anything."""
+    for name in names:
+        code, out, error = run(commands(store)[name])
+        check(code, out.replace(str(store.parent), ""), error, clean[name] if kept and name != "status" else None)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_format_2_with_pickled_objects(store: Path, canary: Path, clean: dict[str, str], beside: bool) -> None:
+    for array in ("delta", "epsilon", "study/databases"):
+        for path in [store / array] if array != "study/databases" else (store / array).glob("[0-9a-f]*"):
+            old_form(path, Payload(canary), beside)
+    look(store, clean, list(commands(store)), kept=True)
+    if not beside:  # the root arrays are derived from the records, which need the databases
+        with pytest.raises(HpcdpError, match="damaged or missing"):
+            load_result(store)
+
+
+@pytest.mark.parametrize("poison", METADATA)
+def test_metadata_of_a_root_array(store: Path, clean: dict[str, str], poison: str) -> None:
+    edit(store / "delta" / "zarr.json", METADATA[poison])
+    look(store, clean, ["json", "status"], kept=True)
+    assert load_result(store).to_json() + "\n" == clean["json"]
+
+
+@pytest.mark.parametrize("poison", FILES)
+def test_every_kind_of_file(store: Path, clean: dict[str, str], poison: str) -> None:
+    """One file of each kind at a time, as each poison."""
+    files = [
+        store / "zarr.json",
+        store / "delta" / "zarr.json",
+        next(p for p in (store / "delta" / "c").rglob("*") if p.is_file()),
+        next((store / "study" / "databases").glob("*/zarr.json")),
+        store / "study" / "study-000001.json",
+        store / "records" / "results.json",
+        *{
+            path.parent: path for path in records(store, "samples", "fits", "counts", "tallies", "sizes", "runs")
+        }.values(),
+        next((store / "lease").glob("*.json")),
+        store / "jobs" / "logs" / "driver-1.log",
+    ]
+    for path in files:
+        before = path.read_bytes()
+        FILES[poison](path)
+        look(store, clean, ["json", "status", "logs"], kept="log" not in path.parts[-2])
+        path.unlink()
+        path.write_bytes(before)
+
+
+HEADS: dict[str, Callable[[Any], Any]] = {
+    "outward": lambda h: {
+        **h,
+        "arrays": {"../../../../etc": ["epsilon"], **h["arrays"]},
+        "digests": {"../../../../etc": ""},
+    },
+    "absolute": lambda h: {**h, "arrays": {"/etc": ["epsilon"]}, "digests": {"/etc": ""}},
+    "names": lambda h: {**h, "arrays": {ESCAPE: ["epsilon"]}, "digests": {ESCAPE: ESCAPE}},
+    "no arrays": lambda h: {**h, "arrays": {}},
+    "dimensions": lambda h: {**h, "arrays": {**h["arrays"], "delta": ["epsilon", "pair", "direction"]}},
+    "pairs": lambda h: {**h, "pairs": h["pairs"] * 3},
+    "version": lambda h: {**h, "version": ESCAPE},
+    "deep pairs": lambda h: {**h, "pairs": 7},
+    "list": lambda h: [h],
+}
+
+
+@pytest.mark.parametrize("poison", HEADS)
+def test_a_head_of_results(store: Path, clean: dict[str, str], poison: str) -> None:
+    record(store / "records" / "results.json", HEADS[poison])
+    look(store, clean, ["json", "status"], kept=True)
+
+
+def test_names_that_a_terminal_would_obey(store: Path, clean: dict[str, str]) -> None:
+    def pairs(head: Any) -> Any:
+        return {**head, "pairs": [{"pair": 0, "database": ESCAPE, "rows": [ESCAPE], "value": ESCAPE}] * 2}
+
+    def ends(body: Any) -> Any:
+        return {**body, "failed": [ESCAPE], "stopped": ESCAPE}
+
+    record(store / "records" / "results.json", pairs)
+    record(next((store / "records" / "runs").glob("*.json")), ends)
+    edit(next((store / "lease").glob("*.json")), lambda _: {"host": ESCAPE, "process": "\udc80"})
+    (store / "jobs" / "logs" / f"worker-{ESCAPE}\udcff.log").write_text(ESCAPE + "\u202e")
+    for kind in ("counts", "samples", "runs"):
+        (store / "records" / kind / f"{ESCAPE}.json").write_text("")
+    look(store, clean, list(commands(store)), kept=False)
+    assert "\\u001b]0;owned\\u0007\\u009b31m" in run(commands(store)["logs"])[1]
+
+
+def _study(**changes: Any) -> Callable[[Any], Any]:
+    """The study with other values, by section."""
+    return lambda body: {**body, "study": {k: {**v, **changes.get(k, {})} for k, v in body["study"].items()}}
+
+
+STUDIES: dict[str, Callable[[Any], Any]] = {
+    "claim on a device": _study(study={"claim": "file(/dev/zero)"}),
+    "claim on a store on a device": _study(study={"claim": "store(/dev/zero)"}),
+    "claim with an escape": _study(study={"claim": f"file({ESCAPE})"}),
+    "name": _study(study={"name": ESCAPE}),
+    "name outward": _study(study={"name": "../../x"}),
+    "code": _study(mechanism={"call": "evil:noisy"}),
+    "program": _study(mechanism={"call": {"command": ["/bin/sh", "-c", "touch ../canary"]}}),
+    "loss": _study(estimate={"loss": "learned", "parameters": {"model": "evil:Classifier"}}),
+    "many chunks": _study(estimate={"test": 10**30, "chunk": 1}),
+    "a chunk each": _study(estimate={"test": 10**15, "train": 10**15, "refine": 10**15, "chunk": 1}),
+    "many epsilons": _study(estimate={"epsilons": {"start": 0.0, "stop": 1.0, "count": 10**12}}),
+    "infinite": _study(estimate={"epsilons": [0.0, float("inf")]}),
+    "rows": _study(pairs={"relative": {"databases": [[0.0, 1.0]], "rows": [10**30]}}),
+    "databases outward": lambda body: {**body, "databases": ["../../../../../../etc"]},
+    "databases": lambda body: {**body, "databases": 7},
+    "schema": lambda body: {**body, "schema": {"kind": ESCAPE, "columns": 10**30}},
+    "folder": lambda body: {**body, "folder": "/dev/zero"},
+    "many rows": lambda body: {
+        **body,
+        "databases": [],
+        "shapes": [[10**18]],
+        "study": {
+            **body["study"],
+            "pairs": {
+                "given": None,
+                "relative": None,
+                "distributional": [
+                    {"call": "evil:draw", "parameters": {}, "index": "all", "values": [0, 1], "exchangeable": False}
+                ],
+            },
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("poison", STUDIES)
+def test_a_study(store: Path, clean: dict[str, str], canary: Path, poison: str) -> None:
+    (store.parent / "evil.py").write_text(f"open({str(canary)!r}, 'w')\n")
+    record(store / "study" / "study-000001.json", lambda body: STUDIES[poison]({**body, "folder": str(store.parent)}))
+    look(store, clean, ["json", "table", "verify", "status", "logs"], kept=False)
+    shutil.rmtree(store / "records" / "results.json", ignore_errors=True)
+    (store / "records" / "results.json").unlink()  # what no root array says is derived from the study
+    look(store, clean, ["json", "status"], kept=False)
+
+
+def test_real_processes(store: Path, canary: Path) -> None:
+    """The same without a test's libraries: a pickled array, a pipe, and a log with escapes."""
+    old_form(store / "delta", Payload(canary))
+    pipe(next(p for p in (store / "epsilon" / "c").rglob("*") if p.is_file()))
+    (store / "jobs" / "logs" / "worker-2.log").write_text(ESCAPE)
+    environment = {**os.environ, "NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
+    for arguments in (["show", str(store), "--format", "json"], ["logs", str(store)]):
+        done = subprocess.run(
+            [*COMMAND, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False, env=environment
+        )
+        check(done.returncode, done.stdout, done.stderr)
+        assert done.returncode == 0
+
+
+def test_own_arrays_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """Every shape and type that hpcdp writes passes the list of what is accepted."""
+    from hpcdp.store.arrays import read_array, write_array
+
+    for number, array in enumerate(
+        [
+            np.arange(10.0),
+            np.arange(12, dtype=np.int64).reshape(2, 3, 2),
+            np.array(3),
+            np.zeros((0, 3)),
+            np.array([True, False]),
+            np.arange(250, dtype=np.uint8),
+            np.arange(5, dtype=np.int8),
+            np.arange(6, dtype=np.float32),
+        ]
+    ):
+        for chunk in (None, 4):
+            write_array(tmp_path / f"a{number}", array, chunk)
+            found = read_array(tmp_path / f"a{number}")
+            assert found.dtype == array.dtype
+            np.testing.assert_array_equal(found, array)
