@@ -56,6 +56,8 @@ def make_parser() -> argparse.ArgumentParser:
     resume = add("resume", commands.resume, "go on from a store alone: the study is inside it")
     resume.add_argument("store", type=Path, metavar="STORE")
     resume.add_argument("--allow-changed-code", action="store_true", help=changed)
+    trust = "run the code that the study names although the store is another user's"
+    resume.add_argument("--trust-code", action="store_true", help=trust)
     add_place(resume)
 
     status = add("status", commands.status, "what is done, to do and failed, per stage")
@@ -66,6 +68,7 @@ def make_parser() -> argparse.ArgumentParser:
     submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
     submit.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
     submit.add_argument("--allow-changed-code", action="store_true", help=changed)
+    submit.add_argument("--trust-code", action="store_true", help=trust)
 
     logs = add("logs", commands.logs, "the last lines of the logs of a store's jobs")
     logs.add_argument("store", type=Path, metavar="STORE")

@@ -68,7 +68,7 @@ def resume(options: argparse.Namespace) -> None:
     options.found_store = options.store
     where = parse_place(options.cluster)
     with _stoppable(where.profile) as stop:
-        problem, trial = resolve_stored(options.store, options.allow_changed_code)
+        problem, trial = resolve_stored(options.store, options.allow_changed_code, options.trust_code)
         _drive(options, options.store, problem, trial, stop)
 
 
@@ -121,12 +121,15 @@ def submit(options: argparse.Namespace) -> None:
     from hpcdp.clusters.folder import job_folder
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.store.layout import Layout
+    from hpcdp.trust import refuse_foreign_code
 
     folder = job_folder(Layout(store), study.name)
     refuse_second_driver(folder)
     store_problem(problem, store, options.allow_changed_code)
+    if not options.trust_code:
+        refuse_foreign_code(Layout(store), study)
     text = Path(options.profile).read_text(encoding="utf-8")
-    print(submit_driver(profile, text, folder, store.resolve()), flush=True)
+    print(submit_driver(profile, text, folder, store.resolve(), options.trust_code), flush=True)
     print(f"store: {store}; see hpcdp status {store}, hpcdp logs {store}, hpcdp cancel {store}", file=sys.stderr)
 
 

@@ -47,11 +47,13 @@ from hpcdp.store.studies import (
     open_layout,
     provenance,
     save_problem,
+    stored_study,
 )
 from hpcdp.study import Study
 from hpcdp.targets import decide, share_time, summary
 from hpcdp.task import Task
 from hpcdp.trial import Trial
+from hpcdp.trust import refuse_foreign_code
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -111,21 +113,29 @@ def resume(
     workers: int | None = None,
     client: Client | None = None,
     allow_changed_code: bool = False,
+    trust_code: bool = False,
     progress: Progress | None = None,
 ) -> Result:
-    """Go on from the store alone: the study is inside it. Raises as `run` does."""
-    problem, trial = resolve_stored(store, allow_changed_code)
+    """Go on from the store alone: the study is inside it. Raises as `run` does.
+
+    trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
+    """
+    problem, trial = resolve_stored(store, allow_changed_code, trust_code)
     options = Options(cluster, workers, client, allow_changed_code)
     return run_problem(problem, trial, Path(store), options, progress or Silent())
 
 
-def resolve_stored(store: str | Path, allow_changed_code: bool = False) -> tuple[Problem, Trial]:
-    """The latest problem of a store, tried out again."""
+def resolve_stored(
+    store: str | Path, allow_changed_code: bool = False, trust_code: bool = False
+) -> tuple[Problem, Trial]:
+    """The latest problem of a store, tried out again; StudyError where it is another user's code that is not trusted."""
     with _store_errors(store), foreign(store):
         layout = open_layout(Path(store))
         version = latest_version(layout)
         if not version:
             raise StoreError(f"{store} holds no study yet; run the study file again")
+        if not trust_code:
+            refuse_foreign_code(layout, stored_study(layout, version))
         problem = load_problem(layout, version, allow_changed_code)
     trial = try_study(problem.study, problem.sampler, problem.pairs)
     return problem, trial

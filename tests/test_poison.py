@@ -384,3 +384,29 @@ def test_own_arrays_are_read_as_they_were_written(tmp_path: Path) -> None:
             found = read_array(tmp_path / f"a{number}")
             assert found.dtype == array.dtype
             np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a store to another user")
+def test_resume_of_another_users_store(whole: Path, store: Path, scheduler: str) -> None:
+    """What would run is named, and nothing runs; with --trust-code, and for the owner, the run goes on."""
+    log = whole / "calls.log"
+    place, before = ("--cluster", scheduler), log.read_bytes()
+    for path in (store, store / "study" / "study-000001.json"):
+        owner = path.stat().st_uid
+        os.chown(path, 54321, -1)
+        found = call("resume", store, *place, code=2)
+        assert found.stdout == ""
+        (line,) = found.stderr.splitlines()
+        assert f"{store} belongs to user 54321, and its study names code" in line
+        assert f"mechanism.call = own:noisy from {whole / 'own.py'}" in line
+        assert "--trust-code" in line
+        assert log.read_bytes() == before
+        os.chown(path, owner, -1)
+    call("resume", store, *place)
+    assert log.read_bytes() != before
+    os.chown(store, 54321, -1)
+    call("resume", store, *place, "--trust-code")
+    record(  # a built-in is no code of the study's
+        store / "study" / "study-000001.json", _study(mechanism={"call": "laplace", "parameters": {"epsilon": 1.0}})
+    )
+    assert "changed" in call("resume", store, *place, code=2).stderr

@@ -18,8 +18,11 @@ from hpcdp.store.lease import read_leases
 _VAIN = 3  # jobs in a row that did nothing, after which a chain ends
 
 
-def driver_script(profile: Profile, folder: JobFolder, store: Path) -> str:
-    """The driver's job script: elastic, a small job that submits others; an allocation, all nodes in one job."""
+def driver_script(profile: Profile, folder: JobFolder, store: Path, trust_code: bool = False) -> str:
+    """The driver's job script: elastic, a small job that submits others; an allocation, all nodes in one job.
+
+    trust_code: whether it runs code that another user's store names.
+    """
     worker, driver, site = profile.worker, profile.driver, profile.cluster
     if site.driver == "allocation":
         size = [
@@ -47,17 +50,18 @@ def driver_script(profile: Profile, folder: JobFolder, store: Path) -> str:
     ]
     python = site.python or shlex.quote(sys.executable)
     resume = f"resume {shlex.quote(str(store))} --cluster {shlex.quote(str(folder.profile))}"
+    resume += " --trust-code" if trust_code else ""
     lines = ["#!/usr/bin/env bash", *(f"#SBATCH {item}" for item in head), *site.prologue]
     # exec: the signal that SLURM sends to the script reaches the driver itself
     lines += [f"exec {python} -m hpcdp {resume}" + (" --chained" if driver.resubmit else "")]
     return "\n".join(lines) + "\n"
 
 
-def submit_driver(profile: Profile, profile_text: str, folder: JobFolder, store: Path) -> str:
-    """Write the script and the profile into the store and submit the driver; its job id."""
+def submit_driver(profile: Profile, text: str, folder: JobFolder, store: Path, trust_code: bool = False) -> str:
+    """Write the script and the profile, its text, into the store and submit the driver; its job id."""
     folder.logs.mkdir(parents=True, exist_ok=True)
-    folder.profile.write_text(profile_text, encoding="utf-8")
-    folder.driver_script.write_text(driver_script(profile, folder, store), encoding="utf-8")
+    folder.profile.write_text(text, encoding="utf-8")
+    folder.driver_script.write_text(driver_script(profile, folder, store, trust_code), encoding="utf-8")
     try:
         return slurm.submit(str(folder.driver_script))
     except slurm.SlurmError as error:
