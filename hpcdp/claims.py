@@ -27,6 +27,7 @@ from hpcdp.analytic import (
     gaussian_sigma,
 )
 from hpcdp.errors import StudyError
+from hpcdp.messages import did_you_mean
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.tensor import Bound, tensor
 
@@ -159,7 +160,8 @@ def parse_claim(text: str, folder: Path) -> Claim:
             raise StudyError(f"claim {text!r}: {error}") from None
     name = text.partition("(")[0].strip()
     if name not in FORMS or not text.rstrip().endswith(")"):
-        raise StudyError(f"claim: {text!r} was given; accepted: {', '.join(FORMS.values())}; {PRODUCT}")
+        meant = did_you_mean(name, FORMS)
+        raise StudyError(f"claim: {text!r} was given; accepted: {', '.join(FORMS.values())}; {PRODUCT}{meant}")
     try:
         if name == "file":
             return Claim(text, _read_file(folder / _path(text)))

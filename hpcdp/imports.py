@@ -20,6 +20,7 @@ from hpcdp._prints import printing_to_stderr
 from hpcdp._raised import describe_raised
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_bytes
+from hpcdp.messages import did_you_mean
 
 
 def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
@@ -27,6 +28,11 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
         raise StudyError(f'{where}: "package.module:callable"; given: {path!r}')
+    if module_name.endswith(".py") or "/" in module_name:
+        meant = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise StudyError(
+            f'{where}: "package.module:callable", a module and not a file; given: {path!r}; did you mean {meant}:{name}?'
+        )
     try:
         module = _import(module_name, folder)
     except SystemExit as error:  # it would take hpcdp along without a word
@@ -38,7 +44,8 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise StudyError(f"{where}: module {module_name!r} has no {name!r}")
+            meant = did_you_mean(part, [own for own in dir(found) if not own.startswith("_")])
+            raise StudyError(f"{where}: module {module_name!r} has no {name!r}{meant}")
         found = getattr(found, part)
     if not callable(found):
         raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")

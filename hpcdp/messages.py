@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+
+
+def did_you_mean(given: str, accepted: Iterable[str]) -> str:
+    """What was meant, perhaps, to be put after a message; empty where nothing that is accepted is close."""
+    close = get_close_matches(given, list(accepted), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def describe_errors(error: ValidationError, model: type[BaseModel]) -> str:
@@ -34,7 +42,9 @@ def _explain(model: type[BaseModel], item: Any) -> str:
     key = ".".join(str(part) for part in location)
     kind, given = item["type"], _short(item["input"])
     if kind == "extra_forbidden":
-        return f"{key}: unknown key (given: {given}); accepted: {accepted_keys(model, location[:-1])}"
+        accepted = accepted_keys(model, location[:-1])
+        meant = did_you_mean(str(location[-1]), accepted.split(", "))
+        return f"{key}: unknown key (given: {given}); accepted: {accepted}{meant}"
     if kind == "missing":
         return f"{key}: required and missing; accepted keys here: {accepted_keys(model, location[:-1])}"
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -35,6 +36,7 @@ _LONGEST_DRAWING = 7 * 86400.0
 _TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
 _CLASS_BYTES = 128  # a class of values while it is learned
 _SEQUENCE_BYTES = 512  # a sequence and the parts it falls into
+_NAMED = 10  # pairs that a warning names
 _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 
 
@@ -47,6 +49,7 @@ class Plan:
     call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn. forecast: on a cluster, None
     elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
     reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
+    equal: numbers of pairs whose databases are equal.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Plan:
     foreseen: str = ""
     reuse: str = ""
     is_reused: bool = False
+    equal: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -88,6 +92,7 @@ class Plan:
             + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
             f"  cells          {self.cells:,} (pair, direction, ε) cells"
             + (f", {self.points:,} (pair, η) cells" if self.points else ""),
+            *([f"  WARNING        {_equal_words(self.equal)}"] if self.equal else []),
             f"  outputs        {self.outputs}",
             f"  tasks          {kinds}",
             f"  samples        {self.samples:,} draws",
@@ -193,6 +198,7 @@ def make_plan(
         foreseen=_foresee(problem.study, costs, workers) if e.target is not None else "",
         reuse=reuse,
         is_reused=problem.is_reused,
+        equal=tuple(number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime),
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
@@ -201,6 +207,14 @@ def make_plan(
         is_stored=problem.study.mechanism.call == STORED,
         forecast=forecast(tasks, profile) if profile else None,
         process_memory=profile.worker.memory // profile.worker.process_count if profile else None,
+    )
+
+
+def _equal_words(pairs: Sequence[int]) -> str:
+    """What is said of pairs of equal databases."""
+    shown = ", ".join(map(str, pairs[:_NAMED])) + (", …" if len(pairs) > _NAMED else "")
+    return (
+        f"D and D′ are equal in pair{'s' if len(pairs) > 1 else ''} {shown}: δ is 0 there, whatever the mechanism does"
     )
 
 

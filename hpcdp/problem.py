@@ -14,10 +14,11 @@ from hpcdp._prints import printing_to_stderr
 from hpcdp.counts import merge_thresholds
 from hpcdp.databases import Database, Input, Pair, enumerate_pairs, load_databases
 from hpcdp.distributions import Conditional, Distribution, load_distributions
-from hpcdp.errors import StudyError
+from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import PROJECTING, VALUED, refuse_unusable, validate_parameters
 from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.outputs import Schema, describe
 from hpcdp.pool import FOLDS, first_block, least_learned
 from hpcdp.sampler import Sampler
@@ -313,10 +314,34 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
 
 
 @printing_to_stderr()
+def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:
+    """The study where it names both sizes, or stored outputs suffice for the defaults; else halves of the smallest file.
+
+    A size that is named leaves the rest of the file for the other.
+    """
+    e = study.estimate
+    left_out = [key for key in ("train", "test") if key not in e.model_fields_set]
+    if not left_out or e.has_budget or study.pairs.distributional is not None:
+        return study
+    try:
+        total = min(stored.total(database) for database in databases)
+    except MechanismError as error:
+        raise StudyError(f"mechanism.call {study.mechanism.call}: {error}") from None
+    if total >= e.train + e.test or total < 2:
+        return study
+    rest = total // 2 if len(left_out) == 2 else total - getattr(e, "test" if left_out == ["train"] else "train")
+    sizes = {key: max(1, min(getattr(e, key), rest)) for key in left_out}
+    return Study.from_dict({**study.to_dict(), "estimate": {**study.to_dict()["estimate"], **sizes}}, study.folder)
+
+
 def resolve(study: Study) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs."""
     databases, distributions = load_databases(study), load_distributions(study)
     sampler = Sampler.of(study)
+    if isinstance(sampler.mechanism, StoredSamples):
+        study = _with_halves(study, sampler.mechanism, databases)
+        e = study.estimate
+        sampler = replace(sampler, chunk=min(e.chunk, max(e.train, e.test)))
     pairs = enumerate_pairs(study, databases, distributions)
     if study.pairs.distributional is not None and study.mechanism.call in READERS:
         raise StudyError(

@@ -19,6 +19,7 @@ from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
 from hpcdp.mechanisms.scores import load_scores, models_digest
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
+from hpcdp.messages import did_you_mean
 from hpcdp.outputs import Outputs, Schema, canonicalise
 from hpcdp.study import ProgramCall, Study
 
@@ -68,9 +69,10 @@ class Sampler:
             )
             source = source_digest(call, study.folder)
         else:
+            names = [*BUILTINS, *READERS]
             raise StudyError(
-                f'mechanism.call: a built-in ({", ".join([*BUILTINS, *READERS])}), "package.module:callable" or '
-                f"{{ command = [...] }}; given: {call!r}"
+                f'mechanism.call: a built-in ({", ".join(names)}), "package.module:callable" or '
+                f"{{ command = [...] }}; given: {call!r}{did_you_mean(call, names)}"
             )
         chunk = min(e.chunk, max(e.train, e.test))
         return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible)

@@ -18,6 +18,7 @@ from hpcdp.losses.parameters import (
     LiteralKnnParameters,
     SmoothParameters,
 )
+from hpcdp.messages import did_you_mean
 
 if TYPE_CHECKING:
     from hpcdp.losses._protocol import Loss
@@ -122,7 +123,7 @@ def _kind(name: str) -> LossKind:
     if name in LOSSES:
         return LOSSES[name]
     why = "comes in a later version; accepted now" if name in _LATER else "is unknown; accepted"
-    raise ValueError(f"loss: {name!r} {why}: {', '.join(LOSSES)}")
+    raise ValueError(f"loss: {name!r} {why}: {', '.join(LOSSES)}{did_you_mean(name, LOSSES)}")
 
 
 def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:
@@ -139,7 +140,7 @@ def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:
         for item in error.errors():
             key = str(item["loc"][0])
             if item["type"] == "extra_forbidden":
-                text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}"
+                text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
             else:
                 text = f"{item['msg'].removeprefix('Input should be ')}; given: {item['input']!r}"
             problems[key] = f"{problems[key].partition(';')[0]}, or {text}" if key in problems else text

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._raised import describe_raised
 from hpcdp.errors import MechanismError, StudyError
+from hpcdp.messages import did_you_mean
 
 _MANY = "mechanism(database, size, rng, **parameters)"
 _ONE = "mechanism(database, rng, **parameters)"
@@ -54,6 +55,11 @@ class CallableMechanism:
         return {**({"rng": rng} if self.takes_rng else {}), **self.parameters}
 
 
+def _meant(given: Mapping[str, Any], accepted: list[str]) -> str:
+    """What the first parameter that is not accepted means, perhaps."""
+    return next((did_you_mean(name, accepted) for name in given if name not in accepted), "")
+
+
 def bind(
     function: Callable[..., Any],
     parameters: Mapping[str, Any],
@@ -94,6 +100,6 @@ def bind(
         own = [n for n in accepted[1:] if n not in ("size", "rng")]
         raise StudyError(
             f"{keys[1]}: {error}; given: {', '.join(parameters) or 'none'}; "
-            f"accepted by {call}: {', '.join(own) or 'none'}"
+            f"accepted by {call}: {', '.join(own) or 'none'}{_meant(parameters, own)}"
         ) from None
     return CallableMechanism(function, dict(parameters), vectorised, takes_rng)

@@ -15,6 +15,7 @@ from hpcdp.pool import FOLDS
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.result import Result
 from hpcdp.statements import state_lines
+from hpcdp.terminal import columns
 
 _ORIGIN = ("database", "rows", "distribution", "index")  # of a pair, in CSV: numbers, never contents
 _NAMED = 4  # pairs whose test samples are told
@@ -82,8 +83,11 @@ def limit_lines(confidence: str, over: str = "") -> list[str]:
 
 def grid(rows: list[list[str]]) -> list[str]:
     """Rows of cells as aligned lines, a rule below the first."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    widths = [max(columns(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(" " * (width - columns(cell)) + cell for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 

@@ -34,6 +34,8 @@ from hpcdp.store.records import check_generation, read_json, write_json
 from hpcdp.store.sizes import with_known_sizes
 from hpcdp.study import Study
 
+_SHOWN = 80  # characters of a value in a message
+_MOST_FILES = 100  # that are read to find a study's
 _PACKAGES = ("hpcdp", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed")
 
 
@@ -190,7 +192,11 @@ def _refuse_changed_code(
         what = "the models' files, or the source of their score," if call == SCORES else what
         changed.insert(0, f"mechanism.call: {what}")
     if changed:
-        raise StudyError(f"{changed[0]} changed since the store was made; --allow-changed-code goes on all the same")
+        moved = Path(body["folder"]) != study.folder.resolve()
+        where = f" from that in {body['folder']}" if moved else ""
+        raise StudyError(
+            f"{changed[0]} changed{where} since the store was made; --allow-changed-code goes on all the same"
+        )
 
 
 def save_problem(layout: Layout, problem: Problem, generation: int, allow_changed_code: bool) -> int:
@@ -214,9 +220,12 @@ def save_problem(layout: Layout, problem: Problem, generation: int, allow_change
         body["sources"] = sources
     old = _read_study(layout, version) if version else None
     if old is not None:
+        refuse_changes(layout.root, old, body)  # first: another callable has another source too
         if not allow_changed_code:
             _refuse_changed_code(old, problem.sampler, problem.study, problem.distributions)
-        refuse_changes(old, body)
+        if old["schema"] != body["schema"]:
+            words = _change("the outputs of mechanism.call", old["schema"], body["schema"])
+            raise StudyError(f"{layout.root} holds another study; changed: {words}; give another --store")
     for digest, database in zip(digests, problem.databases, strict=True):
         if not _has_database(layout, digest):
             write_array(layout.database(digest), database)
@@ -245,29 +254,56 @@ def _read_database(layout: Layout, digest: str) -> Database:
     return database
 
 
-def refuse_changes(old: dict[str, Any], new: dict[str, Any]) -> None:
+def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """StudyError naming every key in which `new` is more than an addition to `old` (contract of the study file)."""
     before, after = old["study"], new["study"]
-    changed = [f"study.{k}" for k in before["study"] if before["study"][k] != after["study"].get(k)]
+    changed = _changes("study", before["study"], after["study"])
     first, second = _without_time_outs(before["mechanism"]), _without_time_outs(after["mechanism"])
-    changed += [f"mechanism.{k}" for k in first if first[k] != second.get(k)]
+    changed += _changes("mechanism", first, second)
     a, b = before["estimate"], after["estimate"]
     fixed = ("loss", "parameters", "chunk", "keep", "confidence", "target", "time")
-    changed += [f"estimate.{k}" for k in fixed if a.get(k) != b.get(k)]
+    changed += _changes("estimate", {k: a.get(k) for k in fixed}, {k: b.get(k) for k in fixed})
     if tuple(a["etas"]) == audit_etas():  # an audit added them, so a study file need not have them
         a = a | {"etas": []}
-    changed += [f"estimate.{k} (points may only be added)" for k in ("epsilons", "etas") if not set(a[k]) <= set(b[k])]
-    grown = ("train", "test", "refine", "validation")
-    changed += [f"estimate.{k} (may only grow)" for k in grown if (b.get(k) or 0) < (a.get(k) or 0)]
+    for k in ("epsilons", "etas"):
+        left_out = sorted(set(a[k]) - set(b[k]))
+        changed += [f"estimate.{k} without {_brief(left_out)} (points may only be added)"] if left_out else []
+    grown = [k for k in ("train", "test", "refine", "validation") if (b.get(k) or 0) < (a.get(k) or 0)]
+    changed += [f"{_change(f'estimate.{k}', a[k], b.get(k))} (may only grow)" for k in grown]
     changed += _changed_pairs(old, new)
-    if old["schema"] != new["schema"]:
-        changed.append(f"mechanism.call (its outputs were {old['schema']}, now {new['schema']})")
     if changed:
+        file = _file_of(old)
+        own = f", that of {file}, which has the same name" if file else ""
         raise StudyError(
-            f"the store holds another study; changed: {'; '.join(changed)}; accepted: databases of T or distributions of Δ "
+            f"{root} holds another study{own}; changed: {'; '.join(changed)}; accepted: databases of T or distributions of Δ "
             "added, changed or removed; more given pairs, epsilons, etas, test or train samples; for anything else give "
-            "another --store"
+            f"{'another study.name or ' if file else ''}another --store"
         )
+
+
+def _changes(key: str, old: Any, new: Any) -> list[str]:
+    """The keys below this one whose values differ, with both values; of tables those of their keys."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [words for k in dict.fromkeys([*old, *new]) for words in _changes(f"{key}.{k}", old.get(k), new.get(k))]
+    return [] if old == new else [_change(key, old, new)]
+
+
+def _change(key: str, old: Any, new: Any) -> str:
+    return f"{key} ({_brief(old)} in the store, {_brief(new)} given)"
+
+
+def _brief(value: Any) -> str:
+    text = "none" if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+
+
+def _file_of(body: dict[str, Any]) -> Path | None:
+    """The study file from which a stored study came, where one in its folder still says the same."""
+    for path in sorted(Path(body["folder"]).glob("*.toml"))[:_MOST_FILES]:
+        with contextlib.suppress(StudyError):
+            if Study.from_toml(path).to_dict() == body["study"]:
+                return path
+    return None
 
 
 def _without_time_outs(mechanism: dict[str, Any]) -> dict[str, Any]:
@@ -287,9 +323,12 @@ def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     if kinds[0] == "distributional":
         return []  # Δ may change freely, as T may: a pair's records are keyed by what it is
     before, after = a["relative"], b["relative"]
-    changed = [f"pairs.relative.{k}" for k in ("relation", "values") if before[k] != after[k]]
+    changed = [
+        _change(f"pairs.relative.{k}", before[k], after[k]) for k in ("relation", "values") if before[k] != after[k]
+    ]
     added = after["rows"] == "all" or (before["rows"] != "all" and set(before["rows"]) <= set(after["rows"]))
-    return changed + ([] if added else ["pairs.relative.rows (rows may only be added)"])
+    words = f"{_change('pairs.relative.rows', before['rows'], after['rows'])} (rows may only be added)"
+    return changed + ([] if added else [words])
 
 
 def history(layout: Layout) -> list[str]:

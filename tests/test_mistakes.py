@@ -1,0 +1,212 @@
+"""Mistakes in studies and claims that are easily made: each is one message that tells what was meant, or what is the matter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import SEED, call, write_study
+
+from hpcdp.claims import parse_claim
+from hpcdp.driver import store_problem
+from hpcdp.errors import StudyError
+from hpcdp.plan import plan
+from hpcdp.problem import resolve
+from hpcdp.report.table import grid
+from hpcdp.study import Study
+
+FAST = "def noisy(database, size, rng, scale=1.0):\n    return database.sum() + rng.laplace(scale=scale, size=size)\n"
+
+
+def study_of(folder: Path, **sections: Any) -> Study:
+    parts: dict[str, Any] = {
+        "study": {"name": "s", "seed": SEED},
+        "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
+        "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+        "estimate": {"epsilons": [0.0, 1.0], "train": 100, "test": 100},
+    }
+    return Study.from_dict({**parts, **sections}, folder)
+
+
+def refused(*arguments: object) -> str:
+    """The one message with which a command refuses."""
+    found = call(*arguments, code=2)
+    assert found.stdout == ""
+    (line,) = found.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    "given, accepted",
+    [("1e4", 10_000), ("1.0", 1), ("2e2", 200), ("1_000.0", 1000)],
+)
+def test_integers_written_as_floats(tmp_path: Path, given: str, accepted: int) -> None:
+    path = write_study(tmp_path, FAST, train=7, epsilons={"start": 0, "stop": 1, "count": 9})
+    path.write_text(
+        path.read_text().replace("train = 7\n", f"train = {given}\n").replace('"count" = 9', '"count" = 3e0')
+    )
+    study = Study.from_toml(path)
+    assert study.to_dict()["estimate"]["train"] == accepted
+    assert type(study.estimate.train) is int
+
+
+def test_other_floats_are_no_integers(tmp_path: Path) -> None:
+    for text in ("1.5", "inf", "nan", "true", '"1e4"'):
+        path = write_study(tmp_path, FAST, train=7)
+        path.write_text(path.read_text().replace("train = 7\n", f"train = {text}\n"))
+        assert refused("plan", path).startswith("hpcdp: estimate.train: ")
+
+
+@pytest.mark.parametrize(
+    "old, new, meant",
+    [
+        ("train =", "tran =", "did you mean train?"),
+        ("[estimate]", "[estimates]", "did you mean estimate?"),
+        ('"own:noisy"', '"laplce"', "did you mean laplace?"),
+        ('"own:noisy"', '"own.py:noisy"', "did you mean own:noisy?"),
+        ('"own:noisy"', '"./own.py:noisy"', "did you mean own:noisy?"),
+        ('"own:noisy"', '"own:nosy"', "did you mean noisy?"),
+        ("parameters = {  }", "parameters = { scael = 1.0 }", "did you mean scale?"),
+        ("[estimate]", '[estimate]\nloss = "knm"', "did you mean knn?"),
+        ("[estimate]", "[estimate]\nparameters = { metrik = 1 }", "did you mean metric?"),
+        ('name = "s"', 'name = "s"\nclaim = "gausian(mu=1)"', "did you mean gaussian?"),
+    ],
+)
+def test_what_was_meant(tmp_path: Path, old: str, new: str, meant: str) -> None:
+    path = write_study(tmp_path, FAST)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    assert meant in refused("plan", path)
+
+
+def test_a_study_that_is_nested_deeply(tmp_path: Path) -> None:
+    path = tmp_path / "deep.toml"
+    path.write_text("a = " + "[" * 100_000 + "]" * 100_000)
+    assert refused("plan", path) == f"hpcdp: {path} is not TOML: it is nested too deeply"
+
+
+def test_a_grid_of_a_billion_points(tmp_path: Path) -> None:
+    for key in ("epsilons", "etas"):
+        path = write_study(tmp_path, FAST, **{key: {"start": 0.5, "stop": 1.0, "count": 10**9}})
+        assert refused("plan", path) == (
+            f"hpcdp: estimate.{key}: count is an integer from 1 to 100,000; given: 1000000000"
+        )
+
+
+def test_a_claim_on_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large.csv").write_bytes(b"")
+    os.truncate(tmp_path / "large.csv", 1 << 40)
+    for path, words in [
+        ("/dev/zero", "it is a device, a pipe or a socket; accepted: a regular file"),
+        (str(tmp_path / "pipe"), "it is a device, a pipe or a socket; accepted: a regular file"),
+        (str(tmp_path), "it is a folder; accepted: a regular file"),
+        (str(tmp_path / "large.csv"), "it holds 1,099,511,627,776 bytes; accepted: at most 16,777,216"),
+    ]:
+        with pytest.raises(StudyError) as caught:
+            parse_claim(f"file({path})", tmp_path)
+        assert str(caught.value) == f"claim 'file({path})': {path}: {words}"
+    with pytest.raises(StudyError, match="no hpcdp store at /dev/zero"):
+        parse_claim("store(/dev/zero)", tmp_path)
+
+
+def test_stored_samples_without_sizes_are_halved(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(501.0))
+    np.save(tmp_path / "b.npy", np.arange(700.0))
+    stored = {"call": "stored", "parameters": {"files": ["a.npy", "b.npy"]}}
+    pairs = {"given": [{"d": [0], "d_prime": [1]}]}
+    for given, sizes in [({}, (250, 250)), ({"train": 100}, (100, 401)), ({"test": 1}, (500, 1))]:
+        study = study_of(tmp_path, mechanism=stored, pairs=pairs, estimate={"epsilons": [0.0], **given})
+        problem, _ = resolve(study)
+        assert (problem.study.estimate.train, problem.study.estimate.test) == sizes
+        assert problem.test.total == sizes[1]
+        assert problem.sampler.chunk == max(sizes)
+    both = study_of(tmp_path, mechanism=stored, pairs=pairs, estimate={"epsilons": [0.0], "train": 400, "test": 400})
+    with pytest.raises(StudyError, match="holds 501 outputs; accepted: at least train"):
+        resolve(both)
+
+
+def test_pairs_of_equal_databases_are_told(tmp_path: Path) -> None:
+    given = [{"d": [0.0], "d_prime": [1.0]}, {"d": [2.0], "d_prime": [2.0]}, {"d": [0.0], "d_prime": [-0.0]}]
+    words = "D and D′ are equal in pair 1: δ is 0 there, whatever the mechanism does"
+    assert words in str(plan(study_of(tmp_path, pairs={"given": given}), 1))
+    assert "equal" not in str(plan(study_of(tmp_path), 1))
+
+
+def test_headers_under_combining_characters() -> None:
+    rows = [["α̃", "plain", "差"], ["0.5", "1", "12345"]]
+    head, rule, line = grid(rows)
+    for text in (head, line):  # columns of a terminal up to the end of each cell
+        shown = [c for c in text if not unicodedata.combining(c)]
+        assert sum(2 if unicodedata.east_asian_width(c) == "W" else 1 for c in shown) == len(rule)
+    assert rule == "---  -----  -----"
+    assert head.startswith("  α̃  plain")
+
+
+@pytest.fixture(name="store")
+def store_fixture(tmp_path: Path) -> Path:
+    """A store of own:noisy, which nothing was drawn for yet."""
+    problem, _ = resolve(Study.from_toml(write_study(tmp_path, FAST, "first.toml", parameters={"scale": 1.0})))
+    store_problem(problem, tmp_path / "s.zarr")
+    return tmp_path / "s.zarr"
+
+
+def again(store: Path, module: str = FAST, **changes: Any) -> str:
+    """The message about another study for a store."""
+    settings: dict[str, Any] = {"parameters": {"scale": 1.0}, **changes}
+    problem, _ = resolve(Study.from_toml(write_study(store.parent, module, "second.toml", **settings)))
+    with pytest.raises(StudyError) as caught:
+        store_problem(problem, store)
+    return str(caught.value)
+
+
+def test_changed_keys_are_named_with_both_values(store: Path) -> None:
+    found = again(store, seed=SEED + 1, parameters={"scale": 2.0}, train=1000, epsilons=[0.0, 1.0])
+    for words in (
+        f"study.seed ({SEED} in the store, {SEED + 1} given)",
+        "mechanism.parameters.scale (1.0 in the store, 2.0 given)",
+        "estimate.train (2000 in the store, 1000 given) (may only grow)",
+        "estimate.epsilons without [0.5] (points may only be added)",
+    ):
+        assert words in found
+    assert found.startswith(
+        f"{store} holds another study, that of {store.parent / 'first.toml'}, which has the same name;"
+    )
+
+
+def test_another_call_is_no_changed_source(store: Path) -> None:
+    found = again(store, FAST + "\nother = noisy\n", call="own:other")
+    assert 'mechanism.call ("own:noisy" in the store, "own:other" given)' in found
+    assert "source" not in found
+    (store.parent / "first.toml").unlink()
+    builtin = {"call": "bounded_sum", "parameters": {"lower": 0.0, "upper": 2.0, "epsilon": 1.0}}
+    assert again(store, **builtin).startswith(f"{store} holds another study; changed: ")
+
+
+def test_a_changed_source_is_one(store: Path) -> None:
+    found = again(store, FAST + "# changed\n")
+    assert found == (
+        "mechanism.call: the source of own:noisy changed since the store was made; --allow-changed-code goes on all the same"
+    )
+    elsewhere = store.parent / "elsewhere"
+    elsewhere.mkdir()
+    shutil.move(store, elsewhere / "s.zarr")
+    assert f"the source of own:noisy changed from that in {store.parent} since" in again(
+        elsewhere / "s.zarr", FAST + "#\n"
+    )
+
+
+def test_outputs_of_another_kind(store: Path) -> None:
+    module = "def noisy(database, size, rng, scale=1.0):\n    return rng.laplace(scale=scale, size=(size, 2))\n"
+    write_study(store.parent, module)
+    problem, _ = resolve(Study.from_toml(write_study(store.parent, module, "second.toml", parameters={"scale": 1.0})))
+    with pytest.raises(
+        StudyError, match=r"holds another study; changed: the outputs of mechanism\.call \(.*null.* in the store, .*2"
+    ):
+        store_problem(problem, store, allow_changed_code=True)
