@@ -30,7 +30,7 @@ def plan(options: argparse.Namespace) -> None:
         from hpcdp.clusters.profile import Profile
 
         profile = Profile.from_toml(options.profile)
-    print(plan(Study.from_toml(options.study), options.workers or default_workers(), profile))
+    print(plan(Study.from_toml(options.study), options.workers or default_workers(), profile, _say))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -45,9 +45,14 @@ def run(options: argparse.Namespace) -> None:
 
     store = options.found_store = options.store or default_store(study)
     with _stoppable(where.profile) as stop:
-        problem, trial = resolve(study)
+        problem, trial = resolve(study, _say, where.library_threads)
         _print_plan(options, store, problem, trial, where.profile)
         _drive(options, store, problem, trial, stop)
+
+
+def _say(text: str) -> None:
+    """One line of news, before anything runs."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any) -> None:
@@ -68,7 +73,9 @@ def resume(options: argparse.Namespace) -> None:
     options.found_store = options.store
     where = parse_place(options.cluster)
     with _stoppable(where.profile) as stop:
-        problem, trial = resolve_stored(options.store, options.allow_changed_code, options.trust_code)
+        problem, trial = resolve_stored(
+            options.store, options.allow_changed_code, options.trust_code, _say, where.library_threads
+        )
         _drive(options, options.store, problem, trial, stop)
 
 
@@ -115,7 +122,7 @@ def submit(options: argparse.Namespace) -> None:
     profile = Profile.from_toml(options.profile)
     slurm.check_installed()
     study = Study.from_toml(options.study)
-    problem, trial = resolve(study)
+    problem, trial = resolve(study, _say, profile.worker.library_threads)
     store = options.store or default_store(study)
     _print_plan(options, store, problem, trial, profile)
     from hpcdp.clusters.folder import job_folder
@@ -335,7 +342,7 @@ def audit(options: argparse.Namespace) -> int:
         return _play(options, study, claim, store, picture, where.profile)
     study = _with_etas(study)
     with _stoppable(where.profile) as stop:
-        problem, trial = resolve(study)
+        problem, trial = resolve(study, _say, where.library_threads)
         _print_plan(options, store, problem, trial, where.profile)
         found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     draw_audit(found, picture)
@@ -360,7 +367,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
 
     again = shlex.join(["hpcdp", *options.given])
     with _stoppable(profile) as stop:
-        problem, _ = resolve(study)
+        problem, _ = resolve(study, _say, profile.worker.library_threads if profile else 1)
         refuse_unplayable(problem)
         rounds = Rounds.of(problem, options.batch, options.budget)
         if not options.debug:

@@ -21,6 +21,7 @@ from hpcdp.losses._sort import ascending
 from hpcdp.outputs import Outputs
 from hpcdp.problem import Problem
 from hpcdp.sizes import Sizes
+from hpcdp.slow import naming
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Layout
@@ -72,13 +73,16 @@ class Context:
         """Draw one chunk from its key; ChunkError names the chunk that the mechanism fails on."""
         problem = self.problem
         start, size = chunk * stage.chunk, stage.chunk_size(chunk)
-        note_draw(f"{stage.name} chunk {chunk} of {problem.describe_law(law)}")
+
+        def where() -> str:
+            return f"{stage.name} chunk {chunk} of {problem.describe_law(law)}"
+
+        note_draw(where)
         try:
-            return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
+            with naming(where):
+                return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
         except MechanismError as error:
-            raise ChunkError(
-                f"{stage.name} chunk {chunk} of {problem.describe_law(law)}", readable(str(error))
-            ) from error
+            raise ChunkError(where(), readable(str(error))) from error
 
     def training(self, law: str) -> Side:
         """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""

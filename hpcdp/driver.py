@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._signals import ignored
 from hpcdp.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
 from hpcdp.clusters.folder import job_folder
@@ -32,6 +33,7 @@ from hpcdp.progress import Progress, Silent
 from hpcdp.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
 from hpcdp.result import Result, load_result
 from hpcdp.schedule import schedule
+from hpcdp.slow import topic_of
 from hpcdp.stopping import Stop, Stopped
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _BOUNDS_PER_TASK = 500
+_SLOW = 5.0  # times what a chunk should take, after which it is named
 _PATIENCE = 300.0  # seconds without a worker of a caller's own client
 
 
@@ -96,14 +99,10 @@ def run(
     store cannot be written, PlaceError (a StoreError) when there is no worker for too long.
     """
     parsed = study if isinstance(study, Study) else Study.from_toml(study)
-    problem, trial = resolve(parsed)
-    return run_problem(
-        problem,
-        trial,
-        Path(store) if store is not None else default_store(parsed),
-        Options(cluster, workers, client, allow_changed_code),
-        progress or Silent(),
-    )
+    told = progress or Silent()
+    problem, trial = resolve(parsed, told.note, parse_place(cluster).library_threads)
+    options = Options(cluster, workers, client, allow_changed_code)
+    return run_problem(problem, trial, Path(store) if store is not None else default_store(parsed), options, told)
 
 
 def resume(
@@ -120,15 +119,23 @@ def resume(
 
     trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
     """
-    problem, trial = resolve_stored(store, allow_changed_code, trust_code)
+    told, threads = progress or Silent(), parse_place(cluster).library_threads
+    problem, trial = resolve_stored(store, allow_changed_code, trust_code, told.note, threads)
     options = Options(cluster, workers, client, allow_changed_code)
-    return run_problem(problem, trial, Path(store), options, progress or Silent())
+    return run_problem(problem, trial, Path(store), options, told)
 
 
 def resolve_stored(
-    store: str | Path, allow_changed_code: bool = False, trust_code: bool = False
+    store: str | Path,
+    allow_changed_code: bool = False,
+    trust_code: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+    threads: int = 1,
 ) -> tuple[Problem, Trial]:
-    """The latest problem of a store, tried out again; StudyError where it is another user's code that is not trusted."""
+    """The latest problem of a store, tried out again; StudyError where it is another user's code that is not trusted.
+
+    note, threads: as in `resolve`.
+    """
     with _store_errors(store), foreign(store):
         layout = open_layout(Path(store))
         version = latest_version(layout)
@@ -137,7 +144,7 @@ def resolve_stored(
         if not trust_code:
             refuse_foreign_code(layout, stored_study(layout, version))
         problem = load_problem(layout, version, allow_changed_code)
-    trial = try_study(problem.study, problem.sampler, problem.pairs)
+    trial = try_study(problem.study, problem.sampler, problem.pairs, note, threads)
     return problem, trial
 
 
@@ -171,6 +178,10 @@ def opened(problem: Problem, store: Path, options: Options, progress: Progress) 
                 raise
             except (Stopped, PlaceError) as error:
                 _note_run(layout, lease, "end", stopped=str(error))
+                raise
+            except KeyboardInterrupt:
+                with ignored():
+                    _note_run(layout, lease, "end", stopped="interrupted (Ctrl-C or SIGTERM)")
                 raise
             _note_run(layout, lease, "end")
         finally:
@@ -235,6 +246,7 @@ def _drive(
         return describe_killed(problem, task, take_last_draw(layout.last_draw(lease.generation, task.name)))
 
     monitor = Monitor(progress, options.stop, lease.lost.is_set, killed, expected)
+    monitor.patience = max(monitor.patience, _SLOW * costs.drawing(problem.sampler.chunk, 1))
     lease.news = monitor.news
     options.stop.check()
     with place_of(layout, lease, problem, options, where, monitor) as place:
@@ -266,10 +278,12 @@ def place_of(
     layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
 ) -> Iterator[Place]:
     """Where a run's tasks run, with its workers."""
+    topic = topic_of(str(layout.root.resolve()), lease.generation)
     if options.client is not None:
         place = Place(options.client, _PATIENCE)
         monitor.at(place)
-        yield place
+        with monitor.listening(topic):
+            yield place
         return
     folder = None
     if where.profile is not None:
@@ -278,7 +292,8 @@ def place_of(
     with connect(where, options.workers, folder, lease.generation, monitor.note) as place:
         place.find_dashboard()
         monitor.at(place)
-        yield place
+        with monitor.listening(topic):
+            yield place
 
 
 def _finish(

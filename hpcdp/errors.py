@@ -13,6 +13,10 @@ class MechanismError(HpcdpError, RuntimeError):
     """The mechanism failed, or its output has a shape or type that cannot be used."""
 
 
+class UnansweredError(MechanismError):
+    """The mechanism did not answer in time; asking it again would take as long again."""
+
+
 class StoreError(HpcdpError, RuntimeError):
     """The store cannot be opened, read, written, or does not belong to the study."""
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from hpcdp.section import Grid, Names, OptionalGrid, Section
+from hpcdp.section import DURATION, Grid, Names, OptionalGrid, Section, duration_seconds
 
 _TEST = 1 << 20
-_TIME = r"^(\d+(?:\.\d+)?) ?(s|min|h|d)$"
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
 
 
@@ -61,7 +59,7 @@ class Estimate(Section):
     refine: Annotated[int, Field(ge=0)] = 0
     validation: Annotated[int, Field(ge=1)] | None = None
     target: Target | None = None
-    time: Annotated[str, Field(pattern=_TIME)] | None = None
+    time: Annotated[str, Field(pattern=DURATION)] | None = None
     reuse: Reuse = False
 
     @model_validator(mode="before")
@@ -164,11 +162,7 @@ class Estimate(Section):
     @property
     def seconds(self) -> float | None:
         """How long a run may take."""
-        if self.time is None:
-            return None
-        found = re.fullmatch(_TIME, self.time)
-        assert found is not None
-        return float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
+        return None if self.time is None else duration_seconds(self.time)
 
     @property
     def validating(self) -> int:

@@ -5,7 +5,7 @@ Only parts of a task that ended its worker before leave such a file; it costs a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -25,11 +25,11 @@ def noted_in(path: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def note_draw(where: str) -> None:
-    """What is drawn from now on, in words."""
+def note_draw(describe: Callable[[], str]) -> None:
+    """What is drawn from now on, as `describe` says; it is asked only where that is noted."""
     path = _noting.get()
     if path is not None:
-        path.write_text(where)
+        path.write_text(describe())
 
 
 def take_last_draw(path: Path) -> str | None:

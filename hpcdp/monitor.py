@@ -6,17 +6,33 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from hpcdp.clusters.place import Place
 from hpcdp.forecast import Forecast
 from hpcdp.outcomes import Failure
 from hpcdp.progress import Progress
+from hpcdp.slow import LONG
 from hpcdp.stopping import Stop
 from hpcdp.task import Task
 
 _RATE_SECONDS = 120.0  # over which the rate is taken
+_APART = 5.0  # seconds between notes of slow draws: many may hang at once
+_HEARD = 30.0  # seconds after which a draw of which nothing was heard is over
+_SHOWN = 10
+
+
+@dataclass(eq=False)
+class _Slow:
+    """A draw that takes long. next: seconds of it after which it is named (again). heard: when it was last told of."""
+
+    what: str
+    next: float
+    seconds: float = 0.0
+    heard: float = 0.0
 
 
 class Monitor:
@@ -37,6 +53,9 @@ class Monitor:
         self._total = self._done = self._planned = self._planned_done = 0.0
         self._busy = 0.0
         self._recent: deque[tuple[float, float, float]] = deque()  # (time, units done, planned seconds done)
+        self._slow: dict[str, _Slow] = {}
+        self._last_named = float("-inf")
+        self.patience = LONG
         self._lock = threading.Lock()
 
     def at(self, place: Place) -> None:
@@ -46,6 +65,39 @@ class Monitor:
     def note(self, text: str) -> None:
         """One line of news."""
         self._progress.note(text)
+
+    @contextmanager
+    def listening(self, topic: str) -> Iterator[None]:
+        """Hear within what workers tell of draws that take long."""
+        assert self._place is not None
+        client: Any = self._place.client
+        client.subscribe_topic(topic, self._hear)
+        try:
+            yield
+        finally:
+            with suppress(OSError, RuntimeError, ValueError):  # the scheduler may be gone
+                client.unsubscribe_topic(topic)
+
+    def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
+        """Note a draw that takes longer than is to be expected, and again when that has doubled."""
+        told, now = event[1], time.monotonic()
+        with self._lock:
+            if told["ended"]:
+                self._slow.pop(told["key"], None)
+                return
+            slow = self._slow.setdefault(told["key"], _Slow(told["what"], self.patience))
+            slow.seconds, slow.heard = told["seconds"], now
+            if slow.seconds < slow.next or now - self._last_named < _APART:
+                return
+            slow.next, self._last_named = 2 * slow.seconds, now
+            others = len(self._still_slow()) - 1
+        more = f" (and {others} more)" if others else ""
+        self.note(f"still drawing after {slow.seconds:.0f} s: {slow.what}{more}")
+
+    def _still_slow(self) -> list[_Slow]:
+        """Draws that take longer than is to be expected; of a worker that died nothing is heard any more."""
+        fresh = time.monotonic() - _HEARD
+        return [slow for slow in self._slow.values() if slow.seconds >= self.patience and slow.heard > fresh]
 
     def begin(self, phase: str, tasks: Sequence[Task]) -> None:
         """A phase of scheduled tasks begins; its units are chunks."""
@@ -95,6 +147,7 @@ class Monitor:
                 "left": (self._planned - self._planned_done) / speed if speed > 0 else None,
                 "busy_seconds": self._busy,
             }
+            body["slow"] = [[slow.what, slow.seconds] for slow in self._still_slow()[:_SHOWN]]
         place = self._place
         if place is not None:
             body["threads"] = place.known_threads

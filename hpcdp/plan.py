@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -276,9 +276,11 @@ def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
         )
 
 
-def plan(study: Study, workers: int, profile: Profile | None = None) -> Plan:
-    """The plan of a whole study; raises StudyError when it is wrong."""
-    problem, trial = resolve(study)
+def plan(
+    study: Study, workers: int, profile: Profile | None = None, note: Callable[[str], None] = lambda _: None
+) -> Plan:
+    """The plan of a whole study; raises StudyError when it is wrong. note: told of trial draws that take long."""
+    problem, trial = resolve(study, note, profile.worker.library_threads if profile else 1)
     return make_plan(problem, trial, workers, profile=profile)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -276,10 +276,12 @@ def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
 
 
 @printing_to_stderr()
-def try_study(study: Study, sampler: Sampler, pairs: Sequence[Pair]) -> Trial:
+def try_study(
+    study: Study, sampler: Sampler, pairs: Sequence[Pair], note: Callable[[str], None], threads: int = 1
+) -> Trial:
     """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
     e = study.estimate
-    trial = try_out(sampler, each_once(pairs), e.train + e.test)
+    trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads)
     fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
     refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
     for name in e.other_losses:
@@ -313,7 +315,6 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
         )
 
 
-@printing_to_stderr()
 def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:
     """The study where it names both sizes, or stored outputs suffice for the defaults; else halves of the smallest file.
 
@@ -334,8 +335,12 @@ def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Databa
     return Study.from_dict({**study.to_dict(), "estimate": {**study.to_dict()["estimate"], **sizes}}, study.folder)
 
 
-def resolve(study: Study) -> tuple[Problem, Trial]:
-    """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs."""
+@printing_to_stderr()
+def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
+    """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs.
+
+    note: told of trial draws that take long. threads: that libraries may use in workers.
+    """
     databases, distributions = load_databases(study), load_distributions(study)
     sampler = Sampler.of(study)
     if isinstance(sampler.mechanism, StoredSamples):
@@ -352,7 +357,7 @@ def resolve(study: Study) -> tuple[Problem, Trial]:
         raise StudyError(
             "estimate.loss: literal-knn draws anew for every ε and η; stored samples cannot; accepted: knn, frequency"
         )
-    trial = try_study(study, sampler, pairs)
+    trial = try_study(study, sampler, pairs, note, threads)
     refuse_unrefinable(study, trial.schema)
     if study.study.claim is not None:
         from hpcdp.claims import parse_claim

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp._raised import readable
 from hpcdp._spelling import items_of
 from hpcdp.databases import Input
 from hpcdp.distributions import Conditional
@@ -14,6 +15,7 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import digest_array, digest_bytes, law_key, stream
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
+from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
@@ -21,7 +23,10 @@ from hpcdp.mechanisms.scores import load_scores, models_digest
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
 from hpcdp.messages import did_you_mean
 from hpcdp.outputs import Outputs, Schema, canonicalise
+from hpcdp.slow import naming
 from hpcdp.study import ProgramCall, Study
+
+Mechanism = CallableMechanism | ApartMechanism | ProgramMechanism | StoredSamples
 
 TRIAL_SIZE = 16
 """Outputs of a first trial, where that does not take long."""
@@ -38,7 +43,7 @@ class Sampler:
     seed: int
     call: str
     parameters: dict[str, Any]
-    mechanism: CallableMechanism | ProgramMechanism | StoredSamples
+    mechanism: Mechanism
     source: str
     chunk: int
     reproducible: bool = True
@@ -48,7 +53,7 @@ class Sampler:
         """Resolve the study's mechanism; StudyError says what is wrong with its name or parameters."""
         section, parameters, e = study.mechanism, study.mechanism.parameters, study.estimate
         call = name_mechanism(study)
-        mechanism: CallableMechanism | ProgramMechanism | StoredSamples
+        mechanism: Mechanism
         if not section.reproducible and call in READERS:
             raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
         if isinstance(section.call, ProgramCall):
@@ -74,6 +79,8 @@ class Sampler:
                 f'mechanism.call: a built-in ({", ".join(names)}), "package.module:callable" or '
                 f"{{ command = [...] }}; given: {call!r}{did_you_mean(call, names)}"
             )
+        if section.timeout is not None:
+            mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout)
         chunk = min(e.chunk, max(e.train, e.test))
         return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible)
 
@@ -114,11 +121,12 @@ class Sampler:
 
     def unchecked(self, database: Input, size: int, number: int) -> Any:
         """What the mechanism returns for a trial's stream, as it comes."""
-        return self._outputs(database, size, stream(self.seed, "0" * 32, None, number))
+        with naming(lambda: f"{size:,} trial outputs of {_describe(database)}"):
+            return self._outputs(database, size, stream(self.seed, "0" * 32, None, number))
 
     def end(self) -> None:
         """End what this thread's draws have started; the next draw starts it anew."""
-        if isinstance(self.mechanism, ProgramMechanism):
+        if isinstance(self.mechanism, ProgramMechanism | ApartMechanism):
             self.mechanism.end()
 
     def first_trial(self, database: Input, size: int) -> tuple[Outputs, bool]:
@@ -132,6 +140,13 @@ class Sampler:
         if isinstance(database, Conditional):
             return database.draw(self.mechanism, size, rng)
         return self.mechanism.draw(database, size, rng)
+
+
+def _describe(database: Input) -> str:
+    """An input in a few words."""
+    if isinstance(database, Conditional):
+        return f"distribution {database.distribution.number} with row {database.row} held at {database.value}"
+    return "database " + readable(np.array2string(database, threshold=8, edgeitems=2), 80)
 
 
 def name_mechanism(study: Study) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -67,10 +68,32 @@ def _grid(value: Any) -> Any:
     raise ValueError("a grid is a list of finite numbers or {start, stop, count}")
 
 
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+DURATION = rf"^(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})$"
+"""What durations look like: "90s", "10 min", "1.5h"."""
+
+
+def duration_seconds(text: str) -> float:
+    """Seconds of a duration; ValueError where it is none."""
+    found = re.fullmatch(DURATION, text)
+    if found is None:
+        raise ValueError(f'a duration such as "90s", "10 min", "1.5h" or "1d"; given: {text!r}')
+    return float(found[1]) * _UNITS[found[2]]
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _seconds(value: Any) -> Any:
+    if isinstance(value, str):
+        value = duration_seconds(value)
+    if not _is_number(value) or not value > 0:
+        raise ValueError('seconds, above 0, or a duration such as "90s", "10 min" or "1.5h"')
+    return float(value)
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
 Grid = Annotated[tuple[float, ...], BeforeValidator(_grid)]
 OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else _grid(v))]
 Names = Annotated[

@@ -12,14 +12,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
 from hpcdp._files import read_toml
 from hpcdp.errors import StudyError
 from hpcdp.estimate import Estimate
 from hpcdp.keys import canonical_json
 from hpcdp.messages import accepted_keys, describe_errors
-from hpcdp.section import Rows, Section
+from hpcdp.section import Rows, Seconds, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -56,6 +64,7 @@ class MechanismSection(Section):
     """[mechanism]: a built-in's name, "package.module:callable" or a program, and its parameters.
 
     reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
+    timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
     """
 
     call: Annotated[
@@ -64,6 +73,27 @@ class MechanismSection(Section):
     ]
     parameters: dict[str, Any] = Field(default_factory=dict)
     reproducible: bool = True
+    timeout: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _one_timeout(self) -> Self:
+        from hpcdp.mechanisms import READERS
+
+        if self.timeout is not None and isinstance(self.call, ProgramCall):
+            raise ValueError(
+                f"timeout: a program has its own, mechanism.call.timeout; given: {self.timeout:g}; accepted: "
+                "call = { command = [...], timeout = ... }"
+            )
+        if self.timeout is not None and self.call in READERS:
+            raise ValueError(f"timeout: {self.call} draws nothing; leave this key out; given: {self.timeout:g}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        if self.timeout is None:  # stores of versions without this key keep their studies
+            values.pop("timeout", None)
+        return values
 
 
 class GivenPair(Section):

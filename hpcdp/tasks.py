@@ -22,6 +22,7 @@ from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.outcomes import Failure, Report, unusable
 from hpcdp.outputs import Outputs
 from hpcdp.problem import LiteralCell, Problem
+from hpcdp.slow import naming, reporting
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.records import commit
@@ -40,7 +41,8 @@ def run_task(root: str, version: int, generation: int, task: Task) -> Report:
     try:
         context = open_context(root, version, task.sizes)
         is_noted = task.is_part and task.kind != "round"  # a chunk of a round is a task of its own
-        with noted_in(context.layout.last_draw(generation, task.name)) if is_noted else nullcontext():
+        noted = noted_in(context.layout.last_draw(generation, task.name)) if is_noted else nullcontext()
+        with noted, reporting(root, generation):
             _KINDS[task.kind](context, generation, task, report)
     except OSError as error:
         raise unusable(root, error) from error
@@ -209,8 +211,13 @@ def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, 
     def draw(stage: str, size: int) -> Outputs:
         chunk = calls[stage]
         calls[stage] += 1
-        note_draw(f"{stage} chunk {chunk} of {problem.describe_law(law)}")
-        return problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
+
+        def where() -> str:
+            return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
+
+        note_draw(where)
+        with naming(where):
+            return problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
 
     return draw
 

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from hpcdp._raised import readable
+from hpcdp._threads import worker_threads
 from hpcdp._timing import Timing, time_draws
 from hpcdp.databases import Input
 from hpcdp.distributions import Conditional
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import MechanismError, StudyError, UnansweredError
 from hpcdp.keys import digest_array
+from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.outputs import Outputs, Schema, schema_of, widest
 from hpcdp.sampler import TRIAL_SIZE, Sampler
+from hpcdp.slow import noting, watched
 
 _SECOND_SIZE = 1024
 _SEQUENCES = 4  # times as many outputs show whether sequences are of one length
 _SLOW_SECONDS = 0.3  # a call for one output that takes longer may be one of a slow mechanism, or of a loaded machine
 _TRIAL_SECONDS = 1.0
 _TIMING_SECONDS = 3.0
+_WAITING = 2.0  # seconds after which a program's start is told of
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
 
@@ -42,58 +45,69 @@ class Trial:
     many_valued: int
 
 
-def try_out(sampler: Sampler, databases: Iterable[Input], needed: int) -> Trial:
+def try_out(
+    sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None], threads: int = 1
+) -> Trial:
     """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
 
     needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
-    test samples would overlap. Databases come in order of importance.
+    test samples would overlap. Databases come in order of importance. note: told of draws that take long. threads: that
+    numerical libraries may use, as in workers.
     """
+    with worker_threads(threads), noting(note):
+        try:
+            return _try_out(sampler, databases, needed, note)
+        except MechanismError as error:
+            raise StudyError(f"mechanism.call {sampler.call}: {readable(str(error))} (seen in trial draws)") from error
+        finally:
+            sampler.end()
+
+
+def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None]) -> Trial:
     begin = time.perf_counter()
     schemas: list[Schema] = []
     tried: list[Input] = []
     are_sequences: list[bool] = []
     first: Input | None = None
     size = TRIAL_SIZE
-    try:
-        for number, database in enumerate(databases):
-            first = database if first is None else first
-            is_late = number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS
-            if isinstance(sampler.mechanism, StoredSamples):
-                _check_stored(sampler.mechanism, database, needed)
-                if is_late:
-                    continue
-                outputs = sampler.trial(database, TRIAL_SIZE, 0)
-            else:
-                if is_late:
-                    break
-                size = _affordable(sampler, database) if number == 0 else size
-                outputs, may_be_mixed = sampler.first_trial(database, size)
-                are_sequences.append(may_be_mixed)
-                if number == 0:
-                    sampler.end()  # what follows must come from the seed alone, not from a process's memory
-                if number < 2:
-                    _check_randomness(sampler, database, outputs)
-                if number < 2 and may_be_mixed:
-                    schemas.append(schema_of(sampler.trial(database, _SEQUENCES * size, 3)))
-                    tried.append(database)
-            schemas.append(schema_of(outputs))
-            tried.append(database)
-        if first is None:
-            raise StudyError("pairs: at least one pair; given: none")
-        lengths = {found.columns for found in schemas}
-        # sequences of one length each, but not of the same for all databases
-        is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)
-        schema = Schema("bytes", None) if is_mixed else widest(schemas)
-        for database, found in zip(tried, schemas, strict=True):
-            if found.kind != schema.kind == "bytes":
-                sampler.trial(database, size, 0, schema)
-        timing = _time(sampler, first, tried, size)
-        _refuse_slow_chunks(sampler, timing)
-        return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
-    except MechanismError as error:
-        raise StudyError(f"mechanism.call {sampler.call}: {readable(str(error))} (seen in trial draws)") from error
-    finally:
-        sampler.end()
+    if isinstance(sampler.mechanism, ProgramMechanism):
+        with watched(lambda seconds: note(f"waiting for the program {sampler.call} ({seconds:.0f} s)"), _WAITING):
+            sampler.mechanism.start()
+    for number, database in enumerate(databases):
+        first = database if first is None else first
+        is_late = number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS
+        if isinstance(sampler.mechanism, StoredSamples):
+            _check_stored(sampler.mechanism, database, needed)
+            if is_late:
+                continue
+            outputs = sampler.trial(database, TRIAL_SIZE, 0)
+        else:
+            if is_late:
+                break
+            size = _affordable(sampler, database) if number == 0 else size
+            outputs, may_be_mixed = sampler.first_trial(database, size)
+            are_sequences.append(may_be_mixed)
+            if number == 0:
+                sampler.end()  # what follows must come from the seed alone, not from a process's memory
+            if number < 2:
+                _check_randomness(sampler, database, outputs)
+            if number < 2 and may_be_mixed:
+                schemas.append(schema_of(sampler.trial(database, _SEQUENCES * size, 3)))
+                tried.append(database)
+        schemas.append(schema_of(outputs))
+        tried.append(database)
+    if first is None:
+        raise StudyError("pairs: at least one pair; given: none")
+    lengths = {found.columns for found in schemas}
+    # sequences of one length each, but not of the same for all databases
+    is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)
+    schema = Schema("bytes", None) if is_mixed else widest(schemas)
+    for database, found in zip(tried, schemas, strict=True):
+        if found.kind != schema.kind == "bytes":
+            sampler.trial(database, size, 0, schema)
+    timing = _time(sampler, first, tried, size)
+    _refuse_slow_chunks(sampler, timing)
+    return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
 
 
 def _affordable(sampler: Sampler, database: Input) -> int:
@@ -101,10 +115,19 @@ def _affordable(sampler: Sampler, database: Input) -> int:
 
     def seconds(size: int) -> float:
         begin = time.perf_counter()
-        with suppress(MechanismError):  # the first trial tells of it
-            sampler.unchecked(database, size, 4)
+        sampler.unchecked(database, size, 4)
         return time.perf_counter() - begin
 
+    try:
+        return _afforded(seconds)
+    except UnansweredError:
+        raise
+    except MechanismError:  # the first trial tells of it
+        return TRIAL_SIZE
+
+
+def _afforded(seconds: Callable[[int], float]) -> int:
+    """How many outputs, given the seconds that a call for so many takes."""
     if seconds(1) < _SLOW_SECONDS:
         return TRIAL_SIZE
     one = seconds(1)  # the first call may have loaded libraries
@@ -186,11 +209,12 @@ def _time(sampler: Sampler, first: Input, tried: Sequence[Input], size: int) -> 
 
 
 def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:
-    if not isinstance(sampler.mechanism, ProgramMechanism):
+    if not isinstance(sampler.mechanism, ProgramMechanism | ApartMechanism):
         return
+    key = "mechanism.call.timeout" if isinstance(sampler.mechanism, ProgramMechanism) else "mechanism.timeout"
     seconds = timing.per_call + timing.per_draw * sampler.chunk
     if seconds > sampler.mechanism.timeout:
         raise StudyError(
-            f"mechanism.call.timeout: a chunk of {sampler.chunk:,} draws would take about {seconds:.0f} s, as measured on a few, "
+            f"{key}: a chunk of {sampler.chunk:,} draws would take about {seconds:.0f} s, as measured on a few, "
             f"and is given up after {sampler.mechanism.timeout:g} s; accepted: a longer timeout, or a smaller estimate.chunk"
         )

@@ -36,6 +36,11 @@ class Where:
         """Tasks that a profile's cluster runs at once; None where only the scheduler knows."""
         return self.profile.slots if self.profile else None
 
+    @property
+    def library_threads(self) -> int:
+        """Threads that numerical libraries use in each task, as far as is known here."""
+        return self.profile.worker.library_threads if self.profile else 1
+
 
 def parse_place(cluster: str) -> Where:
     """What --cluster names; StudyError when it is none of: local, an address, FILE.json, PROFILE.toml."""

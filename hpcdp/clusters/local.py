@@ -8,12 +8,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hpcdp._signals import deferred, ignored
+from hpcdp._threads import VARIABLES
 from hpcdp.clusters._processes import Processes
 from hpcdp.clusters._serving import Serving
 from hpcdp.clusters.place import Place
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
-_THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+_THREADS = dict.fromkeys(VARIABLES, "1")
 
 
 def default_workers() -> int:

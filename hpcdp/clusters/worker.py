@@ -9,6 +9,7 @@ from typing import Any
 
 from dask_jobqueue.slurm import SLURMJob
 
+from hpcdp._threads import VARIABLES
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile, clock
@@ -81,8 +82,7 @@ def log_directives(folder: JobFolder, name: str) -> list[str]:
 def worker_exports(profile: Profile, certificate: Certificate | None, end: float | None) -> list[str]:
     """Lines of shell that set what workers read from their environment."""
     threads = str(profile.worker.library_threads)
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-    values = dict.fromkeys(names, threads)
+    values = dict.fromkeys(VARIABLES, threads)
     values |= {"ZARR_ASYNC__CONCURRENCY": "2", "ZARR_THREADING__MAX_WORKERS": "1"}
     values |= {"DASK_LOGGING__DISTRIBUTED": "warning"}  # else a log has some twenty lines a worker that tell nothing
     values |= {

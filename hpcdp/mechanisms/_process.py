@@ -42,30 +42,31 @@ class OutOfTime(Exception):
 class Process:
     """A running program. Every failure to talk to it is a MechanismError, or OutOfTime for the caller to word."""
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED}
+    def __init__(self, command: Sequence[str], folder: Path, what: str = "the program", of_hpcdp: bool = False) -> None:
+        """Start it. what: its name in messages. of_hpcdp: it runs hpcdp itself; its standard error is this process's."""
+        self._what = what
+        left_out = () if of_hpcdp else _NOT_PASSED
+        environment = {name: value for name, value in os.environ.items() if name not in left_out}
         pipe = subprocess.PIPE
         try:
             self._child = subprocess.Popen(
                 command,
                 stdin=pipe,
                 stdout=pipe,
-                stderr=pipe,
+                stderr=None if of_hpcdp else pipe,
                 bufsize=0,
                 cwd=folder,
                 env=environment,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise MechanismError(f"the program cannot be started: {error}") from error
+            raise MechanismError(f"{what} cannot be started: {error}") from error
         self._end = weakref.finalize(self, _end, self._child, _start_guard(self._child))  # also at this process's exit
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        assert self._child.stderr is not None
-        self._input, self._output, self._errors = (
-            stream.fileno() for stream in (self._child.stdin, self._child.stdout, self._child.stderr)
-        )
-        for pipe in (self._input, self._output, self._errors):
+        self._input, self._output = self._child.stdin.fileno(), self._child.stdout.fileno()
+        self._errors = self._child.stderr.fileno() if self._child.stderr is not None else None
+        for pipe in (self._input, self._output, *([] if self._errors is None else [self._errors])):
             os.set_blocking(pipe, False)
             with suppress(OSError, AttributeError):  # larger pipes are only faster, and only Linux has them
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -153,7 +154,8 @@ class Process:
         """Until the pipe can be read or written; standard error is emptied meanwhile, or the program might block on it."""
         poll = select.poll()
         poll.register(pipe, event)
-        poll.register(self._errors, select.POLLIN)
+        if self._errors is not None:
+            poll.register(self._errors, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -161,14 +163,14 @@ class Process:
             ready = dict(poll.poll(1000 * min(left, _LOOK_AGAIN)))
             if pipe in ready:
                 return
-            if self._errors in ready and not self._drain_errors():
+            if self._errors is not None and self._errors in ready and not self._drain_errors():
                 poll.unregister(self._errors)
             if not ready and self._child.poll() is not None:
                 raise self._ended()
 
     def _drain_errors(self) -> bool:
         """Read what is there of standard error; False at its end."""
-        while True:
+        while self._errors is not None:
             try:
                 data = os.read(self._errors, LONGEST_LINE)
             except BlockingIOError:
@@ -176,6 +178,7 @@ class Process:
             if not data:
                 return False
             self._said = (self._said + data)[-_KEPT_ERRORS:]
+        return False
 
     def _ended(self) -> MechanismError:
         """That it closed its output, or ended: how, and its last words."""
@@ -185,7 +188,7 @@ class Process:
             how = "closed its standard output before it had answered"
         else:
             how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        return MechanismError(f"the program {how}{self.describe_errors()}")
+        return MechanismError(f"{self._what} {how}{self.describe_errors()}")
 
 
 def _signal_name(number: int) -> str:

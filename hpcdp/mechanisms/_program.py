@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._raised import readable
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import MechanismError, StudyError, UnansweredError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms._process import OutOfTime, Process
 from hpcdp.study import ProgramCall
@@ -60,6 +60,10 @@ class ProgramMechanism:
         if not self._conversation().takes_many:
             return None
         return self._ask(databases, databases.shape[0], rng, each=True)
+
+    def start(self) -> None:
+        """Start this thread's process, unless it runs; MechanismError when it does not say that it is ready."""
+        self._conversation()
 
     def end(self) -> None:
         """End this thread's process; the next draw starts another."""
@@ -111,7 +115,7 @@ class _Conversation:
         try:
             line = self.process.read_line(time.monotonic() + patience)
         except OutOfTime:
-            raise MechanismError(
+            raise UnansweredError(
                 f"the program was not ready within {patience:g} s (mechanism.call.start_timeout): it must first write the line "
                 f'{{"hpcdp": {VERSION}}}{self.process.describe_errors()}'
             ) from None
@@ -139,7 +143,7 @@ class _Conversation:
             outputs = self._outputs(self.process.read_line(deadline), size)
             self.process.read_into(outputs.reshape(-1).view(np.uint8), deadline)
         except OutOfTime:
-            raise MechanismError(
+            raise UnansweredError(
                 f"the program did not answer within {patience:g} s (mechanism.call.timeout)"
                 f"{self.process.describe_errors()}; it was ended"
             ) from None

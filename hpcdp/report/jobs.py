@@ -35,6 +35,12 @@ def rate_lines(owner: dict[str, Any]) -> list[str]:
     return lines
 
 
+def slow_lines(owner: dict[str, Any]) -> list[str]:
+    """The draws that take long, as the last heartbeat told."""
+    slow = (owner.get("news") or {}).get("slow") or []
+    return [f"  still drawing  {what}, for {duration(seconds)}" for what, seconds in slow]
+
+
 def job_lines(folder: JobFolder) -> list[str]:
     """The store's jobs that run or wait, as SLURM says now."""
     if not folder.logs.is_dir() or shutil.which("squeue") is None:

@@ -13,7 +13,7 @@ from hpcdp.errors import DamagedError, StoreError
 from hpcdp.index import Index, all_done, first_of, literal_keys, read_index
 from hpcdp.pool import Cut
 from hpcdp.problem import Problem
-from hpcdp.report.jobs import job_lines, rate_lines, used_lines
+from hpcdp.report.jobs import job_lines, rate_lines, slow_lines, used_lines
 from hpcdp.spans import merged_length
 from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
@@ -55,11 +55,11 @@ def _status(store: str | Path) -> str:
         else f"  held by        process {owner['process']} on {owner['host']}, last heartbeat {owner['age']:.0f} s ago"
     )
     if owner is not None:
-        lines += rate_lines(owner)
+        lines += rate_lines(owner) + slow_lines(owner)
     folder = job_folder(layout, problem.study.name)
     lines += job_lines(folder)
     lines += used_lines(layout)
-    lines += _runs(layout)
+    lines += _runs(layout, is_running=owner is not None)
     if not complete and owner is None:
         place = f" --cluster {folder.profile}" if folder.profile.is_file() else ""
         lines.append(f"  go on with     hpcdp resume {store}{place}")
@@ -127,7 +127,7 @@ def _line(name: str, done: int, total: int, unit: str = "") -> str:
     return f"  {name:<14} {done:,} of {total:,} {unit} done, {total - done:,} to do".replace("  done", " done")
 
 
-def _runs(layout: Layout) -> list[str]:
+def _runs(layout: Layout, is_running: bool) -> list[str]:
     found = [body for _, body in read_records(layout, "runs") if not isinstance(body, DamagedError)]
     lines = [f"  runs           {len(found)}"]
     if found:
@@ -136,6 +136,8 @@ def _runs(layout: Layout) -> list[str]:
         lines.append(f"  last run       {last['begin']['host']}, from {last['begin']['time']} to {end}")
         if last.get("stopped"):
             lines.append(f"  ended early    {last['stopped']}")
+        elif "end" not in last and not is_running:
+            lines.append("  ended early    it noted no end: it was killed, or raised an error")
         failed = last["failed"]
         lines.append(f"  failed         {len(failed) or 'none'}" + (" in the last run:" if failed else ""))
         lines += [f"    {readable(line)}" for line in failed[:_SHOWN]] + (["    …"] if len(failed) > _SHOWN else [])

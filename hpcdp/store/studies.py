@@ -307,8 +307,9 @@ def _file_of(body: dict[str, Any]) -> Path | None:
 
 
 def _without_time_outs(mechanism: dict[str, Any]) -> dict[str, Any]:
-    """What decides a mechanism's outputs: how long a program may take does not."""
+    """What decides a mechanism's outputs: how long it may take does not."""
     call = mechanism["call"]
+    mechanism = {key: value for key, value in mechanism.items() if key != "timeout"}
     return {**mechanism, "call": {"command": call["command"]} if isinstance(call, dict) else call}
 
 

@@ -1,0 +1,147 @@
+"""Draws that take long are named while they do: by workers over Dask's events, in trial draws by a note."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+_LOOK = 0.5  # seconds between looks at the draws that run
+_REPORT = 5.0  # seconds after which a worker tells of a draw, and then again
+
+LONG = 10.0
+"""Seconds that a draw may take before it is named, unless draws are expected to take long."""
+
+Tell = Callable[[float], None]
+"""Told for how many seconds a draw has run."""
+
+
+@dataclass(eq=False)
+class _Draw:
+    tell: Tell
+    next: float
+    factor: float
+    begin: float = field(default_factory=time.monotonic)
+
+
+_running: set[_Draw] = set()
+_lock = threading.Lock()
+_watcher: threading.Thread | None = None
+_numbers = itertools.count()
+_send: ContextVar[Callable[[dict[str, Any]], None] | None] = ContextVar("hpcdp_send", default=None)
+
+
+@contextmanager
+def watched(tell: Tell, first: float, factor: float = 2.0) -> Iterator[None]:
+    """Draw within: `tell` is called after `first` seconds, and whenever `factor` times as many have passed, in a thread.
+
+    factor 1: every `first` seconds.
+    """
+    global _watcher
+    draw = _Draw(tell, first, factor)
+    with _lock:
+        _running.add(draw)
+        if _watcher is None or not _watcher.is_alive():
+            _watcher = threading.Thread(target=_watch, name="hpcdp-slow", daemon=True)
+            _watcher.start()
+    try:
+        yield
+    finally:
+        with _lock:
+            _running.discard(draw)
+
+
+def _watch() -> None:
+    """Look until nothing has run for a while; the next draw starts another thread."""
+    global _watcher
+    idle = 0
+    while True:
+        time.sleep(_LOOK)
+        with _lock:
+            idle = 0 if _running else idle + 1
+            if idle > 20:
+                _watcher = None
+                return
+            due = []
+            for draw in _running:
+                passed = time.monotonic() - draw.begin
+                if passed >= draw.next:
+                    draw.next = passed * draw.factor if draw.factor > 1 else passed + _REPORT
+                    due.append((draw, passed))
+        for draw, passed in due:
+            draw.tell(passed)
+
+
+def topic_of(root: str, generation: int) -> str:
+    """The topic of Dask's events under which workers tell of a run's slow draws."""
+    return f"hpcdp-slow {root} {generation}"
+
+
+@contextmanager
+def reporting(root: str, generation: int) -> Iterator[None]:
+    """Run a task within: where this is a Dask worker, its slow draws are told to the run's driver."""
+    before = _send.set(_sender(topic_of(root, generation)))
+    try:
+        yield
+    finally:
+        _send.reset(before)
+
+
+def _sender(topic: str) -> Callable[[dict[str, Any]], None] | None:
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import get_worker
+
+    try:
+        worker = get_worker()
+    except ValueError:
+        return None
+    return lambda message: worker.log_event(topic, message)
+
+
+@contextmanager
+def noting(note: Callable[[str], None]) -> Iterator[None]:
+    """Draw within, in this process: draws that take long are noted, and again whenever their time has doubled."""
+    due: dict[str, float] = {}
+
+    def hear(message: dict[str, Any]) -> None:
+        if not message["ended"] and message["seconds"] >= due.get(message["key"], LONG):
+            due[message["key"]] = 2 * message["seconds"]
+            note(f"still drawing after {message['seconds']:.0f} s: {message['what']}")
+
+    before = _send.set(hear)
+    try:
+        yield
+    finally:
+        _send.reset(before)
+
+
+def naming(describe: Callable[[], str]) -> AbstractContextManager[None]:
+    """Draw one chunk within a task; when it takes long, the driver is told what `describe` says, and when it ended."""
+    send = _send.get()
+    return nullcontext() if send is None else _naming(describe, send)
+
+
+@contextmanager
+def _naming(describe: Callable[[], str], send: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    key: list[str] = []
+
+    def tell(seconds: float) -> None:
+        if not key:
+            key.append(f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}")
+        send({"key": key[0], "what": describe(), "seconds": seconds, "ended": False})
+
+    try:
+        with watched(tell, _REPORT, 1.0):
+            yield
+    finally:
+        if key:
+            send({"key": key[0], "ended": True})

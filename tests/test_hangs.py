@@ -1,0 +1,178 @@
+"""Mechanisms that hang: named while they do, ended where the study says when, and what that costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import MECHANISM, SEED, call, contents, one_message, show, started, wait_until, write_study
+from programs import program_study
+from studies import make_study
+
+from hpcdp.errors import StudyError
+from hpcdp.keys import digest_array, law_key, stream
+from hpcdp.slow import watched
+from hpcdp.study import Study
+
+# Waits while a file holds the state of its generator after the draws, or "all".
+HANGING = (
+    MECHANISM
+    + """
+
+HELD = os.path.join(os.path.dirname(LOG), "held.txt")
+
+
+def held():
+    try:
+        with open(HELD) as words:
+            return words.read()
+    except FileNotFoundError:
+        return "nothing"
+
+
+def hanging(database, size, rng):
+    outputs = noisy(database, size, rng)
+    while held() in ("all", f"{rng.bit_generator.state['state']['state']:x}"):
+        time.sleep(0.1)
+    return outputs
+"""
+)
+DATABASE = [0.0, 0.5, 1.0]
+
+
+def after_draw(chunk: int, size: int) -> str:
+    """The state of a test chunk's random generator after its draws."""
+    rng = stream(SEED, law_key("own:hanging", {}, digest_array(np.asarray(DATABASE))), "test", chunk)
+    rng.laplace(size=size)
+    return f"{rng.bit_generator.state['state']['state']:x}"
+
+
+def hanging_study(folder: Path, **mechanism: Any) -> Path:
+    settings = {"call": "own:hanging", "databases": [DATABASE], "rows": [0], "train": 500, "test": 2000}
+    path = write_study(folder, HANGING, **settings)
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in mechanism.items())
+    path.write_text(path.read_text().replace("[mechanism]\n", f"[mechanism]\n{lines}"))
+    return path
+
+
+def test_a_timeout_ends_the_mechanism_and_costs_the_chunk(tmp_path: Path, scheduler: str) -> None:
+    place = ("--cluster", scheduler)
+    call("run", hanging_study(tmp_path / "honest"), "--store", tmp_path / "honest.zarr", *place)
+    study, store = hanging_study(tmp_path, timeout=5), tmp_path / "s.zarr"
+    (tmp_path / "held.txt").write_text(after_draw(2, 500))
+    error = call("run", study, "--store", store, *place, code=1).stderr
+    assert "test chunk 2 of database 0: the mechanism did not answer within 5 s (mechanism.timeout)" in error
+    assert f"hpcdp resume {store}" in error
+    assert "test chunk 2 of database 0" in call("status", store).stdout
+    before = contents(store)
+    (tmp_path / "held.txt").unlink()
+    call("run", hanging_study(tmp_path, timeout="10 min"), "--store", store, *place)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    assert show(store) == show(tmp_path / "honest.zarr"), "it is no part of a law"
+    call("run", hanging_study(tmp_path), "--store", store, *place)
+    call("run", hanging_study(tmp_path / "honest", timeout=9), "--store", tmp_path / "honest.zarr", *place)
+    assert show(store) == show(tmp_path / "honest.zarr")
+
+
+def test_a_timeout_binds_trial_draws(tmp_path: Path) -> None:
+    (tmp_path / "held.txt").write_text("all")
+    message = one_message(call("plan", hanging_study(tmp_path, timeout="1s"), code=2))
+    assert "mechanism.call own:hanging: the mechanism did not answer within 1 s (mechanism.timeout), and its" in message
+    assert message.endswith("process was ended (seen in trial draws)")
+
+
+def test_a_mechanism_in_a_process_of_its_own_may_die(tmp_path: Path) -> None:
+    deadly = MECHANISM.replace("    time.sleep(pause)", "    import signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    study = write_study(tmp_path, deadly)
+    study.write_text(study.read_text().replace("[mechanism]\n", "[mechanism]\ntimeout = 60\n"))
+    assert "the mechanism's process was ended by SIGSEGV" in one_message(call("plan", study, code=2))
+
+
+def test_a_hanging_chunk_is_named_while_it_hangs(tmp_path: Path, scheduler: str) -> None:
+    """And Ctrl-C ends it, which status tells later."""
+    store = tmp_path / "s.zarr"
+    (tmp_path / "held.txt").write_text(after_draw(2, 500))
+    said: list[str] = []
+    with started("run", hanging_study(tmp_path), "--store", store, "--workers", 1, folder=tmp_path) as process:
+        assert process.stderr is not None
+        reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
+        reader.start()
+        named = "test chunk 2 of database 0"
+        wait_until(lambda: any("still drawing after" in line and named in line for line in said), "it is named", 300)
+        wait_until(lambda: f"still drawing  {named}" in call("status", store).stdout, "status names it", 60)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(300) == 130
+        reader.join()
+    told = call("status", store).stdout
+    assert "still drawing" not in told
+    assert "ended early    interrupted (Ctrl-C or SIGTERM)" in told
+    assert f"go on with     hpcdp resume {store}" in told
+    (tmp_path / "held.txt").unlink()
+    call("resume", store, "--cluster", scheduler)
+    told = call("status", store).stdout
+    assert ": complete, " in told
+    assert "ended early" not in told
+
+
+def test_hanging_trial_draws_are_named(tmp_path: Path) -> None:
+    (tmp_path / "held.txt").write_text("all")
+    with started("plan", hanging_study(tmp_path), folder=tmp_path) as process:
+        assert process.stderr is not None
+        assert "trial outputs of database [0." in process.stderr.readline()
+        (tmp_path / "held.txt").unlink()
+        assert process.wait(300) == 0
+
+
+def test_a_silent_program_costs_one_start(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("open('started', 'a').write('x')\nimport time\ntime.sleep(1000)\n")
+    command = {"command": [sys.executable, "program.py"], "start_timeout": 4}
+    done = call("plan", program_study(tmp_path, call=command), code=2)
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("waiting for the program")
+    assert "program.py" in lines[0]
+    assert "the program was not ready within 4 s (mechanism.call.start_timeout)" in lines[-1]
+    assert (tmp_path / "started").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        (
+            {"call": {"command": ["sh"], "timeout": 9}, "timeout": 9},
+            "mechanism.timeout: a program has its own, mechanism.call.timeout; given: 9",
+        ),
+        (
+            {"call": "stored", "timeout": "1 min"},
+            "mechanism.timeout: stored draws nothing; leave this key out; given: 60",
+        ),
+        ({"call": "laplace", "timeout": 0}, "mechanism.timeout: seconds, above 0, or a duration such as"),
+        ({"call": "laplace", "timeout": "ten"}, 'mechanism.timeout: a duration such as "90s", "10 min"'),
+    ],
+)
+def test_timeouts_that_are_refused(section: dict[str, Any], words: str) -> None:
+    good = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=1, epsilons=[0.0]).to_dict()
+    with pytest.raises(StudyError) as caught:
+        Study.from_dict({**good, "mechanism": section})
+    assert words in str(caught.value)
+    assert "timeout" not in good["mechanism"], "stores from before the key hold the same study"
+
+
+def test_an_iterator_of_thousands_is_watched_by_one_thread() -> None:
+    told: list[float] = []
+    for _ in range(1000):
+        with watched(told.append, 60.0):
+            pass
+    with watched(told.append, 0.1):
+        while len(told) < 2:
+            time.sleep(0.01)
+    assert told[1] >= 2 * told[0]
+    assert sum(thread.name == "hpcdp-slow" for thread in threading.enumerate()) == 1
