@@ -45,7 +45,7 @@ def describe_failures(failures: Sequence[Failure]) -> list[str]:
     return lines
 
 
-def describe_killed(problem: Problem, task: Task, last: str | None) -> Failure:
+def describe_killed(problem: Problem, task: Task, last: str | None = None) -> Failure:
     """The failure of a task, one of the parts of a larger one, that ended its worker. last: the draw that it did."""
     item, cause = task.items[0], task.name
     if task.kind == "sample":
