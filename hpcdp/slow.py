@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,7 +77,8 @@ def _watch() -> None:
                     draw.next = passed * draw.factor if draw.factor > 1 else passed + _REPORT
                     due.append((draw, passed))
         for draw, passed in due:
-            draw.tell(passed)
+            with suppress(Exception):  # whoever is told may be about to end; other draws are looked at all the same
+                draw.tell(passed)
 
 
 def topic_of(root: str, generation: int) -> str:

@@ -58,9 +58,13 @@ class ApartMechanism:
         if found is None:
             code = f"import sys; sys.path[:] = {sys.path!r}; from hpcdp.mechanisms._apart import answer; answer()"
             found = Process([sys.executable, "-c", code], Path.cwd(), "the mechanism's process", of_hpcdp=True)
-            self._local.process = found
             task = (self.call, dict(self.parameters), self.folder, self.reproducible)
-            self._exchange(found, task, time.monotonic() + _START + self.timeout)
+            try:
+                self._exchange(found, task, time.monotonic() + _START + self.timeout)
+            except BaseException:
+                found.kill()
+                raise
+            self._local.process = found
         return found
 
     def _ask(self, rng: np.random.Generator, what: str, *given: Any) -> Any:
