@@ -25,6 +25,7 @@ from hpcdp.problem import LiteralCell, Problem
 from hpcdp.slow import naming, reporting
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
+from hpcdp.store.modes import own_files
 from hpcdp.store.records import commit
 from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
 from hpcdp.sweep import sweep
@@ -34,6 +35,7 @@ _TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are lo
 
 
 @printing_to_stderr()
+@own_files()  # workers of a client of the caller's own have a umask of theirs
 def run_task(root: str, version: int, generation: int, task: Task) -> Report:
     """Run one task in this process; raises StoreError when the store cannot be written."""
     begin = time.perf_counter()

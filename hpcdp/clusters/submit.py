@@ -14,6 +14,7 @@ from hpcdp.clusters.worker import log_directives
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import read_leases
+from hpcdp.store.modes import own_files
 
 _VAIN = 3  # jobs in a row that did nothing, after which a chain ends
 
@@ -57,6 +58,7 @@ def driver_script(profile: Profile, folder: JobFolder, store: Path, trust_code: 
     return "\n".join(lines) + "\n"
 
 
+@own_files()  # SLURM hands the mask to the job
 def submit_driver(profile: Profile, text: str, folder: JobFolder, store: Path, trust_code: bool = False) -> str:
     """Write the script and the profile, its text, into the store and submit the driver; its job id."""
     folder.logs.mkdir(parents=True, exist_ok=True)
