@@ -37,6 +37,8 @@ def make_parser() -> argparse.ArgumentParser:
         )
         command.add_argument("--cluster", default="local", metavar="WHERE", help=text)
         command.add_argument("--workers", type=_positive, metavar="N", help="worker processes on this machine")
+        text = "serve Dask's dashboard, to every user of this machine (a profile: cluster.dashboard)"
+        command.add_argument("--dashboard", action="store_true", help=text)
         command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
 
     plan = add(

@@ -96,7 +96,7 @@ def _compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any,
     if not options.debug:
         _silence_dask()
     with on_stderr() as progress:
-        place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop)
+        place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop, options.dashboard)
         return run_problem(problem, trial, store, place, progress)
 
 
@@ -373,7 +373,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
         if not options.debug:
             _silence_dask()
         with on_stderr() as progress:
-            place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop)
+            place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop, options.dashboard)
             found = run_sequential(problem, store, claim, options.orientation, rounds, place, progress, again)
     draw_sequential(found, picture)
     if options.format == "json":

@@ -37,6 +37,7 @@ from hpcdp.slow import topic_of
 from hpcdp.stopping import Stop, Stopped
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
+from hpcdp.store.modes import own_files
 from hpcdp.store.records import foreign, read_json, write_json
 from hpcdp.store.results import read_results, write_results
 from hpcdp.store.sizes import with_known_sizes
@@ -74,6 +75,7 @@ class Options:
     client: Client | None = None
     allow_changed_code: bool = False
     stop: Stop = field(default_factory=Stop)
+    dashboard: bool = False
 
 
 def default_store(study: Study) -> Path:
@@ -165,7 +167,7 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
 @contextmanager
 def opened(problem: Problem, store: Path, options: Options, progress: Progress) -> Iterator[tuple[Layout, Lease, int]]:
     """A store under its lease, with this problem as its latest version; how the run ended is noted in it."""
-    with _store_errors(store):
+    with _store_errors(store), own_files():
         layout = create_store(store)
         lease = acquire(layout, progress.note)
         try:
@@ -190,7 +192,7 @@ def opened(problem: Problem, store: Path, options: Options, progress: Progress) 
 
 def store_problem(problem: Problem, store: Path, allow_changed_code: bool = False) -> None:
     """Put a problem into a store, made if need be, for a run that begins later and elsewhere."""
-    with _store_errors(store):
+    with _store_errors(store), own_files():
         layout = create_store(store)
         lease = acquire(layout)
         try:
@@ -289,7 +291,7 @@ def place_of(
     if where.profile is not None:
         make_group(layout.jobs, {})
         folder = job_folder(layout, problem.study.name)
-    with connect(where, options.workers, folder, lease.generation, monitor.note) as place:
+    with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard) as place:
         place.find_dashboard()
         monitor.at(place)
         with monitor.listening(topic):

@@ -22,10 +22,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep windows, and Dask's configuration files, away from whoever runs the tests; compile each kernel once."""
     os.environ["MPLBACKEND"] = "Agg"
     # where jobs on this machine keep them too: compiling them all takes a minute, and there would be two copies
-    os.environ["NUMBA_CACHE_DIR"] = f"{tempfile.gettempdir()}/hpcdp-numba-{os.getuid()}"
     folder = tempfile.TemporaryDirectory(prefix="hpcdp-dask-")
     config.add_cleanup(folder.cleanup)
     os.environ["DASK_CONFIG"] = folder.name  # importing dask-jobqueue writes into this folder
+    from hpcdp.clusters.scratch import private_folder
+
+    os.environ["NUMBA_CACHE_DIR"] = str(private_folder() / "numba")
 
 
 @pytest.fixture(scope="session", name="client")
@@ -40,7 +42,12 @@ def client_fixture() -> Iterator[Client]:
 @pytest.fixture(scope="session", name="scheduler")
 def scheduler_fixture() -> Iterator[str]:
     """The address of a scheduler with two workers, for commands that need no processes of their own."""
+    import dask
+
     from hpcdp.clusters import open_local
 
     with open_local(2) as place:
-        yield place.client.scheduler.address
+        security = place.client.security.get_tls_config_for_role("client")
+        certificate = {"ca-file": security["ca_file"], "client.cert": security["cert"], "client.key": security["key"]}
+        with dask.config.set({f"distributed.comm.tls.{name}": text for name, text in certificate.items()}):
+            yield place.client.scheduler.address

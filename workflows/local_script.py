@@ -26,7 +26,8 @@ def main(store: str) -> None:
     """Run the study into the store, or go on with it, and print one line for each ε."""
     study = hpcdp.Study.from_dict(STUDY)
     # one thread a worker: mechanisms are Python functions, which hold the interpreter's lock
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
+    # and TLS: other users of this machine can reach the ports, and whoever may talk to Dask may run code
+    with Client(n_workers=2, threads_per_worker=1, security=True, dashboard_address="127.0.0.1:0") as client:
         result = hpcdp.run(study, store, client=client)
     print(f"{result.name}: {len(result.pairs)} pairs, bounds hold together at {100 * result.confidence:g} %")
     for row in result.spectrum():

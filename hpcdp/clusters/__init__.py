@@ -82,11 +82,13 @@ def connect(
     folder: JobFolder | None = None,
     generation: int = 0,
     note: Callable[[str], None] = lambda _: None,
+    dashboard: bool = False,
 ) -> Iterator[Place]:
     """Open a place; whatever it started ends with the context.
 
     workers: processes on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which run.
-    note: told of jobs that end, are refused, or wait. Raises StoreError when no scheduler answers.
+    note: told of jobs that end, are refused, or wait. dashboard: of workers on this machine; a profile says it itself.
+    Raises StoreError when no scheduler answers.
     """
     if where.profile is not None:
         assert folder is not None
@@ -96,7 +98,7 @@ def connect(
         with _attach(where) as place:
             yield place
     else:
-        with open_local(workers or default_workers()) as place:
+        with open_local(workers or default_workers(), dashboard) as place:
             yield place
 
 

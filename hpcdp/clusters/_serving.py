@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dask
-from distributed import Worker
 
 import hpcdp.tasks  # noqa: F401  # loaded before a worker is forked, not by each of them
 from hpcdp._prints import end_results
+from hpcdp.clusters.scheduler import QuietWorker
 
 
 @dataclass(frozen=True)
 class Serving:
     """config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker; number: of this one in its place.
+
+    They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment.
 
     Names differ, because the scheduler may not have missed the last one yet.
     """
@@ -36,7 +38,7 @@ def serve(serving: Serving, preparation: dict[str, Any]) -> None:
 
     async def run() -> None:
         name = f"{serving.worker['name']}-{serving.number}"
-        async with Worker(**{**serving.worker, "name": name}) as worker:
+        async with QuietWorker(**{**serving.worker, "name": name}) as worker:
             await worker.finished()
 
     end_results()  # standard output is the driver's: what is printed here goes to standard error

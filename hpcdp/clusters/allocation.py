@@ -18,7 +18,7 @@ from hpcdp.clusters.fleet import Unit, open_fleet
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.place import Place
 from hpcdp.clusters.profile import Profile
-from hpcdp.clusters.scheduler import SETTINGS, ChunkScheduler
+from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 from hpcdp.errors import StudyError
 
@@ -117,14 +117,14 @@ def open_allocation(
     arguments = job_arguments(profile, folder, certificate, time.time() + left if left else None)
     security = certificate.security() if certificate else None
     options = {
-        "dashboard_address": "127.0.0.1:0",
+        "dashboard_address": profile.cluster.dashboard_address,
         "port": profile.cluster.port,
         "interface": profile.cluster.interface,
         "protocol": arguments["protocol"],
         "security": security,
     }
     folder.logs.mkdir(parents=True, exist_ok=True)
-    with dask.config.set(SETTINGS):
+    with dask.config.set(dask_settings()):
         ending = ExitStack()
         try:
             with deferred():

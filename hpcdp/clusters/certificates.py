@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import shlex
 import stat
@@ -9,11 +10,52 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdp.errors import StoreError
+from hpcdp.store.modes import own_files
 
 if TYPE_CHECKING:
     from distributed import Security
 
 _ROLES = ("client", "scheduler", "worker")
+_BACK = datetime.timedelta(days=1)  # clocks of nodes differ; a certificate of the future would fail every job
+_VALID = datetime.timedelta(days=365)
+
+
+def _make() -> tuple[str, str]:
+    """A self-signed certificate, valid since yesterday, and its key on the curve P-256: both as PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hpcdp")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hpcdp")]), critical=False)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACK)
+        .not_valid_after(now + _VALID)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return made.public_bytes(encoding).decode(), secret.decode()
+
+
+def _security(certificate: str, key: str) -> Security:
+    """Dask's settings that use it in all roles and refuse whoever does not; PEM itself, or paths."""
+    from distributed import Security
+
+    pairs = {f"tls_{role}_{kind}": text for role in _ROLES for kind, text in (("cert", certificate), ("key", key))}
+    return Security(require_encryption=True, tls_ca_file=certificate, **pairs)
+
+
+def security_in_memory() -> Security:
+    """With a new certificate that is in no file: processes that this one starts get it through their pipes."""
+    return _security(*_make())
 
 
 class Certificate:
@@ -35,20 +77,15 @@ class Certificate:
     @classmethod
     def create(cls, folder: Path) -> Certificate:
         """Make a new one; StoreError when the folder exists or when the file system lets others read it."""
-        from distributed import Security
-
         made = cls(folder.absolute())
-        temporary = Security.temporary()
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700)
-            for path, text in (
-                (made.certificate, temporary.tls_scheduler_cert),
-                (made.key, temporary.tls_scheduler_key),
-            ):
-                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(handle, "w") as file:
-                    file.write(text)
+            with own_files():
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(mode=0o700)
+                for path, text in zip((made.certificate, made.key), _make(), strict=True):
+                    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                    with os.fdopen(handle, "w") as file:
+                        file.write(text)
         except OSError as error:
             raise StoreError(f"cannot keep the run's TLS key in {folder}: {error.strerror or error}") from error
         for path in (folder, made.certificate, made.key):
@@ -72,14 +109,7 @@ class Certificate:
 
     def security(self) -> Security:
         """Dask's settings that use it in all roles and refuse whoever does not."""
-        from distributed import Security
-
-        files = {
-            f"tls_{role}_{kind}": str(path)
-            for role in _ROLES
-            for kind, path in (("cert", self.certificate), ("key", self.key))
-        }
-        return Security(require_encryption=True, tls_ca_file=str(self.certificate), **files)
+        return _security(str(self.certificate), str(self.key))
 
     def environment(self) -> dict[str, str]:
         """Variables by which Dask's own commands, and clients of `tls://` addresses, use it."""

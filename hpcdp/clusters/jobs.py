@@ -16,7 +16,7 @@ from hpcdp.clusters.fleet import Unit, open_fleet
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.place import Place
 from hpcdp.clusters.profile import Profile
-from hpcdp.clusters.scheduler import SETTINGS, ChunkScheduler
+from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 
 
@@ -123,10 +123,10 @@ def open_jobs(
 
     arguments = job_arguments(profile, folder, certificate)
     interface = arguments.pop("interface")
-    options = {"dashboard_address": "127.0.0.1:0", "port": profile.cluster.port}
+    options = {"dashboard_address": profile.cluster.dashboard_address, "port": profile.cluster.port}
     folder.logs.mkdir(parents=True, exist_ok=True)
     cancel_orphans(folder.name, note)
-    with dask.config.set(SETTINGS):
+    with dask.config.set(dask_settings()):
         ending = ExitStack()
         try:
             with deferred():

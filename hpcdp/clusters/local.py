@@ -23,26 +23,35 @@ def default_workers() -> int:
 
 
 @contextmanager
-def open_local(workers: int) -> Iterator[Place]:
-    """Processes of one thread each: mechanisms hold the GIL, and the kernels are sized for one core's cache."""
+def open_local(workers: int, dashboard: bool = False) -> Iterator[Place]:
+    """Processes of one thread each: mechanisms hold the GIL, and the kernels are sized for one core's cache.
+
+    Other users of the machine reach their ports, so they talk over TLS. dashboard: one that anybody here can look at.
+    """
     import dask
     from distributed import Client, SpecCluster
 
-    from hpcdp.clusters.scheduler import SETTINGS, ChunkScheduler
+    from hpcdp.clusters.certificates import security_in_memory
+    from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
 
-    scheduler = {"host": "127.0.0.1", "port": 0, "protocol": "tcp://", "dashboard_address": "127.0.0.1:0"}
+    security = security_in_memory()
+    own = {"host": "127.0.0.1", "protocol": "tls://", "security": security}
+    scheduler = {**own, "port": 0, "dashboard_address": "127.0.0.1:0" if dashboard else None}
 
-    with dask.config.set(SETTINGS):
+    with dask.config.set(dask_settings()):
         ending = ExitStack()
         try:
             with deferred():
                 cluster = SpecCluster(
                     name="hpcdp",
                     scheduler={"cls": ChunkScheduler, "options": scheduler},
+                    security=security,
                     silence_logs="CRITICAL",
                 )
                 address, config = cluster.scheduler_address, dask.config.config
-                processes = Processes(workers, lambda name: Serving(config, _worker(address, name)), _THREADS)
+                processes = Processes(
+                    workers, lambda name: Serving(config, {**own, **_worker(address, name)}), _THREADS
+                )
                 ending.callback(processes.end)
                 ending.callback(cluster.close)  # which asks the workers to leave
                 client = ending.enter_context(Client(cluster, set_as_default=False))
@@ -55,13 +64,10 @@ def open_local(workers: int) -> Iterator[Place]:
 
 
 def _worker(address: str, name: str) -> dict[str, Any]:
-    """Keyword arguments of Dask's Worker."""
+    """Keyword arguments of Dask's Worker, but for where it listens."""
     return {
         "scheduler_ip": address,
         "name": name,
-        "host": "127.0.0.1",
-        "protocol": "tcp://",
         "nthreads": 1,
         "memory_limit": 0,
-        "dashboard": False,
     }

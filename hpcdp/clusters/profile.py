@@ -79,9 +79,15 @@ class Site(Section):
     python: Line | None = None
     prologue: Lines = ()
     tls: bool = True
+    dashboard: bool = False
     no_worker_timeout: Seconds = 3600
     drain: Seconds = 60
     poll: Seconds = 10
+
+    @property
+    def dashboard_address(self) -> str | None:
+        """Where the driver's dashboard listens: on loopback, for every user of its node; None: nowhere."""
+        return "127.0.0.1:0" if self.dashboard else None
 
 
 class WorkerJob(Section):

@@ -1,10 +1,12 @@
-"""The scheduler of the clusters that hpcdp starts itself."""
+"""Scheduler and workers of the clusters that hpcdp starts itself."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from distributed import Scheduler
+from distributed import Scheduler, Worker
+
+from hpcdp.clusters.scratch import private_folder
 
 SETTINGS: dict[str, Any] = {
     "distributed.scheduler.allowed-failures": 2,  # a task that kills its worker must not take every worker
@@ -18,7 +20,19 @@ SETTINGS: dict[str, Any] = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
 }
-"""What Dask's configuration is while such a cluster starts."""
+"""What Dask's configuration is while such a cluster starts, on every machine."""
+
+
+def dask_settings() -> dict[str, Any]:
+    """The same on this machine: Dask puts its temporary folder first in `sys.path`, so no stranger may have made it."""
+    return {**SETTINGS, "temporary-directory": str(private_folder())}
+
+
+class QuietWorker(Worker):
+    """Listens for those with the run's certificate only: Dask's own also serves HTTP to everybody on the machine."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """No server."""
 
 
 class ChunkScheduler(Scheduler):
@@ -29,6 +43,11 @@ class ChunkScheduler(Scheduler):
     """
 
     blames_exactly: ClassVar[bool] = True
+
+    def start_http_server(self, routes: Any, dashboard_address: Any, *others: Any, **options: Any) -> None:
+        """The dashboard, which asks nobody who he is, where it was asked for; else no server, where Dask starts one."""
+        if dashboard_address is not None:
+            super().start_http_server(routes, dashboard_address, *others, **options)
 
     def is_rootish(self, ts: Any) -> bool:
         """Whether a task may wait in the scheduler: all that are not tied to a worker."""

@@ -14,6 +14,7 @@ from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile, clock
 from hpcdp.clusters.scheduler import SETTINGS
+from hpcdp.clusters.scratch import private_lines
 from hpcdp.clusters.slurm import outside_a_job
 
 _DEATH_TIMEOUT = 60  # seconds after which a worker without a scheduler leaves
@@ -50,7 +51,8 @@ def job_arguments(
     site, worker = profile.cluster, profile.worker
     lifetime = worker.walltime - site.drain // 8  # after the preload's last moment: Dask would cut a task short
     python = site.python or shlex.quote(sys.executable)
-    extra = ["--memory-limit", "0", "--dashboard-address", "127.0.0.1:0", "--preload", "hpcdp.clusters.preload"]
+    extra = ["--memory-limit", "0", "--worker-class", "hpcdp.clusters.scheduler.QuietWorker"]
+    extra += ["--preload", "hpcdp.clusters.preload"]
     extra += ["--lifetime", f"{lifetime}s"]
     return {
         "cores": worker.slots,
@@ -92,9 +94,7 @@ def worker_exports(profile: Profile, certificate: Certificate | None, end: float
     }
     values |= certificate.environment() if certificate else {}
     return [
-        f'export HPCDP_SCRATCH="{profile.worker.scratch}"',
-        'mkdir -p "$HPCDP_SCRATCH"',
-        'export NUMBA_CACHE_DIR="$HPCDP_SCRATCH/hpcdp-numba-$(id -u)"',
+        *private_lines(profile.worker.scratch),
         "export HPCDP_JOB_END=" + (f"{end:.0f}" if end else f"$(( $(date +%s) + {profile.worker.walltime} ))"),
         f"export HPCDP_DRAIN={profile.cluster.drain}",
         *(f"export {name}={shlex.quote(value)}" for name, value in values.items()),

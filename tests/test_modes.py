@@ -1,0 +1,107 @@
+"""Files under every umask: nobody else can change what a run reads again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from commands import call, hpcdp, show, write_study
+from cryptography import x509
+
+from hpcdp.clusters.certificates import Certificate, security_in_memory
+from hpcdp.clusters.scratch import private_folder
+from hpcdp.store.modes import own_files
+
+
+@pytest.fixture(name="mask", params=[0o000, 0o077], ids=lambda mask: f"{mask:03o}")
+def mask_fixture(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def writable(folder: Path) -> list[str]:
+    """What group or others can write below a folder, itself included."""
+    found = [folder, *folder.rglob("*")]
+    return [str(path) for path in found if not path.is_symlink() and path.stat().st_mode & 0o022]
+
+
+def modes(folder: Path) -> set[int]:
+    """All modes below a folder."""
+    return {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
+
+
+def test_a_run_leaves_nothing_that_others_can_write(tmp_path: Path, mask: int) -> None:
+    study, store = write_study(tmp_path, train=600, test=600), tmp_path / "s.zarr"
+    hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
+    assert len(list(store.rglob("*"))) > 30
+    assert writable(store) == []
+    assert modes(store) == ({0o600, 0o700} if mask == 0o077 else {0o644, 0o755})
+    assert '"complete": true' in show(store)
+
+
+def test_workers_of_a_client_with_a_mask_of_its_own_leave_nothing_either(tmp_path: Path, mask: int) -> None:
+    """Threads of this process, whose mask is the caller's again afterwards."""
+    from distributed import Client
+
+    import hpcdp
+
+    study, store = write_study(tmp_path, train=600, test=600), tmp_path / "s.zarr"
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        assert hpcdp.run(study, store, client=client).complete
+    assert writable(store) == []
+    found = os.umask(mask)
+    assert found == mask
+
+
+def test_contexts_within_each_other(mask: int) -> None:
+    with own_files():
+        with own_files():
+            pass
+        inner = os.umask(mask | 0o022)
+        assert inner == mask | 0o022
+    after = os.umask(mask)
+    assert after == mask
+
+
+def test_keys_and_their_folders_are_closed(tmp_path: Path, mask: int) -> None:
+    call("certificate", tmp_path / "keys" / "one")
+    assert writable(tmp_path / "keys") == []
+    assert modes(tmp_path / "keys" / "one") == {0o600}
+
+
+def test_the_private_folder(tmp_path: Path, mask: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = private_folder()
+    assert folder == tmp_path / f"hpcdp-{os.getuid()}" == private_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for spoil in (lambda: folder.chmod(0o701), lambda: (folder.rmdir(), folder.symlink_to(tmp_path))):
+        spoil()
+        other = private_folder()
+        assert other != folder
+        assert stat.S_IMODE(other.stat().st_mode) == 0o700
+
+
+def test_a_certificate_is_valid_on_a_node_whose_clock_is_behind(tmp_path: Path) -> None:
+    made = Certificate.create(tmp_path / "key")
+    text = str(security_in_memory().tls_ca_file)
+    for pem in (made.certificate.read_bytes(), text.encode()):
+        found = x509.load_pem_x509_certificate(pem)
+        assert found.not_valid_before_utc < datetime.now(UTC) - timedelta(hours=23)
+        assert found.not_valid_after_utc > datetime.now(UTC) + timedelta(days=300)
+    openssl = shutil.which("openssl")
+    assert openssl, "openssl, which says what a peer of that clock says"
+    for hours, code in ((1, 0), (23, 0), (48, 2)):
+        then = datetime.now(UTC) - timedelta(hours=hours)
+        command = [openssl, "verify", "-attime", str(int(then.timestamp())), "-CAfile", str(made.certificate)]
+        done = subprocess.run([*command, str(made.certificate)], capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert ("not yet valid" in done.stderr) == bool(code)
