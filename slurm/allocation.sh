@@ -32,7 +32,7 @@ PATH="$PWD/.venv/bin:$PATH"
 # What this run needs lies in a folder of its own, which all nodes must see.
 folder="$PWD/hpcdp-allocation-$SLURM_JOB_ID"
 file="$folder/scheduler.json"
-mkdir "$folder"
+mkdir -m 700 "$folder"
 
 driver="" workers="" scheduler=""
 wait_for_end() { # at most 10 s; SLURM ends what is left after this script
@@ -63,11 +63,20 @@ trap '[[ -z $driver ]] || kill -USR1 "$driver"' USR1
 exports=$(python -m hpcdp certificate "$folder/key")
 eval "$exports"
 
-# One thread a process, also inside BLAS and numba. Compiled kernels go to the node's own disk: a shared one would see
-# many small files. The settings of Dask's scheduler are those that hpcdp gives its own.
+# Compiled kernels and Dask's own files go to the node's own disk: a shared one would see many small files. They are loaded
+# and run, so nobody else may write there: a folder of ours that is closed to others, or one that nobody could foresee.
+private_folder() {
+    local scratch="${TMPDIR:-/tmp}" own
+    mkdir -m 700 "$scratch/hpcdp-$(id -u)" 2>/dev/null || true
+    own=$(find "$scratch/hpcdp-$(id -u)" -prune -type d -user "$(id -u)" ! -perm /077 2>/dev/null) || own=""
+    [[ -n $own ]] || own=$(mktemp -d "$scratch/hpcdp-XXXXXXXXXX") || exit 1
+    export NUMBA_CACHE_DIR="$own/numba" DASK_TEMPORARY_DIRECTORY="$own"
+}
+export -f private_folder
+private_folder
+
+# One thread a process, also inside BLAS and numba. The settings of Dask's scheduler are those that hpcdp gives its own.
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1
-scratch="${TMPDIR:-/tmp}"
-export NUMBA_CACHE_DIR="$scratch/hpcdp-numba-$(id -u)"
 export DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=2 DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION=1.0
 export DASK_LOGGING__DISTRIBUTED=warning
 export DASK_DISTRIBUTED__WORKER__PROFILE__INTERVAL=100ms DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL=500ms
@@ -78,7 +87,8 @@ if [[ -n ${HPCDP_INTERFACE:-} ]]; then
     network=(--interface "$HPCDP_INTERFACE")
 fi
 
-# The scheduler, on this node. The dashboard listens on loopback only; hpcdp status tells how to reach it.
+# The scheduler, on this node. The dashboard listens on loopback only, where every user of the node can open it; hpcdp
+# status tells how to reach it.
 python -m distributed.cli.dask_scheduler --protocol tls --port 0 --dashboard-address 127.0.0.1:0 \
     --scheduler-file "$file" "${network[@]}" &
 scheduler=$!
@@ -90,9 +100,9 @@ done
 # The workers: one task a node, which starts a process for each core. They find the scheduler through the file. When the
 # ones of a node end, the others go on.
 srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=0 \
-    python -m distributed.cli.dask_worker --scheduler-file "$file" "${network[@]}" \
-    --nworkers "$SLURM_CPUS_PER_TASK" --nthreads 1 --memory-limit 0 --dashboard-address 127.0.0.1:0 \
-    --local-directory "$scratch" --death-timeout 60 &
+    bash -c 'private_folder && exec python -m distributed.cli.dask_worker "$@"' worker \
+    --scheduler-file "$file" "${network[@]}" --nworkers "$SLURM_CPUS_PER_TASK" --nthreads 1 --memory-limit 0 \
+    --worker-class hpcdp.clusters.scheduler.QuietWorker --death-timeout 60 &
 workers=$!
 
 # The driver. It ends with 0 when the study is done, and with 130 when it was stopped; then submit the same again.

@@ -12,12 +12,17 @@ import pytest
 from commands import call, write_study
 
 from hpcdp.clusters.profile import Profile, Site, WorkerJob, clock
+from hpcdp.clusters.slurm import outside_a_job
 from hpcdp.errors import StudyError
 
 SLURM = Path(__file__).parents[1] / "slurm"
 SHIPPED = sorted(SLURM.glob("*.toml"))
 TEMPLATE = SLURM / "template.toml"
 SECTIONS = {name: field.annotation for name, field in Profile.model_fields.items()}
+FOREIGN = [  # options with which a script is no job of a run
+    *("--array=0-3", "--array 0-3", "--arr=0-1", "-a 0-3", "-a0-3", "--nice -Ha0", "--comment='x y' --array=1"),
+    *("--job-name=x", "-Jx", "--wrap=true", "--test-only", "-W", "--wait", "-M other", "--hold --clusters=other"),
+]
 KEYS = [(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
 
 
@@ -191,6 +196,46 @@ def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(StudyError, match=re.escape(message)) as caught:
         Profile.from_dict(profile(**changes), "site.toml")
     assert str(caught.value).startswith("site.toml: ")
+
+
+@pytest.mark.parametrize("line", FOREIGN)
+@pytest.mark.parametrize("section", ["worker", "driver"])
+def test_directives_that_make_a_script_no_job_of_ours(section: str, line: str, tmp_path: Path, study: Path) -> None:
+    with pytest.raises(StudyError) as caught:
+        Profile.from_dict(profile(**{f"{section}__directives": ["--exclusive", line]}), "site.toml")
+    said = (
+        "options of sbatch but --array, --clusters, --job-name, --wait, --test-only, --wrap, with which a script is not"
+    )
+    assert str(caught.value).startswith(f"site.toml: {section}.directives: {said} one job of hpcdp's; given: [")
+    assert line in str(caught.value)
+    with pytest.raises(StudyError, match=r"cluster\.prologue: options of sbatch but"):
+        Profile.from_dict(profile(cluster__prologue=["module load x", f"#SBATCH {line}"]))
+
+
+def test_a_refused_directive_leaves_nothing_behind(tmp_path: Path, study: Path) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(
+        '[worker]\ncores = 1\nmemory = "1GB"\nwalltime = "1h"\ndirectives = ["--array=0-1"]\n[size]\njobs = 1\n'
+    )
+    for command in (["submit", study, "--profile", site], ["run", study, "--cluster", site]):
+        said = call(*command, "--store", tmp_path / "s.zarr", code=2).stderr
+        assert re.fullmatch(r"hpcdp: .*worker\.directives: options of sbatch but --array.*\n", said)
+    assert not (tmp_path / "s.zarr").exists()
+
+
+def test_directives_that_are_accepted() -> None:
+    lines = ["--constraint=rome", "--account=a", "-A a", "--wait-all-nodes=1", "-p all", "--cpu-freq=high", "-c 4"]
+    lines += ["--mail-type=ARRAY_TASKS", "--comment='the --array of old'", "--requeue", "--open-mode=append", "-t 1"]
+    found = Profile.from_dict(profile(worker__directives=lines, cluster__prologue=["# --array", "module load x"]))
+    assert found.worker.directives == tuple(lines)
+
+
+def test_variables_that_rule_sbatch_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SBATCH_ARRAY_INX", "SBATCH_JOB_NAME", "SLURM_JOB_ID", "SBATCH_ACCOUNT", "SLURM_CONF"):
+        monkeypatch.setenv(name, "1")
+    found = outside_a_job()
+    assert {name for name in found if name.startswith(("SLURM", "SBATCH"))} >= {"SBATCH_ACCOUNT", "SLURM_CONF"}
+    assert not {"SBATCH_ARRAY_INX", "SBATCH_JOB_NAME", "SLURM_JOB_ID"} & set(found)
 
 
 def test_every_mistake_is_named_at_once() -> None:

@@ -7,8 +7,11 @@ import os
 import pwd
 import shutil
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,10 @@ import psutil
 import pytest
 from commands import members, started, wait_until, write_study
 from distributed import LocalCluster
+
+from hpcdp.clusters.folder import JobFolder
+from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.worker import WorkerJob, job_arguments
 
 STRANGER = "nobody"
 HELD = """
@@ -71,6 +78,85 @@ def tried(root: list[str], ports: list[int], pids: list[int], folders: list[Path
     assert said["attempts"] >= len(ports) + 2 * len(pids)
     got: dict[str, Any] = said["got"]
     return got
+
+
+def as_stranger(root: list[str], *command: object) -> int:
+    """The exit code of a command of his."""
+    words = [*map(str, command)]
+    if root:
+        return subprocess.run([*root, "-u", STRANGER, *words], capture_output=True, check=False).returncode
+    group = pwd.getpwnam(STRANGER).pw_gid
+    done = subprocess.run(words, user=STRANGER, group=group, extra_groups=[], capture_output=True, check=False)
+    return done.returncode
+
+
+@pytest.fixture(name="shared")
+def shared_fixture() -> Iterator[Path]:
+    """A folder like /tmp."""
+    with tempfile.TemporaryDirectory(prefix="hpcdp-shared-") as name:
+        Path(name).chmod(0o1777)
+        yield Path(name)
+
+
+def worker_script(shared: Path) -> str:
+    """A worker's job script, with a command in Python's place that tells what it was given."""
+    told = {"cluster": {"python": 'printf "%s\\n" "$HPCDP_SCRATCH" "$NUMBA_CACHE_DIR"; :', "tls": False}}
+    worker = {"cores": 1, "memory": "1GB", "walltime": "1h", "scratch": "$SHARED"}
+    profile = Profile.from_dict({**told, "worker": worker, "size": {"jobs": 1}})
+    job = WorkerJob("tcp://127.0.0.1:1", name="j", **job_arguments(profile, JobFolder(shared / "jobs", "j"), None))
+    return str(job.job_script())
+
+
+def allocation_script(_: Path) -> str:
+    """What slurm/allocation.sh does before it starts anything."""
+    text = (Path(__file__).parents[1] / "slurm" / "allocation.sh").read_text()
+    body = text[text.index("private_folder() {") : text.index("# One thread a process")]
+    return f'set -euo pipefail\n{body}printf "%s\\n" "$DASK_TEMPORARY_DIRECTORY" "$NUMBA_CACHE_DIR"\n'
+
+
+def script_of_old(_: Path) -> str:
+    """The fault planted: the name that job scripts took unseen."""
+    return (
+        'export NUMBA_CACHE_DIR="$SHARED/hpcdp-numba-$(id -u)"; printf "%s\\n" "$NUMBA_CACHE_DIR" "$NUMBA_CACHE_DIR"\n'
+    )
+
+
+PLANTS = ("mkdir -m 777 {0}", "ln -s {1} {0}", "touch {0}", "mkdir -m 700 {0}")
+
+
+@pytest.mark.parametrize("plant", ["true", *PLANTS])
+@pytest.mark.parametrize(
+    "script", [worker_script, allocation_script, script_of_old], ids=lambda script: script.__name__
+)
+def test_a_job_loads_nothing_from_a_folder_that_a_stranger_planted(
+    script: Callable[[Path], str], plant: str, shared: Path, root: list[str]
+) -> None:
+    his, names = shared / "his", [shared / f"hpcdp-{os.getuid()}", shared / f"hpcdp-numba-{os.getuid()}"]
+    assert as_stranger(root, "mkdir", "-m", "777", his) == 0
+    for name in names:
+        assert as_stranger(root, "sh", "-c", plant.format(name, his)) == 0
+    found = []
+    for _ in range(2):
+        environment = {**os.environ, "SHARED": str(shared), "TMPDIR": str(shared)}
+        done = subprocess.run(
+            ["bash", "-c", script(shared)], env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+        found.append([Path(line) for line in done.stdout.splitlines()])
+    (folder, cache), again = found
+    with suppress(FileExistsError, PermissionError):
+        cache.mkdir()  # as numba does
+    got_in = as_stranger(root, "touch", cache / "kernel.nbi") == 0
+    if script is script_of_old:
+        assert got_in == plant.startswith(("mkdir", "ln")), "the attack is real"
+        return
+    assert not got_in
+    assert cache == folder / "numba"
+    assert folder.is_dir()
+    assert not folder.is_symlink()
+    assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (os.getuid(), 0o700)
+    assert as_stranger(root, "mv", folder, shared / "taken") != 0
+    assert (folder == names[0]) == (plant == "true")
+    assert ([folder, cache] == again) == (plant == "true"), "its own is used again, and one by chance never"
 
 
 def test_a_stranger_gets_into_no_process_of_a_local_run(

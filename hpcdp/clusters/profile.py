@@ -14,6 +14,7 @@ import pydantic
 from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp._files import read_toml
+from hpcdp.clusters._directives import REFUSED, refused_in
 from hpcdp.errors import StudyError
 from hpcdp.messages import describe_errors
 from hpcdp.section import Section
@@ -61,12 +62,26 @@ def _lines(value: Any) -> tuple[str, ...]:
     raise ValueError("a list of lines of text")
 
 
+def _directives(value: Any) -> tuple[str, ...]:
+    lines = _lines(value)
+    if any(refused_in(line) for line in lines):
+        raise ValueError(f"options of sbatch but {', '.join(REFUSED)}, with which a script is not one job of hpcdp's")
+    return lines
+
+
+def _prologue(value: Any) -> tuple[str, ...]:
+    lines = _lines(value)
+    _directives([line.removeprefix("#SBATCH") for line in lines if line.startswith("#SBATCH")])  # sbatch reads them too
+    return lines
+
+
 Seconds = Annotated[int, BeforeValidator(_seconds), Field(ge=1)]
 Bytes = Annotated[int, BeforeValidator(_memory), Field(ge=1 << 20)]
 Count = Annotated[int, Field(ge=1)]
 Word = Annotated[str, BeforeValidator(_word)]
 Line = Annotated[str, BeforeValidator(_line)]
-Lines = Annotated[tuple[str, ...], BeforeValidator(_lines)]
+Directives = Annotated[tuple[str, ...], BeforeValidator(_directives)]
+Prologue = Annotated[tuple[str, ...], BeforeValidator(_prologue)]
 
 
 class Site(Section):
@@ -77,7 +92,7 @@ class Site(Section):
     interface: Word | None = None
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     python: Line | None = None
-    prologue: Lines = ()
+    prologue: Prologue = ()
     tls: bool = True
     dashboard: bool = False
     no_worker_timeout: Seconds = 3600
@@ -102,7 +117,7 @@ class WorkerJob(Section):
     walltime: Seconds
     cores_per_node: Count | None = None
     scratch: Line = "${TMPDIR:-/tmp}"
-    directives: Lines = ()
+    directives: Directives = ()
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -171,7 +186,7 @@ class DriverJob(Section):
     cores: Count = 2
     memory: Bytes = 4 << 30
     walltime: Seconds | None = None
-    directives: Lines = ()
+    directives: Directives = ()
     resubmit: bool = False
 
 

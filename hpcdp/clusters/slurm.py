@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hpcdp.clusters._directives import ENVIRONMENT
 from hpcdp.errors import HpcdpError, StudyError
 
 ACTIVE = frozenset(
@@ -51,9 +52,10 @@ def check_installed() -> None:
 
 
 def outside_a_job() -> dict[str, str]:
-    """The environment without what SLURM set for the job that this process is in: it would rule the jobs it submits."""
+    """The environment without what would rule the jobs that are submitted: what SLURM set for the job that this process is
+    in, and options that hpcdp's jobs cannot have."""
     kept = ("SLURM_CONF", "SLURM_TIME_FORMAT")
-    return {k: v for k, v in os.environ.items() if not k.startswith("SLURM") or k in kept}
+    return {k: v for k, v in os.environ.items() if k in kept or (not k.startswith("SLURM") and k not in ENVIRONMENT)}
 
 
 def submit(script: str, arguments: Sequence[str] = ()) -> str:

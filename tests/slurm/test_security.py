@@ -35,11 +35,14 @@ print("workers:", len(client.nthreads()))
 
 
 @pytest.fixture(name="store")
-def store_fixture(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> Iterator[Path]:
-    """The store of a run that goes on, with its first record."""
+def store_fixture(tmp_path: Path, clean_slurm: ThrowawaySlurm, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The store of a run that goes on, with its first record; with a dashboard where it is asked for."""
+    profile = tmp_path / "site.toml"
+    asked = "dashboard = true" if getattr(request, "param", "") == "dashboard" else ""
+    profile.write_text(PROFILE.read_text().replace("[cluster]", f"[cluster]\n{asked}"))
     study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
     set_pause(tmp_path, 0.4)
-    with started("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path) as process:
+    with started("run", study, "--store", store, "--cluster", profile, folder=tmp_path) as process:
         wait_until(lambda: bool(records(store)), "a record")
         yield store
         assert process.poll() is None, "the run went on all the time"
@@ -105,7 +108,8 @@ def test_a_worker_without_the_certificate_is_refused(store: Path, tmp_path: Path
     assert "intruder" not in names
 
 
-def test_key_files_are_the_users_own(store: Path) -> None:
+@pytest.mark.parametrize("store", ["dashboard"], indirect=True)
+def test_key_files_are_the_users_own_and_a_dashboard_listens_on_loopback_only(store: Path, tmp_path: Path) -> None:
     (folder,) = (store / "jobs" / "keys").iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for path in folder.iterdir():
@@ -121,23 +125,34 @@ def test_key_files_are_the_users_own(store: Path) -> None:
     assert "PRIVATE KEY" in Certificate(folder).key.read_text()
     for path in (store / "jobs").glob("*.sh"):
         assert "PRIVATE KEY" not in path.read_text(), "a script names files, it holds no secret"
-
-
-def test_dashboards_listen_on_loopback_only(store: Path, clean_slurm: ThrowawaySlurm, tmp_path: Path) -> None:
-    """Whatever a driver and its workers listen on is 127.0.0.1 here, where the profile's interface is lo."""
+    wait_until(lambda: "ssh -L" in hpcdp("status", store, folder=tmp_path).stdout, "a heartbeat that tells of it")
     (line,) = [x for x in hpcdp("status", store, folder=tmp_path).stdout.splitlines() if "ssh -L" in x]
     port = int(line.split("ssh -L ")[1].split(":")[0])
     found = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.laddr.port == port]
     assert [c.laddr.ip for c in found] == ["127.0.0.1"]
+
+
+def test_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
+    store: Path, clean_slurm: ThrowawaySlurm, tmp_path: Path
+) -> None:
+    """The interface is lo here. Two sockets a worker, its nanny's and its own: no web server, which asks nobody who he is."""
+    assert "ssh -L" not in hpcdp("status", store, folder=tmp_path).stdout
     jobs = [job for job in clean_slurm.jobs() if job.state == "RUNNING"]
     assert jobs
-    listening: set[str] = set()
+    listening: dict[int, str] = {}
     for job in jobs:
         for process in clean_slurm.processes(job.id):
             with suppress(psutil.NoSuchProcess):  # a helper of the worker may be gone by now
-                ips = {c.laddr.ip for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
-                listening |= ips
-    assert listening == {"127.0.0.1"}
+                links = [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+                listening |= {c.laddr.port: c.laddr.ip for c in links}
+    assert set(listening.values()) == {"127.0.0.1"}
+    (folder,) = (store / "jobs" / "keys").iterdir()
+    for port in listening:
+        with pytest.raises(ssl.SSLError):  # a certificate of another: it speaks TLS, and this is not its own
+            ssl.get_server_certificate(
+                ("127.0.0.1", port), ca_certs=str(Certificate.create(tmp_path / f"{port}").certificate)
+            )
+        assert ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(Certificate(folder).certificate))
 
 
 def test_the_key_is_gone_after_the_run(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
