@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
-from commands import members, started, wait_until, write_study
+from commands import started, wait_until, write_study
 from distributed import LocalCluster
 
 from hpcdp.clusters.folder import JobFolder
@@ -27,15 +27,16 @@ from hpcdp.clusters.worker import WorkerJob, job_arguments
 
 STRANGER = "nobody"
 HELD = """
-import multiprocessing
 import os
 import time
+
+from distributed.worker import thread_state
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def held(database, size, rng):
-    if multiprocessing.parent_process():  # a worker; the driver's trial draws go on
+    if hasattr(thread_state, "execution_state"):  # a worker; the driver's trial draws go on
         open(os.path.join(HERE, f"draws-{os.getpid()}"), "w").close()
         while not os.path.exists(os.path.join(HERE, "go")):
             time.sleep(0.05)
@@ -175,7 +176,7 @@ def test_a_stranger_gets_into_no_process_of_a_local_run(
     ):
         plain = set(listening([here])) - set(before)
         wait_until(lambda: any(tmp_path.glob("draws-*")), "a worker draws")
-        pids = members(process)
+        pids = [process.pid, *(child.pid for child in psutil.Process(process.pid).children(recursive=True))]
         wait_until(lambda: len(listening(pids)) >= 3, "a scheduler and two workers")
         ports = listening(pids)
         got = tried(root, [*ports, *plain], pids, [tmp_path])
