@@ -53,7 +53,7 @@ def test_workers_of_a_client_with_a_mask_of_its_own_leave_nothing_either(tmp_pat
     import hpcdp
 
     study, store = write_study(tmp_path, train=600, test=600), tmp_path / "s.zarr"
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
         assert hpcdp.run(study, store, client=client).complete
     assert writable(store) == []
     found = os.umask(mask)
