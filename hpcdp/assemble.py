@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,11 @@ def _tradeoff(problem: Problem, index: Index) -> Arrays:
             for number, model in enumerate(problem.model_keys)
         ]
     )
-    test = _tests(problem)
-    found = _points(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence))
+    test, families = _tests(problem), 1
+    if problem.is_refined:  # thresholds that were added later have an L̂ of their own
+        stages = [problem.stage_of("test", number) for number in range(len(problem.pairs))]
+        families = max(index.families(*pair) for pair in zip(problem.model_keys, repeat(thresholds), stages))
+    found = _points(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence, families))
     return found | {"rejected_test": (("pair", "side"), test)} | _training_curve(problem, index, thresholds)
 
 

@@ -107,6 +107,14 @@ class Index:
                 parts.append((thresholds, Exceed.of(histogram, stage.total)))
         return _pick(parts, wanted)
 
+    def families(self, model: str, wanted: Sequence[float], stage: Stage) -> int:
+        """Of how many sets of thresholds, counted apart, `totals` takes the wanted ones; at least 1."""
+        taken: dict[float, Thresholds] = {}
+        for thresholds in self.threshold_sets(model, wanted, stage):
+            if stage.total and not self.missing(model, thresholds, stage):
+                taken |= dict.fromkeys(set(wanted) & set(thresholds), thresholds)
+        return max(1, len(set(taken.values())))
+
     def training_counts(self, model: str, wanted: Sequence[float]) -> Exceed:
         """Counts on training outputs, for what is decided before testing; −1 in columns that are missing."""
         parts = [

@@ -29,10 +29,11 @@ class TradeOff:
     beta_upper: Floats
 
 
-def make_tradeoff(rejected: Ints, test: Ints, confidence: float) -> TradeOff:
+def make_tradeoff(rejected: Ints, test: Ints, confidence: float, families: int = 1) -> TradeOff:
     """From counts (pairs, etas, 2) of rejections (L̂ < −log η) of D and D', and test outputs (pairs, 2).
 
-    The radius is w(γ/pairs): DKW covers every η of a pair at once, a union bound the pairs.
+    The radius is w(γ/(pairs·families)): DKW covers every η of a family of nested sets at once, a union bound the rest.
+    families: at most so many a pair; 1 where all η are of one L̂.
     """
     pairs, etas, _ = rejected.shape
     failure = 1.0 - confidence
@@ -46,5 +47,5 @@ def make_tradeoff(rejected: Ints, test: Ints, confidence: float) -> TradeOff:
         beta[known] = (n[:, 1] - x[:, 1]) / n[:, 1]
         alpha_upper[known] = binomial_upper(x[:, 0], n[:, 0], level)
         beta_upper[known] = binomial_upper(n[:, 1] - x[:, 1], n[:, 1], level)
-        radius[known] = hoeffding_radius(n.min(axis=1), failure / pairs)
+        radius[known] = hoeffding_radius(n.min(axis=1), failure / (pairs * families))
     return TradeOff(alpha, beta, radius, alpha_upper, beta_upper)

@@ -39,6 +39,10 @@ def report(audit: SequentialAudit) -> str:
         f"  look with probability at most {failure(audit.confidence)} if the claim is true; finite-sample, whatever the",
         "  classifier, however often one looks. p-value: 1/(largest evidence so far).",
     ]
+    if many > 1:
+        lines.append(
+            "In JSON, evidence and p-value of a pair are of that pair alone: not adjusted for the choice among pairs."
+        )
     return "\n".join(lines)
 
 

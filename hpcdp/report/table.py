@@ -140,15 +140,20 @@ def _reuse(result: Result) -> list[str]:
 
 
 def trust_lines(result: Result) -> list[str]:
-    """What certified numbers rest on besides independent draws, where somebody's class judges the outputs."""
-    e = result.study.estimate
+    """What certified numbers rest on besides independent draws, and of which law they are, where that is not plain."""
+    e, lines = result.study.estimate, []
     foreign = foreign_code(e.default_loss, e.parameters)
-    if foreign is None:
-        return []
-    return [
-        f"Certified numbers also rest on {foreign} judging each output by itself, whatever else is in its batch. That was",
-        "  tried on trial outputs and on the first chunk of each database, not proved.",
-    ]
+    if foreign is not None:
+        lines += [
+            f"Certified numbers also rest on {foreign} judging each output by itself, whatever else is in its batch. That was",
+            "  tried on trial outputs and on the first chunk of each database, not proved.",
+        ]
+    if not result.study.mechanism.reproducible:
+        lines += [
+            "reproducible = false: a chunk that failed is drawn anew, so that certified numbers are of the law of outputs given",
+            "  that the mechanism does not fail. Whether it fails may tell D from D′; that is not counted.",
+        ]
+    return lines
 
 
 def _footnotes(result: Result, claim: Claim | None) -> list[str]:

@@ -141,4 +141,8 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
             f"INCOMPLETE: only cells that have all their counts were judged, {verdicts[0].cells_words}. A violation counts; "
             f"go on with: hpcdp resume {result.store}"
         )
+        lines += [
+            f"  This look holds by itself at {percent(result.confidence)}. Several looks at a store that grows do not hold",
+            "  together: which cells get half of the failure probability is settled only when all pairs have learned.",
+        ]
     return lines

@@ -1,0 +1,46 @@
+"""What the comparison of two checkouts' JSON calls a change, and which of them it lets pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.json_changes import STUDIES, changes, compare, is_allowed, write_studies
+from hpcdp.study import Study
+
+OLD = {
+    "cells": [{"lower": 0.1, "delta": 0.2, "resolved": True}],
+    "spectrum": [{"lower": 0.1, "lower_pair": 0, "limit": None}],
+    "accuracy": [{"radius": 0.01}],
+    "warnings": ["a", "b"],
+}
+
+
+def test_only_bounds_and_limits_may_differ_and_no_bound_falls(capsys: pytest.CaptureFixture[str]) -> None:
+    new = json.loads(json.dumps(OLD))
+    new["cells"][0] |= {"lower": 0.11, "resolved": False}
+    new["spectrum"][0] |= {"lower_pair": 1, "limit": 0.3}
+    new["accuracy"][0]["radius"], new["warnings"] = 0.02, []
+    found = list(changes(OLD, new))
+    assert len(found) == 6
+    assert all(is_allowed(*item) for item in found)
+    for wrong in (
+        {"lower": 0.0999},
+        {"delta": 0.2000001},
+        {"lower": None},
+        {"cell": 1},
+    ):
+        bad = json.loads(json.dumps(OLD))
+        bad["cells"][0] |= wrong
+        assert compare({"show": [0, json.dumps(OLD)]}, {"show": [0, json.dumps(bad)]}, "new") == 1
+        assert "WRONG" in capsys.readouterr().out
+    assert compare({"run": [0]}, {"run": [3]}, "new") == 1
+    assert not list(changes(OLD, json.loads(json.dumps(OLD))))
+    assert [path for path, *_ in changes([1, 2], [1])] == [""]
+
+
+def test_its_studies_are_studies(tmp_path) -> None:
+    write_studies(tmp_path, list(STUDIES))
+    for name in STUDIES:
+        assert Study.from_toml(tmp_path / f"{name}.toml").study.name == name
