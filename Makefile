@@ -11,7 +11,7 @@ JOBS ?= 3
 FROM_LOCK := --require-hashes --only-binary :all: -r requirements.lock
 EDITABLE := --no-build-isolation --no-deps -e .
 
-.PHONY: help install quickstart test lint format bench lock clean
+.PHONY: help install quickstart test lint format bench release-check lock clean
 
 help:
 	@echo "make install     .venv with hpcdp in it"
@@ -20,6 +20,7 @@ help:
 	@echo "make lint        ruff and mypy"
 	@echo "make format      let ruff format and mend the code"
 	@echo "make bench       the benchmarks         ARGS=\"...\" is passed to them"
+	@echo "make release-check  what is too long for tests: the soak of 200 kills"
 	@echo "make lock        pin the newest packages in requirements.lock (needs uv)"
 	@echo "make clean       remove .venv, caches and build files, not runs"
 
@@ -66,6 +67,9 @@ format: install
 
 bench: install
 	.venv/bin/python -m benchmarks $(ARGS)
+
+release-check: install
+	.venv/bin/python -m benchmarks soak
 
 # One version of each package for all supported Pythons, so that a result does not depend on the Python.
 lock:
