@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -22,7 +23,7 @@ from commands import COMMAND, call, records, write_study
 
 from hpcdp import load_result
 from hpcdp.cli import main
-from hpcdp.errors import HpcdpError
+from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.store.records import read_json, write_json
 
 SECONDS = 60  # far more than any of these commands takes
@@ -149,12 +150,12 @@ def record(path: Path, change: Callable[[Any], Any]) -> None:
 
 
 def old_form(array: Path, payload: object, beside: bool = False) -> None:
-    """The array in Zarr's format 2, with a filter that unpickles."""
+    """The array in Zarr's format 2, of text behind a compressor that unpickles."""
     if not beside:
         (array / "zarr.json").unlink()
     shape: list[int] = [1]
-    head = {"zarr_format": 2, "shape": shape, "chunks": shape, "dtype": "<f8", "order": "C"}
-    rest = {"compressor": None, "fill_value": None, "filters": [{"id": "pickle", "protocol": 5}]}
+    head = {"zarr_format": 2, "shape": shape, "chunks": shape, "dtype": "|O", "order": "C"}
+    rest = {"compressor": {"id": "pickle", "protocol": 5}, "fill_value": 0, "filters": [{"id": "vlen-utf8"}]}
     (array / ".zarray").write_text(json.dumps(head | rest))
     (array / "0").write_bytes(pickle.dumps(payload))
 
@@ -410,3 +411,32 @@ def test_resume_of_another_users_store(whole: Path, store: Path, scheduler: str)
         store / "study" / "study-000001.json", _study(mechanism={"call": "laplace", "parameters": {"epsilon": 1.0}})
     )
     assert "changed" in call("resume", store, *place, code=2).stderr
+
+
+@pytest.mark.parametrize("form", [2, 3])
+def test_samples_that_others_wrote(tmp_path: Path, canary: Path, form: int) -> None:
+    """Arrays for `stored`: of both formats, compressed or not, numbers or strings; never Python objects."""
+    import zarr
+
+    from hpcdp.mechanisms.stored import read_outputs
+
+    for number, values in enumerate([np.arange(100.0), np.arange(6).reshape(3, 2), np.array(["no", "yes"])]):
+        for codecs in ("auto", None):
+            path = tmp_path / f"{number}-{codecs}.zarr"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # zarr has not settled how strings are written
+                zarr.create_array(str(path), data=values, chunks=values.shape, compressors=codecs, zarr_format=form)
+                np.testing.assert_array_equal(read_outputs(path), values)
+    path = tmp_path / "0-auto.zarr"
+    if form == 2:
+        edit(path / ".zarray", lambda m: {**m, "filters": [{"id": "pickle", "protocol": 5}], "compressor": None})
+        (path / "0").write_bytes(pickle.dumps(Payload(canary)))
+        with pytest.raises(StudyError, match="codec: 'pickle'; accepted: blosc"):
+            read_outputs(path)
+        edit(path / ".zarray", lambda m: {**m, "filters": None, "dtype": "|O"})
+        with pytest.raises(StudyError, match=r"dtype: '\|O'; accepted: numbers, booleans and strings"):
+            read_outputs(path)
+    else:
+        edit(path / "zarr.json", codec({"name": "numcodecs.pickle", "configuration": {}}))
+        with pytest.raises(StudyError, match=r"codec: 'numcodecs\.pickle'; accepted: blosc"):
+            read_outputs(path)
