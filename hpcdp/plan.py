@@ -27,6 +27,7 @@ from hpcdp.problem import Problem, resolve
 from hpcdp.schedule import schedule
 from hpcdp.stages import Stage
 from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
+from hpcdp.store_files import describe_files
 from hpcdp.study import Study
 from hpcdp.targets import COUNT_SECONDS, LEARNING
 from hpcdp.task import Task
@@ -50,6 +51,8 @@ class Plan:
     elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
     reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
     equal: numbers of pairs whose databases are equal.
+    files: a warning of too many. reuse: whether every sample teaches and tests, and why. target, foreseen, files and reuse
+    are in words; nothing to say: empty.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Plan:
     reuse: str = ""
     is_reused: bool = False
     equal: tuple[int, ...] = ()
+    files: str = ""
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -97,6 +101,7 @@ class Plan:
             f"  tasks          {kinds}",
             f"  samples        {self.samples:,} draws",
             f"  store          {_bytes(self.bytes_kept)} of samples kept",
+            *([f"  files          {self.files}"] if self.files else []),
             f"  memory         about {_bytes(self.memory)} a worker process, {self.workers} workers",
             self._drawing(),
             *self._time(),
@@ -181,6 +186,7 @@ def make_plan(
         tasks=_by_kind(tasks),
         samples=samples,
         bytes_kept=kept,
+        files=describe_files(problem, len(tasks)),
         memory=_memory(problem),
         seconds=sum(task.seconds for task in tasks) / at_once + 3.0,
         workers=workers,
