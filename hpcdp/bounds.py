@@ -15,6 +15,11 @@ from hpcdp import _binomial_kernels as kernels
 from hpcdp import _joint_kernels
 from hpcdp._check import binomial_counts, inflation_factor, open_unit
 
+BOUNDS_VERSION = 2
+"""Raised whenever bounds of the same counts change. Results' heads carry it (none: 1); `resume` derives those of another
+version anew, reading commands show them as they are.
+"""
+
 # Share of the level spent on the range of b (Berger and Boos). A larger share costs the test more of its level, a
 # smaller one widens the range. From 1/10 to 1/40 the margin falls by 0.3–2 % where n1·b is above a few hundred (levels
 # .05 to 2.7e-6) and grows by 2–4 % where n1·b is about 10.

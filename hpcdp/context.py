@@ -60,6 +60,10 @@ class Context:
         e = self.problem.study.estimate
         return foreign_code(e.default_loss, e.parameters)
 
+    def under(self, generation: int) -> Context:
+        """The same context, for a task that may change the store."""
+        return replace(self, layout=replace(self.layout, generation=generation))
+
     def chunks(self, stage: Stage, law: str, chunks: range) -> Iterator[Outputs]:
         """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys."""
         problem = self.problem

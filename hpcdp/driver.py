@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hpcdp._signals import ignored
 from hpcdp.assemble import assemble, bounds_of, flat_batches, pair_entries
+from hpcdp.bounds import BOUNDS_VERSION
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
 from hpcdp.clusters.folder import job_folder
 from hpcdp.costs import Costs
@@ -47,6 +48,7 @@ from hpcdp.store.studies import (
     latest_version,
     load_problem,
     make_group,
+    mend,
     open_layout,
     provenance,
     save_problem,
@@ -170,7 +172,10 @@ def opened(problem: Problem, store: Path, options: Options, progress: Progress) 
     with _store_errors(store), own_files():
         layout = create_store(store)
         lease = acquire(layout, progress.note)
+        layout = replace(layout, generation=lease.generation)
         try:
+            for words in mend(layout, lease.generation):
+                progress.note(words)
             version = save_problem(layout, problem, lease.generation, options.allow_changed_code)
             _note_run(layout, lease, "begin")
             try:
@@ -196,6 +201,7 @@ def store_problem(problem: Problem, store: Path, allow_changed_code: bool = Fals
         layout = create_store(store)
         lease = acquire(layout)
         try:
+            list(mend(layout, lease.generation))
             save_problem(layout, problem, lease.generation, allow_changed_code)
             make_group(layout.jobs, {})
         finally:
@@ -321,6 +327,7 @@ def _finish(
             "name": problem.study.name,
             "confidence": problem.study.estimate.confidence,
             "pairs": pair_entries(problem),
+            "bounds": BOUNDS_VERSION,
         }
         write_results(layout, arrays, head, lease.generation)
     if not complete:
@@ -333,7 +340,9 @@ def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool
     except DamagedError as error:
         monitor.note(f"damaged: {error}; it is derived again from the records")
         return False
-    return found is not None and found[1]["version"] == version and bool(found[1]["complete"])
+    if found is None or found[1]["version"] != version or not found[1]["complete"]:
+        return False
+    return bool(found[1].get("bounds", 1) == BOUNDS_VERSION)
 
 
 def _on_workers(

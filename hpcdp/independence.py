@@ -6,7 +6,6 @@ the fit or the counts that used them. What rests on such chunks is set aside, be
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from functools import cache
 
@@ -15,6 +14,7 @@ from hpcdp.mechanisms import READERS
 from hpcdp.problem import Problem
 from hpcdp.sizes import first_sizes
 from hpcdp.stages import Stage
+from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, read_records, set_aside
 from hpcdp.store.sizes import set_sizes_aside
@@ -95,6 +95,7 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
 
     and_unknown: also what belongs to no pair of the present study, since nothing tells which laws it rests on.
     """
+    assert layout.generation is not None
     for law in laws:  # all of each: a shorter last chunk may be the start of others, and looks like none
         for stage in problem.kept_stages:
             for block in range(stage.blocks):
@@ -108,7 +109,7 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
             found = {entry["model"] for entry in body["entries"]}
             touched = models & found | (found - set(problem.model_keys) if and_unknown else set())
             for model in touched:
-                shutil.rmtree(layout.counter(model, body["thresholds"]), ignore_errors=True)
+                discard(layout, layout.generation, layout.counter(model, body["thresholds"]))
             if touched:
                 set_aside(layout, kind, name)
 

@@ -42,7 +42,8 @@ def learn(
             continue
         state = counter.state()
         if state is not None:
-            write_state(context.layout.counter(context.problem.model_key(number), thresholds), state)
+            folder = context.layout.counter(context.problem.model_key(number), thresholds)
+            write_state(context.layout, folder, state, generation)
         entries.append(_fit_entry(context, number, seen, stored=state is not None))
     _commit_fits(context, generation, thresholds, numbers, entries)
 

@@ -101,7 +101,10 @@ class Problem:
         for pair in self.pairs:  # D serves many pairs; its bytes are digested once
             if id(pair.d) not in known:
                 known[id(pair.d)] = self.sampler.key(pair.d)
-        return [(known[id(p.d)], self.sampler.key(p.d_prime)) for p in self.pairs]
+        others = (
+            (known[id(p.d)], p.d_prime) for p in self.pairs
+        )  # what is known is alive, so that no other has its id
+        return [(key, known.get(id(d_prime)) or self.sampler.key(d_prime)) for key, d_prime in others]
 
     @cached_property
     def laws(self) -> Mapping[str, Input]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 from hpcdp.clusters import Place
 from hpcdp.engine import run_batches
 from hpcdp.independence import set_laws_aside
@@ -11,6 +9,7 @@ from hpcdp.index import Index, read_index
 from hpcdp.monitor import Monitor
 from hpcdp.problem import Problem
 from hpcdp.progress import Progress
+from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import set_aside
 from hpcdp.tasks import check_blocks
@@ -29,10 +28,11 @@ def read_sound_index(layout: Layout, progress: Progress) -> Index:
 
 def remove_unrecorded_counters(layout: Layout, index: Index) -> None:
     """What a killed task learned and did not record: who finds it would count with it, and never record its training."""
+    assert layout.generation is not None
     known = {layout.counter(model, thresholds) for model, thresholds in index.stored_counters}
     for folder in (layout.root / "counters").glob("*"):
         if folder.is_dir() and folder not in known:
-            shutil.rmtree(folder)
+            discard(layout, layout.generation, folder)
 
 
 def check_samples(
@@ -77,5 +77,6 @@ def set_samples_aside(layout: Layout, problem: Problem, record: str) -> None:
     """Take a block out of use; where it cannot be drawn again as it was, with all that rests on its law's samples."""
     if not problem.sampler.reproducible and layout.record("samples", record).is_file():
         set_laws_aside(layout, problem, {record.partition("-")[0]}, and_unknown=True)
-        (layout.root / "records" / "results.json").unlink(missing_ok=True)  # derived from samples that are no more
+        assert layout.generation is not None
+        discard(layout, layout.generation, layout.results)  # derived from samples that are no more
     set_aside(layout, "samples", record)

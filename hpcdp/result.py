@@ -89,7 +89,7 @@ class Result:
         coordinates: dict[str, Any] = {"pair": np.arange(len(self.pairs)), "direction": list(DIRECTIONS)}
         variables = {k: v for k, v in self.arrays.items() if k not in ("epsilon", "eta", "direction")}
         coordinates |= {k: self[k] for k in ("epsilon", "eta") if k in self.arrays}
-        attributes = {"name": self.name, "confidence": self.confidence, "complete": self.complete}
+        attributes = {"name": self.name, "confidence": self.confidence, "complete": int(self.complete)}
         return xr.Dataset(variables, coordinates, attributes)
 
     @cached_property

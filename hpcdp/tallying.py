@@ -39,7 +39,7 @@ def learn_pilots(context: Context, generation: int, numbers: tuple[int, ...], re
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
             continue
-        write_state(context.layout.pilot(key), pilot.state())
+        write_state(context.layout, context.layout.pilot(key), pilot.state(), generation)
         prints = {law: context.training_prints[law] for law in laws if law in context.training_prints}
         commit(context.layout, "pilots", key, {"fingerprints": prints}, generation)
 

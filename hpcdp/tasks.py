@@ -41,7 +41,7 @@ def run_task(root: str, version: int, generation: int, task: Task) -> Report:
     begin = time.perf_counter()
     report = Report(task.name)
     try:
-        context = open_context(root, version, task.sizes)
+        context = open_context(root, version, task.sizes).under(generation)
         is_noted = task.is_part and task.kind != "round"  # a chunk of a round is a task of its own
         noted = noted_in(context.layout.last_draw(generation, task.name)) if is_noted else nullcontext()
         with noted, reporting(root, generation):

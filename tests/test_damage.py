@@ -9,7 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+import xarray
 from commands import (
     LONG,
     call,
@@ -26,7 +28,11 @@ from commands import (
     write_study,
 )
 
-from hpcdp.store.records import read_json
+from hpcdp.bounds import BOUNDS_VERSION
+from hpcdp.keys import digest_array
+from hpcdp.result import load_result
+from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.records import read_json, write_json
 
 
 @pytest.fixture(scope="module")
@@ -168,9 +174,23 @@ def test_what_the_study_needs(copy: Path, whole: Path, scheduler: str) -> None:
         assert show(copy) == printed
     record = copy / "study" / "study-000001.json"
     record.write_bytes(record.read_bytes()[:-3])
-    error = call("run", whole / "study.toml", "--store", copy, "--cluster", scheduler, code=1).stderr
-    assert error.count("\n") == 1 or error.splitlines()[-1].startswith("hpcdp: ")
-    assert f"{record} is damaged" in error
+    error = call("resume", copy, "--cluster", scheduler, code=1).stderr
+    assert error.startswith(f"hpcdp: the record {record} is damaged")
+    assert error.endswith("run the study file again, which writes it anew\n")
+    error = call("run", whole / "study.toml", "--store", copy, "--cluster", scheduler).stderr
+    assert f"damaged: the record {record} is damaged" in error
+    assert show(copy) == printed
+
+
+def test_the_arrays_as_netcdf(copy: Path, tmp_path: Path) -> None:
+    """Attributes and types are such as netCDF 3 has, too, which scipy writes."""
+    for data in (xarray.open_zarr(copy), load_result(copy).data):
+        data.to_netcdf(tmp_path / "s.nc", engine="scipy")
+        with xarray.open_dataset(tmp_path / "s.nc", engine="scipy") as again:
+            assert again.attrs["complete"] == 1
+            assert again.attrs["confidence"] == 0.95
+            for name in data.data_vars:
+                np.testing.assert_array_equal(again[name], data[name])
 
 
 def test_a_run_that_was_killed_while_it_made_its_store(tmp_path: Path, scheduler: str) -> None:
@@ -287,3 +307,21 @@ def test_a_store_without_permission_to_write(whole: Path, copy: Path) -> None:
     assert shown.stdout == show(whole / "s.zarr")
     for path in [copy, *copy.rglob("*")]:
         path.chmod(path.stat().st_mode | 0o200)
+
+
+def test_results_of_other_bounds(whole: Path, copy: Path, scheduler: str) -> None:
+    """Root arrays of an older version of the bounds are shown as they are, and derived anew by `resume`."""
+    head, printed = copy / "records" / "results.json", show(copy)
+    body = read_json(head)
+    assert body.pop("bounds") == BOUNDS_VERSION
+    lower = read_array(copy / "lower") / 2
+    write_array(copy / "lower", lower, names=body["arrays"]["lower"])
+    write_json(head, {**body, "digests": {**body["digests"], "lower": digest_array(lower)}})
+    halves = [cell["lower"] for cell in json.loads(show(copy))["cells"]]
+    assert halves == [cell["lower"] / 2 for cell in json.loads(printed)["cells"]], "as they are"
+    call("resume", copy, "--cluster", scheduler)
+    assert read_json(head)["bounds"] == BOUNDS_VERSION
+    assert show(copy) == printed
+    before = head.stat().st_mtime_ns
+    call("resume", copy, "--cluster", scheduler)
+    assert head.stat().st_mtime_ns == before, "derived once"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -26,6 +27,7 @@ from commands import (
 )
 
 from hpcdp.errors import LeaseError
+from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import STALE, acquire, holder
 from hpcdp.store.records import commit
@@ -118,6 +120,75 @@ def test_a_commit_under_an_old_generation_writes_nothing(layout: Layout) -> None
     commit(layout, "counts", "after", {"entries": []}, new.generation)
     for lease in (old, new):
         lease.release()
+
+
+SLEEPER = """
+import json, sys
+from pathlib import Path
+from hpcdp.store.lease import acquire
+from hpcdp.store.studies import create_store
+
+lease = acquire(create_store(Path(sys.argv[1])))
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_step_of_the_wall_clock_frees_no_lease(tmp_path: Path) -> None:
+    """As if the clock had been set by 30 s since: what the live process said of its start is no longer what the system says."""
+    pipe, store = subprocess.PIPE, tmp_path / "s.zarr"
+    with subprocess.Popen([sys.executable, "-c", SLEEPER, str(store)], stdin=pipe, stdout=pipe, text=True) as sleeper:
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == "ready\n"
+        layout, path = Layout(store), store / "lease" / "000001.json"
+        owner = json.loads(path.read_text())
+        assert owner["process"] == sleeper.pid
+        for stepped in (30.0, -30.0):
+            path.write_text(json.dumps({**owner, "started": owner["started"] + stepped}))
+            with pytest.raises(LeaseError, match=f"process {sleeper.pid} "):
+                acquire(layout)
+        old = {key: value for key, value in owner.items() if key not in ("boot", "ticks")}
+        path.write_text(json.dumps(old))  # of a version that wrote the wall clock's start alone
+        with pytest.raises(LeaseError, match=f"process {sleeper.pid} "):
+            acquire(layout)
+        path.write_text(json.dumps({**old, "started": owner["started"] + 30.0}))
+        assert holder(layout) is None
+        for other in ({"boot": "another"}, {"ticks": owner["ticks"] + 1}):
+            path.write_text(json.dumps({**owner, **other}))
+            assert holder(layout) is None, "its number is another process's now"
+        path.write_text(json.dumps(owner))
+        sleeper.kill()
+    acquire(layout).release()
+
+
+def test_foreign_files_under_lease(layout: Layout) -> None:
+    (layout.lease / "notes.txt").write_text("mine")
+    (layout.lease / "000001 (copy).json").write_text("{}")
+    (layout.lease / "1e3.json").mkdir()
+    (layout.lease / "000002").write_text("in the place of a gate")
+    lease = acquire(layout)
+    commit(layout, "counts", "one", {"entries": []}, lease.generation)
+    assert holder(layout) is not None
+    lease.release()
+    assert holder(layout) is None
+    assert (layout.lease / "notes.txt").read_text() == "mine"
+    assert (layout.lease / "000001 (copy).json").read_text() == "{}"
+
+
+def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    layout = create_store(tmp_path / "s.zarr")
+    lease = acquire(layout)
+    with pytest.raises(LeaseError):
+        acquire(layout)
+    with pytest.raises(FileExistsError):
+        create_exclusively(lease.path, "another")
+    assert json.loads(lease.path.read_text())["process"] == os.getpid()
+    assert not list(layout.root.rglob(".*")), "no temporary file is left"
+    lease.release()
 
 
 RACER = """

@@ -110,7 +110,7 @@ def _open_profile(profile: Profile, folder: JobFolder, generation: int, note: Ca
         from hpcdp.clusters.allocation import open_allocation as open_profile
     else:
         from hpcdp.clusters.jobs import open_jobs as open_profile
-    Certificate.remove_all(folder.keys)
+    Certificate.remove_up_to(folder.keys, generation)
     certificate = Certificate.create(folder.key(generation)) if profile.cluster.tls else None
     try:
         with open_profile(profile, folder, certificate, note) as place:

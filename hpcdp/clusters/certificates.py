@@ -95,10 +95,11 @@ class Certificate:
         return made
 
     @classmethod
-    def remove_all(cls, folder: Path) -> None:
-        """Remove all certificates in the folders of a folder: those of runs that were killed before they could."""
+    def remove_up_to(cls, folder: Path, generation: int) -> None:
+        """Remove the certificates of this and earlier generations: of runs that were killed before they could."""
         for found in folder.glob("*"):
-            cls(found).remove()
+            if found.name.isdecimal() and int(found.name) <= generation:
+                cls(found).remove()
 
     def remove(self) -> None:
         """Delete the files and their folder."""

@@ -24,8 +24,12 @@ def write_array(
     chunk: int | None = None,
     names: Sequence[str] | None = None,
     attributes: Mapping[str, Any] | None = None,
+    checks: int = 1,
 ) -> None:
-    """Write a numeric array; `chunk` rows a Zarr chunk, all chunks in one shard (one file)."""
+    """Write a numeric array; `chunk` rows a Zarr chunk, all chunks in one shard (one file).
+
+    checks: how many checksums lie around a chunk, one more of each (see `hpcdp.store.results`).
+    """
     shape = array.shape
     rows = max(1, shape[0]) if shape else 1
     inner = min(chunk or rows, rows)
@@ -38,7 +42,7 @@ def write_array(
         dtype=array.dtype,
         chunks=chunks,
         shards=shards,
-        compressors=[Crc32cCodec()],
+        compressors=[Crc32cCodec()] * checks,
         fill_value=0,
         dimension_names=list(names) if names is not None else None,
         attributes=dict(attributes) if attributes else None,

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 
 VERSION = 1
 """Version of the layout, in the root's attributes; a store of another version is refused."""
 
 
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)")  # as a Path spells it, which merges slashes
+
 _GROUPS = ("study", "samples", "pilots", "tallies", "counters", "records", "lease", "jobs")
+
+
+def group_metadata(attributes: Mapping[str, Any]) -> str:
+    """Text of the file that makes a folder a Zarr group."""
+    return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)})
 
 
 @dataclass(frozen=True)
 class Layout:
     """Paths below a store's root. The groups study, samples, pilots, tallies, counters, records, lease and jobs are Zarr
-    groups too.
+    groups too. generation: of the run that changes the store through this layout; None of those that only read.
     """
 
     root: Path
+    generation: int | None = None
+
+    def __post_init__(self) -> None:
+        if match := _ADDRESS.match(str(self.root)):
+            raise StudyError(
+                f"a store is a folder of a file system that all workers see; given: {match[1]}://{match[2]}; accepted: a path"
+            )
 
     @property
     def groups(self) -> tuple[Path, ...]:
@@ -56,6 +74,11 @@ class Layout:
         """One record; kinds are samples, pilots, tallies/PILOT, fits, counts, reuse, cells, sizes, choices, rounds, runs."""
         return self.root / "records" / kind / f"{name}.json"
 
+    @property
+    def results(self) -> Path:
+        """The record that says the root arrays are whole."""
+        return self.root / "records" / "results.json"
+
     def records(self, kind: str) -> Path:
         """Folder of all records of a kind."""
         return self.root / "records" / kind
@@ -68,6 +91,14 @@ class Layout:
     def lease(self) -> Path:
         """Folder of the leases, one file a generation."""
         return self.root / "lease"
+
+    def lease_file(self, generation: int) -> Path:
+        """Who took this generation."""
+        return self.lease / f"{generation:06d}.json"
+
+    def gate(self, generation: int) -> Path:
+        """The folder that all changes of a generation pass; a file once it is closed (see `hpcdp.store.fence`)."""
+        return self.lease / f"{generation:06d}"
 
     @property
     def jobs(self) -> Path:

@@ -2,7 +2,8 @@
 
 Each run takes the next generation by creating its file, which only one can do; it then rewrites the file every few
 seconds, with news of how far it is. A run on the same host that is gone is taken over at once; one elsewhere when its
-file has not changed for STALE seconds by the file system's own clock.
+file has not changed for STALE seconds by the file system's own clock. Whether the run that is taken over is dead or only
+sleeps does not matter: its gate is closed first (see `hpcdp.store.fence`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -18,11 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from hpcdp._files import parse_json, read_bytes
 from hpcdp.errors import LeaseError
+from hpcdp.store.exclusive import create_exclusively
+from hpcdp.store.fence import close_gate, is_closed
 from hpcdp.store.layout import Layout
+from hpcdp.store.processes import identify, is_alive
 
 BEAT = 10.0
 """Seconds between heartbeats."""
@@ -47,7 +50,7 @@ class Lease:
     @property
     def path(self) -> Path:
         """The file of this generation."""
-        return _file(self.layout, self.generation)
+        return self.layout.lease_file(self.generation)
 
     def start(self) -> None:
         """Beat in the background until released."""
@@ -56,7 +59,7 @@ class Lease:
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
-            if _file(self.layout, self.generation + 1).exists():
+            if is_closed(self.layout, self.generation) or self.layout.lease_file(self.generation + 1).exists():
                 self.lost.set()
                 return
             self.beat()
@@ -68,12 +71,14 @@ class Lease:
             _write(self.path, {**self.owner, "beats": self._beats, "news": self.news()})
 
     def release(self) -> None:
-        """Stop beating and mark the lease as released."""
+        """Stop beating and mark the lease as released; nothing of this generation is committed any more."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
         with contextlib.suppress(OSError):
             _write(self.path, {**self.owner, "released": True, "news": self.news()})
+        with contextlib.suppress(OSError, LeaseError):  # who comes next closes it
+            close_gate(self.layout, self.generation)
 
 
 def host_name() -> str:
@@ -90,33 +95,40 @@ def acquire(layout: Layout, note: Callable[[str], None] | None = None) -> Lease:
     last = latest_generation(layout)
     if last:
         _refuse_if_held(layout, last, note)
-    owner = {
-        "host": host_name(),
-        "process": os.getpid(),
-        "started": psutil.Process().create_time(),
-        "job": os.environ.get("SLURM_JOB_ID"),
-        "beats": 0,
-    }
-    path = _file(layout, last + 1)
-    temporary = path.with_name(f".{path.name}.{owner['host']}.{os.getpid()}")
+    owner = {"host": host_name(), **identify(), "job": os.environ.get("SLURM_JOB_ID"), "beats": 0}
+    taken = _numbers(layout, _LEASE) | _numbers(layout, _GATE)
+    generation = max(taken, default=0) + 1
     try:
-        temporary.write_text(json.dumps(owner))
-        os.link(temporary, path)  # fails if another run was faster, on network file systems too
+        create_exclusively(layout.lease_file(generation), json.dumps(owner))
     except FileExistsError:
         raise LeaseError(f"{layout.root} is being taken by another run at this moment; try again") from None
-    finally:
-        with contextlib.suppress(OSError):  # where nothing can be written, there is nothing to remove
-            temporary.unlink(missing_ok=True)
-    lease = Lease(layout, last + 1, owner)
+    lease = Lease(layout, generation, owner)
     lease.start()
+    try:
+        for earlier in sorted(taken):
+            close_gate(layout, earlier)
+    except BaseException:
+        lease.release()
+        raise
     return lease
+
+
+_LEASE = re.compile(r"(\d{6,})\.json")
+_GATE = re.compile(r"(\d{6,})")
+
+
+def _numbers(layout: Layout, pattern: re.Pattern[str]) -> set[int]:
+    """Generations that have a lease's file, or a gate; whatever else lies there is not hpcdp's."""
+    try:
+        found = [pattern.fullmatch(name) for name in os.listdir(layout.lease)]
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    return {int(match[1]) for match in found if match}
 
 
 def latest_generation(layout: Layout) -> int:
     """The highest generation that was ever taken, 0 when none."""
-    if not layout.lease.is_dir():
-        return 0
-    return max((int(p.stem) for p in layout.lease.glob("[0-9]*.json")), default=0)
+    return max(_numbers(layout, _LEASE), default=0)
 
 
 def holder(layout: Layout) -> dict[str, Any] | None:
@@ -124,15 +136,15 @@ def holder(layout: Layout) -> dict[str, Any] | None:
     last = latest_generation(layout)
     if not last:
         return None
-    owner = _read(_file(layout, last))
+    owner = _read(layout.lease_file(last))
     if owner.get("released") or _gone(owner):
         return None
-    return {**owner, "generation": last, "age": _age(layout, _file(layout, last))}
+    return {**owner, "generation": last, "age": _age(layout, layout.lease_file(last))}
 
 
 def read_leases(layout: Layout) -> list[dict[str, Any]]:
     """All leases that were ever taken, the first generation first; damaged ones say unknown."""
-    return [_read(path) for path in sorted(layout.lease.glob("[0-9]*.json"))] if layout.lease.is_dir() else []
+    return [_read(layout.lease_file(generation)) for generation in sorted(_numbers(layout, _LEASE))]
 
 
 def _refuse_if_held(layout: Layout, generation: int, note: Callable[[str], None] | None) -> None:
@@ -161,15 +173,7 @@ def _held(layout: Layout, generation: int, owner: dict[str, Any]) -> str:
 
 def _gone(owner: dict[str, Any]) -> bool:
     """Whether the owner was a process of this host that does not run any more."""
-    if owner.get("host") != host_name():
-        return False
-    try:
-        process = psutil.Process(int(owner["process"]))
-        return process.status() == psutil.STATUS_ZOMBIE or abs(process.create_time() - float(owner["started"])) > 2
-    except (psutil.NoSuchProcess, KeyError, TypeError, ValueError, OverflowError):
-        return True
-    except psutil.AccessDenied:
-        return False
+    return owner.get("host") == host_name() and not is_alive(owner)
 
 
 def _age(layout: Layout, path: Path) -> float:
@@ -182,10 +186,6 @@ def _age(layout: Layout, path: Path) -> float:
     except OSError:  # a store that may only be read
         now = time.time()
     return max(0.0, now - path.stat().st_mtime)
-
-
-def _file(layout: Layout, generation: int) -> Path:
-    return layout.lease / f"{generation:06d}.json"
 
 
 def _read(path: Path) -> dict[str, Any]:

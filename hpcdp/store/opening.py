@@ -30,6 +30,7 @@ _TYPES = (
 _MOST_METADATA = 1 << 24
 _MOST_CHUNKS = 1 << 16  # in one file
 _MOST_DIMENSIONS = 8
+_MOST_CHECKS = 4  # of root arrays, whose versions differ in it
 _UNASKED = 1 << 28  # bytes that need no look at how much memory is free
 
 _FOREIGN_CODECS = (
@@ -138,9 +139,10 @@ def _encoded(codecs: Any, chunk: tuple[int, ...], itemsize: int) -> int:
 
 def _plain(codecs: Any, chunk: tuple[int, ...], itemsize: int) -> int:
     names = _names(codecs, nested=False)
-    if names not in (["bytes"], ["bytes", "crc32c"]):
+    checks = len(names) - 1
+    if names != ["bytes", *["crc32c"] * checks] or checks > _MOST_CHECKS:
         raise ValueError(f"codecs: {str(names)[:200]}; accepted: bytes, crc32c")
-    return prod(chunk) * itemsize + 4
+    return prod(chunk) * itemsize + 4 * max(1, checks)
 
 
 def _names(codecs: Any, nested: bool = True) -> list[str]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._files import parse_json, read_bytes
-from hpcdp.errors import DamagedError, HpcdpError, LeaseError, StoreError
+from hpcdp.errors import DamagedError, HpcdpError, StoreError
 from hpcdp.keys import canonical_json, digest_json
+from hpcdp.store.fence import move, replacing
 from hpcdp.store.layout import Layout
 
 
@@ -61,16 +62,13 @@ def foreign(store: str | Path) -> Iterator[None]:
 
 def commit(layout: Layout, kind: str, name: str, body: dict[str, Any], generation: int) -> None:
     """Write a record under a lease's generation; LeaseError when a later generation has taken the store."""
-    check_generation(layout, generation)
-    write_json(layout.record(kind, name), {**body, "generation": generation})
+    put_json(layout, layout.record(kind, name), {**body, "generation": generation}, generation)
 
 
-def check_generation(layout: Layout, generation: int) -> None:
-    """Raise LeaseError when a later run has taken the store over."""
-    if (layout.lease / f"{generation + 1:06d}.json").exists():
-        raise LeaseError(
-            f"a later run has taken over {layout.root}; this one (generation {generation}) may not commit any more"
-        )
+def put_json(layout: Layout, path: Path, body: Any, generation: int) -> None:
+    """Put a body with its checksum in the place of whatever is there, under a lease's generation."""
+    with replacing(layout, generation, path) as new:
+        write_json(new, body)
 
 
 def record_names(layout: Layout, kind: str) -> set[str]:
@@ -91,11 +89,13 @@ def read_records(layout: Layout, kind: str) -> Iterator[tuple[str, dict[str, Any
 
 
 def set_aside(layout: Layout, kind: str, name: str) -> None:
-    """Take a record out of use, keeping its file under another name, so that what it stood for is done again."""
+    """Take a record out of use, keeping its file under another name, so that what it stood for is done again.
+
+    The layout is that of a run: LeaseError under an old generation.
+    """
     path = layout.record(kind, name)
+    assert layout.generation is not None
     try:
-        os.replace(path, path.with_name(f"{name}.damaged"))
-    except FileNotFoundError:
-        pass
+        move(layout, layout.generation, path, path.with_name(f"{name}.damaged"))
     except OSError as error:
         raise StoreError(f"cannot set aside {path}: {error}") from None

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from hpcdp._files import parse_json, read_bytes
 from hpcdp.assemble import Arrays
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
-from hpcdp.store._zarr import zarr
 from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.layout import Layout
-from hpcdp.store.records import check_generation, read_json, write_json
+from hpcdp.store.fence import behind, discard, put
+from hpcdp.store.layout import VERSION, Layout, group_metadata
+from hpcdp.store.records import put_json, read_json
 
 _NAME = re.compile(r"[a-z][a-z_]*")  # of a root array
 _ATTRIBUTES: dict[str, dict[str, Any]] = {
@@ -27,38 +26,76 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
 
 
 def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generation: int) -> None:
-    """Replace the root arrays, then the record that says they are whole. head: study version, complete, pairs and so on."""
-    record = layout.root / "records" / "results.json"
-    check_generation(layout, generation)
-    record.unlink(missing_ok=True)
-    _consolidate(layout, ())  # before the arrays change, so that nothing describes arrays that are gone
-    group = zarr.open_group(str(layout.root), mode="r+", zarr_format=3, use_consolidated=False)
-    for old in list(layout.root.iterdir()):
-        if (old / "zarr.json").is_file() and old not in layout.groups and old.name not in arrays:
-            del group[old.name]
-    for name, (dims, values) in arrays.items():
-        write_array(layout.root / name, values, names=dims, attributes=_ATTRIBUTES.get(name))
-    group.attrs.update({key: head[key] for key in ("name", "confidence", "complete")})
+    """Replace the root arrays under the fence, the head last. head: study version, complete, pairs and so on.
+
+    Nobody who reads meanwhile gets parts of two versions: first every array's one chunk is replaced, then what describes
+    them, and chunks of one version do not decode by the metadata of the one before, which has another number of checksums.
+    No chunk is ever missing, since that would read as zeros.
+    """
     digests = {name: digest_array(values) for name, (_, values) in arrays.items()}
-    _consolidate(layout, arrays)
+    gone = [name for name in _stored_names(layout) if name not in arrays]
+    checks = _checks(layout, digests)
+    discard(layout, generation, layout.results)
+    with behind(layout, generation) as folder:
+        for name, (dims, values) in arrays.items():
+            write_array(folder / name, values, names=dims, attributes=_ATTRIBUTES.get(name), checks=checks)
+        (folder / "zarr.json").write_text(json.dumps(_root(layout, folder, sorted(arrays), head)))
+        for name, (_, values) in arrays.items():
+            chunk = Path(name, "c", *["0"] * values.ndim)
+            put(folder / chunk, layout.root / chunk)
+        for name in gone:
+            for chunk in [path for path in (layout.root / name / "c").rglob("*") if path.is_file()]:
+                (folder / "none").write_bytes(b"")  # decodes as nothing
+                put(folder / "none", chunk)
+        for name in arrays:
+            put(folder / name / "zarr.json", layout.root / name / "zarr.json")
+        for name in gone:
+            (folder / "none").write_text(group_metadata({}))
+            put(folder / "none", layout.root / name / "zarr.json")
+        put(folder / "zarr.json", layout.root / "zarr.json")
     dims_of = {name: list(dims) for name, (dims, _) in arrays.items()}
-    write_json(record, {**head, "arrays": dims_of, "digests": digests})
+    put_json(layout, layout.results, {**head, "arrays": dims_of, "digests": digests}, generation)
 
 
-def _consolidate(layout: Layout, names: Iterable[str]) -> None:
-    """Put the metadata of the named root arrays into the root's own, so that xarray opens them without a search.
+def _stored_names(layout: Layout) -> list[str]:
+    """Names of the root arrays that are there."""
+    return [path.name for path in layout.root.iterdir() if _metadata(path).get("node_type") == "array"]
+
+
+def _metadata(folder: Path) -> dict[str, Any]:
+    """What describes an array or a group; empty where that is missing or damaged."""
+    try:
+        found = parse_json(read_bytes(folder / "zarr.json"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _checks(layout: Layout, digests: dict[str, str]) -> int:
+    """How many checksums the next version's chunks get: one more than those that are there, after four again one; as many,
+    if what is there are the same values.
+    """
+    stored = max(
+        (len(_metadata(layout.root / name).get("codecs", ())) - 1 for name in _stored_names(layout)), default=0
+    )
+    try:
+        same = read_json(layout.results)["digests"] == digests
+    except (DamagedError, KeyError):
+        same = False
+    return max(1, stored) if same else stored % 4 + 1
+
+
+def _root(layout: Layout, folder: Path, names: list[str], head: dict[str, Any]) -> dict[str, Any]:
+    """The root's metadata: attributes, and the metadata of the named arrays, so that xarray opens them without a search.
 
     Only these: zarr's own function would walk through all samples.
     """
-    path = layout.root / "zarr.json"
-    root = json.loads(path.read_text())
-    metadata = {name: json.loads((layout.root / name / "zarr.json").read_text()) for name in sorted(names)}
-    root["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": metadata}
-    if not metadata:
-        del root["consolidated_metadata"]
-    temporary = path.with_name(f".zarr.json.{os.getpid()}")
-    temporary.write_text(json.dumps(root))
-    os.replace(temporary, path)
+    root = _metadata(layout.root)
+    attributes = {**root["attributes"], **{key: head[key] for key in ("name", "confidence", "complete")}}
+    attributes |= {"hpcdp": VERSION, "complete": int(head["complete"])}  # numbers, which netCDF can hold
+    metadata = {name: _metadata(folder / name) for name in names}
+    inline = {"kind": "inline", "must_understand": False, "metadata": metadata}
+    return {**root, "attributes": attributes, "consolidated_metadata": inline}
 
 
 def refuse_malformed(record: Path, head: Any) -> None:
@@ -90,18 +127,17 @@ def read_results(layout: Layout) -> tuple[Arrays, dict[str, Any]] | None:
 
     Raises DamagedError naming what is not whole: derive the arrays again from the records.
     """
-    record = layout.root / "records" / "results.json"
-    if not record.is_file():
+    if not layout.results.is_file():
         return None
-    head = read_json(record)
-    refuse_malformed(record, head)
+    head = read_json(layout.results)
+    refuse_malformed(layout.results, head)
     arrays: Arrays = {}
     for name, dims in head["arrays"].items():
         values = read_array(layout.root / name)
         if digest_array(values) != head["digests"][name]:
             raise DamagedError(f"{layout.root / name} is damaged: its values do not match their checksum")
         arrays[name] = (tuple(dims), values)
-    refuse_misshapen(record, arrays, len(head["pairs"]))
+    refuse_misshapen(layout.results, arrays, len(head["pairs"]))
     # canonical JSON sorts keys; `show` prints the pair's number first, whichever way it got the entry
     head["pairs"] = [{"pair": entry["pair"], **entry} for entry in head["pairs"]]
     return arrays, head

@@ -13,6 +13,7 @@ from hpcdp.errors import DamagedError
 from hpcdp.outputs import Outputs, Schema
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
+from hpcdp.store.fence import replacing
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import commit, read_json
 
@@ -35,6 +36,13 @@ def write_block(
         return found
     prints = [fingerprint(part) for part in parts]
     outputs = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    with replacing(layout, generation, path) as new:
+        _write(new, stage, schema, outputs)
+    commit(layout, "samples", stage.name_of(law, block), {"fingerprints": prints}, generation)
+    return prints
+
+
+def _write(path: Path, stage: Stage, schema: Schema, outputs: Outputs) -> None:
     if schema.kind == "bytes":
         lengths = np.fromiter((len(item) for item in outputs), np.int64, outputs.size)
         write_array(path / "offsets", np.concatenate([[0], np.cumsum(lengths)]))
@@ -44,8 +52,6 @@ def write_block(
         write_array(path, np.packbits(outputs), chunk=-(-stage.chunk * bits // 8))
     else:
         write_array(path, outputs, chunk=stage.chunk)
-    commit(layout, "samples", stage.name_of(law, block), {"fingerprints": prints}, generation)
-    return prints
 
 
 def read_blocks(layout: Layout, stage: Stage, law: str, schema: Schema, chunks: range) -> Iterator[Outputs]:

@@ -1,4 +1,4 @@
-"""States in the store: the named arrays of one object in a folder, and their digests, written last."""
+"""States in the store: the named arrays of one object in a folder, and their digests."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.fence import replacing
+from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, write_json
 
 _DIGESTS = "digests.json"  # written last: without it, or with another digest, a state is not whole
 
 
-def write_state(folder: Path, state: Mapping[str, NDArray[Any]]) -> None:
-    """Write the arrays, each under its name, then their digests."""
-    for name, array in state.items():
-        write_array(folder / name, array)
-    write_json(folder / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
+def write_state(layout: Layout, folder: Path, state: Mapping[str, NDArray[Any]], generation: int) -> None:
+    """Put a folder with the arrays, each under its name, and their digests in place, whole or not at all."""
+    with replacing(layout, generation, folder) as new:
+        for name, array in state.items():
+            write_array(new / name, array)
+        write_json(new / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
 
 
 def read_state(folder: Path) -> dict[str, NDArray[Any]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import platform
 import re
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -28,27 +27,29 @@ from hpcdp.problem import Problem
 from hpcdp.sampler import Sampler
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.choices import known_choice
-from hpcdp.store.layout import VERSION, Layout
+from hpcdp.store.exclusive import create_exclusively
+from hpcdp.store.fence import discard, move, replacing
+from hpcdp.store.layout import VERSION, Layout, group_metadata
 from hpcdp.store.opening import read_attributes
-from hpcdp.store.records import check_generation, read_json, write_json
+from hpcdp.store.records import put_json, read_json
 from hpcdp.store.sizes import with_known_sizes
 from hpcdp.study import Study
 
 _SHOWN = 80  # characters of a value in a message
 _MOST_FILES = 100  # that are read to find a study's
+_MARK = {"hpcdp": VERSION}
 _PACKAGES = ("hpcdp", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed")
 
 
 def create_store(root: Path) -> Layout:
     """Make the groups of a new store, or accept an existing one of this layout version.
 
-    Every step may be done already: by a run that was killed here, or by one that makes the same store at this moment.
+    Every step may be done already: by a run that was killed here, or by one that makes the same store at this moment. One
+    that has lost the metadata of its root is made whole under a lease, by `mend_root`.
     """
     layout = Layout(root)
     if _has_lost_its_root(layout):
-        (root / "zarr.json").unlink(missing_ok=True)
-        (root / "records" / "results.json").unlink(missing_ok=True)  # attributes of the root come with the results
-        make_group(root, {"hpcdp": {"layout": VERSION}})
+        return layout
     if is_store(root):
         for group in layout.groups:  # those of later versions
             make_group(group, {})
@@ -57,21 +58,35 @@ def create_store(root: Path) -> Layout:
         raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
     for group in (*layout.groups, layout.root / "study" / "databases"):
         make_group(group, {})
-    make_group(root, {"hpcdp": {"layout": VERSION}})  # last: now it is a store
+    make_group(root, _MARK)  # last: now it is a store
     return open_layout(root)
+
+
+def mend(layout: Layout, generation: int) -> Iterator[str]:
+    """Write the root's metadata anew where they are damaged or missing, and set aside the study's latest records where they are
+    damaged, so that the study is stored anew as if they were missing; tells of each.
+    """
+    if _has_lost_its_root(layout):
+        discard(layout, generation, layout.results)  # attributes of the root come with the results
+        with replacing(layout, generation, layout.root / "zarr.json") as new:
+            new.write_text(group_metadata(_MARK))
+        yield f"damaged: {layout.root / 'zarr.json'}; it is written anew"
+    while version := latest_version(layout):
+        try:
+            _sound_study(layout, version)
+        except DamagedError as error:
+            yield f"damaged: {error}; it is written anew"
+            path = layout.study(version)
+            move(layout, generation, path, path.with_name(f"{path.stem}.damaged"))
+        else:
+            break
 
 
 def make_group(path: Path, attributes: dict[str, Any]) -> None:
     """A Zarr group, whole or not at all, and never in place of one that is there."""
     path.mkdir(parents=True, exist_ok=True)
-    temporary = path / f".zarr.json.{socket.gethostname()}.{os.getpid()}"
-    try:
-        temporary.write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}))
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path / "zarr.json")
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with contextlib.suppress(FileExistsError):
+        create_exclusively(path / "zarr.json", group_metadata(attributes))
 
 
 def _is_unfinished(layout: Layout) -> bool:
@@ -90,8 +105,9 @@ def _has_lost_its_root(layout: Layout) -> bool:
 
 def is_store(root: Path) -> bool:
     """Whether a folder is an hpcdp store (of whatever layout version)."""
+    path = Layout(root).root  # refuses addresses
     try:
-        return "hpcdp" in read_attributes(root)
+        return "hpcdp" in read_attributes(path)
     except (ValueError, FileNotFoundError, NotADirectoryError):
         return False
 
@@ -103,7 +119,7 @@ def open_layout(root: Path) -> Layout:
     if not is_store(root):
         raise StudyError(f"no hpcdp store at {root}")
     found: Any = read_attributes(root)["hpcdp"]
-    version = found.get("layout") if isinstance(found, dict) else None
+    version = found.get("layout") if isinstance(found, dict) else found  # the first stores had {"layout": 1}
     if version != VERSION:
         raise StoreError(f"{root} has layout version {version}; this hpcdp reads version {VERSION}")
     return Layout(root)
@@ -117,12 +133,26 @@ def latest_version(layout: Layout) -> int:
 
 def _read_study(layout: Layout, version: int) -> Any:
     try:
-        body = read_json(layout.study(version))
-        if not _is_study(body):
-            raise DamagedError(f"the record {layout.study(version)} is damaged (it is no study)")
-        return body
+        return _sound_study(layout, version)
     except DamagedError as error:
-        raise DamagedError(f"{error}; put that file back from a copy, or give another --store") from None
+        raise DamagedError(f"{error}; run the study file again, which writes it anew") from None
+
+
+def _sound_study(layout: Layout, version: int) -> Any:
+    body = read_json(layout.study(version))
+    if not _is_study(body):
+        raise DamagedError(f"the record {layout.study(version)} is damaged (it is no study)")
+    return body
+
+
+def _earlier_study(layout: Layout, version: int) -> Any:
+    """What a version held, None where it is damaged or missing and no longer needed."""
+    try:
+        return _sound_study(layout, version)
+    except DamagedError:
+        if version == latest_version(layout):
+            raise
+        return None
 
 
 def _is_study(body: Any) -> bool:
@@ -153,7 +183,8 @@ def read_problem(layout: Layout, version: int) -> Problem:
 
 def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler, distributions: Sequence[Distribution]) -> Problem:
     study = Study.from_dict(body["study"], body["folder"])
-    databases = [_read_database(layout, digest) for digest in body["databases"]]
+    known = {digest: _read_database(layout, digest) for digest in dict.fromkeys(body["databases"])}
+    databases = [known[digest] for digest in body["databases"]]  # one database may be in many pairs
     chosen = known_choice(layout) if study.estimate.reuse == "auto" else None
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
 
@@ -226,30 +257,32 @@ def save_problem(layout: Layout, problem: Problem, generation: int, allow_change
         if old["schema"] != body["schema"]:
             words = _change("the outputs of mechanism.call", old["schema"], body["schema"])
             raise StudyError(f"{layout.root} holds another study; changed: {words}; give another --store")
-    for digest, database in zip(digests, problem.databases, strict=True):
-        if not _has_database(layout, digest):
-            write_array(layout.database(digest), database)
+    for digest, database in dict(zip(digests, problem.databases, strict=True)).items():
+        if _stored_database(layout, digest) is None:
+            with replacing(layout, generation, layout.database(digest)) as new:
+                write_array(new, database)
     if old is not None and old | {"folder": body["folder"]} == body:
         return version
-    check_generation(layout, generation)
-    write_json(layout.study(version + 1), body)
+    put_json(layout, layout.study(version + 1), body, generation)
     return version + 1
 
 
-def _has_database(layout: Layout, digest: str) -> bool:
+def _stored_database(layout: Layout, digest: str) -> Database | None:
+    """A database, or None where it is damaged or missing."""
     try:
-        return digest_array(read_array(layout.database(digest))) == digest
+        found = read_array(layout.database(digest))
     except DamagedError:
-        return False
+        return None
+    return found if digest_array(found) == digest else None
 
 
 def _read_database(layout: Layout, digest: str) -> Database:
-    if not _has_database(layout, digest):
+    database = _stored_database(layout, digest)
+    if database is None:
         where = layout.relative(layout.database(digest))
         raise DamagedError(
             f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew"
         )
-    database = read_array(layout.database(digest))
     database.setflags(write=False)
     return database
 
@@ -334,7 +367,7 @@ def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 def history(layout: Layout) -> list[str]:
     """What every version of the study asked for, in words, oldest first."""
-    bodies = [_read_study(layout, version) for version in range(1, latest_version(layout) + 1)]
+    bodies = [body for version in range(1, latest_version(layout) + 1) if (body := _earlier_study(layout, version))]
     now = _inputs(bodies[-1]) if bodies else []
     found = []
     for body in bodies:

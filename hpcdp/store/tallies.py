@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.fence import replacing
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 
@@ -63,7 +64,8 @@ def is_tallied(layout: Layout, span: TallySpan) -> bool:
 
 def write_tally(layout: Layout, span: TallySpan, counts: NDArray[np.int64], generation: int) -> None:
     """Write the counts (2, cells) of both sides, then the record that vouches for them."""
-    write_array(layout.tally(span.pilot, span.name), counts)
+    with replacing(layout, generation, layout.tally(span.pilot, span.name)) as new:
+        write_array(new, counts)
     commit(layout, span.kind, span.name, {"digest": digest_array(counts)}, generation)
 
 

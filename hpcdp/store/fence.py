@@ -1,0 +1,160 @@
+"""The fence: a run that was superseded can neither overwrite nor delete, however long it slept and whatever clocks say.
+
+All that a run changes in its store passes its gate, the folder lease/GENERATION: new files are written there and renamed
+into place, old ones are renamed into it and deleted there. Who takes the store over empties the gates of all earlier
+generations and puts a file in the place of each, before it reads anything. From then on every rename of an old run fails,
+since one of its two ends is gone, and so does every attempt to make the folder anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from hpcdp.errors import LeaseError
+from hpcdp.store.layout import Layout
+
+_TRIES = 100  # a tenth of a second apart: workers of the old run may still be writing
+
+
+@contextmanager
+def replacing(layout: Layout, generation: int, target: Path) -> Iterator[Path]:
+    """A path to write a file or a folder at; when the block ends it takes the place of `target`, in one step if that is free
+    or a file.
+
+    Raises LeaseError, and changes nothing, when a later run has taken the store over.
+    """
+    with behind(layout, generation) as new:
+        yield new
+        target.parent.mkdir(parents=True, exist_ok=True)
+        while not _put(new, target):
+            discard(layout, generation, target)
+
+
+@contextmanager
+def behind(layout: Layout, generation: int) -> Iterator[Path]:
+    """A path behind the gate to write at; what is still there when the block ends is deleted."""
+    with _passing(layout, generation):
+        new = _gate(layout, generation) / uuid4().hex
+        try:
+            yield new
+        finally:
+            _delete(new)
+
+
+def put(new: Path, target: Path) -> None:
+    """Rename a file from behind the gate into place."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(new, target)
+
+
+def discard(layout: Layout, generation: int, path: Path) -> None:
+    """Delete a file or a folder, if it is there. LeaseError, and nothing is deleted, under an old generation."""
+    with _passing(layout, generation):
+        old = _gate(layout, generation) / uuid4().hex
+        try:
+            os.rename(path, old)
+        except FileNotFoundError:
+            if is_closed(layout, generation):
+                raise
+            return  # there is nothing to delete
+        _delete(old)
+
+
+def move(layout: Layout, generation: int, path: Path, target: Path) -> None:
+    """Give a file another name, if it is there; LeaseError, and nothing is moved, under an old generation."""
+    with _passing(layout, generation):
+        between = _gate(layout, generation) / uuid4().hex
+        try:
+            os.rename(path, between)
+        except FileNotFoundError:
+            if is_closed(layout, generation):
+                raise
+            return
+        os.rename(between, target)
+
+
+def check_generation(layout: Layout, generation: int) -> None:
+    """Raise LeaseError when a later run has taken the store over: before work that would be in vain."""
+    if is_closed(layout, generation) or layout.lease_file(generation + 1).exists():
+        raise _superseded(layout, generation)
+
+
+def is_closed(layout: Layout, generation: int) -> bool:
+    """Whether nothing passes the gate of a generation any more."""
+    return layout.gate(generation).is_file()
+
+
+def close_gate(layout: Layout, generation: int) -> None:
+    """Let nothing of this generation, which is over, pass any more; LeaseError when its files cannot be removed."""
+    gate = layout.gate(generation)
+    for _ in range(_TRIES):
+        try:
+            os.close(os.open(gate, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except FileExistsError:
+            if gate.is_file():
+                return
+            shutil.rmtree(gate, ignore_errors=True)  # never takes away a file that is in its place by now
+            if gate.exists():
+                time.sleep(0.1)
+        else:
+            return
+    raise LeaseError(
+        f"cannot empty {gate}, where generation {generation} of {layout.root} still writes; end its processes, then try again"
+    )
+
+
+def _gate(layout: Layout, generation: int) -> Path:
+    """The folder of a generation; FileExistsError when its gate is closed."""
+    gate = layout.gate(generation)
+    gate.mkdir(exist_ok=True)
+    return gate
+
+
+@contextmanager
+def _passing(layout: Layout, generation: int) -> Iterator[None]:
+    """Whatever the file system says of a gate that was closed meanwhile becomes one LeaseError."""
+    check_generation(layout, generation)
+    try:
+        yield
+    except LeaseError:
+        raise
+    except Exception as error:
+        if is_closed(layout, generation):
+            raise _superseded(layout, generation) from error
+        raise
+
+
+def _put(new: Path, target: Path) -> bool:
+    """Rename into place; whether that was possible. A folder never takes the place of one that holds anything."""
+    try:
+        os.replace(new, target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR) or (
+            error.errno == errno.ENOTDIR and new.is_dir() and target.is_file()
+        ):
+            return False
+        raise
+    return True
+
+
+def _delete(path: Path) -> None:
+    """What lies behind a gate is nobody else's; what cannot be deleted goes when the gate is closed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _superseded(layout: Layout, generation: int) -> LeaseError:
+    return LeaseError(
+        f"a later run has taken over {layout.root}; this one (generation {generation}) may not commit any more"
+    )

@@ -1,0 +1,187 @@
+"""A run that was superseded while it slept changes nothing when it goes on, wherever it slept."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray
+from commands import records, show, write_study
+from frozen import Place, Run, run_here
+
+from hpcdp.assemble import Arrays
+from hpcdp.store.lease import acquire
+from hpcdp.store.results import read_results, write_results
+from hpcdp.store.studies import create_store
+
+Files = dict[str, tuple[int, int, bytes]]
+
+
+def files(store: Path) -> Files:
+    """Inode, time of change and bytes of every file but leases and records of runs, which are each generation's own."""
+    return {
+        path.relative_to(store).as_posix(): (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes())
+        for path in sorted(store.rglob("*"))
+        if path.is_file() and not (path.parent.name in ("lease", "runs") and path.suffix == ".json")
+    }
+
+
+def refuse_all_that_slept(
+    store: Path, copy: Path, work: Callable[..., Any], arguments: Any, least: set[str]
+) -> list[Place]:
+    """Freeze a run at each place where it changes the store, each taken over by the next; then let all go on at once.
+
+    store, copy: two equal stores, or none yet. Returns the places.
+    """
+    first = Run(copy, "first", work, arguments)
+    how, message, places = first.end()
+    assert how == "done", message
+    missing = {name for name in least if not any(name in path for _, *paths in places for path in paths)}
+    assert not missing, f"no change of {missing} among {places}"
+    runs, slept = [], []
+    try:
+        for number, place in enumerate(places):
+            runs.append(Run(store, f"node{number}", work, arguments, place))
+            if runs[-1].frozen():
+                slept.append((runs[-1], place))
+        last = Run(store, "last", work, arguments)
+        runs.append(last)
+        how, message, _ = last.end()
+        assert how == "done", message
+        before = files(store)
+        for run, _ in slept:
+            run.go_on()
+        for run, place in slept:
+            how, message, _ = run.end()
+            assert how == "LeaseError" or place[1] == "gate", (place, how, message)  # it may have ended its work
+        after = files(store)
+        assert {name for name in before | after if before.get(name) != after.get(name)} == set()
+        assert show(store) == show(copy)
+    finally:
+        for run in runs:
+            run.kill()
+    return [place for _, place in slept]
+
+
+def test_a_new_store(tmp_path: Path) -> None:
+    study = write_study(tmp_path, databases=[[0.0, 1.0]], train=500, test=500)
+    least = {
+        "study/study-#",
+        "study/databases/#",
+        "samples/#",
+        "records/samples/#",
+        "records/fits/#",
+        "records/counts/#",
+    }
+    least |= {"ARRAY/c", "ARRAY/zarr.json", "zarr.json", "records/results.json"}
+    refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
+
+
+def test_a_damaged_store(tmp_path: Path) -> None:
+    """All that is set aside, deleted and written anew: records, samples, counters, the root's metadata, the results."""
+    study, made = write_study(tmp_path, databases=[[0.0, 1.0]], train=500, test=500), tmp_path / "made.zarr"
+    assert Run(made, "first", run_here, (str(study),)).end()[0] == "done"
+    for path in [*records(made, "counts"), made / "zarr.json"]:
+        path.write_bytes(path.read_bytes()[:-9])
+    (file, *_) = [path for path in (made / "samples").rglob("c/*") if path.is_file()]
+    file.write_bytes(file.read_bytes()[:-9])
+    shutil.copytree(file.parent.parent, made / "counters" / "0123456789abcdef" / "runs")
+    for store in ("s.zarr", "copy.zarr"):
+        shutil.copytree(made, tmp_path / store)
+    least = {
+        "records/counts/#.json",
+        "records/counts/#.damaged",
+        "-test-#.damaged",
+        "counters/#",
+        "zarr.json",
+    }
+    least |= {"samples/#", "records/results.json"}
+    refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
+
+
+def test_tallies_and_what_is_learned(tmp_path: Path) -> None:
+    """Of a refined loss: pilots, tallies, counters, each with its record."""
+    changes = {"refine": 2000, "validation": 1000, "train": 500, "test": 500, "keep": "none", "etas": []}
+    study = write_study(tmp_path, databases=[[0.0, 1.0]], rows=[0], **changes)
+    least = {"pilots/#", "records/pilots/#", "tallies/#", "records/tallies/#", "records/fits/#", "records/counts/#"}
+    refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
+
+
+class _Watch:
+    """Calls a function before every rename of this process, while it is switched on."""
+
+    def __init__(self) -> None:
+        self.see: Callable[[], None] | None = None
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, _: tuple[Any, ...]) -> None:
+        see = self.see
+        if event == "os.rename" and see is not None:
+            self.see = None
+            see()
+            self.see = see
+
+
+def _version(number: int, more: bool) -> Arrays:
+    cell, shape = ("pair", "direction", "epsilon"), (2, 2, 3)
+    arrays: Arrays = {name: (cell, np.full(shape, float(number))) for name in ("delta", "lower", "level")}
+    arrays |= {"test": (cell, np.full(shape, number)), "direction": (("direction",), np.array([0, 1], np.int8))}
+    arrays["spectrum_delta"] = (("epsilon",), np.full(3, float(number)))
+    arrays["epsilon"] = (("epsilon",), np.full(3, float(number)))
+    return arrays | ({"gone": (("epsilon",), np.full(3, float(number)))} if more else {})
+
+
+def test_who_reads_while_results_are_replaced(tmp_path: Path) -> None:
+    """Anybody's `open_zarr(…)`, loaded at once, in two parts at any two moments, or later, is one version or raises."""
+    layout = create_store(tmp_path / "s.zarr")
+    head = {"version": 1, "complete": True, "name": "s", "confidence": 0.95, "pairs": []}
+    lease, watch = acquire(layout), _Watch()
+    opened: list[tuple[xarray.Dataset, set[float], list[str]]] = []
+    found: list[set[float]] = []
+    raised = 0
+
+    def values(data: xarray.Dataset, names: list[str]) -> set[float]:
+        return {float(value) for name in names for value in np.unique(data[name].values)}
+
+    def read(data: xarray.Dataset, before: set[float], names: list[str]) -> None:
+        nonlocal raised
+        try:
+            found.append(before | values(data, names))
+        except ValueError:
+            raised += 1
+
+    def look() -> None:
+        nonlocal raised
+        try:
+            data = xarray.open_zarr(layout.root)
+            names = [str(name) for name in (*data.data_vars, "epsilon")]
+            half = names[: len(names) // 2]
+            opened.append((data, values(data, half), names[len(half) :]))
+        except ValueError:
+            raised += 1
+            return
+        for one in opened:
+            read(*one)
+
+    try:
+        for number, more in ((1, True), (2, False), (3, True)):
+            arrays = _version(number, more)
+            write_results(layout, arrays, head, lease.generation)
+            watch.see = look if number < 3 else None
+            look()
+            if number == 1:
+                watch.see = look
+        watch.see = None
+    finally:
+        lease.release()
+    assert raised > 20
+    assert {1.0} in found
+    assert {2.0} in found
+    assert all(len(one) == 1 for one in found), "a mixture"
+    result = read_results(layout)
+    assert result is not None
+    assert set(result[0]) == set(_version(3, True))
