@@ -114,7 +114,7 @@ def close_gate(layout: Layout, generation: int) -> None:
 def _gate(layout: Layout, generation: int) -> Path:
     """The folder of a generation; FileExistsError when its gate is closed."""
     gate = layout.gate(generation)
-    gate.mkdir(exist_ok=True)
+    gate.mkdir(parents=True, exist_ok=True)
     return gate
 
 
