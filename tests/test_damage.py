@@ -167,7 +167,7 @@ def test_what_the_study_needs(copy: Path, whole: Path, scheduler: str) -> None:
         (file, f"study/databases/{database.name} in {copy}"),
         (copy / "zarr.json", f"{copy}/zarr.json"),
     ):
-        flip_bit(path, 0.01)
+        flip_bit(path, 0.0)
         error = call("resume", copy, "--cluster", scheduler, code=1).stderr
         assert error.startswith(f"hpcdp: {message} is damaged or missing; run the study file again")
         call("run", whole / "study.toml", "--store", copy, "--cluster", scheduler)

@@ -138,7 +138,7 @@ def _version(number: int, more: bool) -> Arrays:
 def test_who_reads_while_results_are_replaced(tmp_path: Path) -> None:
     """Anybody's `open_zarr(…)`, loaded at once, in two parts at any two moments, or later, is one version or raises."""
     layout = create_store(tmp_path / "s.zarr")
-    head = {"version": 1, "complete": True, "name": "s", "confidence": 0.95, "pairs": []}
+    head = {"version": 1, "complete": True, "name": "s", "confidence": 0.95, "pairs": [{"pair": 0}, {"pair": 1}]}
     lease, watch = acquire(layout), _Watch()
     opened: list[tuple[xarray.Dataset, set[float], list[str]]] = []
     found: list[set[float]] = []
