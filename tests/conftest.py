@@ -48,6 +48,9 @@ def scheduler_fixture() -> Iterator[str]:
 
     with open_local(2) as place:
         security = place.client.security.get_tls_config_for_role("client")
-        certificate = {"ca-file": security["ca_file"], "client.cert": security["cert"], "client.key": security["key"]}
-        with dask.config.set({f"distributed.comm.tls.{name}": text for name, text in certificate.items()}):
+        names = {"ca-file": security["ca_file"], "client.cert": security["cert"], "client.key": security["key"]}
+        certificate = {f"distributed.comm.tls.{name}": text for name, text in names.items()}
+        with dask.config.set(certificate), pytest.MonkeyPatch.context() as patch:  # here, and in processes of commands
+            for name, text in certificate.items():
+                patch.setenv("DASK_" + name.replace(".", "__").replace("-", "_").upper(), text)
             yield place.client.scheduler.address
