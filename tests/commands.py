@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,7 @@ def show(store: Path) -> str:
 
 @contextmanager
 def started(*arguments: Any, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A command in a process group of its own, as a shell starts it; whatever is left of the group is killed."""
+    """A command in a session of its own, as on a terminal; whatever is left of the session is killed."""
     command = [*COMMAND, *map(str, arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
@@ -172,18 +172,19 @@ def started(*arguments: Any, folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 def kill_group(process: subprocess.Popen[str]) -> None:
     """SIGKILL to a process and all that it started."""
-    if members(process):
-        os.killpg(process.pid, signal.SIGKILL)
+    for member in members(process):
+        with suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
     process.wait()
-    wait_until(lambda: not members(process), "the process group is gone")
+    wait_until(lambda: not members(process), "the session is gone")
 
 
 def members(process: subprocess.Popen[str]) -> list[int]:
-    """Processes of the group that are alive."""
+    """Processes of its session that are alive: keepers of workers have groups of their own."""
     found = []
     for other in psutil.process_iter():
         try:
-            if os.getpgid(other.pid) == process.pid and other.status() != psutil.STATUS_ZOMBIE:
+            if os.getsid(other.pid) == process.pid and other.status() != psutil.STATUS_ZOMBIE:
                 found.append(other.pid)
         except (ProcessLookupError, psutil.NoSuchProcess):
             continue
