@@ -31,8 +31,8 @@ LONG = 300.0
 
 HOLD = '''
 import json
-import multiprocessing
 import os
+import sys
 import time
 
 
@@ -41,8 +41,13 @@ def hold():
 
     On workers only: trial draws are the driver's.
     """
-    while multiprocessing.parent_process() and is_held():
+    while on_worker() and is_held():
         time.sleep(0.05)
+
+
+def on_worker():
+    worker = sys.modules.get("distributed.worker")
+    return worker is not None and hasattr(worker.thread_state, "execution_state")
 
 
 def is_held():
