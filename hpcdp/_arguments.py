@@ -47,6 +47,10 @@ def make_parser() -> argparse.ArgumentParser:
     plan.add_argument("study", metavar="STUDY", help="a study file")
     plan.add_argument("--workers", type=_positive, metavar="N", help="worker processes to plan for")
     plan.add_argument("--profile", metavar="PROFILE", help="a cluster profile (.toml) to plan for")
+    text = "with --truth: a claim, such as gaussian(mu=1), and about how many outputs refute it (default: the study's)"
+    plan.add_argument("--claim", metavar="CLAIM", help=text)
+    text = "the curve that may be true instead of the claim, written as a claim"
+    plan.add_argument("--truth", metavar="CLAIM", help=text)
 
     run = add("run", commands.run, "run a study, or go on with its store")
     run.add_argument("study", metavar="STUDY", help="a study file")

@@ -147,7 +147,7 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
         )
     if not result.complete:
         raise StudyError(f"{result.store} is not complete yet; go on with: hpcdp resume {result.store}")
-    failure, sides = 1.0 - result.confidence, _sides(claim, orientation)
+    failure, sides = 1.0 - result.confidence, sides_of(claim, orientation)
     test = np.broadcast_to(result["rejected_test"][:, None, :], result["rejected"].shape)
     errors = np.stack([result["rejected"][..., 0], test[..., 1] - result["rejected"][..., 1]], axis=-1)
     shares = result["training_rejected"]
@@ -172,7 +172,8 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
     return Audit(result, claim, orientation, limits, verdict, boxes, _bounds(result, boxes))
 
 
-def _sides(claim: Claim, orientation: Orientation) -> list[str]:
+def sides_of(claim: Claim, orientation: Orientation) -> list[str]:
+    """The orientations in which a claim is tested: one where it says the same in both."""
     if orientation == "both":
         return ["forward"] if claim.is_symmetric else ["forward", "reverse"]
     return [orientation]

@@ -21,8 +21,10 @@ DONE, FAILED, WRONG, VIOLATED, INTERRUPTED = 0, 1, 2, 3, 130
 
 def plan(options: argparse.Namespace) -> None:
     """Print what would run."""
+    from hpcdp.claims import parse_claim
     from hpcdp.clusters import default_workers
     from hpcdp.plan import plan
+    from hpcdp.power import find_power
     from hpcdp.study import Study
 
     profile = None
@@ -30,7 +32,14 @@ def plan(options: argparse.Namespace) -> None:
         from hpcdp.clusters.profile import Profile
 
         profile = Profile.from_toml(options.profile)
-    print(plan(Study.from_toml(options.study), options.workers or default_workers(), profile, _say))
+    if options.claim is not None and options.truth is None:
+        raise StudyError("--claim: accepted with --truth, the curve that may be true instead; given: --claim alone")
+    study = Study.from_toml(options.study)
+    wanted = options.truth is not None and (_audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
+    planned = plan(study, options.workers or default_workers(), profile, _say)
+    print(planned)
+    if wanted:
+        print(f"  to refute      {find_power(study, *wanted, planned.pairs)}")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -146,6 +146,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
         "README.md",
         "docs/study.md",
         "docs/auditing.md",
+        "docs/recipes.md",
         "docs/tiny.md",
         "docs/black-boxes.md",
         "docs/store.md",
@@ -162,7 +163,18 @@ def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) ->
 def test_every_page_with_blocks_is_followed() -> None:
     """The list above is all pages whose blocks do something."""
     active = {page for page in PAGES if any(b.note and not b.note.startswith("not run") for b in read_blocks(page))}
-    named = ("study", "auditing", "tiny", "black-boxes", "store", "extending", "tutorial", "cluster", "other-clusters")
+    named = (
+        "study",
+        "auditing",
+        "recipes",
+        "tiny",
+        "black-boxes",
+        "store",
+        "extending",
+        "tutorial",
+        "cluster",
+        "other-clusters",
+    )
     assert active == {"README.md", *(f"docs/{name}.md" for name in named)}
 
 

@@ -59,11 +59,11 @@ def tensor(bounds: Sequence[Bound]) -> Bound:
         parts.append(LaplaceShift(distances[0]) if len(distances) == 1 else LaplaceVector(distances))
     if len(parts) == 1:
         return parts[0]
-    whole = reduce(TradeOffCurve.tensor, map(_polygon, parts))
+    whole = reduce(TradeOffCurve.tensor, map(polygon, parts))
     return TradeOffCurve(*minorant(whole.alpha, np.maximum(whole.beta - _ROUNDING, 0.0)))
 
 
-def _polygon(bound: Bound) -> TradeOffCurve:
+def polygon(bound: Bound) -> TradeOffCurve:
     """A convex polygon on or below the bound."""
     if isinstance(bound, ApproximateDP):
         return TradeOffCurve.from_delta([bound.epsilon0], [bound.delta0])
