@@ -24,7 +24,6 @@ def plan(options: argparse.Namespace) -> None:
     from hpcdp.claims import parse_claim
     from hpcdp.clusters import default_workers
     from hpcdp.plan import plan
-    from hpcdp.power import find_power
     from hpcdp.study import Study
 
     profile = None
@@ -39,6 +38,8 @@ def plan(options: argparse.Namespace) -> None:
     planned = plan(study, options.workers or default_workers(), profile, _say)
     print(planned)
     if wanted:
+        from hpcdp.power import find_power
+
         print(f"  to refute      {find_power(study, *wanted, planned.pairs)}")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import call
+from commands import LONG, call
 
 from hpcdp.errors import StudyError
 
@@ -40,7 +40,7 @@ etas = [0.5, 2.0]
 def hpcdp(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, as a user does."""
     command = [sys.executable, "-m", "hpcdp", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
 
 
 @pytest.fixture(scope="module")
