@@ -117,7 +117,7 @@ def check(code: int, out: str, error: str, untouched: str | None = None) -> None
     assert not odd, f"raw {odd!r}"
     assert "Traceback" not in error
     if code in (0, 3):
-        assert error == ""
+        assert error == "", error
         assert untouched is None or out == untouched
     else:
         assert code in (1, 2)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpcdp.notions.spectrum import told_pairs
 from hpcdp.problem import describe_pair
 from hpcdp.result import Result
+from hpcdp.terminal import plain
 from hpcdp.verdict import careful_error
 
 Floats = NDArray[np.float64]
@@ -100,7 +101,7 @@ def pair_words(result: Result, pair: int) -> str:
     origin = {k: v for k, v in result.pairs[pair].items() if k != "pair"}
     if "rows" not in origin:
         return f"pair {pair}"
-    return f"pair {pair} ({describe_pair(pair, origin)})"
+    return plain(f"pair {pair} ({describe_pair(pair, origin)})")  # pictures hold it too
 
 
 def _listed(result: Result, leader: int, pairs: Ints) -> str:
