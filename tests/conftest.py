@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from reached import reached
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -42,15 +43,5 @@ def client_fixture() -> Iterator[Client]:
 @pytest.fixture(scope="session", name="scheduler")
 def scheduler_fixture() -> Iterator[str]:
     """The address of a scheduler with two workers, for commands that need no processes of their own."""
-    import dask
-
-    from hpcdp.clusters import open_local
-
-    with open_local(2) as place:
-        security = place.client.security.get_tls_config_for_role("client")
-        names = {"ca-file": security["ca_file"], "client.cert": security["cert"], "client.key": security["key"]}
-        certificate = {f"distributed.comm.tls.{name}": text for name, text in names.items()}
-        with dask.config.set(certificate), pytest.MonkeyPatch.context() as patch:  # here, and in processes of commands
-            for name, text in certificate.items():
-                patch.setenv("DASK_" + name.replace(".", "__").replace("-", "_").upper(), text)
-            yield place.client.scheduler.address
+    with reached() as address:
+        yield address

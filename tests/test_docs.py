@@ -25,9 +25,9 @@ import pytest
 from commands import LONG
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from reached import reached
 
 from hpcdp.claims import FORMS
-from hpcdp.clusters import open_local
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED, load_builtin
 from hpcdp.result import load_result
@@ -125,12 +125,12 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
     with pytest.MonkeyPatch.context() as patch, ExitStack() as ending:
         # a study's "python" is looked for where the workers are, and is the same as the reader's
         patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        place = ending.enter_context(open_local(2))
+        address = ending.enter_context(reached())
 
         def follow(page: str) -> Path:
             if page not in folders:
                 folders[page] = tmp_path_factory.mktemp("page")
-                reader = Reader(folders[page], place.client.scheduler.address)
+                reader = Reader(folders[page], address)
                 for block in read_blocks(page):
                     for command, code_said, code, said, found in reader.follow(block):
                         assert code == code_said, f"{page}: {command}\n{found}"
