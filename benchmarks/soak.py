@@ -23,6 +23,7 @@ import psutil
 
 _KILLS, _KILLS_SMALL = 200, 20
 _PAUSES = (0.05, 1.5)  # seconds from one kill to the next
+_MOST = 15  # kills in one run
 _WORKERS = 2
 _LONGEST = 600.0  # seconds that a command may take, killed processes and all; one that hangs fails the soak
 _MECHANISM = """
@@ -94,7 +95,8 @@ def soak(kills: int, kinds: Sequence[str], seed: int, folder: Path) -> Figures:
         kind = kinds[figures.runs % len(kinds)]
         place = _write(folder / f"{kind}-{figures.runs}", KINDS[kind])
         start = time.monotonic()
-        _disturb(kind, place, expected[kind], kills - figures.kills, chance, figures)
+        most = min(kills - figures.kills, -(-kills // len(kinds)), _MOST)
+        _disturb(kind, place, expected[kind], most, chance, figures)
         figures.runs += 1
         figures.longest = max(figures.longest, time.monotonic() - start)
     figures.seconds = time.monotonic() - begin
