@@ -57,12 +57,13 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
     changed = "go on although the mechanism's source changed"
     run.add_argument("--allow-changed-code", action="store_true", help=changed)
+    trust = "run the code that the study names although the store, or part of it, is another user's"
+    run.add_argument("--trust-code", action="store_true", help=trust)
     add_place(run)
 
     resume = add("resume", commands.resume, "go on from a store alone: the study is inside it")
     resume.add_argument("store", type=Path, metavar="STORE")
     resume.add_argument("--allow-changed-code", action="store_true", help=changed)
-    trust = "run the code that the study names although the store is another user's"
     resume.add_argument("--trust-code", action="store_true", help=trust)
     add_place(resume)
 
@@ -147,6 +148,7 @@ def make_parser() -> argparse.ArgumentParser:
     audit.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
     audit.add_argument("--show-rows", action="store_true", help=contents)
     audit.add_argument("--allow-changed-code", action="store_true", help=changed)
+    audit.add_argument("--trust-code", action="store_true", help=trust)
     add_place(audit)
 
     compare = add(

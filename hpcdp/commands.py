@@ -100,14 +100,22 @@ def _stoppable(profile: Any) -> Iterator[Stop]:
 
 def _compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> Any:
     """The result of a run, told of on stderr."""
-    from hpcdp.driver import Options, run_problem
+    from hpcdp.driver import run_problem
     from hpcdp.progress import on_stderr
 
     if not options.debug:
         _silence_dask()
     with on_stderr() as progress:
-        place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop, options.dashboard)
+        place = _place(options, stop)
         return run_problem(problem, trial, store, place, progress)
+
+
+def _place(options: argparse.Namespace, stop: Stop) -> Any:
+    """How a run is done, by the command's options."""
+    from hpcdp.driver import Options
+
+    changed, trusted = options.allow_changed_code, options.trust_code
+    return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard)
 
 
 def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
@@ -138,13 +146,10 @@ def submit(options: argparse.Namespace) -> None:
     from hpcdp.clusters.folder import job_folder
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.store.layout import Layout
-    from hpcdp.trust import refuse_foreign_code
 
     folder = job_folder(Layout(store), study.name)
     refuse_second_driver(folder)
-    store_problem(problem, store, options.allow_changed_code)
-    if not options.trust_code:
-        refuse_foreign_code(Layout(store), study)
+    store_problem(problem, store, options.allow_changed_code, options.trust_code)
     text = Path(options.profile).read_text(encoding="utf-8")
     print(submit_driver(profile, text, folder, store.resolve(), options.trust_code), flush=True)
     print(f"store: {store}; see hpcdp status {store}, hpcdp logs {store}, hpcdp cancel {store}", file=sys.stderr)
@@ -367,7 +372,6 @@ def audit(options: argparse.Namespace) -> int:
 
 def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, profile: Any) -> int:
     """A sequential audit; the exit code."""
-    from hpcdp.driver import Options
     from hpcdp.plots_audit import draw_sequential
     from hpcdp.problem import resolve
     from hpcdp.progress import on_stderr
@@ -383,7 +387,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
         if not options.debug:
             _silence_dask()
         with on_stderr() as progress:
-            place = Options(options.cluster, options.workers, None, options.allow_changed_code, stop, options.dashboard)
+            place = _place(options, stop)
             found = run_sequential(problem, store, claim, options.orientation, rounds, place, progress, again)
     draw_sequential(found, picture)
     if options.format == "json":

@@ -52,7 +52,6 @@ from hpcdp.store.studies import (
     open_layout,
     provenance,
     save_problem,
-    stored_study,
 )
 from hpcdp.study import Study
 from hpcdp.targets import decide, share_time, summary
@@ -76,6 +75,7 @@ class Options:
     workers: int | None = None
     client: Client | None = None
     allow_changed_code: bool = False
+    trust_code: bool = False
     stop: Stop = field(default_factory=Stop)
     dashboard: bool = False
 
@@ -93,19 +93,21 @@ def run(
     workers: int | None = None,
     client: Client | None = None,
     allow_changed_code: bool = False,
+    trust_code: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Run a study (or its file), or go on with its store, and return the result.
 
     cluster: "local", a scheduler's address or file (.json), or a cluster profile (.toml); client: your own Dask client
-    instead. Raises StudyError before anything runs when the study is wrong or the store holds another one, LeaseError when
-    another run holds the store, RunFailed when some chunks failed (the store keeps everything else), StoreError when the
-    store cannot be written, PlaceError (a StoreError) when there is no worker for too long.
+    instead; trust_code: to go on with another user's store, whose owner says what is run. Raises StudyError before anything
+    runs when the study is wrong or the store holds another one, LeaseError when another run holds the store, RunFailed when
+    some chunks failed (the store keeps everything else), StoreError when the store cannot be written, PlaceError (a
+    StoreError) when there is no worker for too long.
     """
     parsed = study if isinstance(study, Study) else Study.from_toml(study)
     told = progress or Silent()
     problem, trial = resolve(parsed, told.note, parse_place(cluster).library_threads)
-    options = Options(cluster, workers, client, allow_changed_code)
+    options = Options(cluster, workers, client, allow_changed_code, trust_code)
     return run_problem(problem, trial, Path(store) if store is not None else default_store(parsed), options, told)
 
 
@@ -125,7 +127,7 @@ def resume(
     """
     told, threads = progress or Silent(), parse_place(cluster).library_threads
     problem, trial = resolve_stored(store, allow_changed_code, trust_code, told.note, threads)
-    options = Options(cluster, workers, client, allow_changed_code)
+    options = Options(cluster, workers, client, allow_changed_code, trust_code)
     return run_problem(problem, trial, Path(store), options, told)
 
 
@@ -146,7 +148,7 @@ def resolve_stored(
         if not version:
             raise StoreError(f"{store} holds no study yet; run the study file again")
         if not trust_code:
-            refuse_foreign_code(layout, stored_study(layout, version))
+            refuse_foreign_code(layout)
         problem = load_problem(layout, version, allow_changed_code)
     trial = try_study(problem.study, problem.sampler, problem.pairs, note, threads)
     return problem, trial
@@ -170,7 +172,7 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
 def opened(problem: Problem, store: Path, options: Options, progress: Progress) -> Iterator[tuple[Layout, Lease, int]]:
     """A store under its lease, with this problem as its latest version; how the run ended is noted in it."""
     with _store_errors(store), own_files():
-        layout = create_store(store)
+        layout = _made(store, problem.study, options.trust_code)
         lease = acquire(layout, progress.note)
         layout = replace(layout, generation=lease.generation)
         try:
@@ -195,10 +197,17 @@ def opened(problem: Problem, store: Path, options: Options, progress: Progress) 
             lease.release()
 
 
-def store_problem(problem: Problem, store: Path, allow_changed_code: bool = False) -> None:
+def _made(store: Path, study: Study, trust_code: bool) -> Layout:
+    """The store, made if need be; StudyError where its study names code and another user could name other code."""
+    if not trust_code:
+        refuse_foreign_code(Layout(store), study)
+    return create_store(store)
+
+
+def store_problem(problem: Problem, store: Path, allow_changed_code: bool = False, trust_code: bool = False) -> None:
     """Put a problem into a store, made if need be, for a run that begins later and elsewhere."""
     with _store_errors(store), own_files():
-        layout = create_store(store)
+        layout = _made(store, problem.study, trust_code)
         lease = acquire(layout)
         try:
             list(mend(layout, lease.generation))

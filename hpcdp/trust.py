@@ -1,4 +1,4 @@
-"""Whose code a store's study would run: a store of another user's is resumed only when its reader says so."""
+"""Whose code a store's study would run: another user's store is gone on with only when who runs it says so."""
 
 from __future__ import annotations
 
@@ -8,24 +8,46 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from hpcdp.errors import StudyError
+from hpcdp.errors import DamagedError, StudyError
 from hpcdp.losses import named_code
 from hpcdp.mechanisms import BUILTINS, SCORES
 from hpcdp.mechanisms._builtin import named_callables
 from hpcdp.store.layout import Layout
-from hpcdp.store.studies import latest_version
+from hpcdp.store.studies import latest_version, stored_study
 from hpcdp.study import ProgramCall, Study
 
 
-def refuse_foreign_code(layout: Layout, study: Study) -> None:
-    """StudyError that says what would run, where the store or its study is another user's and names code."""
-    owners = {path.stat().st_uid for path in (layout.root, layout.study(latest_version(layout)))} - {os.geteuid()}
-    code = list(_named(study)) if owners else []
+def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:
+    """StudyError that says what would run, where another user could say what: the store, or part of it, is theirs.
+
+    given: the study that is about to be run, for a store that holds none yet: its owner may put another in its place.
+    """
+    owners = _owners(layout) - {os.geteuid()}
+    study = (_stored(layout) or given) if owners else None
+    code = list(_named(study)) if study is not None else []
     if code:
         raise StudyError(
-            f"{layout.root} belongs to {' and '.join(map(_user, sorted(owners)))}, and its study names code, which resume would "
-            f"run as yours: {'; '.join(code)}; read it and add --trust-code, or leave it"
+            f"{layout.root} belongs to {' and '.join(map(_user, sorted(owners)))}, and its study names code, which would "
+            f"run as yours: {'; '.join(code)}; read it and add --trust-code, or give another --store"
         )
+
+
+def _owners(layout: Layout) -> set[int]:
+    """Who owns the store, what lies in it and what lies beside its study: each could put another study there."""
+    root = layout.root
+    if not root.exists():
+        return set()
+    parts = [root, *(path for folder in (root, root / "study") if folder.is_dir() for path in folder.iterdir())]
+    return {path.lstat().st_uid for path in parts} | {root.stat().st_uid}
+
+
+def _stored(layout: Layout) -> Study | None:
+    """The store's study; None where there is none or it is damaged, and a run stores its own."""
+    try:
+        version = latest_version(layout)
+        return stored_study(layout, version) if version else None
+    except DamagedError:
+        return None
 
 
 def _user(uid: int) -> str:

@@ -21,9 +21,12 @@ import numpy as np
 import pytest
 from commands import COMMAND, call, records, write_study
 
-from hpcdp import load_result
+from hpcdp import Study, load_result
+from hpcdp import run as hpcdp_run
 from hpcdp.cli import main
+from hpcdp.driver import store_problem
 from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.problem import resolve
 from hpcdp.store.records import read_json, write_json
 
 SECONDS = 60  # far more than any of these commands takes
@@ -411,6 +414,50 @@ def test_resume_of_another_users_store(whole: Path, store: Path, scheduler: str)
         store / "study" / "study-000001.json", _study(mechanism={"call": "laplace", "parameters": {"epsilon": 1.0}})
     )
     assert "changed" in call("resume", store, *place, code=2).stderr
+
+
+def _prepared(tmp_path: Path, canary: Path) -> tuple[Path, Path]:
+    """A study of one's own, and a store that somebody else made of an equal one beside other code of the same names."""
+    stranger, own = tmp_path / "stranger", tmp_path / "mine"
+    stranger.mkdir()
+    own.mkdir()
+    for folder in (stranger, own):
+        write_study(folder, databases=[[0.0, 1.0]], train=20, test=20, chunk=20)
+    store_problem(resolve(Study.from_toml(stranger / "study.toml"))[0], tmp_path / "s.zarr")
+    code = (stranger / "own.py").read_text()
+    (stranger / "own.py").write_text(f"open({str(canary)!r}, 'w')\n{code}")
+    return own / "study.toml", tmp_path / "s.zarr"
+
+
+def test_a_run_imports_from_the_folder_that_its_user_gave(tmp_path: Path, canary: Path, scheduler: str) -> None:
+    """Even where all of the store is the user's, who may have copied it."""
+    study, store = _prepared(tmp_path, canary)
+    call("run", study, "--store", store, "--cluster", scheduler)
+    body = read_json(max((store / "study").glob("study-*.json")))
+    assert Path(body["folder"]) == study.parent
+    assert (study.parent / "calls.log").is_file()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a store to another user")
+@pytest.mark.parametrize("theirs", [".", "study", "study/study-000001.json", "records"])
+def test_running_into_another_users_store(tmp_path: Path, canary: Path, theirs: str, scheduler: str) -> None:
+    """`run`, `audit`, `submit` and Python alike: who owns a part of the store can say what its tasks import."""
+    study, store = _prepared(tmp_path, canary)
+    os.chown(store / theirs, 54321, -1)
+    before = sorted(store.rglob("*"))
+    for command in ("run", "audit"):
+        extra = ("--claim", CLAIM) if command == "audit" else ()
+        found = call(command, study, "--store", store, "--cluster", scheduler, *extra, code=2)
+        line = found.stderr.splitlines()[-1]
+        assert f"{store} belongs to user 54321, and its study names code" in line
+        assert f"mechanism.call = own:noisy from {tmp_path / 'stranger' / 'own.py'}" in line
+        assert "--trust-code" in line
+    with pytest.raises(StudyError, match="belongs to user 54321"):
+        hpcdp_run(study, store, cluster=scheduler)
+    with pytest.raises(StudyError, match="belongs to user 54321"):  # what submit does
+        store_problem(resolve(Study.from_toml(study))[0], store)
+    assert sorted(store.rglob("*")) == before
+    call("run", study, "--store", store, "--cluster", scheduler, "--trust-code")
 
 
 @pytest.mark.parametrize("form", [2, 3])

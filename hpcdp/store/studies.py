@@ -261,7 +261,7 @@ def save_problem(layout: Layout, problem: Problem, generation: int, allow_change
         if _stored_database(layout, digest) is None:
             with replacing(layout, generation, layout.database(digest)) as new:
                 write_array(new, database)
-    if old is not None and old | {"folder": body["folder"]} == body:
+    if old == body:  # another folder is another version: workers import from the folder that a version names
         return version
     put_json(layout, layout.study(version + 1), body, generation)
     return version + 1
