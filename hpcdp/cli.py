@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcdp._arguments import make_parser
+from hpcdp._guarded import command_begins
 from hpcdp._prints import end_results
 from hpcdp._raised import describe_raised
 from hpcdp.commands import DONE, FAILED, INTERRUPTED, WRONG
@@ -43,6 +44,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return WRONG
     options = parser.parse_args(given)
     options.given = given
+    if arguments is None and not options.debug:  # a traceback does not leave the process that raised
+        command_begins()
     try:
         with _interruptible():
             return int(options.command(options) or DONE)

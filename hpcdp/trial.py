@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from hpcdp._guarded import guarded
 from hpcdp._raised import readable
 from hpcdp._threads import worker_threads
 from hpcdp._timing import Timing, time_draws
@@ -17,6 +18,7 @@ from hpcdp.distributions import Conditional
 from hpcdp.errors import MechanismError, StudyError, UnansweredError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms._apart import ApartMechanism
+from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.outputs import Outputs, Schema, schema_of, widest
@@ -54,13 +56,17 @@ def try_out(
     test samples would overlap. Databases come in order of importance. note: told of draws that take long. threads: that
     numerical libraries may use, as in workers.
     """
-    with worker_threads(threads), noting(note):
-        try:
-            return _try_out(sampler, databases, needed, note)
-        except MechanismError as error:
-            raise StudyError(f"mechanism.call {sampler.call}: {readable(str(error))} (seen in trial draws)") from error
-        finally:
-            sampler.end()
+
+    def work(told: Callable[[str], None]) -> Trial:
+        with worker_threads(threads), noting(told):
+            return _try_out(sampler, databases, needed, told)
+
+    try:  # what has a process of its own, or only reads files, does not end this one
+        return guarded(work, note) if isinstance(sampler.mechanism, CallableMechanism) else work(note)
+    except MechanismError as error:
+        raise StudyError(f"mechanism.call {sampler.call}: {readable(str(error))} (seen in trial draws)") from error
+    finally:
+        sampler.end()
 
 
 def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None]) -> Trial:

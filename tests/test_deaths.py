@@ -52,6 +52,17 @@ def expected_deaths(store: Path) -> set[str]:
     return found
 
 
+@pytest.mark.parametrize("command, end", [("plan", "os._exit(0)"), ("run", "ctypes.string_at(0)")])
+def test_trial_draws_that_end_the_process(command: str, end: str, tmp_path: Path) -> None:
+    """Even those of a second database: one line names the mechanism, and no script takes it for success."""
+    dying = DYING.replace("DEATH", end).replace("size >= 2000 and dies(outputs[0])", "database.sum() > 0.5")
+    study = write_study(tmp_path, dying, call="own:dying", pairs="given = [ { d = [0.0], d_prime = [1.0] } ]")
+    (line,) = hpcdp(command, study, folder=tmp_path, code=2).stderr.splitlines()
+    how = {"os._exit(0)": "ended with exit code 0", "ctypes.string_at(0)": "was ended by SIGSEGV"}[end]
+    assert line.startswith(f"hpcdp: mechanism.call own:dying: the mechanism's process {how}; ")
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize("end", ENDS)
 def test_a_mechanism_that_ends_its_process_on_some_chunks(end: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"call": "own:dying", "train": 10_000, "test": 40_000, "chunk": 2000}
