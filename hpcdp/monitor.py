@@ -54,6 +54,7 @@ class Monitor:
         self._busy = 0.0
         self._recent: deque[tuple[float, float, float]] = deque()  # (time, units done, planned seconds done)
         self._slow: dict[str, _Slow] = {}
+        self._types_differ = False
         self._last_named = float("-inf")
         self.patience = LONG
         self._lock = threading.Lock()
@@ -79,8 +80,15 @@ class Monitor:
                 client.unsubscribe_topic(topic)
 
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
-        """Note a draw that takes longer than is to be expected, and again when that has doubled."""
+        """Note a draw that takes longer than is to be expected, and again when that has doubled; types that differ once."""
         told, now = event[1], time.monotonic()
+        if "types" in told:
+            if not self._types_differ:
+                self._types_differ = True
+                self.note(
+                    f"warning: types of outputs differ: {told['types']}; each output counts as the number that it is"
+                )
+            return
         with self._lock:
             if told["ended"]:
                 self._slow.pop(told["key"], None)

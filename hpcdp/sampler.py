@@ -22,8 +22,8 @@ from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_progr
 from hpcdp.mechanisms.scores import load_scores, models_digest
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
 from hpcdp.messages import did_you_mean
-from hpcdp.outputs import Outputs, Schema, canonicalise
-from hpcdp.slow import naming
+from hpcdp.outputs import Outputs, Schema, canonicalise, conform
+from hpcdp.slow import naming, tell_type
 from hpcdp.study import ProgramCall, Study
 
 Mechanism = CallableMechanism | ApartMechanism | ProgramMechanism | StoredSamples
@@ -109,7 +109,12 @@ class Sampler:
         if isinstance(self.mechanism, StoredSamples):
             raise MechanismError("stored samples cannot be drawn anew")
         raw = self._outputs(database, size, stream(self.seed, key, stage, chunk))
-        return canonicalise(raw, size, schema)
+        if schema.kind == "bytes":
+            return canonicalise(raw, size, schema)
+        outputs = canonicalise(raw, size)
+        found = raw.dtype if isinstance(raw, np.ndarray) and raw.dtype.kind == "f" else outputs.dtype
+        tell_type("integers" if found.kind == "i" else found.name)
+        return conform(outputs, schema)
 
     def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""

@@ -1,4 +1,7 @@
-"""Draws that take long are named while they do: by workers over Dask's events, in trial draws by a note."""
+"""What draws tell the driver while a run goes on, over Dask's events; in trial draws by a note.
+
+Draws that take long are named while they do, and chunks whose numbers are of another type than others'.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,9 @@ _running: set[_Draw] = set()
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
 _numbers = itertools.count()
+_types: dict[str, tuple[str, str]] = {}  # by topic: the type of the first numbers that this process drew, and where
+_topic: ContextVar[str] = ContextVar("hpcdp_topic", default="")
+_what: ContextVar[Callable[[], str] | None] = ContextVar("hpcdp_what", default=None)
 _send: ContextVar[Callable[[dict[str, Any]], None] | None] = ContextVar("hpcdp_send", default=None)
 
 
@@ -89,11 +95,25 @@ def topic_of(root: str, generation: int) -> str:
 @contextmanager
 def reporting(root: str, generation: int) -> Iterator[None]:
     """Run a task within: where this is a Dask worker, its slow draws are told to the run's driver."""
-    before = _send.set(_sender(topic_of(root, generation)))
+    topic = topic_of(root, generation)
+    before, topics = _send.set(_sender(topic)), _topic.set(topic)
     try:
         yield
     finally:
+        _topic.reset(topics)
         _send.reset(before)
+
+
+def tell_type(name: str) -> None:
+    """Tell the driver if the numbers of this chunk are of another type than the first that this process drew in the run."""
+    send, describe = _send.get(), _what.get()
+    if send is None or describe is None or not _topic.get():
+        return
+    if _topic.get() not in _types:
+        _types[_topic.get()] = name, describe()
+    first, where = _types[_topic.get()]
+    if name != first:
+        send({"types": f"{describe()} holds {name}, {where} {first}"})
 
 
 def _sender(topic: str) -> Callable[[dict[str, Any]], None] | None:
@@ -134,6 +154,7 @@ def naming(describe: Callable[[], str]) -> AbstractContextManager[None]:
 @contextmanager
 def _naming(describe: Callable[[], str], send: Callable[[dict[str, Any]], None]) -> Iterator[None]:
     key: list[str] = []
+    before = _what.set(describe)
 
     def tell(seconds: float) -> None:
         if not key:
@@ -144,5 +165,6 @@ def _naming(describe: Callable[[], str], send: Callable[[dict[str, Any]], None])
         with watched(tell, _REPORT, 1.0):
             yield
     finally:
+        _what.reset(before)
         if key:
             send({"key": key[0], "ended": True})

@@ -167,6 +167,29 @@ def honest_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> 
     return show(folder / "s.zarr")
 
 
+@pytest.mark.parametrize("other", ["np.float32", "np.int64", "np.float64"])
+def test_chunks_of_another_type_are_said(other: str, tmp_path: Path, scheduler: str) -> None:
+    """Integers may stand for reals, and narrow reals too; whoever mixes them hears of it, once."""
+    source = f"""
+import numpy as np
+
+
+def mixed(database, size, rng):
+    outputs = database.sum() + np.round(rng.laplace(size=size))
+    return outputs.astype({other}) if outputs[0] > 0 and size == 10 else outputs
+"""
+    settings = {"call": "own:mixed", "databases": [[0.0, 1.0]], "train": 100, "test": 100, "chunk": 10}
+    said = call(
+        "run", write_study(tmp_path, source, **settings), "--store", tmp_path / "s", "--cluster", scheduler
+    ).stderr
+    lines = [line for line in said.splitlines() if "types of outputs differ" in line]
+    assert len(lines) == (other != "np.float64")
+    for line in lines:
+        assert {"np.float32": "float32", "np.int64": "integers"}[other] in line
+        assert line.count("float64") == 1
+        assert line.count(" chunk ") == 2
+
+
 @pytest.mark.parametrize(
     "keep, removed, stage, chunk, kind",
     [("all", 1, "test", 3, "nan"), ("none", 1, "test", 3, "no luck"), ("none", 2, "train", 1, "nan")],
