@@ -146,6 +146,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
         "README.md",
         "docs/study.md",
         "docs/auditing.md",
+        "docs/recipes.md",
         "docs/tiny.md",
         "docs/black-boxes.md",
         "docs/store.md",
@@ -165,6 +166,7 @@ def test_every_page_with_blocks_is_followed() -> None:
     named = (
         "study",
         "auditing",
+        "recipes",
         "tiny",
         "black-boxes",
         "store",
