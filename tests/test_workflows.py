@@ -127,6 +127,22 @@ def test_rules_can_fail(name: str, change: Any, rule: str) -> None:
     assert any(rule in check.rule for check in failed)
 
 
+@pytest.mark.parametrize("name", ["fig4b", "fig6a", "fig7"])
+def test_what_is_not_resolved_is_a_triangle_at_its_limit(name: str) -> None:
+    """And no point at 0: one triangle for each estimate that tells nothing."""
+    found = kept(name)
+    axes = FIGURES[name].draw(found).axes
+    lines = [line for axis in axes if axis.get_ylabel() == "δ(ε)" for line in axis.get_lines()]
+    drawn = [y for line in lines if line.get_marker() == "v" for y in line.get_ydata()]
+    unresolved = [row for one in found for row in one.result["spectrum"] if row["delta"] == 0.0]
+    assert sorted(drawn) == sorted(row["upper"] for row in unresolved)
+    assert len(unresolved) > 0
+    assert min(drawn) > 0.0
+    points = [y for line in lines if line.get_marker() in "os" for y in line.get_ydata()]
+    assert len(points) == sum(len(one.epsilon) for one in found) - len(drawn)
+    assert min(points) > 0.0
+
+
 def test_a_true_claim_that_is_rejected_fails() -> None:
     figure = FIGURES["fig11"]
     found = kept("fig11")

@@ -75,6 +75,17 @@ class Found:
         return np.array([row[name] for row in self.result["spectrum"]], np.float64)
 
     @cached_property
+    def resolved(self) -> NDArray[np.bool_]:
+        """Which δ̂ of the spectrum tell something; of results that do not say so, those above 0."""
+        return np.array([row.get("resolved", row["delta"] > 0.0) for row in self.result["spectrum"]], np.bool_)
+
+    @cached_property
+    def limits(self) -> Floats:
+        """What the learned sets leave where δ̂ is not resolved; of results that do not say so, `upper`."""
+        found = [row.get("limit", row["upper"]) for row in self.result["spectrum"]]
+        return np.array(found, np.float64)  # None, where δ̂ is resolved, is a NaN
+
+    @cached_property
     def curves(self) -> list[Curve]:
         """The exact pair of every pair of the study."""
         return exact_curves(self.study)

@@ -11,6 +11,8 @@ from paper_figures.parts import Found
 from paper_figures.pictures import COLOURS, MARKERS, new_figure
 from paper_figures.tables import markdown, signed
 
+from hpcdp.report._spectra import LIMIT_WORDS
+
 
 def draw_spectra(found: Sequence[Found], title: str, log: bool = False, floor: float = 1e-6) -> Any:
     """Exact curves and estimates above, δ̂ − δ with certified and approximate limits below. log: δ on a log axis."""
@@ -23,11 +25,11 @@ def draw_spectra(found: Sequence[Found], title: str, log: bool = False, floor: f
 
 
 def draw_curves(axis: Any, found: Sequence[Found], log: bool = False, floor: float = 1e-6, legend: bool = True) -> None:
-    """Exact spectra as lines, estimates with bounds as points; where log, estimates of 0 are left out."""
+    """Exact spectra as lines, estimates with bounds as points; open triangles are limits where nothing is resolved."""
     for colour, marker, one in zip(COLOURS, MARKERS, found, strict=False):
         fine = np.linspace(one.epsilon.min(), one.epsilon.max(), 300)
         axis.plot(fine, one.exact(fine), color=colour, linewidth=1.2, alpha=0.9)
-        shown = one.column("delta") > 0 if log else slice(None)
+        shown = one.resolved
         delta, lower, upper = (one.column(name)[shown] for name in ("delta", "lower", "upper"))
         axis.errorbar(
             one.epsilon[shown],
@@ -41,6 +43,9 @@ def draw_curves(axis: Any, found: Sequence[Found], log: bool = False, floor: flo
             capsize=2,
             label=one.part.label,
         )
+        _draw_limits(axis, one, one.epsilon, 0.0, colour)
+    if not all(one.resolved.all() for one in found):
+        axis.plot([], [], "v", color="#555555", markersize=6, markerfacecolor="none", label=LIMIT_WORDS)
     axis.plot([], [], color="#555555", linewidth=1.2, label="exact")
     axis.set_ylabel("δ(ε)")
     if log:
@@ -52,16 +57,23 @@ def draw_curves(axis: Any, found: Sequence[Found], log: bool = False, floor: flo
         axis.legend(frameon=False, fontsize=9)
 
 
+def _draw_limits(axis: Any, one: Found, epsilon: Any, base: Any, colour: str) -> None:
+    """Open triangles at the limits, less `base`, of what is not resolved, as hpcdp's own pictures have them."""
+    unsure = ~one.resolved
+    style = {"color": colour, "markersize": 6, "markerfacecolor": "none", "linestyle": "none"}
+    axis.plot(epsilon[unsure], (one.limits - base)[unsure], "v", **style)
+
+
 def draw_differences(axis: Any, found: Sequence[Found]) -> None:
     """δ̂ − δ at each ε, with a bar from the certified bound to the approximate limit."""
     width = min((np.diff(one.epsilon).min(initial=np.inf) for one in found), default=0.0)
     for place, (colour, marker, one) in enumerate(zip(COLOURS, MARKERS, found, strict=False)):
         truth = one.exact(one.epsilon)
-        delta, lower, upper = (one.column(name) for name in ("delta", "lower", "upper"))
+        delta, lower, upper = (one.column(name)[one.resolved] for name in ("delta", "lower", "upper"))
         aside = 0.18 * width * (place - (len(found) - 1) / 2) if np.isfinite(width) else 0.0
         axis.errorbar(
-            one.epsilon + aside,
-            delta - truth,
+            (one.epsilon + aside)[one.resolved],
+            delta - truth[one.resolved],
             yerr=np.maximum([delta - lower, upper - delta], 0.0),
             fmt=marker,
             color=colour,
@@ -69,6 +81,7 @@ def draw_differences(axis: Any, found: Sequence[Found]) -> None:
             markerfacecolor="white",
             linewidth=0.9,
         )
+        _draw_limits(axis, one, one.epsilon + aside, truth, colour)
     axis.axhline(0.0, color="#555555", linewidth=1.0)
     axis.set_ylabel("δ̂ − exact")
     axis.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
