@@ -91,7 +91,7 @@ def rank(result: Result, claims: Sequence[Claim]) -> Ranking | None:
     chosen = _leading(result)
     if not chosen.epsilon.size:
         return None
-    curves = [claim.delta(chosen.epsilon) for claim in claims]
+    curves = [claim.implied(chosen.epsilon) for claim in claims]
     fits = [_fit(claim, curve, chosen) for claim, curve in zip(claims, curves, strict=True)]
     order = sorted(range(len(claims)), key=lambda i: float(curves[i].sum()))
     level = (1.0 - result.confidence) / max(1, len(claims) - 1)

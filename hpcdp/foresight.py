@@ -45,9 +45,9 @@ def foresee(study: Study) -> tuple[str, float] | None:
         claim, epsilons = parse_claim(study.study.claim, study.folder), np.asarray(study.estimate.epsilons)
         epsilon = target.epsilon
         if epsilon is None:
-            enough = np.flatnonzero(claim.delta(epsilons) >= float(target.delta or 0.0))
+            enough = np.flatnonzero(claim.implied(epsilons) >= float(target.delta or 0.0))
             epsilon = float(epsilons[enough[-1]]) if enough.size else float(epsilons[0])
-        draws = draws_needed(target, epsilon, rates_of(claim.delta, epsilon))
+        draws = draws_needed(target, epsilon, rates_of(claim.implied, epsilon))
         return f"if {claim.text} is exact, at ε = {epsilon:g}, about", draws
     if target.delta is not None:
         return f"where δ is as small as {target.delta:g}, at least", draws_needed(target, 0.0, (target.delta, 0.0))

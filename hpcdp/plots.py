@@ -121,7 +121,7 @@ def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
     fine = np.linspace(*ends, _STEPS)
     claim = claim_of(result)
     if claim is not None:
-        axis.plot(fine, claim.delta(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
+        axis.plot(fine, claim.implied(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
     truth = exact_of(result, fine)
     if truth is not None:
         axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")

@@ -20,8 +20,8 @@ from hpcdp.power import find_power
 RUNS = 24
 
 
-def power(claim: str, truth: str, pairs: int = 1):
-    study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=1, epsilons=[0.0], etas=ETAS.tolist())
+def power(claim: str, truth: str, pairs: int = 1, etas=ETAS):
+    study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=1, epsilons=[0.0], etas=list(etas))
     return find_power(study, *(parse_claim(text, Path()) for text in (claim, truth)), pairs)
 
 
@@ -64,7 +64,25 @@ def test_more_pairs_and_nearer_claims_take_more():
     for truth in ("laplace(epsilon=1)", "laplace(epsilon=0.5)"):
         none = power("laplace(epsilon=1)", truth)
         assert (none.audit, none.sequential) == (None, None)
-        assert "cannot be refuted" in str(none)
+        assert "audit not with 1,099,511,627,776 test outputs" in str(none)
+        assert "--sequential not within 131,072 outputs a side in most of 15 games" in str(none)
+
+
+def test_bets_are_played_whatever_the_eta_of_the_study():
+    claim, truth = "dp(epsilon=1)", "laplace(epsilon=1.2)"
+    found = power(claim, truth, etas=[1.0])  # where no test tells the two apart
+    assert found.audit is None
+    assert found.sequential == power(claim, truth).sequential < 3000
+    assert f"audit --sequential about {found.sequential:,} outputs" in str(found)
+
+
+def test_products_are_truths_and_claims():
+    """A second output that is the same for both databases changes nothing."""
+    product = "gaussian(mu=1)*dp(epsilon=0)"
+    plain = power("gaussian(mu=0.5)", "gaussian(mu=1)")
+    for found in (power("gaussian(mu=0.5)", product), power("gaussian(mu=0.5)*dp(epsilon=0)", "gaussian(mu=1)")):
+        assert found.audit == pytest.approx(plain.audit, rel=0.05)
+        assert found.sequential == pytest.approx(plain.sequential, rel=0.3)
 
 
 def test_the_plan_says_it(tmp_path):

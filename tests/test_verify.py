@@ -16,6 +16,8 @@ from hpcdp.analytic import LaplaceShift
 from hpcdp.bounds import joint_lower, split_lower
 from hpcdp.claims import parse_claim
 from hpcdp.fit import _covariance, rank
+from hpcdp.plots import draw
+from hpcdp.report.table import table
 from hpcdp.report.verdict import report, to_json
 from hpcdp.result import load_result
 from hpcdp.study import Study
@@ -127,6 +129,32 @@ def test_points_of_a_file_claim_more_than_their_levels(tmp_path):
 def test_formulas_claim_no_more_than_they_say(text):
     levels = np.linspace(0.0, 3.0, 31)
     np.testing.assert_array_equal(claim(text).implied(levels), claim(text).delta(levels))
+
+
+def test_every_output_shows_the_claim_that_is_judged(tmp_path, monkeypatch):
+    (tmp_path / "one.csv").write_text("epsilon,delta\n0.4,0.0001\n")
+    text = f"file({tmp_path / 'one.csv'})"
+    found = laplace(epsilons=[0.0], size=1 << 13)
+    body = found.study.to_dict()
+    body["study"]["claim"] = text
+    object.__setattr__(found, "study", Study.from_dict(body))
+    own = claim(text)
+    value, lower = 1.0 - math.exp(-0.4) * (1.0 - 1e-4), found["spectrum_lower"][0]
+    assert value < lower < float(own.delta(0.0)), "what is between the two readings tells them apart"
+    verdict = verify(found, own)
+    assert verdict.verdict == "violation"
+    assert verdict.cells()[0]["claimed"] == pytest.approx(value, rel=1e-12)
+    for said in (table(found), report([verdict])):
+        assert "violated" in said.split("\n\n")[1]
+        assert f"{value:.6f}" in said
+    monkeypatch.setattr("hpcdp.plots.exact_of", lambda *_: None)  # of no store
+    (line,) = [line for line in draw(found).axes[0].lines if str(line.get_label()).startswith("claimed")]
+    levels, deltas = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+    np.testing.assert_array_equal(deltas, own.implied(levels))
+    # the fit of several claims, too
+    (fit,) = [fit for fit in rank(found, [own, claim("dp(epsilon=9)")]).fits if fit.claim == text]
+    scores = (found["delta"] - value) / careful_error(found)
+    assert np.isclose(scores, fit.residual, rtol=1e-9).any()
 
 
 # Not separable

@@ -42,7 +42,9 @@ def tensor(bounds: Sequence[Bound]) -> Bound:
 
     Dong, Roth and Su (2022), Section 3. The product of Gaussian curves is exact, that of Laplace curves as `LaplaceVector`
     says. Any other is a polygon on or below the exact product, made of `TradeOffCurve.below` of each part: it claims no more
-    than the parts do, so that a violation of it is one of them. Its delta is too large by at most 2e-8 where it was measured.
+    than the parts do, so that a violation of it is one of them. Its delta is too large by e^epsilon 1e-11, which the polygon is
+    lowered by, and at most 6e-8 more where it was measured: Laplace with Gaussian noise, their epsilon from 0.01 to 4 and mu
+    from 0.1 to 4, at levels from 0 to 10.
 
     Args:
         bounds: one or more.
@@ -71,5 +73,7 @@ def polygon(bound: Bound) -> TradeOffCurve:
         return TradeOffCurve.from_delta(bound.epsilons, bound.deltas)
     if isinstance(bound, TradeOffPoints):
         return TradeOffCurve(*with_ends(*bound.hull))
+    if isinstance(bound, TradeOffCurve):  # of a product
+        return bound.convex()
     assert isinstance(bound, Curve)
     return TradeOffCurve.below(bound)

@@ -59,7 +59,7 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
         cells = [f"{row['epsilon']:g}", estimate(row["delta"], row["limit"]), at_least(row["lower"])]
         cells.append(at_most(row["upper"]) if sure else "-")
         if claim:
-            allowed = float(claim.delta(np.array([row["epsilon"]]))[0])
+            allowed = float(claim.implied(row["epsilon"]))
             cells.append(share(allowed) + (" violated" if row["lower"] > allowed else ""))
         if many:
             cells.append(str(row["pair"]) if sure else "-")
