@@ -7,12 +7,13 @@ store; what was won is recorded after each batch, so that a later run goes on fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcdp._prints import printing_to_stderr
 from hpcdp._rounding import at_least
@@ -29,8 +30,8 @@ from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses._protocol import Loss, Side
 from hpcdp.mechanisms import READERS
 from hpcdp.monitor import Monitor
-from hpcdp.notions._rounds import Learner, Rules
-from hpcdp.notions.betting import Lines, Wealth, average, is_refuted, lines_of, play
+from hpcdp.notions._rounds import Check, Learner, Rules
+from hpcdp.notions.betting import Lines, Wealth, average, count_cells, is_refuted, lines_of, play
 from hpcdp.outputs import Outputs
 from hpcdp.problem import LITERAL, Problem
 from hpcdp.progress import Progress
@@ -39,9 +40,12 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 from hpcdp.store.samples import DamagedBlock, read_blocks
+from hpcdp.study import Study
 from hpcdp.task import Task
 from hpcdp.trial import equals_no_chance
 from hpcdp.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
+
+_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -91,13 +95,22 @@ class Look:
 class SequentialAudit:
     """What a sequential audit found; verdict as in `hpcdp.auditing.Audit`."""
 
-    name: str
+    study: Study
     claim: Claim
-    confidence: float
     orientation: str
     rounds: Rounds
     looks: Sequence[Look]
     wealths: Sequence[Wealth]
+
+    @property
+    def name(self) -> str:
+        """Of the study."""
+        return self.study.name
+
+    @property
+    def confidence(self) -> float:
+        """Of a violation."""
+        return self.study.estimate.confidence
 
     @property
     def verdict(self) -> str:
@@ -160,8 +173,7 @@ def run_sequential(
                 progress.note(_words(looks[-1], game.failure))
                 if looks[-1].refuted:
                     break
-    name, confidence = problem.study.name, problem.study.estimate.confidence
-    return SequentialAudit(name, claim, confidence, orientation, rounds, looks, game.wealths)
+    return SequentialAudit(problem.study, claim, orientation, rounds, looks, game.wealths)
 
 
 def refuse_unplayable(problem: Problem) -> None:
@@ -190,13 +202,9 @@ class _Game:
         self.problem, self.layout, self.rounds = problem, layout, rounds
         self.failure = 1.0 - e.confidence
         self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
-        self.rules, self.learn = (
-            _rules(problem),
-            _learner(
-                make_loss(e.default_loss, e.parameters, problem.study.folder),
-                foreign_code(e.default_loss, e.parameters),
-            ),
-        )
+        foreign = foreign_code(e.default_loss, e.parameters)
+        self.rules, self.check = _rules(problem), _checker(foreign) if foreign is not None else None
+        self.learn = _learner(make_loss(e.default_loss, e.parameters, problem.study.folder), foreign is not None)
         self.wealths = [Wealth() for _ in problem.pairs]
         self.total = Wealth()
         self.seen: dict[str, list[Outputs]] = {law: [] for law in problem.laws}
@@ -228,10 +236,8 @@ class _Game:
         if not self._recall(name):
             for pair, (d, d_prime) in enumerate(self.problem.pair_laws):
                 past = (self._past(d), self._past(d_prime))
-                played = play(
-                    [self.wealths[pair]], [self.lines], self.learn, past, (batch[d], batch[d_prime]), self.rules
-                )
-                self.wealths[pair] = played[0]
+                sides, wealth = (batch[d], batch[d_prime]), self.wealths[pair]
+                (self.wealths[pair],) = play([wealth], [self.lines], self.learn, past, sides, self.rules, self.check)
             self.total = average(self.total, self.wealths)
             body = {"wealths": [w.to_dict() for w in self.wealths], "total": self.total.to_dict()}
             commit(self.layout, "rounds", name, body, generation)
@@ -264,20 +270,40 @@ def _rules(problem: Problem) -> Rules:
     return Rules(first=max(Rules().first, k)) if isinstance(k, int) else Rules()
 
 
-def _learner(loss: Loss, foreign: str | None) -> Learner:
-    """What learns from both sides. foreign: see `foreign_code`; its scores are compared whenever there are twice as many."""
-    checked = 0
+def _learner(loss: Loss, is_foreign: bool) -> Learner:
+    """What learns from both sides. is_foreign: scores are rounded to `_DIGITS` after the point.
 
-    def learn(p: Outputs, q: Outputs) -> Any:
-        nonlocal checked
-        model = loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0]))
-        if foreign is not None and p.shape[0] >= 2 * checked:
-            checked = p.shape[0]
-            for outputs in (p, q):
-                refuse_batch_dependent(model, outputs, foreign)
-        return model.score
+    Edges of cells are scores that occurred, so that without it the last bits of equal outputs would decide on their cell.
+    """
+
+    def learn(p: Outputs, q: Outputs) -> Callable[[Outputs], NDArray[np.float64]]:
+        score = loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0])).score
+        return (lambda outputs: np.round(score(outputs), _DIGITS)) if is_foreign else score
 
     return learn
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """What a bet counts: outputs by the cells between its edges."""
+
+    score: Callable[[Outputs], NDArray[np.float64]]
+    edges: NDArray[np.float64]
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        return count_cells(self.edges, self.score(outputs))
+
+    def state(self) -> None:
+        return None
+
+
+def _checker(name: str) -> Check:
+    """What refuses scores of somebody's class that depend on the block, whatever they win or lose."""
+
+    def check(score: Callable[[Outputs], NDArray[np.float64]], outputs: Outputs, edges: NDArray[np.float64]) -> None:
+        refuse_batch_dependent(_Cells(score, edges), outputs, name)
+
+    return check
 
 
 def _draw(game: _Game, place: Place, lease: Lease, version: int, number: int, monitor: Monitor, again: str) -> None:

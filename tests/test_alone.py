@@ -15,11 +15,9 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.losses import LOSSES, LossKind, foreign_code, refuse_unusable
 from hpcdp.losses._alone import has_equal_scores, refuse_batch_dependent
 from hpcdp.losses.parameters import KnnParameters
-from hpcdp.notions._rounds import Rules
 from hpcdp.outputs import Schema
 from hpcdp.pool import Part, Step
 from hpcdp.reusing import count_part
-from hpcdp.sequential_audit import _learner
 
 # Tells D from D' by the mean of a batch, so almost surely, where one output tells next to nothing.
 CROWD = """
@@ -45,6 +43,27 @@ class Crowd:
 
 class LateCrowd(Crowd):
     least = 201
+
+
+class Keeper:
+    # Scores rows that it learned from by themselves, and new ones by their mean; those of two columns too where trial.
+
+    def __init__(self, trial=False):
+        self.trial = trial
+
+    def fit(self, rows, labels):
+        self.seen = set(rows[:, 0].tolist())
+        means = [rows[labels == label, 0].mean() for label in (0, 1)]
+        self.middle, self.sign = sum(means) / 2, np.sign(means[1] - means[0])
+        return self
+
+    def predict_proba(self, rows):
+        new = np.array([x not in self.seen for x in rows[:, 0].tolist()])
+        odds = 0.1 * self.sign * np.sign(rows[:, 0] - self.middle)
+        if new.any() and (self.trial or rows.shape[1] == 1):
+            odds[new] = 3 * self.sign * np.sign(rows[new, 0].mean() - self.middle)
+        chance = 1 / (1 + np.exp(-odds))
+        return np.column_stack([1 - chance, chance])
 """
 
 
@@ -58,6 +77,30 @@ def classes_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_trial_outputs_show_is_refused_before_anything_runs() -> None:
     with pytest.raises(StudyError, match=r"crowds:Crowd .* in another batch \(reversed, in halves, singly\)"):
         refuse_unusable("learned", {"classifier": "crowds:Crowd"}, Schema("float", None), 1000)
+
+
+@pytest.mark.usefixtures("classes")
+def test_rows_that_were_learned_from_are_not_what_is_tried() -> None:
+    with pytest.raises(StudyError, match=r"crowds:Keeper .* in another batch \(reversed, in halves, singly\)"):
+        refuse_unusable(
+            "learned", {"classifier": "crowds:Keeper", "options": {"trial": True}}, Schema("float", None), 1000
+        )
+
+
+def test_sequential_audits_look_at_each_block_before_they_settle(tmp_path: Path, scheduler: str) -> None:
+    """The claim is true: e^0.08 bounds the ratio of the laws; by the mean of a block they look far apart."""
+    study = write_study(
+        tmp_path, CROWD, pairs="given = [{ d = [0.0], d_prime = [0.08] }]", databases=[], rows=[], loss="learned"
+    )
+    plain = study.read_text()
+    command = ("audit", study, "--claim", "dp(epsilon=0.08)", "--sequential", "--batch", 500, "--budget", 1000)
+    study.write_text(plain + 'parameters = { classifier = "own:Keeper" }\n')
+    error = call(*command, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1).stderr
+    assert "own:Keeper judges an output differently in another batch (10 outputs together" in error
+    study.write_text(plain + f'parameters = {{ classifier = "{LDA}" }}\n')
+    said = call(*command, "--store", tmp_path / "honest.zarr", "--cluster", scheduler).stdout
+    assert f"also rest on {LDA} judging each output by itself" in said
+    assert "on every block before its bet was settled" in said
 
 
 def test_what_only_a_chunk_shows_fails_the_run(tmp_path: Path, scheduler: str) -> None:
@@ -155,7 +198,7 @@ def test_counts_that_follow_the_sign_of_the_mean_of_large_batches_only() -> None
 
 
 @pytest.mark.usefixtures("classes")
-def test_pools_and_sequential_audits() -> None:
+def test_pools() -> None:
     rng = np.random.default_rng(5)
     p, q = rng.normal(size=2000), rng.normal(0.1, size=2000)
     loss, name = learned("crowds:LateCrowd"), "crowds:LateCrowd"
@@ -164,10 +207,50 @@ def test_pools_and_sequential_audits() -> None:
     count_part(loss, (p, q), part, thresholds, 500)
     with pytest.raises(MechanismError, match="crowds:LateCrowd judges"):
         count_part(loss, (p, q), part, thresholds, 500, name)
-    learn = _learner(loss, name)
-    learn(p[: Rules().first], q[: Rules().first])
-    with pytest.raises(MechanismError, match="crowds:LateCrowd judges"):
-        learn(p, q)
+
+
+class Moved:
+    """Scores that follow the mean of the batch, a little; counts may follow other scores."""
+
+    def __init__(self, thresholds: list[float], low: float, high: float, spread: float = 0.0) -> None:
+        self.thresholds, self.ends, self.spread = np.array(thresholds), (low, high), spread
+
+    def score(self, outputs: np.ndarray) -> np.ndarray:
+        return self.spread * outputs + self.ends[int(outputs.shape[0] > 1 and outputs.mean() > 0)]
+
+    def count(self, outputs: np.ndarray) -> np.ndarray:
+        return count_losses(self.score(outputs), self.thresholds)
+
+    def state(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "threshold"),
+    [(1 - 5e-6, 1 + 5e-6, 1.0), (1 - 1e-13, 1 + 1e-13, 1.0), (1.0, 1 + 1e-15, 1.0), (14.5, 27.6, 16.1)],
+)
+def test_no_move_across_a_threshold_is_rounding(low: float, high: float, threshold: float) -> None:
+    """Where probabilities are near 1 scores far apart are alike, and all scores may lie at a threshold."""
+    rng = np.random.default_rng(6)
+    for law in (rng.normal(0.1, size=4000), rng.normal(-0.1, size=4000)):
+        refuse_batch_dependent(Moved([5.0], low, low), law, "mine")
+    with pytest.raises(MechanismError, match="mine judges"):
+        refuse_batch_dependent(Moved([threshold], low, high), rng.normal(0.1, size=4000), "mine")
+
+
+def test_scores_that_rounding_moves_pass_while_they_cross_no_threshold() -> None:
+    outputs = np.random.default_rng(7).normal(0.1, size=4000)
+    refuse_batch_dependent(Moved([5.0], 0.0, 1e-9, 0.01), outputs, "mine")
+
+
+def test_counts_of_a_loss_whose_scores_are_sound() -> None:
+    class Other(Moved):
+        def count(self, outputs: np.ndarray) -> np.ndarray:
+            return count_losses(np.full(outputs.shape[0], np.sign(outputs.mean())), self.thresholds)
+
+    outputs = np.random.default_rng(8).normal(0.1, size=4000)
+    with pytest.raises(MechanismError, match="mine judges"):
+        refuse_batch_dependent(Other([0.0], 0.0, 0.0, 1.0), outputs, "mine")
 
 
 def test_whose_judgement_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def test_sequential_audit(result) -> None:
     evidence = (19.99996, 7.00049)
     looks = [Look(1000, e, 1 / e, False) for e in evidence]
     claim = parse_claim("gaussian(mu=0.5)", result.study.folder)
-    text = sequential.report(SequentialAudit("s", claim, 0.95, "both", Rounds(10, 10, 10), looks, [None]))  # type: ignore[list-item]
+    text = sequential.report(SequentialAudit(result.study, claim, "both", Rounds(10, 10, 10), looks, [None]))  # type: ignore[list-item]
     assert all_below(columns(text)["evidence"], np.array(evidence))
     assert all_above(columns(text)["p-value"], 1 / np.array(evidence))
     assert "with probability at most 0.05 if" in text

@@ -10,23 +10,24 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from hpcdp.errors import MechanismError
-from hpcdp.losses._protocol import Counter, Model, Outputs
+from hpcdp.losses._protocol import Counter, Outputs
 
 _MOST = 1 << 16  # outputs of a chunk that are looked at; classifiers get no more at a time
 _SINGLES = 64
-# Scores of float32 numbers change so much with how many are computed at a time.
+# Scores change so much with how many are computed at a time: float32 numbers, and log-odds of a probability near 1.
 _ROUNDING, _PROBABILITY = 1e-5, 1e-6
 
 
-def refuse_batch_dependent(counter: Counter | Model, outputs: Outputs, name: str) -> None:
+def refuse_batch_dependent(counter: Counter, outputs: Outputs, name: str) -> None:
     """Judge some outputs together, in reverse, in halves and 64 of them singly, and compare.
 
-    Scores, where the counter has any (`score`), may differ by rounding; counts of one that has none must be equal. It costs
-    about three times judging these outputs, at most 2¹⁶, and 64 calls.
+    Counts, which bounds rest on, must be equal: none may change by rounding either, because what moves the scores of all
+    outputs across a threshold by 1e-15 moves a bound as far as any other difference. Scores, where the counter has any
+    (`score`), may differ by rounding. It costs about seven times judging these outputs, at most 2¹⁶, and 128 calls.
 
     Args:
-        counter: of what was learned, or the model itself.
-        outputs: of one law, which it has to count.
+        counter: of what was learned.
+        outputs: of one law, which it has to count, and did not learn from: it may have kept those.
         name: of the class or loss.
 
     Raises:
@@ -34,11 +35,12 @@ def refuse_batch_dependent(counter: Counter | Model, outputs: Outputs, name: str
     """
     some = outputs[:_MOST]
     score: Callable[[Outputs], NDArray[np.float64]] | None = getattr(counter, "score", None)
-    if not (has_equal_scores(score, some) if score else _has_equal_counts(counter.count, some)):  # type: ignore[union-attr]
+    if not _has_equal_counts(counter.count, some) or (score is not None and not has_equal_scores(score, some)):
         raise MechanismError(
             f"estimate.loss: {name} judges an output differently in another batch ({some.shape[0]:,} outputs together, "
             f"reversed, in halves, {min(_SINGLES, some.shape[0])} singly), so that test outputs are not judged one by one and "
-            "no bound would hold; accepted: scores that depend on the output and on what was learned alone"
+            "no bound would hold; accepted: scores that depend on the output and on what was learned alone, computed in "
+            "float64 (the rounding of float32 moves outputs across thresholds)"
         )
 
 

@@ -127,19 +127,20 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
         )
     rng = np.random.default_rng(seed)
     is_other = np.arange(_TRIAL) % 2 == 1
-    rows = rng.normal(size=(_TRIAL, 2)) + is_other[:, None]
+    rows, fresh = (rng.normal(size=(_TRIAL, 2)) + is_other[:, None] for _ in range(2))
     try:
         with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")
             found = Estimator(estimator.fit(rows, is_other.astype(np.int64)), path, False)
             if not found.has_odds and not hasattr(found.fitted, "decision_function"):
                 raise ValueError("it has neither predict_proba nor decision_function")
-            scores = found.logits(rows)
+            scores = found.logits(fresh)
             again = make_estimator(path, options, seed).fit(rows, is_other.astype(np.int64))
             # Tasks that learn for themselves must agree, or the two sides would be counted by different sets.
-            if not np.array_equal(Estimator(again, path, False).logits(rows), scores, equal_nan=True):
+            if not np.array_equal(Estimator(again, path, False).logits(fresh), scores, equal_nan=True):
                 raise ValueError("learned twice from equal numbers, it gave different scores; it must be deterministic")
-            if not has_equal_scores(found.logits, rows):
+            # Not on the rows it learned from, which it may have kept and score by themselves.
+            if not has_equal_scores(found.logits, fresh):
                 raise ValueError(
                     "it scores an output differently in another batch (reversed, in halves, singly); a score must depend on "
                     "the output and on what was learned alone"

@@ -17,6 +17,9 @@ Outputs = NDArray[Any]
 Learner = Callable[[Outputs, Outputs], Callable[[Outputs], Floats]]
 """Learns L̂ = log(p/q) from outputs of D and of D', and returns what scores others; such as `fit` and `score` of a loss."""
 
+Check = Callable[[Callable[[Outputs], Floats], Outputs, Floats], None]
+"""Raises where a score (first) does not judge a block of outputs of one side one by one, by the edges of a bet's cells."""
+
 
 @dataclass(frozen=True)
 class Rules:

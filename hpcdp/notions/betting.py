@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import exp, inf, log
 from typing import Any
 
@@ -27,10 +28,11 @@ from numpy.typing import NDArray
 from hpcdp._check import integer, real, refusal
 from hpcdp.notions._lines import Lines, Orientation, lines_from_delta, lines_of
 from hpcdp.notions._portfolio import grow_fastest, payoffs
-from hpcdp.notions._rounds import Learner, Outputs, Rules, blocks, practise
+from hpcdp.notions._rounds import Check, Learner, Outputs, Rules, blocks, practise
 
 __all__ = [
     "Bet",
+    "Check",
     "Learner",
     "Lines",
     "Orientation",
@@ -38,6 +40,7 @@ __all__ = [
     "Wealth",
     "average",
     "blocks",
+    "count_cells",
     "is_refuted",
     "largest_refuted",
     "lines_from_delta",
@@ -132,7 +135,7 @@ def place_bet(lines: Lines, practice_p: Floats, practice_q: Floats, rules: Rules
     if not edges.size:  # one cell tells nothing
         return Bet(edges, np.ones((players, 1)), np.ones((players, 1)))
     share = rules.prior / (edges.size + 1)
-    p, q = ((_count(edges, side) + share) / (size + rules.prior) for side in (practice_p, practice_q))
+    p, q = ((count_cells(edges, side) + share) / (size + rules.prior) for side in (practice_p, practice_q))
     portfolio = grow_fastest(q, p, lines.etas, lines.deltas)
     staked = (size / (size + np.array(rules.cautions)))[:, None]
     on_q, on_p = (
@@ -152,8 +155,13 @@ def settle(bet: Bet, scores_p: Floats, scores_q: Floats) -> Floats:
         ValueError: a NaN, or unequal numbers.
     """
     _require_scores(scores_p, scores_q)
-    counts = _count(bet.edges, scores_p), _count(bet.edges, scores_q)
+    counts = count_cells(bet.edges, scores_p), count_cells(bet.edges, scores_q)
     return np.log(bet.on_p) @ counts[0] + np.log(bet.on_q) @ counts[1]
+
+
+def count_cells(edges: Floats, scores: Floats) -> NDArray[np.int64]:
+    """How many scores (n,) lie in each cell of a bet's edges (m − 1,), shape (m,), int64."""
+    return np.bincount(np.searchsorted(edges, scores, "right"), minlength=edges.size + 1)
 
 
 def play(
@@ -163,6 +171,7 @@ def play(
     past: tuple[Outputs, Outputs],
     batch: tuple[Outputs, Outputs],
     rules: Rules | None = None,
+    check: Check | None = None,
 ) -> tuple[Wealth, ...]:
     """Play a batch, block by block; each claim has its own wealth, and all are bet on with the same scores.
 
@@ -172,6 +181,7 @@ def play(
         learn: see `Learner`; it gets at least 7/8 of `rules.first` outputs a side (with 8 folds).
         past: outputs of D and of D' that were seen, in the order in which they were drawn, (n,) or (n, d) each.
         batch: the next ones; in the order in which they were drawn, for in a sorted batch blocks are not alike.
+        check: called on both sides of each block with the cells of each bet, before it is settled.
 
     Returns:
         the wealths after the batch.
@@ -189,7 +199,11 @@ def play(
         practice = practise(learn, p[:start], q[:start], rules)
         score = learn(p[:start], q[:start])
         scores = score(p[start:stop]), score(q[start:stop])
-        gains = [settle(place_bet(lines, *practice, rules), *scores) for lines in claims]
+        bets = [place_bet(lines, *practice, rules) for lines in claims]
+        if check is not None:
+            for bet, side in product(bets, (p, q)):
+                check(score, side[start:stop], bet.edges)
+        gains = [settle(bet, *scores) for bet in bets]
         logs = [before + gain for before, gain in zip(logs, gains, strict=True)]
     return tuple(wealth.moved(found.tolist(), seen + new) for wealth, found in zip(wealths, logs, strict=True))
 
@@ -241,10 +255,6 @@ def largest_refuted(levels: Sequence[float], wealths: Sequence[Wealth], gamma: f
 
 def _log_mean(logs: Floats) -> float:
     return float(np.logaddexp.reduce(logs)) - log(logs.size)
-
-
-def _count(edges: Floats, scores: Floats) -> NDArray[np.int64]:
-    return np.bincount(np.searchsorted(edges, scores, "right"), minlength=edges.size + 1)
 
 
 def _pair_size(name: str, sides: tuple[Outputs, Outputs]) -> int:

@@ -86,7 +86,7 @@ def _notes(audit: Audit) -> list[str]:
         f"{limits} at confidence {percent(audit.result.confidence)}, {over}; finite-sample, whatever the classifier. η was",
         "  chosen on training samples alone. margin: claimed ≥ minus β ≤ (reverse: with the errors swapped).",
         "Each column of lower bounds holds by itself at this confidence; nothing here is fitted.",
-        *trust_lines(audit.result),
+        *trust_lines(audit.result.study),
     ]
     if audit.orientation == "both" and audit.claim.is_symmetric:
         lines.append("The claimed curve is its own inverse, so that one box a pair serves both orientations.")

@@ -48,7 +48,7 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
     lines = [
         f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {sure} for every δ at once;",
         "  finite-sample, rests on independent draws alone. δ = 0: pure differential privacy.",
-        *trust_lines(result),
+        *trust_lines(result.study),
     ]
     if result.is_literal or result.is_reused:
         lines.append("  From the bounds on δ, and together with them.")

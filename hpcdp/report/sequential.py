@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from hpcdp._rounding import at_least, at_most, failure, percent
-from hpcdp.report.table import grid
+from hpcdp.report.table import grid, trust_lines
 from hpcdp.sequential_audit import Look, SequentialAudit
 
 _SHOWN = 12  # looks that a text lists
@@ -37,7 +37,8 @@ def report(audit: SequentialAudit) -> str:
     lines += [
         f"evidence: wealth of a bettor against the claim, {over}; 1 at the start, and at or above {needed:g} at any",
         f"  look with probability at most {failure(audit.confidence)} if the claim is true; finite-sample, whatever the",
-        "  classifier, however often one looks. p-value: 1/(largest evidence so far).",
+        "  classifier learned, however often one looks. p-value: 1/(largest evidence so far).",
+        *trust_lines(audit.study, "every block before its bet was settled"),
     ]
     if many > 1:
         lines.append(

@@ -15,6 +15,7 @@ from hpcdp.pool import FOLDS
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.result import Result
 from hpcdp.statements import state_lines
+from hpcdp.study import Study
 from hpcdp.terminal import columns
 
 _ORIGIN = ("database", "rows", "distribution", "index")  # of a pair, in CSV: numbers, never contents
@@ -139,16 +140,19 @@ def _reuse(result: Result) -> list[str]:
     return textwrap.wrap(words, 120, subsequent_indent="  ")
 
 
-def trust_lines(result: Result) -> list[str]:
-    """What certified numbers rest on besides independent draws, and of which law they are, where that is not plain."""
-    e, lines = result.study.estimate, []
+def trust_lines(study: Study, tried: str = "the first chunk of each database") -> list[str]:
+    """What certified numbers rest on besides independent draws, and of which law they are, where that is not plain.
+
+    tried: the outputs that a class of somebody else was tried on.
+    """
+    e, lines = study.estimate, []
     foreign = foreign_code(e.default_loss, e.parameters)
     if foreign is not None:
         lines += [
             f"Certified numbers also rest on {foreign} judging each output by itself, whatever else is in its batch. That was",
-            "  tried on trial outputs and on the first chunk of each database, not proved.",
+            f"  tried on trial outputs and on {tried}, not proved.",
         ]
-    if not result.study.mechanism.reproducible:
+    if not study.mechanism.reproducible:
         lines += [
             "reproducible = false: a chunk that failed is drawn anew, so that certified numbers are of the law of outputs given",
             "  that the mechanism does not fail. Whether it fails may tell D from D′; that is not counted.",
@@ -162,7 +166,7 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
         f"certified ≥: δ is at least this, at all cells together with confidence {sure}; finite-sample, rests on independent",
         "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
         "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
-        *trust_lines(result),
+        *trust_lines(result.study),
     ]
     if result.resolution.warnings:
         lines += [

@@ -127,7 +127,7 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
     lines = [
         "violated: certified ≥ is above the claim; finite-sample, rests on independent draws alone. gap/se, chance and sample",
         "  sizes are asymptotic and take the classifier as it is; its regret lowers δ̂.",
-        *trust_lines(result),
+        *trust_lines(result.study),
     ]
     if not np.isnan(result.resolution.limits).all():
         lines += [*limit_lines(percent(result.confidence)), *warning_lines(result)]
