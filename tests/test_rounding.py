@@ -162,7 +162,7 @@ def test_sequential_audit(result) -> None:
     text = sequential.report(SequentialAudit(result.study, claim, "both", Rounds(10, 10, 10), looks, [None]))  # type: ignore[list-item]
     assert all_below(columns(text)["evidence"], np.array(evidence))
     assert all_above(columns(text)["p-value"], 1 / np.array(evidence))
-    assert "with probability at most 0.05 if" in text
+    assert "with probability at most 1e-07 if" in text
 
 
 def test_plan(tmp_path) -> None:
