@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hpcdp.assemble import Arrays
 from hpcdp.errors import StudyError
 from hpcdp.notions.epsilon_at import (
+    BELOW,
     BRACKETED,
     cell_corners,
     corner_epsilon,
@@ -32,10 +33,10 @@ NO_ESTIMATE = "no estimate"
 class Level:
     """ε at one δ.
 
-    estimate: the ε from which on the largest δ̂ is at most δ; None unless `found` is "bracketed". found: how (see
-    `hpcdp.notions.epsilon_at.crossing`), or "no estimate" at δ = 0. reach: where not bracketed, the ε that it is beyond, or of
-    "below the grid" at most; None where nothing is known. upper: the same of the approximate upper limits of the learned
-    sets, None where they stay above δ; **heuristic**, it ignores the regret.
+    estimate: the ε from which on the largest δ̂ is at most δ, but at least `lower`; None unless `found` is "bracketed". found:
+    how (see `hpcdp.notions.epsilon_at.crossing`), or "no estimate" at δ = 0. reach: where not bracketed, the ε that it is
+    beyond, or of "below the grid" at most; None where nothing is known. upper: the same of the approximate upper limits of
+    the learned sets, None where they stay above δ, at least `lower` too; **heuristic**, it ignores the regret.
     lower: certified: the pair of laws is (ε, δ)-private for no smaller ε. **Finite-sample**, at the study's confidence, for
     every δ at once. pair, direction, epsilon: the cell whose set shows it; None where the limit is 0.
     """
@@ -61,6 +62,9 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float) -> Level:
         raise StudyError(f"delta: a number from 0 to below 1; given: {delta}")
     estimate, found, reach, upper = _estimate(arrays, resolution, delta)
     lower, cell = _certified(arrays, delta)
+    if found == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
+        estimate, found, reach = lower, BRACKETED, None
+    estimate, upper = (None if v is None else max(v, lower) for v in (estimate, upper))
     if lower == 0.0 or cell is None:
         return Level(delta, estimate, found, reach, upper, lower, None, None, None)
     pair, direction, column = cell

@@ -44,8 +44,11 @@ class Comparison:
 
     @property
     def reach(self) -> Floats:
-        """What each result may reach, shape (results, k): the approximate limit, or that of the learned sets if it is larger."""
-        return np.fmax(self.upper, self.limit)
+        """What each result may reach, shape (results, k): the approximate limit, that of the learned sets, or what is certified.
+
+        The largest of them, so that no two results are below each other.
+        """
+        return np.fmax(np.fmax(self.upper, self.limit), self.lower)
 
     @property
     def below(self) -> NDArray[np.bool_]:

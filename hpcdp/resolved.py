@@ -12,11 +12,12 @@ from hpcdp.bounds import binomial_lower, binomial_upper
 from hpcdp.estimate import Estimate
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import KnnParameters, choose_k
-from hpcdp.notions.resolution import extrapolate, is_resolved, learned_upper, needed_tests
+from hpcdp.notions.resolution import extrapolate, is_resolved, largest_upper, needed_tests
 from hpcdp.pool import most_learned
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _SHOWN = 6  # ε that a warning lists
 _REUSED = "block_exceed"  # an array of results whose samples teach and test
@@ -26,10 +27,12 @@ _REUSED = "block_exceed"  # an array of results whose samples teach and test
 class Resolution:
     """Arrays by cell and by ε.
 
-    cells: shape (pairs, 2, epsilons), whether δ̂ tells something, there and at all smaller ε of the pair and direction
-    (heuristic). rows: shape (epsilons,), the same of the largest δ̂.
-    limits: shape (epsilons,), NaN where the largest δ̂ is resolved or nothing is known: an upper limit of what the learned sets
-    of all cells hold at this ε (where samples teach and test, those that the last block tests). Finite-sample at the study's
+    cells: shape (pairs, 2, epsilons), whether δ̂ tells something, there and at all smaller ε of the pair and direction but
+    those that a bound covers (heuristic). rows: shape (epsilons,), the same of the largest δ̂. No resolved δ̂ is below what
+    is certified, in its cell or in its row.
+    limits: shape (epsilons,), NaN where the largest δ̂ is resolved or nothing is known: an upper limit, at this ε, of what each
+    set holds that was learned for any ε of any pair and direction (where samples teach and test, those that the last block
+    tests; where errors were counted, those learned for this ε), at least what is certified. Finite-sample at the study's
     confidence, one ε at a time; not a limit of δ.
     warnings: what is not resolved and what would resolve it, in words (heuristic).
     """
@@ -46,27 +49,31 @@ class Resolution:
 
 def find_resolution(arrays: Arrays, estimate: Estimate) -> Resolution:
     """From a result's arrays and the study's section [estimate]."""
-    known = ~np.isnan(arrays["delta"][1])
+    delta, lower = (arrays[name][1] for name in ("delta", "lower"))
+    known = ~np.isnan(delta)
     if "errors" in arrays:
-        cells = known & (arrays["delta"][1] > 0.0)
+        cells = known & (delta > 0.0) & (delta >= lower)
     else:
-        delta, lower, exceed, test = (arrays[name][1] for name in ("delta", "lower", "exceed", "test"))
+        exceed, test = (arrays[name][1] for name in ("exceed", "test"))
         cells = known & is_resolved(delta, lower, exceed, test, _least_mass(estimate, _trained(arrays, estimate)))
-    cells &= _gapless(cells | ~known, arrays["epsilon"][1])
-    largest = arrays["spectrum_delta"][1]
+    cells &= _gapless(
+        cells | ~known | (lower > 0.0), arrays["epsilon"][1]
+    )  # where δ > 0 is certified, no larger ε is chance
+    largest, certified = (arrays[f"spectrum_{name}"][1] for name in ("delta", "lower"))
     seen = ~np.isnan(largest)
     pair, direction = (arrays[f"spectrum_{name}"][1] for name in ("pair", "direction"))
-    rows = seen & cells[pair, direction, np.arange(largest.size)]
+    rows = seen & cells[pair, direction, np.arange(largest.size)] & (largest >= certified)
     limits = np.full(largest.size, np.nan)
-    for column in np.flatnonzero(seen & ~rows):
-        limits[column] = _limit(arrays, known[..., column], int(column), estimate.confidence)
+    unresolved = np.flatnonzero(seen & ~rows)
+    if unresolved.size:
+        limits[unresolved] = np.maximum(_limits(arrays, known, unresolved, estimate.confidence), certified[unresolved])
     return Resolution(cells, rows, limits, _warn(arrays, estimate, rows, seen))
 
 
 def _gapless(cells: Bools, epsilons: Floats) -> Bools:
     """Cells (pairs, 2, epsilons) with none at a smaller ε of their pair and direction that is not among them.
 
-    δ does not rise with ε, so where δ̂ tells nothing at some ε, a larger one beyond is chance.
+    δ does not rise with ε, so where nothing tells of it at some ε, a larger δ̂ beyond is chance.
     """
     order = np.argsort(epsilons)
     found = np.empty_like(cells)
@@ -90,17 +97,22 @@ def _least_mass(estimate: Estimate, train: int) -> float:
     return k / (2.0 * train)
 
 
-def _limit(arrays: Arrays, known: Bools, column: int, confidence: float) -> float:
-    inflation = float(np.exp(arrays["epsilon"][1][column]))
+def _limits(arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
+    """Limits of the learned sets at some ε, shape (columns,)."""
+    epsilons = arrays["epsilon"][1]
     if "errors" in arrays:
-        errors, tests = (arrays[name][1][..., column][known] for name in ("errors", "tests"))
-        optimistic = 1.0 - 2.0 * inflation * binomial_lower(errors, tests, 1.0 - confidence)
-        return float(np.clip(optimistic, binomial_upper(0, tests, 1.0 - confidence), 1.0).max())
-    exceed, test = (arrays[name][1][:, :, column][known] for name in ("exceed", "test"))
+        return np.array([_risk_limit(arrays, known[..., column], int(column), confidence) for column in columns])
+    exceed, test = (arrays[name][1][known] for name in ("exceed", "test"))
     if _REUSED in arrays:  # one L̂ that saw nothing of what it counts: that of the last block
-        exceed = arrays[_REUSED][1][:, :, column, -1][known]
+        exceed = arrays[_REUSED][1][:, :, :, -1][known]
         test = np.full_like(exceed, arrays["block_test"][1][-1])
-    return float(learned_upper(exceed, test, np.full(len(exceed), inflation), confidence).max())
+    return largest_upper(exceed, test, np.exp(epsilons[columns]), confidence)
+
+
+def _risk_limit(arrays: Arrays, known: Bools, column: int, confidence: float) -> float:
+    errors, tests = (arrays[name][1][..., column][known] for name in ("errors", "tests"))
+    optimistic = 1.0 - 2.0 * np.exp(arrays["epsilon"][1][column]) * binomial_lower(errors, tests, 1.0 - confidence)
+    return float(np.clip(optimistic, binomial_upper(0, tests, 1.0 - confidence), 1.0).max())
 
 
 def _warn(arrays: Arrays, estimate: Estimate, rows: Bools, seen: Bools) -> tuple[str, ...]:
@@ -113,8 +125,8 @@ def _warn(arrays: Arrays, estimate: Estimate, rows: Bools, seen: Bools) -> tuple
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
     needed = [_needed(arrays, int(i), rows) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
-        f"δ̂ is not resolved at ε = {shown}{more}: it is 0, or rests on fewer than 10 test outputs or on a set that training "
-        "hardly saw, or does so at a smaller ε.",
+        f"δ̂ is not resolved at ε = {shown}{more}: it is 0 or below what is certified, or rests on fewer than 10 test outputs "
+        "or on a set that training hardly saw, or does so at a smaller ε.",
         f"What would resolve it (heuristic; 10 outputs in the set, standard error δ/2): {'; '.join(needed)}. "
         f"{_training(estimate, _trained(arrays, estimate))}",
     )
@@ -126,6 +138,8 @@ def _needed(arrays: Arrays, column: int, rows: Bools) -> str:
     epsilon = float(epsilons[column])
     at = f"at ε = {epsilon:g}"
     delta, source = float(largest[column]), "from its counts"
+    if delta < arrays["spectrum_lower"][1][column]:
+        return f"{at} a better L̂, for another set certifies more than δ̂"
     place = column
     if delta == 0.0:
         before = np.flatnonzero(rows & (epsilons < epsilon))

@@ -1,7 +1,7 @@
 """What δ̂ can tell at all: which cells are resolved, an upper limit for the learned set where not, and what would resolve it.
 
-`learned_upper` is **finite-sample** for the set that was learned; nothing bounds δ itself from above. `is_resolved`,
-`extrapolate` and `needed_tests` are **heuristic**.
+`learned_upper` and `largest_upper` are **finite-sample** for the sets that were learned; nothing bounds δ itself from above.
+`is_resolved`, `extrapolate` and `needed_tests` are **heuristic**.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _LARGEST = 2.0**50  # test samples that can be drawn
 def is_resolved(delta: Floats, lower: Floats, exceed: Ints, test: Ints, least_mass: float) -> Bools:
     """Cells whose δ̂ tells something of δ. **Heuristic.**
 
-    δ̂ is above 0; and either a bound certifies that δ is, or the set holds at least 10 test outputs of the side that is not
-    inflated and a share of them that training could learn from.
+    δ̂ is above 0 and not below its own bound; and either a bound certifies that δ is above 0, or the set holds at least 10 test
+    outputs of the side that is not inflated and a share of them that training could learn from.
 
     Args:
         delta, lower: shape (…), NaN where unknown: not resolved.
@@ -35,7 +35,7 @@ def is_resolved(delta: Floats, lower: Floats, exceed: Ints, test: Ints, least_ma
     """
     counted = exceed[..., 0]
     enough = (counted >= FEWEST) & (counted >= least_mass * test[..., 0])
-    return np.asarray((delta > 0.0) & ((lower > 0.0) | enough))
+    return np.asarray((delta > 0.0) & (delta >= lower) & ((lower > 0.0) | enough))
 
 
 def learned_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float) -> Floats:
@@ -43,19 +43,33 @@ def learned_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float
 
     The upper limit of a at 9/10 of the level minus c times the lower one of b at the rest (Clopper and Pearson 1934): where
     such limits are asked for counts are few, and the first one matters. **They say nothing of δ itself**: another set may
-    hold more. No limit is below that of no output in n₀, about 3.1/n₀ at 0.95: nothing smaller can be seen. The largest over
-    cells is a limit of the largest a − c·b at the same confidence.
+    hold more. No limit is below that of no output in n₀, about 3.1/n₀ at 0.95: nothing smaller can be seen.
 
     Args:
         exceed, test: shape (cells, 2), the side that is not inflated first.
         inflation: c = e^ε >= 1, shape (cells,).
         confidence: above 0 and below 1.
     """
+    a, b, least = _sides(exceed, test, confidence)
+    return np.asarray(np.maximum(a - inflation * b, least))
+
+
+def largest_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float) -> Floats:
+    """The largest `learned_upper` of all sets at each inflation, shape (inflations,). Finite-sample, one inflation at a time.
+
+    A limit of the largest a − c·b at the same confidence, without a union bound: it misses only where the limit of the set
+    that truly holds the most does. Which sets there are must not depend on the counts.
+    """
+    a, b, least = _sides(exceed, test, confidence)
+    return np.array([np.maximum(a - c * b, least).max() for c in inflation])
+
+
+def _sides(exceed: Ints, test: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
+    """The upper limit of a, the lower one of b, and the upper one of no output."""
     x0, x1, n0, n1 = exceed[:, 0], exceed[:, 1], test[:, 0], test[:, 1]
     level = 1.0 - confidence
     first, second = _SHARE * level, (1.0 - _SHARE) * level
-    found = binomial_upper(x0, n0, first) - inflation * binomial_lower(x1, n1, second)
-    return np.asarray(np.maximum(found, binomial_upper(0, n0, first)))
+    return binomial_upper(x0, n0, first), binomial_lower(x1, n1, second), binomial_upper(0, n0, first)
 
 
 def extrapolate(epsilons: Floats, deltas: Floats, at: float) -> float:

@@ -58,12 +58,13 @@ def _differences(comparison: Comparison) -> list[str]:
 def _notes(comparison: Comparison) -> list[str]:
     lines = [
         "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all cells of B together) is above the",
-        "  approximate upper limit of A (normal, one cell at a time, without the regret of A's classifier). Nothing certifies",
-        "  an upper limit, so this is no certificate about A. Standard errors take the stores as independent.",
+        "  approximate upper limit of A (normal, one cell at a time, without the regret of A's classifier), or, marked *, above",
+        "  the limit of A's learned sets. Nothing certifies an upper limit, so this is no certificate about A. Standard errors",
+        "  take the stores as independent.",
     ]
     if not np.isnan(comparison.limit).all():
         percents = dict.fromkeys(percent(result.confidence) for result in comparison.results)
-        lines += limit_lines(" or ".join(percents))
+        lines += limit_lines(" or ".join(percents), comparison.results)
     levels = {result["epsilon"].size for result in comparison.results}
     if levels != {comparison.epsilon.size}:
         lines.append(f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all.")

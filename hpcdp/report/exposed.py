@@ -53,7 +53,7 @@ def find_exposure(result: Result) -> Exposure | None:
     if "test" in result.arrays:
         delta[~told_pairs(result["test"])] = -np.inf
     best = delta.max(axis=1)
-    known = best.max(axis=0) > -np.inf
+    known = (best.max(axis=0) > -np.inf) & (best.max(axis=0) >= result["spectrum_lower"])
     led = known & result.resolution.rows  # where tables name the leading pair, so that this never contradicts them
     seen = np.flatnonzero(led if led.any() else known)
     if not seen.size:

@@ -54,9 +54,10 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
         lines.append("  From the bounds on δ, and together with them.")
     else:
         lines.append("  A family of its own: these limits together, and the bounds on δ together, not all at once.")
-    lines.append(
-        "ε̂: where the largest δ̂ falls to δ, linear in e^ε between the study's ε. ε̂ and approx ≤ rest on the classifier too."
-    )
+    lines += [
+        "ε̂: where the largest δ̂ falls to δ, linear in e^ε between the study's ε. ε̂ and approx ≤ rest on the classifier too, and",
+        "  are at least what is certified.",
+    ]
     if any(level.found == BEYOND for level in levels):
         lines.append("beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.")
     if any(level.found == NO_ESTIMATE for level in levels):

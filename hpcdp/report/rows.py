@@ -25,7 +25,8 @@ class Row:
     """A row that was removed or edited, and the figures of its most exposed pair at one ε.
 
     pair, direction, delta, standard_error, upper: of the pair and direction with the largest resolved δ̂; None where none is
-    resolved. lower, lower_pair, lower_direction: the largest certified bound of its pairs (finite-sample, all cells together).
+    resolved, or `lower` is above it. lower, lower_pair, lower_direction: the largest certified bound of its pairs
+    (finite-sample, all cells together).
     within_noise: whether δ̂ is that of the most exposed row or within noise of it (approximate).
     """
 
@@ -93,6 +94,8 @@ def _row(result: Result, found: Exposure | None, column: int, place: tuple[int, 
     if found is None or not shown:
         return row
     lead = max(shown, key=lambda p: (found.delta[p], -p))
+    if found.delta[lead] < row.lower:  # another of its pairs certifies more
+        return row
     direction = int(found.direction[lead])
     return replace(
         row,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,15 @@ def estimate(delta: float, limit: float | None) -> str:
     return share(delta) if limit is None else f"< {at_most(limit)}*"
 
 
-def limit_lines(confidence: str, over: str = "") -> list[str]:
-    """What "<" and "*" of `estimate` mean."""
-    return [
-        f"* not resolved; with confidence {confidence}, at this ε alone, no set that was learned holds more than this; finite-",
-        f"  sample for those sets. Another set may hold more: this is no limit of δ.{over}",
-    ]
+def limit_lines(confidence: str, results: Sequence[Result]) -> list[str]:
+    """What "<" and "*" of `estimate` mean in a text on some results."""
+    which = "this ε" if any(result.is_literal for result in results) else "any ε of the study"
+    over = " Of the sets, those that the last block tests." if any(result.is_reused for result in results) else ""
+    words = (
+        f"* not resolved; with confidence {confidence}, at this ε alone, no set that was learned for {which} holds more than "
+        f"this; finite-sample for those sets. Another set may hold more: this is no limit of δ.{over}"
+    )
+    return textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def grid(rows: list[list[str]]) -> list[str]:
@@ -170,7 +174,7 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     ]
     if result.resolution.warnings:
         lines += [
-            *limit_lines(sure, " Of the sets, those that the last block tests." if result.is_reused else ""),
+            *limit_lines(sure, [result]),
             *warning_lines(result),
         ]
     lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy(), sure, result.is_reused)]

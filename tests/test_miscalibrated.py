@@ -1,0 +1,151 @@
+"""An L̂ of poor calibration: nothing that is printed is below what is certified beside it, and limits hold for all learned sets.
+
+Gaussian noise, means 0 and 1; L̂ = 5 for x < 0, else 0.5. The sets of ε = 0, 1, 4 are everything, {x < 0} and {x < 0}: at
+ε = 0 its own set holds nothing, that of ε = 1 holds 0.34. Counts are those to expect, so that truths are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from results import changed, measured
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from hpcdp.comparison import compare
+from hpcdp.notions.resolution import largest_upper, learned_upper
+from hpcdp.notions.spectrum import lower_bounds, make_cells, maximum
+from hpcdp.report import _spectra, levels
+from hpcdp.report.comparison import table as comparison_table
+from hpcdp.report.table import table
+
+LEVELS = np.array([0.0, 1.0, 4.0])
+N = 20_000
+A, B = 0.5, float(ndtr(-1.0))  # of {x < 0}, under D and D′
+
+
+def counted(exceed, pairs=1, seed=1, epsilons=LEVELS):
+    """A result with these counts, shape (pairs, 2, 3, 2), of N outputs a side, its bounds made from them."""
+    given = [([0.0], [1.0 + pair]) for pair in range(pairs)]
+    blank = measured("gaussian", {"sigma": 1.0}, given, seed=seed, train=64, test=64, epsilons=epsilons.tolist())
+    test = np.full_like(exceed, N)
+    cells = make_cells(exceed, test, None, epsilons, blank["level"], 0.95, lower_bounds)
+    largest = {f"spectrum_{name}": value for name, value in asdict(maximum(cells)).items()}
+    return changed(blank, **asdict(cells), **largest)
+
+
+def shifted_counts():
+    exceed = np.zeros((1, 2, 3, 2), np.int64)
+    exceed[0, 0] = [[N, N], *[[round(A * N), round(B * N)]] * 2]
+    return exceed
+
+
+@pytest.fixture(scope="module", name="shifted")
+def shifted_fixture():
+    return counted(shifted_counts())
+
+
+def never_below_what_is_certified(result):
+    for row in result.spectrum():
+        shown = [row["delta"], row["upper"]] if row["resolved"] else [row["limit"]]
+        assert min(shown) >= row["lower"], row
+    for cell in result.cells():
+        assert not cell["resolved"] or cell["delta"] >= cell["lower"], cell
+
+
+def test_a_certified_cell_is_resolved_and_limits_speak_of_all_sets(shifted):
+    never_below_what_is_certified(shifted)
+    rows = shifted.spectrum()
+    assert [row["resolved"] for row in rows] == [False, True, False]
+    assert 0.05 < rows[0]["lower"] == rows[1]["lower"] < A - math.e * B
+    assert rows[1]["delta"] == pytest.approx(A - math.e * B, abs=1e-4)
+    assert A - B < rows[0]["limit"] < A - B + 0.02
+    text = " ".join(table(shifted).split())
+    assert "no set that was learned for any ε of the study holds more than this" in text
+    assert "at ε = 0 a better L̂, for another set certifies more than δ̂" in text
+
+
+def test_the_limit_of_all_sets_covers_the_largest():
+    rng = np.random.default_rng(3)
+    n, own, every = np.full((2, 2), N), 0, 0
+    for x0, x1 in zip(rng.binomial(N, A, 300), rng.binomial(N, B, 300), strict=True):
+        x = np.array([[N, N], [x0, x1]])
+        every += largest_upper(x, n, np.array([1.0]), 0.95)[0] < A - B
+        own += learned_upper(x[:1], n[:1], np.ones(1), 0.95)[0] < A - B
+    assert every <= binom.ppf(1 - 1e-4, 300, 0.05)
+    assert own == 300
+
+
+def test_a_small_estimate_below_its_bound_is_not_resolved():
+    exceed = shifted_counts()
+    exceed[0, 0, 0] = [N, N - 200]  # δ̂ = 0.01, where 0.05 is certified
+    result = counted(exceed)
+    never_below_what_is_certified(result)
+    assert [row["resolved"] for row in result.spectrum()] == [False, True, False]
+
+
+def test_the_bound_of_another_pair_is_a_bound_of_the_row():
+    exceed = np.concatenate([shifted_counts(), np.zeros((1, 2, 3, 2), np.int64)])
+    exceed[1, 0, 0] = [800, 200]  # δ̂ = 0.03 at ε = 0, resolved, and less than the other pair certifies
+    result = counted(exceed, pairs=2)
+    never_below_what_is_certified(result)
+    assert result.resolution.cells[1, 0, 0]
+    assert not result.resolution.rows[0]
+
+
+def test_chance_beyond_a_gap_stays_unresolved():
+    """ε = 1 holds nothing and ε = 4 a few by chance: no bound, so the gap counts."""
+    exceed = np.zeros((1, 2, 3, 2), np.int64)
+    exceed[0, 0] = [[5000, 1000], [0, 0], [3, 0]]
+    assert counted(exceed).resolution.cells[0, 0].tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.001, 0.05, 0.06, 0.2, 0.3])
+def test_no_epsilon_is_below_the_certified_one(shifted, delta):
+    for result in (shifted, changed(shifted, epsilon=np.array([0.2, 1.0, 4.0]))):
+        level = result.epsilon_at(delta)
+        assert level.lower > 0.0
+        assert all(v >= level.lower for v in (level.estimate, level.upper) if v is not None)
+        if level.found == "below the grid":
+            assert level.reach >= level.lower
+        assert "are at least what is certified" in levels.table(result, [level])
+
+
+@pytest.mark.parametrize("first", [0.0, 0.2])
+def test_an_estimate_that_sets_refute_is_lifted(first):
+    """δ̂ is resolved and below δ at the smallest ε already, where the set of ε = 1 certifies a larger ε."""
+    exceed = shifted_counts()
+    exceed[0, 0, 0] = [N, round(0.92 * N / math.exp(first))]  # δ̂ = 0.08 at the first ε, 0.05 is certified
+    made = counted(exceed, epsilons=np.array([first, 1.0, 4.0]))
+    assert made.resolution.rows[0]
+    level = made.epsilon_at(0.2)
+    assert level.lower > 0.5
+    assert level.estimate == level.lower
+    assert level.found == "bracketed"
+    assert level.upper is None or level.upper >= level.lower
+
+
+def test_two_stores_are_never_below_each_other(shifted):
+    exceed = np.zeros((1, 2, 3, 2), np.int64)
+    exceed[0, 0, 0] = [round(0.5 * N), round(float(ndtr(-0.1)) * N)]  # means 0.1 apart, L̂ exact at ε = 0
+    other = counted(exceed, seed=2)
+    object.__setattr__(other, "store", other.store.with_name("other.zarr"))
+    found = compare([shifted, other])
+    assert not (found.below & found.below.swapaxes(0, 1)).any()
+    assert not found.below[0].any()  # the first one's truth is the larger one at every ε
+    assert found.below[1, 0, :2].all()
+    assert (found.reach >= found.lower).all()
+    assert comparison_table(found).count("beyond the bounds at ε = ") == 1
+
+
+def test_no_triangle_is_drawn_in_what_is_certified(shifted):
+    axis = Figure().subplots()
+    _spectra.draw_spectrum(axis, shifted, (0.0, 4.0), "C0", "o", "made", 0.1)
+    (limit,) = [line for line in axis.get_lines() if line.get_gid() == "limit"]
+    lower = dict(zip(LEVELS, shifted["spectrum_lower"], strict=True))
+    assert len(limit.get_xdata()) == 2
+    assert all(y >= lower[x] for x, y in zip(limit.get_xdata(), limit.get_ydata(), strict=True))
