@@ -21,6 +21,8 @@ import numpy as np
 from benchmarks.memory import peak_megabytes
 from hpcdp.driver import store_problem
 from hpcdp.problem import Problem, resolve
+from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.lease import acquire
 from hpcdp.store.studies import latest_version, open_layout
 from hpcdp.study import Study
 from hpcdp.task import CountItems, TallyItems, Task
@@ -34,7 +36,6 @@ _LAWS: dict[str, dict[str, Any]] = {
 _WORKS = ("refined", "tally", "kde", "knn")
 """Counting with a refined loss, tallying by cell for one, and counting with an L̂ of few runs of one class and of very many."""
 _PROCESSES = 2
-_GENERATION = 1 << 20  # no run takes these stores over
 
 Seconds = tuple[float, float]
 
@@ -71,10 +72,10 @@ def draw_alone(law: str, chunks: int, seed: int) -> Seconds:
     return time.process_time() - begin[0], time.perf_counter() - begin[1]
 
 
-def run_alone(store: str, version: int, task: Task) -> Seconds:
+def run_alone(store: str, version: int, generation: Generation, task: Task) -> Seconds:
     """Seconds of the processor and of the clock that a task takes in this process."""
     begin = time.process_time(), time.perf_counter()
-    report = run_task(store, version, _GENERATION, task)
+    report = run_task(store, version, generation, task)
     spent = time.process_time() - begin[0], time.perf_counter() - begin[1]
     if report.failures:
         raise RuntimeError(report.failures[0].message)
@@ -116,10 +117,11 @@ def _compare(law: str, work: str, train: int, chunks: int, repeats: int) -> dict
         store = str(Path(folder) / "s.zarr")
         problem, _ = resolve(study)
         store_problem(problem, Path(store))
+        lease = acquire(Layout(Path(store)))
         version = latest_version(open_layout(Path(store)))
         thresholds = tuple(problem.thresholds.tolist())
         for task in _before(problem, work, thresholds):
-            pool.submit(run_alone, store, version, task).result()
+            pool.submit(run_alone, store, version, lease.generation, task).result()
         for turn in range(turns):
             tasks = []
             for process in range(_PROCESSES):
@@ -127,7 +129,9 @@ def _compare(law: str, work: str, train: int, chunks: int, repeats: int) -> dict
                 tasks.append(_streamed(work, start, start + chunks, thresholds))
             seeds = range(turn * _PROCESSES, (turn + 1) * _PROCESSES)
             drawn.append(list(pool.map(draw_alone, [law] * _PROCESSES, [2 * chunks] * _PROCESSES, seeds)))
-            counted.append(list(pool.map(run_alone, [store] * _PROCESSES, [version] * _PROCESSES, tasks)))
+            same = ([value] * _PROCESSES for value in (store, version, lease.generation))
+            counted.append(list(pool.map(run_alone, *same, tasks)))
+        lease.release()
         megabytes = max(dict(pool.map(_peak, range(2 * _PROCESSES))).values())
     outputs = 2 * _PROCESSES * chunks * CHUNK
     own = [[sum(p[0] for p in turn) for turn in side[1:]] for side in (drawn, counted)]

@@ -41,6 +41,13 @@ def read_tail(path: Path, most: int) -> bytes:
         return file.read(most)
 
 
+def make_folders(base: Path, path: Path) -> None:
+    """Make a folder and its parents below `base`, which is never made anew; FileNotFoundError where that is gone."""
+    for part in reversed([path, *path.parents]):
+        if part != base and part.is_relative_to(base):
+            part.mkdir(exist_ok=True)
+
+
 def _refuse_special(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a device, a pipe or a socket"

@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hpcdp._raised import describe_raised
 from hpcdp.errors import StudyError
 from hpcdp.stopping import GRACE, Stop, stopped_by_signals
 
@@ -125,8 +127,17 @@ def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, s
     print(table(result))
     print(f"\nstore: {store}", flush=True)
     picture = _default_plot(store)
-    result.plot(picture)
-    print(f"plot:  {picture}")
+    print(_draw(result.plot, picture, f"hpcdp plot {shlex.quote(str(store))}"), end="")
+
+
+def _draw(draw: Callable[[Path], object], picture: Path, again: str) -> str:
+    """The line that names the picture of what is done and stored; empty where drawing fails, which is said on stderr."""
+    try:
+        draw(picture)
+    except Exception as error:  # whatever fonts and file systems do, the run has ended well
+        _say(f"the picture could not be drawn ({describe_raised(error)}); it is drawn by: {again}")
+        return ""
+    return f"plot:  {picture}\n"
 
 
 def submit(options: argparse.Namespace) -> None:
@@ -360,11 +371,11 @@ def audit(options: argparse.Namespace) -> int:
         problem, trial = resolve(study, _say, where.library_threads)
         _print_plan(options, store, problem, trial, where.profile)
         found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
-    draw_audit(found, picture)
+    drawn = _draw(partial(draw_audit, found), picture, shlex.join(["hpcdp", *options.given]))
     if options.format == "json":
         print(to_json(found))
     else:
-        print(f"{report(found)}\n\nstore: {store}\nplot:  {picture}")
+        print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
     if options.show_rows:
         _print_contents(found.result)
     return VIOLATED if found.verdict == VIOLATION else DONE
@@ -389,11 +400,11 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
         with on_stderr() as progress:
             place = _place(options, stop)
             found = run_sequential(problem, store, claim, options.orientation, rounds, place, progress, again)
-    draw_sequential(found, picture)
+    drawn = _draw(partial(draw_sequential, found), picture, again)
     if options.format == "json":
         print(to_json(found))
     else:
-        print(f"{report(found)}\n\nstore: {store}\nplot:  {picture}")
+        print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
     return VIOLATED if found.verdict == VIOLATION else DONE
 
 

@@ -24,7 +24,7 @@ from hpcdp.sizes import Sizes
 from hpcdp.slow import naming
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.samples import read_blocks
 from hpcdp.store.studies import load_problem
 
@@ -60,7 +60,7 @@ class Context:
         e = self.problem.study.estimate
         return foreign_code(e.default_loss, e.parameters)
 
-    def under(self, generation: int) -> Context:
+    def under(self, generation: Generation) -> Context:
         """The same context, for a task that may change the store."""
         return replace(self, layout=replace(self.layout, generation=generation))
 

@@ -14,7 +14,7 @@ from hpcdp.pool import FEWEST, Cut
 from hpcdp.problem import LITERAL, Problem
 from hpcdp.reuse_tasks import part_seconds
 from hpcdp.store.choices import commit_choice, known_choice
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 
 SHARE = 0.1
 """Reuse is chosen where it takes at most this part of the time that drawing all samples takes."""
@@ -65,7 +65,7 @@ def with_choice(problem: Problem, costs: Costs, known: bool | None) -> Problem:
     return replace(problem, chosen=Price.of(problem, costs).is_dear if known is None else known)
 
 
-def choose_reuse(problem: Problem, costs: Costs, layout: Layout, generation: int) -> tuple[Problem, list[str]]:
+def choose_reuse(problem: Problem, costs: Costs, layout: Layout, generation: Generation) -> tuple[Problem, list[str]]:
     """The problem with the store's choice, where its study leaves reuse open; and what this run chose, in words."""
     if problem.study.estimate.reuse != "auto":
         return problem, []

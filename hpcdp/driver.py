@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,10 +36,11 @@ from hpcdp.result import Result, load_result
 from hpcdp.schedule import schedule
 from hpcdp.slow import topic_of
 from hpcdp.stopping import Stop, Stopped
+from hpcdp.store.fence import refuse_gone
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
 from hpcdp.store.modes import own_files
-from hpcdp.store.records import foreign, read_json, write_json
+from hpcdp.store.records import foreign, put_json, read_json
 from hpcdp.store.results import read_results, write_results
 from hpcdp.store.sizes import with_known_sizes
 from hpcdp.store.studies import (
@@ -165,7 +166,7 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
     refuse_endless(problem, trial, where.slots or options.workers or default_workers())
     with opened(problem, store, options, progress) as (layout, lease, version):
         _drive(layout, lease, version, problem, trial, options, where, progress)
-    return load_result(store)
+        return load_result(store)  # under the lease: what a path leads to may be another run's afterwards
 
 
 @contextmanager
@@ -189,10 +190,13 @@ def opened(problem: Problem, store: Path, options: Options, progress: Progress) 
                 _note_run(layout, lease, "end", stopped=str(error))
                 raise
             except KeyboardInterrupt:
-                with ignored():
+                with ignored(), suppress(HpcdpError):
                     _note_run(layout, lease, "end", stopped="interrupted (Ctrl-C or SIGTERM)")
                 raise
             _note_run(layout, lease, "end")
+        except Exception as error:
+            refuse_gone(layout, lease.generation, error)
+            raise
         finally:
             lease.release()
 
@@ -232,7 +236,8 @@ def _note_run(layout: Layout, lease: Lease, key: str, failed: Sequence[str] = ()
     """Provenance of this run: who, with what, from when to when, what failed, and why it ended early."""
     path = layout.record("runs", f"{lease.generation:06d}")
     body = read_json(path) if path.exists() else {"process": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
-    write_json(path, {**body, key: provenance(), "failed": list(failed), "stopped": stopped})
+    body = {**body, key: provenance(), "failed": list(failed), "stopped": stopped}
+    put_json(layout, path, body, lease.generation)
 
 
 def _drive(

@@ -23,6 +23,7 @@ from hpcdp.clusters.place import Place
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.outcomes import Failure, Report
 from hpcdp.stopping import Stop, Stopped
+from hpcdp.store.layout import Generation
 from hpcdp.task import Task
 from hpcdp.tasks import run_task
 
@@ -179,10 +180,10 @@ def execute(
     place: Place,
     root: str,
     version: int,
-    generation: int,
+    generation: Generation,
     tasks: Sequence[Task],
     watch: Watch,
-    function: Callable[[str, int, int, Task], Report] = run_task,
+    function: Callable[[str, int, Generation, Task], Report] = run_task,
 ) -> Outcome:
     """Run all tasks; what ends its worker again and again becomes a failure, and the rest goes on.
 

@@ -16,7 +16,7 @@ _noting: ContextVar[Path | None] = ContextVar("hpcdp_noting_draws", default=None
 @contextmanager
 def noted_in(path: Path) -> Iterator[None]:
     """Note the draws within in this file; it goes when they have ended well, or with an exception."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
     token = _noting.set(path)
     try:
         yield

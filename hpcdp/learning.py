@@ -16,6 +16,7 @@ from hpcdp.losses._protocol import Counter, Densities, Model
 from hpcdp.outcomes import Failure, Report
 from hpcdp.outputs import Outputs
 from hpcdp.problem import describe_pairs
+from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, read_records
 from hpcdp.store.states import has_state, read_state, write_state
 from hpcdp.sweep import sweep
@@ -25,7 +26,7 @@ _SLOW_RANKING_SAMPLES = 1 << 12
 
 
 def learn(
-    context: Context, generation: int, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
+    context: Context, generation: Generation, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
 ) -> None:
     """Learn pairs at these thresholds: store their counters where tasks share them, and record what they show."""
     if _is_fitted(context, numbers, thresholds):
@@ -49,7 +50,7 @@ def learn(
 
 
 def _screen(
-    context: Context, generation: int, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
+    context: Context, generation: Generation, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
 ) -> None:
     """Learn pairs that race, and count by class the fresh draws that tell which of them lead; nothing learned is stored."""
     counters: dict[int, Counter] = {}
@@ -128,7 +129,7 @@ def _fit_entry(context: Context, number: int, seen: Seen, stored: bool) -> dict[
 
 def _commit_fits(
     context: Context,
-    generation: int,
+    generation: Generation,
     thresholds: tuple[float, ...],
     numbers: Sequence[int],
     entries: list[dict[str, Any]],
@@ -164,7 +165,7 @@ def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
 
 
 def counters_of(
-    context: Context, generation: int, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
+    context: Context, generation: Generation, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
 ) -> dict[int, Counter]:
     """Counters of pairs, restored where a fit task stored them, else learned here (and recorded)."""
     counters: dict[int, Counter] = {}

@@ -17,10 +17,11 @@ from hpcdp.outcomes import Failure, Report
 from hpcdp.pool import Cut, Part
 from hpcdp.problem import describe_pairs
 from hpcdp.reuse_tasks import ReuseItem
+from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit
 
 
-def reuse(context: Context, generation: int, items: Sequence[ReuseItem], report: Report) -> None:
+def reuse(context: Context, generation: Generation, items: Sequence[ReuseItem], report: Report) -> None:
     """Learn and count parts of pools, all at the same thresholds, and commit one record of their histograms."""
     problem, thresholds = context.problem, items[0].thresholds
     assert context.loss is not None

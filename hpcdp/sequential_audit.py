@@ -36,7 +36,7 @@ from hpcdp.outputs import Outputs
 from hpcdp.problem import LITERAL, Problem
 from hpcdp.progress import Progress
 from hpcdp.stages import Stage
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import Lease
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 from hpcdp.store.samples import DamagedBlock, read_blocks
@@ -228,7 +228,7 @@ class _Game:
         return Stage.endless(self.rounds.chunk)
 
     @printing_to_stderr()
-    def look(self, number: int, generation: int) -> Look:
+    def look(self, number: int, generation: Generation) -> Look:
         """Bet on a batch that is drawn, or read what was won; learn from it."""
         chunks = self.rounds.chunks(number)
         batch = {law: np.concatenate(list(self._read(law, chunks))) for law in self.seen}

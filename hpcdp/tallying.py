@@ -17,6 +17,7 @@ from hpcdp.outputs import Outputs
 from hpcdp.problem import describe_pairs
 from hpcdp.spans import disjoint, gaps
 from hpcdp.stages import Stage
+from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, set_aside
 from hpcdp.store.states import read_state, write_state
 from hpcdp.store.tallies import TallySpan, is_tallied, known_tallies, sum_tallies, write_tally
@@ -24,7 +25,7 @@ from hpcdp.sweep import sweep
 from hpcdp.task import TallyItems
 
 
-def learn_pilots(context: Context, generation: int, numbers: tuple[int, ...], report: Report) -> None:
+def learn_pilots(context: Context, generation: Generation, numbers: tuple[int, ...], report: Report) -> None:
     """Learn and store the pilots of these pairs."""
     problem = context.problem
     assert context.loss is not None
@@ -44,7 +45,7 @@ def learn_pilots(context: Context, generation: int, numbers: tuple[int, ...], re
         commit(context.layout, "pilots", key, {"fingerprints": prints}, generation)
 
 
-def tally(context: Context, generation: int, items: TallyItems, report: Report) -> None:
+def tally(context: Context, generation: Generation, items: TallyItems, report: Report) -> None:
     """Draw a span of chunks of both sides of each pair, and store how many outputs lie in each cell."""
     problem = context.problem
     stage = problem.stage_of(items.stage, items.pairs[0])

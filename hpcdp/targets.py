@@ -22,7 +22,7 @@ from hpcdp.index import Index, first_of
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.problem import DIRECTIONS, Problem, describe_pair
 from hpcdp.sizes import MANY, Sizes
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.sizes import commit_sizes, known_sizes
 
 LEARNING = 0.03
@@ -177,7 +177,7 @@ def _round(draws: float, chunk: int) -> int:
     return math.ceil(math.ceil(chunks / step) * step) * chunk
 
 
-def decide(problem: Problem, index: Index, layout: Layout, generation: int) -> list[str]:
+def decide(problem: Problem, index: Index, layout: Layout, generation: Generation) -> list[str]:
     """Commit the next decision about each pair that has no test stage yet; what was decided, in words, the largest δ̂ first.
 
     Decided at a barrier: when every pair has all that it was given.
@@ -225,7 +225,7 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: int) -> l
     return words
 
 
-def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, generation: int) -> list[str]:
+def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, generation: Generation) -> list[str]:
     """Commit the sizes of pairs that have none yet, of a study with a time: equal shares of what it allows; in words.
 
     It depends on how fast this machine draws, so two runs differ, where a target's do not.

@@ -25,6 +25,7 @@ from hpcdp.problem import LiteralCell, Problem
 from hpcdp.slow import naming, reporting
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint
+from hpcdp.store.layout import Generation
 from hpcdp.store.modes import own_files
 from hpcdp.store.records import commit
 from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
@@ -36,7 +37,7 @@ _TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are lo
 
 @printing_to_stderr()
 @own_files()  # workers of a client of the caller's own have a umask of theirs
-def run_task(root: str, version: int, generation: int, task: Task) -> Report:
+def run_task(root: str, version: int, generation: Generation, task: Task) -> Report:
     """Run one task in this process; raises StoreError when the store cannot be written."""
     begin = time.perf_counter()
     report = Report(task.name)
@@ -54,7 +55,7 @@ def run_task(root: str, version: int, generation: int, task: Task) -> Report:
     return report
 
 
-def _sample(context: Context, generation: int, task: Task, report: Report) -> None:
+def _sample(context: Context, generation: Generation, task: Task, report: Report) -> None:
     problem = context.problem
     stages = {stage.name: stage for stage in problem.kept_stages}
     for law, name, block in task.items:
@@ -72,7 +73,7 @@ def _sample(context: Context, generation: int, task: Task, report: Report) -> No
             report.failures.append(Failure(error.where, error.reason, record))
 
 
-def _round(context: Context, generation: int, task: Task, report: Report) -> None:
+def _round(context: Context, generation: Generation, task: Task, report: Report) -> None:
     """Chunks of a sequential audit's batches; each is a block of its own, so that none waits for another."""
     problem = context.problem
     for law, chunk, size in task.items:
@@ -90,12 +91,12 @@ def _round(context: Context, generation: int, task: Task, report: Report) -> Non
             report.failures.append(Failure(error.where, error.reason, record))
 
 
-def _fit(context: Context, generation: int, task: Task, report: Report) -> None:
+def _fit(context: Context, generation: Generation, task: Task, report: Report) -> None:
     numbers, thresholds = task.items
     learn(context, generation, numbers, thresholds, report)
 
 
-def _count(context: Context, generation: int, task: Task, report: Report) -> None:
+def _count(context: Context, generation: Generation, task: Task, report: Report) -> None:
     items: CountItems = task.items[0]
     problem, chunks = context.problem, range(items.start, items.stop)
     stages = (problem.stage_of("test", items.pairs[0]), problem.stage_of("test", items.pairs[0], 1))
@@ -145,25 +146,25 @@ def _counts_name(problem: Problem, items: CountItems, numbers: Sequence[int], dr
     return digest_json(["counts", items.start, items.stop, draws, list(items.thresholds), models])
 
 
-def _pilot(context: Context, generation: int, task: Task, report: Report) -> None:
+def _pilot(context: Context, generation: Generation, task: Task, report: Report) -> None:
     from hpcdp.tallying import learn_pilots
 
     learn_pilots(context, generation, task.items, report)
 
 
-def _tally(context: Context, generation: int, task: Task, report: Report) -> None:
+def _tally(context: Context, generation: Generation, task: Task, report: Report) -> None:
     from hpcdp.tallying import tally
 
     tally(context, generation, task.items[0], report)
 
 
-def _reuse(context: Context, generation: int, task: Task, report: Report) -> None:
+def _reuse(context: Context, generation: Generation, task: Task, report: Report) -> None:
     from hpcdp.reusing import reuse
 
     reuse(context, generation, task.items, report)
 
 
-def _literal(context: Context, generation: int, task: Task, report: Report) -> None:
+def _literal(context: Context, generation: Generation, task: Task, report: Report) -> None:
     problem = context.problem
     keys = [problem.cell_key(cell) for cell in task.items]
     if context.layout.record("cells", digest_json(["cells", keys])).is_file():
@@ -241,7 +242,7 @@ def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...
     return damaged
 
 
-_KINDS: dict[str, Callable[[Context, int, Task, Report], None]] = {
+_KINDS: dict[str, Callable[[Context, Generation, Task, Report], None]] = {
     "sample": _sample,
     "round": _round,
     "pilot": _pilot,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from commands import (
     hold,
@@ -27,10 +30,14 @@ from commands import (
 )
 
 from hpcdp.errors import LeaseError
+from hpcdp.store.arrays import write_array
 from hpcdp.store.exclusive import create_exclusively
+from hpcdp.store.fence import discard, replacing
 from hpcdp.store.layout import Layout
-from hpcdp.store.lease import STALE, acquire, holder
+from hpcdp.store.lease import STALE, Lease, acquire, holder
+from hpcdp.store.processes import identify
 from hpcdp.store.records import commit
+from hpcdp.store.states import write_state
 from hpcdp.store.studies import create_store
 
 SLOW = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "train": 1000, "test": 16000}
@@ -233,3 +240,71 @@ def test_of_eight_that_start_at_once_one_wins(racers: list[subprocess.Popen[str]
     assert sorted(line.split(":")[0].strip() for line in said) == ["refused"] * 7 + ["won 1"], said
     assert [path.stem for path in lease_files(tmp_path / "s.zarr")] == ["000001"]
     assert not list((tmp_path / "s.zarr").rglob(".*")), "no temporary file is left"
+
+
+def test_a_run_that_starts_between_look_and_take(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second has looked, the first takes generation 2, then the second goes on."""
+    acquire(layout).release()
+    first: list[Lease] = []
+
+    def identify_late() -> dict[str, Any]:
+        monkeypatch.undo()
+        first.append(acquire(layout))
+        return identify()
+
+    monkeypatch.setattr("hpcdp.store.lease.identify", identify_late)
+    with pytest.raises(LeaseError, match="being taken by another run at this moment"):
+        acquire(layout)
+    assert first[0].generation == 2
+    commit(layout, "counts", "one", {"entries": []}, first[0].generation)
+    assert [path.stem for path in lease_files(layout.root)] == ["000001", "000002"]
+    first[0].release()
+
+
+def write_anything(layout: Layout, lease: Lease) -> list[Callable[[], object]]:
+    """All ways in which a run writes."""
+    return [
+        lambda: commit(layout, "counts", "after", {"entries": []}, lease.generation),
+        lambda: write_state(layout, layout.pilot("after"), {"a": np.zeros(3)}, lease.generation),
+        lambda: discard(layout, lease.generation, layout.record("counts", "other")),
+    ]
+
+
+def test_a_deleted_store_is_not_made_anew(layout: Layout) -> None:
+    lease = acquire(layout)
+    commit(layout, "counts", "before", {"entries": []}, lease.generation)
+
+    def delete_in_the_middle() -> None:
+        with replacing(layout, lease.generation, layout.pilot("x")) as new:
+            shutil.rmtree(layout.root)
+            write_array(new, np.zeros(3))
+
+    for write in (delete_in_the_middle, *write_anything(layout, lease)):
+        with pytest.raises(LeaseError, match="is gone"):
+            write()
+    lease.beat()
+    assert lease.lost.is_set()
+    lease.release()
+    assert not layout.root.exists()
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_store_that_is_made_anew_in_the_place_of_a_deleted_one(layout: Layout, over: bool) -> None:
+    old = acquire(layout)
+    shutil.rmtree(layout.root)
+    new = acquire(create_store(layout.root))
+    assert new.generation == old.generation
+    commit(layout, "counts", "other", {"entries": []}, new.generation)
+    if over:
+        new.release()
+    kept = {path: path.read_bytes() for path in layout.root.rglob("*") if path.is_file()}
+    for write in write_anything(layout, old):
+        with pytest.raises(LeaseError, match="is gone"):
+            write()
+    old.beat()
+    assert old.lost.is_set()
+    old.release()
+    assert {path: path.read_bytes() for path in layout.root.rglob("*") if path.is_file()} == kept
+    if not over:
+        commit(layout, "counts", "last", {"entries": []}, new.generation)
+        new.release()

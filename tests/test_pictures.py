@@ -262,3 +262,11 @@ def test_colours_differ_in_lightness_alone(blind):
         assert (np.diff(seen) >= 10.0).all(), seen
         assert seen.max() < 90.0
     assert np.abs(np.diff(lightness(["#c0492b", "#2e7d4f"], blind))).min() < 10.0  # a red and a green as dark
+
+
+def test_a_dollar_in_a_claim_is_a_dollar(template, tmp_path):
+    """As in the path of a file with a claimed curve."""
+    path = tmp_path / r"a$\frac{$.csv"
+    path.write_text("epsilon,delta\n0,0.9\n1,0.8\n")
+    figure = draw(named(template, claim=f"file({path})"), tmp_path / "p.png")
+    assert r"$\frac{$.csv" in figure.axes[0].get_title()

@@ -11,6 +11,7 @@ from typing import Any
 
 from distributed import SpecCluster
 
+from hpcdp._files import make_folders
 from hpcdp._signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
@@ -123,7 +124,7 @@ def open_allocation(
         "protocol": arguments["protocol"],
         "security": security,
     }
-    folder.logs.mkdir(parents=True, exist_ok=True)
+    make_folders(folder.root.parent, folder.logs)
     with dask.config.set(dask_settings()):
         ending = ExitStack()
         try:

@@ -9,6 +9,7 @@ from typing import Any
 from dask_jobqueue import SLURMCluster
 from distributed.deploy.cluster import Cluster
 
+from hpcdp._files import make_folders
 from hpcdp._signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
@@ -124,7 +125,7 @@ def open_jobs(
     arguments = job_arguments(profile, folder, certificate)
     interface = arguments.pop("interface")
     options = {"dashboard_address": profile.cluster.dashboard_address, "port": profile.cluster.port}
-    folder.logs.mkdir(parents=True, exist_ok=True)
+    make_folders(folder.root.parent, folder.logs)
     cancel_orphans(folder.name, note)
     with dask.config.set(dask_settings()):
         ending = ExitStack()

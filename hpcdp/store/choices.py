@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, record_names
 
 _NAMES = {"reuse": True, "no-reuse": False}
@@ -17,7 +17,7 @@ def known_choice(layout: Layout) -> bool | None:
     return next((reuse for name, reuse in _NAMES.items() if name in found), None)
 
 
-def commit_choice(layout: Layout, reuse: bool, why: Mapping[str, Any], generation: int) -> None:
+def commit_choice(layout: Layout, reuse: bool, why: Mapping[str, Any], generation: Generation) -> None:
     """Record the choice, and what it rests on, before anything acts on it."""
     name = next(name for name, value in _NAMES.items() if value == reuse)
     commit(layout, "choices", name, dict(why), generation)

@@ -1,9 +1,10 @@
 """The fence: a run that was superseded can neither overwrite nor delete, however long it slept and whatever clocks say.
 
-All that a run changes in its store passes its gate, the folder lease/GENERATION: new files are written there and renamed
-into place, old ones are renamed into it and deleted there. Who takes the store over empties the gates of all earlier
-generations and puts a file in the place of each, before it reads anything. From then on every rename of an old run fails,
-since one of its two ends is gone, and so does every attempt to make the folder anew.
+All that a run changes in its store passes its gate, the folder lease/GENERATION/RUN: new files are written there and
+renamed into place, old ones are renamed into it and deleted there. Who takes the store over empties the gates of all
+earlier generations and puts a file in the place of each, before it reads anything. From then on every rename of an old
+run fails, since one of its two ends is gone. RUN is a random name, and only who takes the lease makes the folder: where
+the store was deleted, a rename of the old run has no second end either, whatever was made in its place.
 """
 
 from __future__ import annotations
@@ -12,20 +13,22 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from hpcdp._files import make_folders, parse_json, read_bytes
 from hpcdp.errors import LeaseError
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 
 _TRIES = 100  # a tenth of a second apart: workers of the old run may still be writing
 
 
 @contextmanager
-def replacing(layout: Layout, generation: int, target: Path) -> Iterator[Path]:
+def replacing(layout: Layout, generation: Generation, target: Path) -> Iterator[Path]:
     """A path to write a file or a folder at; when the block ends it takes the place of `target`, in one step if that is free
     or a file.
 
@@ -33,58 +36,113 @@ def replacing(layout: Layout, generation: int, target: Path) -> Iterator[Path]:
     """
     with behind(layout, generation) as new:
         yield new
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(layout.root, target.parent)
         while not _put(new, target):
             discard(layout, generation, target)
 
 
 @contextmanager
-def behind(layout: Layout, generation: int) -> Iterator[Path]:
+def behind(layout: Layout, generation: Generation) -> Iterator[Path]:
     """A path behind the gate to write at; what is still there when the block ends is deleted."""
     with _passing(layout, generation):
-        new = _gate(layout, generation) / uuid4().hex
+        new = layout.passage(generation) / uuid4().hex
         try:
             yield new
         finally:
             _delete(new)
 
 
-def put(new: Path, target: Path) -> None:
+def put(layout: Layout, new: Path, target: Path) -> None:
     """Rename a file from behind the gate into place."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(layout.root, target.parent)
     os.replace(new, target)
 
 
-def discard(layout: Layout, generation: int, path: Path) -> None:
+def discard(layout: Layout, generation: Generation, path: Path) -> None:
     """Delete a file or a folder, if it is there. LeaseError, and nothing is deleted, under an old generation."""
     with _passing(layout, generation):
-        old = _gate(layout, generation) / uuid4().hex
+        old = layout.passage(generation) / uuid4().hex
         try:
             os.rename(path, old)
         except FileNotFoundError:
-            if is_closed(layout, generation):
+            if not _has_passage(layout, generation):
                 raise
             return  # there is nothing to delete
         _delete(old)
 
 
-def move(layout: Layout, generation: int, path: Path, target: Path) -> None:
+def move(layout: Layout, generation: Generation, path: Path, target: Path) -> None:
     """Give a file another name, if it is there; LeaseError, and nothing is moved, under an old generation."""
     with _passing(layout, generation):
-        between = _gate(layout, generation) / uuid4().hex
+        between = layout.passage(generation) / uuid4().hex
         try:
             os.rename(path, between)
         except FileNotFoundError:
-            if is_closed(layout, generation):
+            if not _has_passage(layout, generation):
                 raise
             return
         os.rename(between, target)
 
 
-def check_generation(layout: Layout, generation: int) -> None:
-    """Raise LeaseError when a later run has taken the store over: before work that would be in vain."""
+@contextmanager
+def open_gate(layout: Layout, generation: Generation) -> Iterator[None]:
+    """Within, take the generation; at the end its gate is there, whole at once.
+
+    The folder is made before and renamed after: should the store be deleted in between, the rename fails.
+    """
+    new = layout.lease / f".{generation:06d}.{generation.run}"
+    try:
+        new.mkdir()
+        (new / generation.run).mkdir()
+        yield
+        os.rename(new, layout.gate(generation))
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def leave_gate(layout: Layout, generation: Generation) -> None:
+    """Close the gate of one's own run; OSError, and nothing is closed, where it is another's by now."""
+    old = layout.lease / f".{generation:06d}.{generation.run}"
+    os.rename(layout.passage(generation), old)
+    shutil.rmtree(old, ignore_errors=True)
+    os.rmdir(layout.gate(generation))  # never one that another run has made: its own folder is in it from the first
+    os.close(os.open(layout.gate(generation), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+
+
+def check_generation(layout: Layout, generation: Generation) -> None:
+    """Raise LeaseError when a later run has taken the store over, or it is gone: before work that would be in vain."""
     if is_closed(layout, generation) or layout.lease_file(generation + 1).exists():
+        refuse_gone(layout, generation)
         raise _superseded(layout, generation)
+    if not _has_passage(layout, generation):
+        refuse_gone(layout, generation)
+
+
+def refuse_gone(layout: Layout, generation: Generation, cause: BaseException | None = None) -> None:
+    """Raise LeaseError when the store in which this generation was taken is not there any more."""
+    if not holds(layout, generation) or not (is_closed(layout, generation) or _has_passage(layout, generation)):
+        raise LeaseError(
+            f"the store {layout.root} is gone: it was deleted or moved away while this run went on; nothing of this run "
+            "is kept there; run the study file again"
+        ) from cause
+
+
+def holds(layout: Layout, generation: Generation) -> bool:
+    """Whether the lease's file is that of this run, or cannot be read; not when it is gone or another run's."""
+    try:
+        found = parse_json(read_bytes(layout.lease_file(generation)))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (ValueError, OSError):
+        return True
+    return not isinstance(found, dict) or found.get("run") == generation.run
+
+
+def _has_passage(layout: Layout, generation: Generation) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(layout.passage(generation)).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def is_closed(layout: Layout, generation: int) -> bool:
@@ -111,15 +169,8 @@ def close_gate(layout: Layout, generation: int) -> None:
     )
 
 
-def _gate(layout: Layout, generation: int) -> Path:
-    """The folder of a generation; FileExistsError when its gate is closed."""
-    gate = layout.gate(generation)
-    gate.mkdir(parents=True, exist_ok=True)
-    return gate
-
-
 @contextmanager
-def _passing(layout: Layout, generation: int) -> Iterator[None]:
+def _passing(layout: Layout, generation: Generation) -> Iterator[None]:
     """Whatever the file system says of a gate that was closed meanwhile becomes one LeaseError."""
     check_generation(layout, generation)
     try:
@@ -127,6 +178,7 @@ def _passing(layout: Layout, generation: int) -> Iterator[None]:
     except LeaseError:
         raise
     except Exception as error:
+        refuse_gone(layout, generation, error)
         if is_closed(layout, generation):
             raise _superseded(layout, generation) from error
         raise
@@ -154,7 +206,7 @@ def _delete(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _superseded(layout: Layout, generation: int) -> LeaseError:
+def _superseded(layout: Layout, generation: Generation) -> LeaseError:
     return LeaseError(
         f"a later run has taken over {layout.root}; this one (generation {generation}) may not commit any more"
     )

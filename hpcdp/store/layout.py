@@ -26,6 +26,22 @@ def group_metadata(attributes: Mapping[str, Any]) -> str:
     return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)})
 
 
+class Generation(int):
+    """The number of a lease in its store. run: a random name of the run that took it; a store that is made anew in the
+    place of a deleted one has the same numbers, but never the same run.
+    """
+
+    run: str
+
+    def __new__(cls, number: int, run: str) -> Generation:
+        made = super().__new__(cls, number)
+        made.run = run
+        return made
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
+        return int(self), self.run
+
+
 @dataclass(frozen=True)
 class Layout:
     """Paths below a store's root. The groups study, samples, pilots, tallies, counters, records, lease and jobs are Zarr
@@ -33,7 +49,7 @@ class Layout:
     """
 
     root: Path
-    generation: int | None = None
+    generation: Generation | None = None
 
     def __post_init__(self) -> None:
         if match := _ADDRESS.match(str(self.root)):
@@ -99,6 +115,10 @@ class Layout:
     def gate(self, generation: int) -> Path:
         """The folder that all changes of a generation pass; a file once it is closed (see `hpcdp.store.fence`)."""
         return self.lease / f"{generation:06d}"
+
+    def passage(self, generation: Generation) -> Path:
+        """The folder of a run within its gate."""
+        return self.gate(generation) / generation.run
 
     @property
     def jobs(self) -> Path:

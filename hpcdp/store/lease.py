@@ -3,12 +3,14 @@
 Each run takes the next generation by creating its file, which only one can do; it then rewrites the file every few
 seconds, with news of how far it is. A run on the same host that is gone is taken over at once; one elsewhere when its
 file has not changed for STALE seconds by the file system's own clock. Whether the run that is taken over is dead or only
-sleeps does not matter: its gate is closed first (see `hpcdp.store.fence`).
+sleeps does not matter: its gate is closed first (see `hpcdp.store.fence`). A random name of the run tells its
+file from one of a store that was made anew in the place of a deleted one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -19,12 +21,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from hpcdp._files import parse_json, read_bytes
 from hpcdp.errors import LeaseError
 from hpcdp.store.exclusive import create_exclusively
-from hpcdp.store.fence import close_gate, is_closed
-from hpcdp.store.layout import Layout
+from hpcdp.store.fence import close_gate, holds, is_closed, leave_gate, open_gate
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.processes import identify, is_alive
 
 BEAT = 10.0
@@ -38,7 +41,7 @@ class Lease:
     """A lease that is held: its generation goes into every commit. news: what goes into the file with each beat."""
 
     layout: Layout
-    generation: int
+    generation: Generation
     owner: dict[str, Any]
     news: Callable[[], dict[str, Any]] = dict
     lost: threading.Event = field(default_factory=threading.Event)
@@ -65,10 +68,24 @@ class Lease:
             self.beat()
 
     def beat(self) -> None:
-        """Write the file anew, with the latest news."""
+        """Write the file anew, with the latest news; where it is another run's, or gone, the lease is lost."""
+        if not holds(self.layout, self.generation):
+            self.lost.set()
+            return
         with self._lock, contextlib.suppress(OSError):  # a full disk must not end the run; it only risks takeover
             self._beats += 1
-            _write(self.path, {**self.owner, "beats": self._beats, "news": self.news()})
+            self._write({"beats": self._beats})
+
+    def _write(self, news: dict[str, Any]) -> None:
+        """Through the gate: a file of that name may be another run's by now."""
+        new = self.layout.passage(self.generation) / f"beat.{threading.get_ident()}"
+        try:
+            new.write_text(json.dumps({**self.owner, **news, "news": self.news()}))
+            os.replace(new, self.path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise
 
     def release(self) -> None:
         """Stop beating and mark the lease as released; nothing of this generation is committed any more."""
@@ -76,9 +93,9 @@ class Lease:
         if self._thread is not None:
             self._thread.join()
         with contextlib.suppress(OSError):
-            _write(self.path, {**self.owner, "released": True, "news": self.news()})
-        with contextlib.suppress(OSError, LeaseError):  # who comes next closes it
-            close_gate(self.layout, self.generation)
+            self._write({"released": True})
+        with contextlib.suppress(OSError):  # who comes next closes it
+            leave_gate(self.layout, self.generation)
 
 
 def host_name() -> str:
@@ -91,17 +108,23 @@ def acquire(layout: Layout, note: Callable[[str], None] | None = None) -> Lease:
 
     With `note`, a lease of another host is watched until it beats, which proves that it is held, or is stale.
     """
-    layout.lease.mkdir(parents=True, exist_ok=True)
+    layout.lease.mkdir(exist_ok=True)
     last = latest_generation(layout)
     if last:
         _refuse_if_held(layout, last, note)
-    owner = {"host": host_name(), **identify(), "job": os.environ.get("SLURM_JOB_ID"), "beats": 0}
+    run, job = uuid4().hex, os.environ.get("SLURM_JOB_ID")
+    owner = {"host": host_name(), **identify(), "job": job, "run": run, "beats": 0}
     taken = _numbers(layout, _LEASE) | _numbers(layout, _GATE)
-    generation = max(taken, default=0) + 1
+    generation = Generation(max(taken, default=0) + 1, run)
     try:
-        create_exclusively(layout.lease_file(generation), json.dumps(owner))
-    except FileExistsError:
-        raise LeaseError(f"{layout.root} is being taken by another run at this moment; try again") from None
+        if latest_generation(layout) != last:  # one that was not looked at
+            raise FileExistsError
+        with open_gate(layout, generation):
+            create_exclusively(layout.lease_file(generation), json.dumps(owner))
+    except OSError as error:
+        if isinstance(error, FileExistsError) or error.errno in (errno.ENOTEMPTY, errno.ENOTDIR):
+            raise LeaseError(f"{layout.root} is being taken by another run at this moment; try again") from None
+        raise
     lease = Lease(layout, generation, owner)
     lease.start()
     try:
@@ -195,14 +218,3 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, OSError):
         return unknown
     return {**unknown, **found} if isinstance(found, dict) else unknown
-
-
-def _write(path: Path, owner: dict[str, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.beat.{os.getpid()}")
-    try:
-        temporary.write_text(json.dumps(owner))
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise

@@ -14,12 +14,11 @@ from hpcdp._files import parse_json, read_bytes
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
 from hpcdp.keys import canonical_json, digest_json
 from hpcdp.store.fence import move, replacing
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 
 
 def write_json(path: Path, body: Any) -> None:
-    """Write a body with its checksum: a temporary file, fsync, then rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a body with its checksum into a folder that is there: a temporary file, fsync, then rename."""
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}")
     try:
         with temporary.open("wb") as handle:
@@ -60,12 +59,12 @@ def foreign(store: str | Path) -> Iterator[None]:
         ) from error
 
 
-def commit(layout: Layout, kind: str, name: str, body: dict[str, Any], generation: int) -> None:
+def commit(layout: Layout, kind: str, name: str, body: dict[str, Any], generation: Generation) -> None:
     """Write a record under a lease's generation; LeaseError when a later generation has taken the store."""
     put_json(layout, layout.record(kind, name), {**body, "generation": generation}, generation)
 
 
-def put_json(layout: Layout, path: Path, body: Any, generation: int) -> None:
+def put_json(layout: Layout, path: Path, body: Any, generation: Generation) -> None:
     """Put a body with its checksum in the place of whatever is there, under a lease's generation."""
     with replacing(layout, generation, path) as new:
         write_json(new, body)

@@ -13,7 +13,7 @@ from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.fence import behind, discard, put
-from hpcdp.store.layout import VERSION, Layout, group_metadata
+from hpcdp.store.layout import VERSION, Generation, Layout, group_metadata
 from hpcdp.store.records import put_json, read_json
 
 _NAME = re.compile(r"[a-z][a-z_]*")  # of a root array
@@ -25,7 +25,7 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
 }
 
 
-def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generation: int) -> None:
+def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generation: Generation) -> None:
     """Replace the root arrays under the fence, the head last. head: study version, complete, pairs and so on.
 
     Nobody who reads meanwhile gets parts of two versions: first every array's one chunk is replaced, then what describes
@@ -37,22 +37,23 @@ def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generati
     checks = _checks(layout, digests)
     discard(layout, generation, layout.results)
     with behind(layout, generation) as folder:
+        folder.mkdir()
         for name, (dims, values) in arrays.items():
             write_array(folder / name, values, names=dims, attributes=_ATTRIBUTES.get(name), checks=checks)
         (folder / "zarr.json").write_text(json.dumps(_root(layout, folder, sorted(arrays), head)))
         for name, (_, values) in arrays.items():
             chunk = Path(name, "c", *["0"] * values.ndim)
-            put(folder / chunk, layout.root / chunk)
+            put(layout, folder / chunk, layout.root / chunk)
         for name in gone:
             for chunk in [path for path in (layout.root / name / "c").rglob("*") if path.is_file()]:
                 (folder / "none").write_bytes(b"")  # decodes as nothing
-                put(folder / "none", chunk)
+                put(layout, folder / "none", chunk)
         for name in arrays:
-            put(folder / name / "zarr.json", layout.root / name / "zarr.json")
+            put(layout, folder / name / "zarr.json", layout.root / name / "zarr.json")
         for name in gone:
             (folder / "none").write_text(group_metadata({}))
-            put(folder / "none", layout.root / name / "zarr.json")
-        put(folder / "zarr.json", layout.root / "zarr.json")
+            put(layout, folder / "none", layout.root / name / "zarr.json")
+        put(layout, folder / "zarr.json", layout.root / "zarr.json")
     dims_of = {name: list(dims) for name, (dims, _) in arrays.items()}
     put_json(layout, layout.results, {**head, "arrays": dims_of, "digests": digests}, generation)
 

@@ -14,7 +14,7 @@ from hpcdp.outputs import Outputs, Schema
 from hpcdp.stages import Stage
 from hpcdp.store.arrays import fingerprint, read_array, write_array
 from hpcdp.store.fence import replacing
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, read_json
 
 
@@ -24,7 +24,7 @@ def write_block(
     law: str,
     block: int,
     schema: Schema,
-    generation: int,
+    generation: Generation,
     draw: Callable[[int], Outputs],
 ) -> list[str]:
     """Draw a block's chunks, write them, then the record; returns the chunks' fingerprints."""
@@ -44,6 +44,7 @@ def write_block(
 
 def _write(path: Path, stage: Stage, schema: Schema, outputs: Outputs) -> None:
     if schema.kind == "bytes":
+        path.mkdir()
         lengths = np.fromiter((len(item) for item in outputs), np.int64, outputs.size)
         write_array(path / "offsets", np.concatenate([[0], np.cumsum(lengths)]))
         write_array(path / "data", np.frombuffer(b"".join(outputs), np.uint8), chunk=1 << 20)

@@ -10,7 +10,7 @@ from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_json
 from hpcdp.problem import Problem
 from hpcdp.sizes import Sizes
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 
 
@@ -33,7 +33,7 @@ def set_sizes_aside(layout: Layout, pilots: AbstractSet[str]) -> set[str]:
 
 
 def commit_sizes(
-    layout: Layout, problem: Problem, sizes: Mapping[str, Sizes], why: Mapping[str, Any], generation: int
+    layout: Layout, problem: Problem, sizes: Mapping[str, Sizes], why: Mapping[str, Any], generation: Generation
 ) -> None:
     """Record one decision, sizes by pilot key, and what it rests on, before anything acts on it."""
     pairs = {pilot: [s.refine, s.validation, s.test, *s.split, s.screen] for pilot, s in sizes.items()}

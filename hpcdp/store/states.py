@@ -12,15 +12,16 @@ from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.fence import replacing
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import read_json, write_json
 
 _DIGESTS = "digests.json"  # written last: without it, or with another digest, a state is not whole
 
 
-def write_state(layout: Layout, folder: Path, state: Mapping[str, NDArray[Any]], generation: int) -> None:
+def write_state(layout: Layout, folder: Path, state: Mapping[str, NDArray[Any]], generation: Generation) -> None:
     """Put a folder with the arrays, each under its name, and their digests in place, whole or not at all."""
     with replacing(layout, generation, folder) as new:
+        new.mkdir()
         for name, array in state.items():
             write_array(new / name, array)
         write_json(new / _DIGESTS, {name: digest_array(array) for name, array in state.items()})

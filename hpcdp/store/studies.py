@@ -29,7 +29,7 @@ from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.choices import known_choice
 from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.fence import discard, move, replacing
-from hpcdp.store.layout import VERSION, Layout, group_metadata
+from hpcdp.store.layout import VERSION, Generation, Layout, group_metadata
 from hpcdp.store.opening import read_attributes
 from hpcdp.store.records import put_json, read_json
 from hpcdp.store.sizes import with_known_sizes
@@ -56,13 +56,14 @@ def create_store(root: Path) -> Layout:
         return open_layout(root)
     if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
         raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
+    root.mkdir(parents=True, exist_ok=True)
     for group in (*layout.groups, layout.root / "study" / "databases"):
         make_group(group, {})
     make_group(root, _MARK)  # last: now it is a store
     return open_layout(root)
 
 
-def mend(layout: Layout, generation: int) -> Iterator[str]:
+def mend(layout: Layout, generation: Generation) -> Iterator[str]:
     """Write the root's metadata anew where they are damaged or missing, and set aside the study's latest records where they are
     damaged, so that the study is stored anew as if they were missing; tells of each.
     """
@@ -83,8 +84,8 @@ def mend(layout: Layout, generation: int) -> Iterator[str]:
 
 
 def make_group(path: Path, attributes: dict[str, Any]) -> None:
-    """A Zarr group, whole or not at all, and never in place of one that is there."""
-    path.mkdir(parents=True, exist_ok=True)
+    """A Zarr group in a folder that is there, whole or not at all, and never in place of one that is there."""
+    path.mkdir(exist_ok=True)
     with contextlib.suppress(FileExistsError):
         create_exclusively(path / "zarr.json", group_metadata(attributes))
 
@@ -230,7 +231,7 @@ def _refuse_changed_code(
         )
 
 
-def save_problem(layout: Layout, problem: Problem, generation: int, allow_changed_code: bool) -> int:
+def save_problem(layout: Layout, problem: Problem, generation: Generation, allow_changed_code: bool) -> int:
     """Make this problem the store's latest version, unless it is already; returns the version.
 
     Raises StudyError naming the keys when it differs from the stored study in more than additions.

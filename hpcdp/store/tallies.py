@@ -13,7 +13,7 @@ from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.fence import replacing
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 
 _NAME = re.compile(r"(?P<stage>[a-z]+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<samples>\d+)")
@@ -62,7 +62,7 @@ def is_tallied(layout: Layout, span: TallySpan) -> bool:
     return layout.record(span.kind, span.name).is_file()
 
 
-def write_tally(layout: Layout, span: TallySpan, counts: NDArray[np.int64], generation: int) -> None:
+def write_tally(layout: Layout, span: TallySpan, counts: NDArray[np.int64], generation: Generation) -> None:
     """Write the counts (2, cells) of both sides, then the record that vouches for them."""
     with replacing(layout, generation, layout.tally(span.pilot, span.name)) as new:
         write_array(new, counts)
