@@ -6,6 +6,12 @@ import sysconfig
 import traceback
 from pathlib import Path
 
+INTERRUPTIONS = (KeyboardInterrupt, GeneratorExit)
+"""What passes through a call of other people's code; all else that it raises is its failure, what is no Exception too.
+
+Such are SystemExit, which would take hpcdp along without a word, asyncio's CancelledError, and the panics of Rust code.
+"""
+
 LONGEST = 2000
 """Characters of a message that quotes others."""
 
@@ -19,7 +25,9 @@ def describe_raised(error: BaseException) -> str:
     """Such as: ValueError: no luck (/home/me/own.py, line 12); the line is the innermost of the user's own code."""
     try:
         text = str(error)
-    except Exception:  # a class of someone else
+    except INTERRUPTIONS:
+        raise
+    except BaseException:  # a class of someone else
         text = "(it has no text)"
     name = type(error).__name__
     return (f"{name}: {readable(text, _QUOTED)}" if text else name) + _place(error)

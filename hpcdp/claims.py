@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import fraction, non_negative, refusal
 from hpcdp._files import read_bytes
+from hpcdp._raised import readable
 from hpcdp.analytic import (
     ApproximateDP,
     GaussianShift,
@@ -44,6 +45,7 @@ PRODUCT = (
     "a product of these, such as laplace(epsilon=1)*gaussian(mu=1), for a mechanism that publishes several outputs"
 )
 _TIMES = re.compile(rf"(?<=\))\s*\*\s*(?=(?:{'|'.join(FORMS)})\s*\()")  # a star in a path is none
+_SHOWN = 400  # characters of a claim, or of what stands in one, that a message quotes
 _MOST_BYTES = 16 << 20  # of a file with points
 
 
@@ -157,11 +159,11 @@ def parse_claim(text: str, folder: Path) -> Claim:
         try:
             return Claim(text, tensor([claim.bound for claim in claims]), any(claim.is_estimate for claim in claims))
         except ValueError as error:
-            raise StudyError(f"claim {text!r}: {error}") from None
+            raise StudyError(f"claim {_quoted(text)}: {error}") from None
     name = text.partition("(")[0].strip()
     if name not in FORMS or not text.rstrip().endswith(")"):
         meant = did_you_mean(name, FORMS)
-        raise StudyError(f"claim: {text!r} was given; accepted: {', '.join(FORMS.values())}; {PRODUCT}{meant}")
+        raise StudyError(f"claim: {_quoted(text)} was given; accepted: {', '.join(FORMS.values())}; {PRODUCT}{meant}")
     try:
         if name == "file":
             return Claim(text, _read_file(folder / _path(text)))
@@ -169,9 +171,16 @@ def parse_claim(text: str, folder: Path) -> Claim:
             return Claim(text, _read_store(folder / _path(text)), is_estimate=True)
         return Claim(text, _curve(name, _numbers(text)))
     except _Unreadable as error:
-        raise StudyError(f"claim {text!r}: {error} was given; accepted: {FORMS[name]}") from None
+        raise StudyError(
+            f"claim {_quoted(text)}: {readable(str(error), _SHOWN)} was given; accepted: {FORMS[name]}"
+        ) from None
     except ValueError as error:
-        raise StudyError(f"claim {text!r}: {error}") from None
+        raise StudyError(f"claim {_quoted(text)}: {readable(str(error))}") from None
+
+
+def _quoted(text: str) -> str:
+    """The text in quotes; of a long one the beginning."""
+    return readable(repr(text), _SHOWN)
 
 
 def as_claim(claim: Claim | str) -> Claim:
@@ -211,7 +220,7 @@ def _number(name: str, node: ast.expr) -> float:
     with suppress(ValueError, TypeError, MemoryError, RecursionError):
         value = ast.literal_eval(node)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name}: {ast.unparse(node)} was given; accepted: a number")
+        raise ValueError(f"{name}: {readable(ast.unparse(node), _SHOWN)} was given; accepted: a number")
     try:
         return float(value)
     except OverflowError:
@@ -293,7 +302,11 @@ def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
 def _read_store(path: Path) -> SpectrumPoints:
     from hpcdp.result import load_spectrum
 
-    if not path.exists():
+    try:
+        is_there = path.exists()
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(f"{path}: {error.strerror}; accepted: a store") from None
+    if not is_there:
         raise ValueError(f"{path}: nothing is there; accepted: a store")
     points = np.column_stack(load_spectrum(path))
     return _points(path, points[np.argsort(points[:, 0])])

@@ -17,11 +17,11 @@ from pathlib import Path
 from hpcdp._arguments import make_parser
 from hpcdp._guarded import command_begins
 from hpcdp._prints import end_results
-from hpcdp._raised import describe_raised
+from hpcdp._raised import describe_raised, readable
 from hpcdp.commands import DONE, FAILED, INTERRUPTED, WRONG
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.stopping import Stopped
-from hpcdp.terminal import escaped
+from hpcdp.terminal import escaped, open_closed_descriptors
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted.
     """
+    if arguments is None:
+        open_closed_descriptors()
     try:
         with escaped():
             return _run(arguments)
@@ -58,9 +60,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         for number in (signal.SIGINT, signal.SIGTERM):  # a second one would only end this in the middle of the word
             signal.signal(number, signal.SIG_IGN)
-        store = getattr(options, "found_store", None)
-        go_on = f"; go on with: {_go_on(options)}" if store is not None else ""
-        print(f"\nhpcdp: interrupted; what is committed is kept{go_on}", file=sys.stderr, flush=True)
+        print(f"\nhpcdp: interrupted{_go_on(options)}", file=sys.stderr, flush=True)
         if arguments is None:  # Python ends by the signal itself when it interrupted an exec, as imports make them
             atexit._run_exitfuncs()
             os._exit(INTERRUPTED)
@@ -71,10 +71,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     except OSError as error:
         if options.debug:
             raise
-        where = f"{error.filename}: " if error.filename else ""
+        where = f"{readable(str(error.filename))}: " if error.filename else ""
         print(f"hpcdp: {where}{error.strerror or error}", file=sys.stderr)
         return FAILED
-    except Exception as error:
+    except BaseException as error:  # other people's code raises what is no Exception too
         if options.debug:
             raise
         print(f"hpcdp: unexpected {describe_raised(error)} (--debug shows where)", file=sys.stderr)
@@ -117,13 +117,19 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
             return _fail(reason, FAILED, options.debug)
         print(f"hpcdp: {error}; what is committed is kept; job {job} goes on", file=sys.stderr)
         return DONE
-    print(f"hpcdp: {error}; what is committed is kept; go on with: {_go_on(options)}", file=sys.stderr)
+    print(f"hpcdp: {error}{_go_on(options)}", file=sys.stderr)
     return INTERRUPTED
 
 
 def _go_on(options: argparse.Namespace) -> str:
-    """The command that goes on with a run where it ran; an audit is more than the run in its store."""
-    if options.given[0] == "audit":
-        return shlex.join(["hpcdp", *options.given])
+    """What becomes of an interrupted command: the command that goes on with its run where it ran, once there is a store."""
+    from hpcdp.store.studies import is_store
+
+    store: Path | None = getattr(options, "found_store", None)
+    if store is None or not is_store(store):
+        return "; nothing was stored" if store is not None else ""
     place = getattr(options, "cluster", "local")
-    return f"hpcdp resume {options.found_store}" + (f" --cluster {place}" if place != "local" else "")
+    words = f"hpcdp resume {store}" + (f" --cluster {place}" if place != "local" else "")
+    if options.given[0] == "audit":  # it is more than the run in its store
+        words = shlex.join(["hpcdp", *options.given])
+    return f"; what is committed is kept; go on with: {words}"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import describe_raised
+from hpcdp._raised import INTERRUPTIONS, describe_raised
 from hpcdp.distributions import Conditional, Distribution
 from hpcdp.errors import StudyError
 from hpcdp.imports import import_callable
@@ -81,7 +81,9 @@ def load_databases(study: Study) -> list[Database]:
     function = import_callable(relative.call, study.folder, "pairs.relative.call")
     try:
         made = function()
-    except (Exception, SystemExit) as error:  # one that exits would take hpcdp along without a word
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:  # one that exits would take hpcdp along without a word
         raise StudyError(f"pairs.relative.call: {relative.call} raised {describe_raised(error)}") from error
     many = list(made) if isinstance(made, (list, tuple)) else [made]
     if not many:

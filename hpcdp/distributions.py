@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._prints import printing_to_stderr
-from hpcdp._raised import describe_raised
+from hpcdp._raised import INTERRUPTIONS, describe_raised
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import canonical_json, digest_bytes
@@ -81,7 +81,9 @@ class Distribution:
             raise MechanismError("this problem was opened to read results; it cannot draw")
         try:
             made = np.array(self.function(size, rng, **self.parameters))
-        except (Exception, SystemExit) as error:
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:
             raise MechanismError(f"distribution {self.call} raised {describe_raised(error)}") from error
         if made.shape[1:] != self.shape or made.shape[:1] != (size,) or made.dtype.kind not in "biuf":
             raise MechanismError(
@@ -118,7 +120,9 @@ class Conditional:
         if found.outputs is not None:
             try:
                 return found.outputs(size, rng, self.row, self.value, **_accepted(found.outputs, found.parameters))
-            except (Exception, SystemExit) as error:
+            except INTERRUPTIONS:
+                raise
+            except BaseException as error:
                 raise MechanismError(f"outputs of {found.call} raised {describe_raised(error)}") from error
         parts = [self._block(mechanism, min(found.block, size - start), rng) for start in range(0, size, found.block)]
         if all(isinstance(part, np.ndarray) for part in parts):
@@ -226,7 +230,9 @@ def _shape_of(function: Callable[..., Any], section: Distributional, where: str)
     rng = np.random.default_rng(_TRIAL_STREAM)
     try:
         made = np.asarray(function(1, rng, **section.parameters))
-    except (Exception, SystemExit) as error:
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:
         raise StudyError(f"{where}.call: {section.call} raised {describe_raised(error)}") from error
     if made.ndim not in (2, 3) or made.shape[0] != 1 or made.size == 0 or made.dtype.kind not in "biuf":
         raise StudyError(

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
+from hpcdp._raised import describe_raised
 from hpcdp.clusters.place import Place
-from hpcdp.errors import LeaseError, StoreError
+from hpcdp.errors import LeaseError, MechanismError, StoreError
 from hpcdp.outcomes import Failure, Report
 from hpcdp.stopping import Stop, Stopped
 from hpcdp.store.layout import Generation
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 _WINDOW = 3  # tasks submitted a thread: one runs, one waits, one is on its way
 _MINIMUM_WINDOW = 8
 _TICK = 0.5  # seconds between looks at what is no finished task: signals, lost leases, missing workers
+_UNREADABLE = 10  # times, half a second apart, that a result which is there may fail to be read
+_LATE = 60.0  # seconds after which a result that is there and has not come is fetched again
+_LATE_TIMES = 3
 _QUIET = 60.0  # seconds without a finished task after which a run says that it lives
 
 
@@ -77,7 +81,10 @@ class Window:
         self.place, self.watch = place, watch
         self.futures: dict[Any, Any] = {}  # what each was submitted for
         self._run = uuid4().hex  # other runs may use the same scheduler
-        self._finished: queue.SimpleQueue[tuple[Any, Any, Exception | None]] = queue.SimpleQueue()
+        self._late: dict[
+            Any, tuple[float, int]
+        ] = {}  # futures that are done and have not come: since when, fetched again
+        self._finished: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
         self._last = self._seen = self._looked = time.monotonic()
         self._pause = _QUIET
 
@@ -99,29 +106,55 @@ class Window:
         client = self.place.client
         future: Future[Any] = client.submit(function, *arguments, key=key, pure=False)
         self.futures[future] = what
-        assert client.loop is not None
-        client.loop.add_callback(self._fetch, future)
+        self._begin_fetch(future)
+
+    def _begin_fetch(self, future: Future[Any]) -> None:
+        loop = self.place.client.loop
+        assert loop is not None
+        loop.add_callback(self._fetch, future)
 
     async def _fetch(self, future: Future[Any]) -> None:
-        """Wait for one result and put it where `next` finds it; Dask fetches those that are ready at once together."""
+        """Wait for one result, or for what it raises, and put it where `next` finds it, whatever happens."""
         from distributed import CancelledError, KilledWorker
 
         result: Any = None
-        error: Exception | None = None
+        error: BaseException | None = None
+        try:
+            result = await self._gathered(future)
+        except KilledWorker:
+            pass
+        except CancelledError:
+            error = PlaceError("the Dask scheduler is gone, and with it all tasks that were not done")
+        except Exception as raised:
+            error = raised
+        except BaseException as raised:  # of the call, or the loop ends: raised here, nobody would hear of it
+            if future.status == "error":
+                error = MechanismError(f"the task {_name_of(future)} raised {describe_raised(raised)}")
+            else:
+                error = PlaceError(f"a result cannot be fetched: {describe_raised(raised)}")
+        self._finished.put((future, result, error))
+
+    async def _gathered(self, future: Future[Any]) -> Any:
+        """One result; Dask fetches those that are ready at once together. Raises what the call raised."""
+        from distributed import CancelledError, KilledWorker
+
+        unreadable = 0
         while True:
             try:
                 (result,) = await self.place.client.gather([future], asynchronous=True)
-            except KilledWorker:
-                pass
-            except CancelledError:
-                error = PlaceError("the Dask scheduler is gone, and with it all tasks that were not done")
+                return result
+            except (KilledWorker, CancelledError):
+                raise
             except Exception as raised:
-                if future.status != "error":  # not the call raised it: a message was lost
-                    await asyncio.sleep(_TICK)
-                    continue
-                error = raised
-            self._finished.put((future, result, error))
-            return
+                if future.status == "error":
+                    raise
+                if future.status == "finished" and not isinstance(raised, OSError):  # no message was lost
+                    unreadable += 1
+                if unreadable == _UNREADABLE:
+                    raise PlaceError(
+                        f"the result of the task {_name_of(future)} cannot be read: {describe_raised(raised)}"
+                    ) from raised
+            await asyncio.sleep(_TICK)
 
     def next(self) -> list[tuple[Any, Any]]:
         """What was submitted for, and its result, of all that finished since; result None: its worker died each time.
@@ -129,7 +162,7 @@ class Window:
         Waits for at least one. Raises what a call raised; Stopped when a request to stop is due, LeaseError when the lease
         was lost, PlaceError when the scheduler is gone or there was no worker for too long.
         """
-        found: list[tuple[Any, Any, Exception | None]] = []
+        found: list[tuple[Any, Any, BaseException | None]] = []
         while not found:
             with suppress(queue.Empty):
                 found.append(self._finished.get(timeout=_TICK))
@@ -144,6 +177,9 @@ class Window:
             raise LeaseError("a later run has taken over the store; this one stops")
         pairs = []
         for future, result, error in found:
+            if future not in self.futures:  # fetched twice
+                continue
+            self._late.pop(future, None)
             if error is not None:
                 raise error
             pairs.append((self.futures.pop(future), result))
@@ -157,6 +193,7 @@ class Window:
             raise Stopped(stop.reason)
         if self.watch.is_lost():
             raise LeaseError("a later run has taken over the store; this one stops")
+        self._fetch_late(now)
         fleet = self.place.fleet
         if self.place.threads() > 0:
             self._seen = now
@@ -169,11 +206,32 @@ class Window:
             self._pause *= 2
             self.watch.note(f"nothing has finished for {now - self._last:.0f} s: {self._state()}")
 
+    def _fetch_late(self, now: float) -> None:
+        """Fetch again what is done by its status for long and has not come; PlaceError where that did not help either."""
+        for future in self.futures:
+            if future.status not in ("finished", "error", "cancelled"):
+                self._late.pop(future, None)
+                continue
+            since, times = self._late.setdefault(future, (now, 0))
+            if now - since <= _LATE:
+                continue
+            if times == _LATE_TIMES:
+                raise PlaceError(
+                    f"the result of the task {_name_of(future)} is there and does not come; what is committed is kept"
+                )
+            self._late[future] = now, times + 1
+            self._begin_fetch(future)
+
     def _state(self) -> str:
         threads, fleet = self.place.threads(), self.place.fleet
         if threads:
-            return f"{min(len(self.futures), threads)} tasks are running"
+            running = min(sum(self._run in key for key in self.place.processing()), threads)
+            return f"{running} {'task is' if running == 1 else 'tasks are'} running"
         return "no worker is connected" + (f"; {fleet.waiting_for()}" if fleet is not None else "")
+
+
+def _name_of(future: Future[Any]) -> str:
+    return str(future.key).split("-", 2)[2]
 
 
 def execute(

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from hpcdp._prints import printing_to_stderr
-from hpcdp._raised import describe_raised
+from hpcdp._raised import INTERRUPTIONS, describe_raised
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_bytes
 from hpcdp.messages import did_you_mean
@@ -37,7 +37,9 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
         module = _import(module_name, folder)
     except SystemExit as error:  # it would take hpcdp along without a word
         raise StudyError(f"{where}: importing {path!r} ended the program (exit code {error.code})") from None
-    except Exception as error:
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:
         raise StudyError(
             f"{where}: cannot import module {module_name!r} of {path!r}: {describe_raised(error)}"
         ) from error

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._raised import INTERRUPTIONS, describe_raised
 from hpcdp._spelling import items_of, spell_outputs
 from hpcdp.errors import MechanismError
 from hpcdp.keys import canonical_json
@@ -101,9 +102,12 @@ def _to_array(raw: Any, size: int) -> NDArray[Any]:
         raise MechanismError("the mechanism returned masked outputs; accepted: an array without masked values")
     try:
         return np.asarray(raw)
-    except Exception as error:  # whatever a class of someone else raises
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:  # whatever a class of someone else raises
         raise MechanismError(
-            f"the mechanism returned a {type(raw).__name__} that is no array: {error}; accepted: ({size},) or ({size}, d)"
+            f"the mechanism returned a {type(raw).__name__} that is no array: {describe_raised(error)}; "
+            f"accepted: ({size},) or ({size}, d)"
         ) from None
 
 
@@ -112,7 +116,9 @@ def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs
         return spell_outputs(items, size)
     try:
         array = np.asarray(items)
-    except Exception:  # sequences of mixed length
+    except INTERRUPTIONS:
+        raise
+    except BaseException:  # sequences of mixed length
         return spell_outputs(items, size)
     return _canonical_array(array, size) if _is_table(array, items) else spell_outputs(items, size)
 

@@ -46,7 +46,9 @@ def serve(mechanism: Callable[..., Any]) -> None:
         databases = np.frombuffer(_read(requests, dtype.itemsize * int(np.prod(shape, dtype=np.int64))), dtype)
         try:
             outputs = _to_send(_draw(mechanism, databases.reshape(shape).copy(), request))
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # SystemExit and panics of Rust too
             traceback.print_exc()
             text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR] + _place(error)
             _write_line(answers, {"id": request["id"], "error": text})

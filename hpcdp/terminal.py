@@ -6,6 +6,9 @@ character within a string may be written as its number there too.
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import re
 import sys
 import unicodedata
@@ -46,6 +49,20 @@ class _Escaped:
         return getattr(self.stream, name)
 
 
+class _Closed(io.TextIOBase):
+    """In place of the stream that Python does not have where standard output was closed before it began."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "standard output is closed; nothing could be printed")
+
+
+def open_closed_descriptors() -> None:
+    """Point what is closed of descriptors 0 to 2 nowhere: else a file of a store would be opened there, and printed into."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(handle, True)
+    os.close(handle)
+
+
 def drawn(stream: Any) -> Any:
     """The stream for what moves the cursor on purpose, such as a bar."""
     return stream.stream if isinstance(stream, _Escaped) else stream
@@ -55,7 +72,9 @@ def drawn(stream: Any) -> Any:
 def escaped() -> Iterator[None]:
     """Standard output and error, plain while this lasts."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_Escaped(stream) for stream in before)
+    out = _Closed() if sys.stdout is None else sys.stdout
+    error = io.StringIO() if sys.stderr is None else sys.stderr  # whoever closed it does not want to be told
+    sys.stdout, sys.stderr = _Escaped(out), _Escaped(error)
     try:
         yield
     finally:

@@ -59,6 +59,15 @@ class Place:
             self._asked = time.monotonic()
         return self.known_threads
 
+    def processing(self) -> list[str]:
+        """Keys of the tasks that workers have and have not done; none when the scheduler does not answer."""
+        try:
+            assert self.client.scheduler is not None
+            found = self.client.sync(self.client.scheduler.processing, workers=None, callback_timeout=_ANSWER)
+        except (OSError, TimeoutError, ValueError, AssertionError):
+            return []
+        return [str(key) for keys in found.values() for key in keys]
+
     def find_dashboard(self) -> None:
         """Ask where the scheduler's dashboard listens: host:port, as the scheduler's own host sees it."""
         services = self.client.scheduler_info(n_workers=0).get("services", {})

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._raised import INTERRUPTIONS
 from hpcdp.errors import DamagedError
 
 _PACKAGES = frozenset({"numpy", "scipy", "sklearn"})
@@ -71,7 +72,9 @@ def pack(estimator: Any, packages: Iterable[str]) -> dict[str, NDArray[np.uint8]
     try:
         data = pickle.dumps(estimator, protocol=5)
         _Limited(data, allowed).load()
-    except Exception:  # whatever a class of someone else raises
+    except INTERRUPTIONS:
+        raise
+    except BaseException:  # whatever a class of someone else raises
         return None
     return {"pickle": np.frombuffer(data, np.uint8), "versions": _bytes(_versions(allowed))}
 
@@ -88,7 +91,9 @@ def unpack(state: Any, packages: Iterable[str]) -> Any:
         raise DamagedError(f"the stored classifier needs {_words(then)}; here are {_words(now)}")
     try:
         return _Limited(state["pickle"].tobytes(), allowed).load()
-    except Exception as error:
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:
         raise DamagedError(f"the stored classifier cannot be read: {type(error).__name__}: {error}") from error
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import describe_raised, readable
+from hpcdp._raised import INTERRUPTIONS, describe_raised, readable
 from hpcdp.errors import MechanismError, UnansweredError
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._process import OutOfTime, Process
@@ -124,7 +124,9 @@ def answer() -> None:
                 outputs = getattr(mechanism, what)(*arguments, rng)
                 found = rng.bit_generator.state, outputs
             data = _pack(found)
-        except (Exception, SystemExit) as error:
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:
             text = readable(str(error)) if isinstance(error, MechanismError) else describe_raised(error)
             data = pickle.dumps((True, text), pickle.HIGHEST_PROTOCOL)
         answers.write(b"%d\n" % len(data) + data)
@@ -136,7 +138,9 @@ def answer() -> None:
 def _pack(found: Any) -> bytes:
     try:
         return pickle.dumps((False, found), pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # whatever a class of someone else raises
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:  # whatever a class of someone else raises
         raise MechanismError(
             f"the mechanism returned a {type(found[1]).__name__} that cannot leave its process: {describe_raised(error)}; "
             "accepted with mechanism.timeout: arrays, numbers, strings, tuples and lists"

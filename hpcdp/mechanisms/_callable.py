@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import describe_raised
+from hpcdp._raised import INTERRUPTIONS, describe_raised
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.messages import did_you_mean
 
@@ -36,7 +36,9 @@ class CallableMechanism:
             return [self.function(database.copy(), **arguments) for _ in range(size)]
         except MechanismError:
             raise
-        except (Exception, SystemExit) as error:  # a mechanism that exits would take hpcdp along without a word
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:  # a mechanism that exits would take hpcdp along without a word
             raise MechanismError(f"the mechanism raised {describe_raised(error)}") from error
 
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> Any:
@@ -48,7 +50,9 @@ class CallableMechanism:
             return each(databases, **self._arguments(rng))
         except MechanismError:
             raise
-        except (Exception, SystemExit) as error:
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:
             raise MechanismError(f"the mechanism's each raised {describe_raised(error)}") from error
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:

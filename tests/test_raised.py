@@ -1,0 +1,211 @@
+"""Whatever other people's code raises, also what is no Exception: a failure with its place, never a run without end."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import COMMAND, LONG, MECHANISM, call, hpcdp, one_message, write_study
+from distributed import Client
+from programs import program_study, served
+from refusing import refusal
+
+from hpcdp import engine
+from hpcdp.claims import parse_claim
+from hpcdp.cli import main
+from hpcdp.clusters.place import Place
+from hpcdp.engine import PlaceError, Window
+from hpcdp.errors import HpcdpError, MechanismError, StudyError
+from hpcdp.mechanisms._apart import ApartMechanism
+from hpcdp.stopping import Stop
+
+# Sound in trial draws, and then as a library in Rust that panics, or as a coroutine that was cancelled.
+PANICS = (
+    MECHANISM
+    + """
+
+class PanicException(BaseException):
+    pass
+
+
+def panics(database, size, rng):
+    outputs = noisy(database, size, rng)
+    if on_worker():
+        raise PanicException("no \\x1b[31mluck")
+    return outputs
+"""
+)
+
+
+class Panic(BaseException):
+    """Such as pyo3's PanicException."""
+
+
+def test_a_panic_costs_the_chunk_and_names_its_line(tmp_path: Path, scheduler: str) -> None:
+    study = write_study(tmp_path, PANICS, call="own:panics", databases=[[0.0, 1.0]], rows=[0], train=500, test=500)
+    error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1).stderr
+    line = PANICS.splitlines().index('        raise PanicException("no \\x1b[31mluck")') + 1
+    assert f"the mechanism raised PanicException: no [31mluck ({tmp_path / 'own.py'}, line {line})" in error
+    assert "train chunk 0 of database 0" in error
+    assert "\x1b" not in error
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["import asyncio; raise asyncio.CancelledError('enough')", "raise type('P', (BaseException,), {})('enough')"],
+)
+def test_panics_in_trial_draws_and_imports(body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = refusal(tmp_path, capsys, f"def noisy(database, size, rng):\n    {body}\n")
+    assert "the mechanism raised " in words
+    assert f": enough ({tmp_path / 'own.py'}, line 4) (seen in trial draws)" in words
+    words = refusal(tmp_path / "import", capsys, body + "\n")
+    assert "cannot import module 'own' of 'own:noisy'" in words
+    assert ": enough (" in words
+
+
+def test_a_panic_of_pairs_and_of_distributions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module = "class P(BaseException): pass\n\ndef noisy(database, size, rng): pass\n\ndef made(*_): raise P('enough')\n"
+    relative = "relative = { call = 'own:made', rows = 'all' }"
+    assert "own:made raised P: enough (" in refusal(tmp_path / "r", capsys, module, pairs=relative)
+    law = "distributional = [{ call = 'own:made', index = [0], values = [0.0, 1.0] }]"
+    assert "own:made raised P: enough (" in refusal(tmp_path / "d", capsys, module, pairs=law)
+
+
+def test_a_panic_in_a_process_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "own_apart.py").write_text(
+        "class P(BaseException): pass\n\ndef f(database, size, rng): raise P('enough')\n"
+    )
+    mechanism = ApartMechanism("own_apart:f", {}, tmp_path, True, 100.0)
+    try:
+        with pytest.raises(MechanismError, match=r"the mechanism raised P: enough \(.*own_apart.py, line 3\)"):
+            mechanism.draw(np.zeros(1), 2, np.random.default_rng(0))
+    finally:
+        mechanism.end()
+
+
+class Heard:
+    """A watch that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.stop, self.told = Stop(), list[str]()
+
+    def note(self, text: str) -> None:
+        self.told.append(text)
+
+    def is_lost(self) -> bool:
+        return False
+
+
+@pytest.fixture(name="window")
+def window_fixture(scheduler: str) -> Iterator[Window]:
+    with Client(scheduler) as client, Window(Place(client, LONG), Heard()) as window:  # type: ignore[arg-type]
+        yield window
+
+
+def within(window: Window) -> list[tuple[Any, Any]]:
+    """What `next` gives; Stopped where it gives nothing in a minute."""
+    window.watch.stop.request("nothing came", 60.0)
+    return window.next()
+
+
+def raise_named(name: str) -> None:
+    import asyncio
+
+    raise {"cancelled": asyncio.CancelledError, "exit": GeneratorExit}[name]("enough")
+
+
+@pytest.mark.parametrize("name", ["cancelled", "exit"])
+def test_what_a_task_raises_is_delivered(name: str, window: Window) -> None:
+    window.submit(1, "sample-7", raise_named, name)
+    with pytest.raises(HpcdpError, match=r"the task sample-7 raised .*: enough"):
+        within(window)
+
+
+class Unreadable:
+    """What pickle can write and not read."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_a_result_that_cannot_be_read_is_not_asked_for_without_end(window: Window) -> None:
+    window.submit(1, "sample-7", Unreadable)
+    with pytest.raises(PlaceError, match="the result of the task sample-7 cannot be read: ValueError: invalid literal"):
+        within(window)
+
+
+class Deaf(Window):
+    """A window whose first fetches of each result are lost on their way, as the loop's callbacks are when it breaks."""
+
+    lost = 1
+
+    def _begin_fetch(self, future: Any) -> None:
+        self.lost -= 1
+        if self.lost < 0:
+            super()._begin_fetch(future)
+
+
+@pytest.mark.parametrize("lost", [1, 1000])
+def test_a_result_that_does_not_come_is_fetched_again(
+    lost: int, scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_LATE", 1.0)
+    monkeypatch.setattr(engine, "_QUIET", 0.0)
+    watch = Heard()
+    with Client(scheduler) as client, Deaf(Place(client, LONG), watch) as window:  # type: ignore[arg-type]
+        window.lost = lost
+        window.submit(1, "sample-7", abs, -2)
+        if lost == 1:
+            assert within(window) == [(1, 2)]
+            assert not window.futures
+        else:
+            with pytest.raises(PlaceError, match="the result of the task sample-7 is there and does not come"):
+                within(window)
+    assert watch.told[-1].endswith(": 0 tasks are running"), watch.told
+
+
+def test_a_panic_of_a_served_program(tmp_path: Path) -> None:
+    body = "raise type('P', (BaseException,), {})('enough')"
+    words = one_message(call("plan", program_study(served(tmp_path, body).parent), code=2))
+    assert "P: enough (" in words
+
+
+def test_what_escapes_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def panic(*_: Any) -> None:
+        raise Panic("no \x1b[31mluck")
+
+    monkeypatch.setattr("hpcdp.commands.show", panic)
+    with pytest.raises(Panic):
+        main(["show", str(tmp_path), "--debug"])
+    capsys.readouterr()
+    assert main(["show", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("hpcdp: unexpected Panic: no [31mluck")
+    assert error.count("\n") == 1
+
+
+def test_an_interruption_before_there_is_a_store_names_none(tmp_path: Path) -> None:
+    study = write_study(tmp_path, "def noisy(database, size, rng):\n    raise KeyboardInterrupt\n")
+    error = hpcdp("run", study, folder=tmp_path, code=130).stderr
+    assert error.strip() == "hpcdp: interrupted; nothing was stored"
+
+
+def test_a_closed_standard_output_is_told(tmp_path: Path) -> None:
+    command = [*COMMAND, "plan", str(write_study(tmp_path))]
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == "hpcdp: standard output is closed; nothing could be printed"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, f"laplace(epsilon={'x' * 100_000})", f"store({'x' * 100_000})"])
+def test_a_long_claim_is_quoted_in_part(text: str, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="characters\\)") as raised:
+        parse_claim(text, tmp_path)
+    assert len(str(raised.value)) < 3000
