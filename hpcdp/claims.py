@@ -45,7 +45,7 @@ PRODUCT = (
     "a product of these, such as laplace(epsilon=1)*gaussian(mu=1), for a mechanism that publishes several outputs"
 )
 _TIMES = re.compile(rf"(?<=\))\s*\*\s*(?=(?:{'|'.join(FORMS)})\s*\()")  # a star in a path is none
-_SHOWN = 400  # characters of a claim, or of what stands in one, that a message quotes
+_SHOWN = 500  # characters of a claim, or of what stands in one, that a message quotes
 _MOST_BYTES = 16 << 20  # of a file with points
 
 
@@ -180,7 +180,7 @@ def parse_claim(text: str, folder: Path) -> Claim:
 
 def _quoted(text: str) -> str:
     """The text in quotes; of a long one the beginning."""
-    return readable(repr(text), _SHOWN)
+    return repr(text) if len(text) <= _SHOWN else readable(repr(text), _SHOWN)
 
 
 def as_claim(claim: Claim | str) -> Claim:

@@ -171,7 +171,7 @@ def test_a_result_that_does_not_come_is_fetched_again(
 def test_a_panic_of_a_served_program(tmp_path: Path) -> None:
     body = "raise type('P', (BaseException,), {})('enough')"
     words = one_message(call("plan", program_study(served(tmp_path, body).parent), code=2))
-    assert "P: enough (" in words
+    assert f"P: enough ({tmp_path / 'program.py'}, line 7)" in words
 
 
 def test_what_escapes_is_one_message(
