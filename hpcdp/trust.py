@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from hpcdp.errors import DamagedError, StudyError
-from hpcdp.losses import named_code
+from hpcdp.losses import named_code, stores_pickles
 from hpcdp.mechanisms import BUILTINS, SCORES
 from hpcdp.mechanisms._builtin import named_callables
 from hpcdp.store.layout import Layout
@@ -22,13 +22,22 @@ def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:
 
     given: the study that is about to be run, for a store that holds none yet: its owner may put another in its place.
     """
-    owners = _owners(layout) - {os.geteuid()}
-    study = (_stored(layout) or given) if owners else None
+    stored = _stored(layout) if layout.root.exists() else None
+    pickles = [study for study in (stored, given) if study is not None and _reads_pickles(study)]
+    owners = (_owners(layout) | (_owners_of_states(layout) if pickles else set())) - {os.geteuid()}
+    if not owners:
+        return
+    study = stored or given
     code = list(_named(study)) if study is not None else []
+    code += [
+        f"estimate.loss = {study.estimate.default_loss}, whose stored models, in {layout.root / 'counters'} and "
+        f"{layout.root / 'pilots'}, are pickles, which can run code when they are read"
+        for study in pickles[:1]
+    ]
     if code:
         raise StudyError(
-            f"{layout.root} belongs to {' and '.join(map(_user, sorted(owners)))}, and its study names code, which would "
-            f"run as yours: {'; '.join(code)}; read it and add --trust-code, or give another --store"
+            f"{layout.root} belongs to {' and '.join(map(_user, sorted(owners)))}, and its study names code, or reads "
+            f"pickles, which would run as yours: {'; '.join(code)}; read it and add --trust-code, or give another --store"
         )
 
 
@@ -39,6 +48,22 @@ def _owners(layout: Layout) -> set[int]:
         return set()
     parts = [root, *(path for folder in (root, root / "study") if folder.is_dir() for path in folder.iterdir())]
     return {path.lstat().st_uid for path in parts} | {root.stat().st_uid}
+
+
+def _owners_of_states(layout: Layout) -> set[int]:
+    """Who owns any part of what was learned: each could put another model there."""
+    return {
+        os.lstat(os.path.join(folder, name)).st_uid
+        for group in ("counters", "pilots")
+        for folder, folders, files in os.walk(layout.root / group)
+        for name in (*folders, *files)
+    }
+
+
+def _reads_pickles(study: Study) -> bool:
+    """Whether a task may read models that no other format can hold."""
+    e = study.estimate
+    return stores_pickles(e.default_loss, e.parameters) or any(stores_pickles(name, {}) for name in e.other_losses)
 
 
 def _stored(layout: Layout) -> Study | None:

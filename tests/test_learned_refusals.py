@@ -9,11 +9,23 @@ import re
 import subprocess
 import sys
 import tomllib
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
+import joblib
 import numpy as np
 import pytest
+import sklearn.pipeline
 from learning import LDA, SVC, laplace, learned, sides
+from numpy.lib.npyio import NpzFile
+from sklearn.datasets import load_svmlight_file
+from sklearn.utils import all_estimators
 
 from hpcdp.errors import DamagedError, MechanismError, StudyError
 from hpcdp.losses import refuse_unusable, validate_parameters
@@ -163,6 +175,103 @@ def test_a_tampered_state_runs_nothing(tmp_path):
     with pytest.raises(DamagedError, match="system is not allowed"):
         learned(LDA).restore(state, np.zeros(1))
     assert not (tmp_path / "ran").exists()
+
+
+@dataclass
+class Call:
+    """A pickle of it calls this when it is read."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.function, self.arguments
+
+
+def archive(folder: Path) -> str:
+    """A NumPy archive whose only array runs code when it is unpickled."""
+    np.savez(folder / "evil.npz", a=np.array([Call(os.system, (f"touch {folder / 'ran'}",))], object))
+    return str(folder / "evil.npz")
+
+
+ATTACKS: dict[str, Callable[[Path], Any]] = {
+    "archive": lambda f: Call(OrderedDict, (Call(NpzFile, (archive(f), False, True)),)),
+    "archive in a set": lambda f: Call(frozenset, (Call(NpzFile, (archive(f), False, True)),)),
+    "open archive": lambda f: Call(NpzFile, (archive(f),)),
+    "overwritten file": lambda f: Call(np.memmap, (str(f / "precious"), "u1", "w+", 0, (1,))),
+    "overwritten file, by its module": lambda _: Call(np._core.multiarray._reconstruct, (np.memmap, (0,), b"b")),
+    "later call": lambda f: Call(partial, (os.system, f"touch {f / 'ran'}")),
+    "joblib": lambda f: Call(joblib.load, (archive(f),)),
+    "joblib's files": lambda f: Call(joblib.compressor.BinaryZlibFile, (archive(f),)),
+    "source of data": lambda _: Call(np.lib.npyio.DataSource, ()),
+    "filled": lambda _: Call(OrderedDict, ([(1, 2)],)),
+    "a function of scikit-learn": lambda f: Call(load_svmlight_file, (archive(f),)),
+    "a class that scikit-learn imports": lambda _: Call(sklearn.pipeline.Bunch, ()),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_pickle_of_what_no_classifier_needs_is_refused(attack: str, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    data = pickle.dumps(ATTACKS[attack](tmp_path), protocol=5)
+    state = {"pickle": np.frombuffer(data, np.uint8), "versions": pack(np.zeros(1), ["sklearn"])["versions"]}
+    with pytest.raises(DamagedError, match=r"is not allowed in a stored classifier|takes 0 positional arguments"):
+        unpack(state, ["sklearn"])
+    assert not (tmp_path / "ran").exists()
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
+CLASSIFIERS = [
+    (name, kind)
+    for name, kind in all_estimators("classifier")
+    if name != "SelfTrainingClassifier"  # it needs another one
+    and name != "TunedThresholdClassifierCV"  # it keeps functions: not stored
+    and not {"estimator", "estimators"} & {p.name for p in signature(kind).parameters.values() if p.default is p.empty}
+]
+
+
+@pytest.mark.parametrize("name, kind", CLASSIFIERS, ids=[name for name, _ in CLASSIFIERS])
+def test_every_classifier_of_scikit_learn_is_read_back(name: str, kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows, labels = np.abs(rng.normal(size=(60, 2))), np.repeat([0, 1], 30)
+    small = {"n_estimators": 3, "max_iter": 20, "random_state": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator = kind(**{key: value for key, value in small.items() if key in signature(kind).parameters})
+        estimator.fit(rows, labels)
+        state = pack(estimator, ["sklearn"])
+        assert state is not None
+        assert unpack(state, ["sklearn"]).predict(rows).tolist() == estimator.predict(rows).tolist()
+
+
+OWN = """
+import numpy as np
+from collections import OrderedDict, defaultdict
+
+class Part:
+    pass
+
+class Own:
+    def fit(self, rows, labels):
+        self.part, self.means = Part(), OrderedDict(zero=rows[labels == 0].mean(), one=rows[labels == 1].mean())
+        self.counts, self.rng = defaultdict(set, {1: {2}}), np.random.RandomState(3)
+        return self
+
+    def predict_proba(self, rows):
+        chance = 1 / (1 + np.exp(self.means["zero"] + self.means["one"] - 2 * rows[:, 0]))
+        return np.column_stack([1 - chance, chance])
+"""
+
+
+def test_a_class_of_ones_own_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_classifier.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    loss = learned("own_classifier:Own")
+    model, x = loss.fit(*sides(laplace, 100)), np.linspace(-1, 2, 5)
+    restored = loss.restore(model.state(), np.zeros(1)).model
+    assert restored.score(x).tolist() == model.score(x).tolist()
+    assert restored.classifier.fitted.counts[1] == {2}
+    assert restored.classifier.fitted.counts[7] == set()
 
 
 def test_a_state_of_another_version_is_refused():

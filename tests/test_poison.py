@@ -9,6 +9,7 @@ import pickle
 import shutil
 import signal
 import subprocess
+import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,7 +28,9 @@ from hpcdp.cli import main
 from hpcdp.driver import store_problem
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.problem import resolve
+from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, write_json
+from hpcdp.trust import refuse_foreign_code
 
 SECONDS = 60  # far more than any of these commands takes
 ESCAPE = "\x1b]0;owned\x07\x9b31m"
@@ -414,6 +417,51 @@ def test_resume_of_another_users_store(whole: Path, store: Path, scheduler: str)
         store / "study" / "study-000001.json", _study(mechanism={"call": "laplace", "parameters": {"epsilon": 1.0}})
     )
     assert "changed" in call("resume", store, *place, code=2).stderr
+
+
+PICKLED = """
+[study]
+name = "pickled"
+seed = 1
+[mechanism]
+call = "laplace"
+parameters = { epsilon = 1.0 }
+[pairs]
+given = [{ d = [0.0], d_prime = [1.0] }]
+[estimate]
+loss = "learned"
+parameters = { classifier = "gradient-boosting" }
+train = 100
+test = 100
+epsilons = [0.0]
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a store to another user")
+@pytest.mark.parametrize("theirs", [".", "study", "counters/key/pickle", "pilots/key"])
+def test_pickles_in_another_users_store(tmp_path: Path, theirs: str) -> None:
+    """A study of built-ins alone, whose models are pickles, is refused before anything is read, wherever another user wrote."""
+    (tmp_path / "own.toml").write_text(PICKLED)
+    (study, _), store = resolve(Study.from_toml(tmp_path / "own.toml")), tmp_path / "s.zarr"
+    store_problem(study, store)
+    for name in ("counters/key/pickle", "pilots/key"):
+        (store / name).mkdir(parents=True)
+    refuse_foreign_code(Layout(store))
+    os.chown(store / theirs, 54321, -1)
+    for given in (None, study.study):
+        with pytest.raises(StudyError, match=r"belongs to user 54321.*learned, whose stored models.* are pickles"):
+            refuse_foreign_code(Layout(store), given)
+    assert "--trust-code" in call("resume", store, code=2).stderr
+
+
+def test_commands_that_read_know_no_pickles(store: Path) -> None:
+    """Whatever lies in a store, what would unpickle it is not even imported."""
+    code = (
+        "import json, sys; from hpcdp.cli import main; codes = [main(c) for c in json.loads(sys.argv[1])];"
+        "sys.exit(any(codes) or 'hpcdp.losses._pickled' in sys.modules)"
+    )
+    some = [commands(store)[name] for name in ("json", "accuracy", "verify", "status")]
+    subprocess.run([sys.executable, "-c", code, json.dumps(some)], check=True, stdout=subprocess.DEVNULL)
 
 
 def _prepared(tmp_path: Path, canary: Path) -> tuple[Path, Path]:

@@ -33,6 +33,7 @@ __all__ = [
     "make_loss",
     "named_code",
     "refuse_unusable",
+    "stores_pickles",
     "validate_parameters",
 ]
 
@@ -152,6 +153,12 @@ def named_code(name: str, parameters: Mapping[str, Any]) -> str | None:
     key = _kind(name).code
     given = parameters.get(key) if key else None
     return given if isinstance(given, str) and ":" in given else None
+
+
+def stores_pickles(name: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether what a loss learns may be stored as a pickle, whose reading can run code."""
+    found = validate_parameters(name, parameters)
+    return isinstance(found, LearnedParameters) and found.is_pickled
 
 
 def foreign_code(name: str, parameters: Mapping[str, Any]) -> str | None:

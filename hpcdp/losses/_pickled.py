@@ -1,9 +1,9 @@
 """Fitted estimators as bytes. Reading a pickle can run code, so what its bytes may name is limited.
 
-Allowed are classes that numpy, scipy, scikit-learn and the classifier's own package define, and the few functions that
-rebuild arrays, generators and compiled classes. This keeps out what a tampered store would use first (os, subprocess,
-eval), but is no proof: the classes that are allowed have constructors of their own. Resume no store whose writers you do
-not trust.
+Allowed are by name the few functions and classes that rebuild arrays, random generators, trees and the like, the estimators
+of scikit-learn, and the classes of a classifier's own package, which the study names: that is the user's code. No package is
+trusted whole: numpy has classes that read pickles or overwrite files when they are made. It is no proof still, so nothing
+that another user could have written is read (see `hpcdp.trust`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from collections.abc import Iterable
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any
 
@@ -22,44 +24,92 @@ from hpcdp._raised import INTERRUPTIONS
 from hpcdp.errors import DamagedError
 
 _PACKAGES = frozenset({"numpy", "scipy", "sklearn"})
-_REBUILDERS = frozenset(
+_OWN_RULES = _PACKAGES | {"joblib", "threadpoolctl"} | sys.stdlib_module_names  # never a classifier's own package
+_BY_NAME: Mapping[str, frozenset[str]] = {
+    module: frozenset(names.split())
+    for module, names in {
+        "builtins": "bytearray complex frozenset range set slice",
+        "numpy": "dtype ndarray",
+        "numpy._core.multiarray": "_reconstruct scalar",
+        "numpy._core.numeric": "_frombuffer",
+        "numpy.random._mt19937": "MT19937",
+        "numpy.random._pcg64": "PCG64 PCG64DXSM",
+        "numpy.random._philox": "Philox",
+        "numpy.random._pickle": "__bit_generator_ctor __generator_ctor __randomstate_ctor",
+        "numpy.random._sfc64": "SFC64",
+        "numpy.random.bit_generator": "SeedSequence __pyx_unpickle_SeedSequence",
+        "scipy.sparse._csc": "csc_array csc_matrix",
+        "scipy.sparse._csr": "csr_array csr_matrix",
+        "sklearn.calibration": "_CalibratedClassifier",
+        "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+        "sklearn.metrics._dist_metrics": "newObj",
+        "sklearn.neighbors._ball_tree": "newObj",
+        "sklearn.neighbors._kd_tree": "newObj",
+        "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+        "sklearn.tree._tree": "Tree",
+    }.items()
+}
+_NUMERICAL = frozenset(  # modules of scikit-learn that define nothing but losses, distances, trees and kernels
     {
-        ("builtins", "bytearray"),
-        ("builtins", "complex"),
-        ("builtins", "frozenset"),
-        ("builtins", "object"),
-        ("builtins", "range"),
-        ("builtins", "set"),
-        ("builtins", "slice"),
-        ("collections", "OrderedDict"),
-        ("collections", "defaultdict"),
-        ("copyreg", "_reconstructor"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "scalar"),
-        ("numpy._core.numeric", "_frombuffer"),
-        ("numpy.random._pickle", "__bit_generator_ctor"),
-        ("numpy.random._pickle", "__generator_ctor"),
-        ("numpy.random._pickle", "__randomstate_ctor"),
+        "sklearn._loss._loss",
+        "sklearn._loss.link",
+        "sklearn._loss.loss",
+        "sklearn.gaussian_process.kernels",
+        "sklearn.linear_model._sgd_fast",
+        "sklearn.metrics._dist_metrics",
+        "sklearn.neighbors._ball_tree",
+        "sklearn.neighbors._kd_tree",
     }
 )
 _COMPILED = "__pyx_unpickle_"  # how Cython rebuilds its classes
 
 
+def _ordered() -> OrderedDict[Any, Any]:
+    """What a pickle calls for an OrderedDict; its items follow. It takes none: an iterable may do anything when it is read."""
+    return OrderedDict()
+
+
+def _default(factory: Callable[[], Any] | None = None) -> defaultdict[Any, Any]:
+    return defaultdict(factory)
+
+
 class _Limited(pickle.Unpickler):
     def __init__(self, data: bytes, packages: frozenset[str]) -> None:
         super().__init__(io.BytesIO(data))
-        self._packages = packages
+        self._own = packages - _OWN_RULES
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _REBUILDERS:
+        if module == "collections" and name in ("OrderedDict", "defaultdict"):
+            return _ordered if name == "OrderedDict" else _default
+        if name in _BY_NAME.get(module, ()):
             return super().find_class(module, name)
-        if _top(module) in self._packages:
+        if "." not in name and (module in _NUMERICAL or _may_define_estimators(module)):
             found = super().find_class(module, name)
-            if isinstance(found, type) and _top(found.__module__) in self._packages:
+            if (
+                isinstance(found, type)
+                and found.__module__ == module
+                and (module in _NUMERICAL or _is_estimator(found))
+            ):
+                return found
+        if _top(module) in self._own:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and _top(found.__module__) in self._own:
                 return found
             if name.startswith(_COMPILED) and "." not in name:
                 return found
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a stored classifier")
+
+
+def _may_define_estimators(module: str) -> bool:
+    """Whether a module is scikit-learn's, and no test or tool of it."""
+    parts = module.split(".")
+    return parts[0] == "sklearn" and not {"conftest", "datasets", "externals", "tests", "utils"} & set(parts)
+
+
+def _is_estimator(found: type) -> bool:
+    from sklearn.base import BaseEstimator
+
+    return issubclass(found, BaseEstimator)
 
 
 def _top(module: str) -> str:

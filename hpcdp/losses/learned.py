@@ -269,7 +269,7 @@ def _scores(classifier: Classifier, calibration: Calibration | None, rows: Float
 
 
 def _at_once(parameters: LearnedParameters) -> int:
-    return _ROWS if parameters.classifier in ("mlp", "logistic") else _ESTIMATOR_ROWS
+    return _ESTIMATOR_ROWS if parameters.is_pickled else _ROWS
 
 
 def _learn_mlp(given: LearnedParameters, p: Side, q: Side, parts: list[Ints]) -> tuple[Network, tuple[int, int]]:

@@ -110,6 +110,11 @@ class LearnedParameters(BaseModel):
     held_out: Part = 0.2
     seed: Annotated[int, Field(ge=0, lt=2**32, strict=True)] = 0
 
+    @property
+    def is_pickled(self) -> bool:
+        """Whether the fitted classifier has no form but a pickle; the others are arrays of numbers."""
+        return self.classifier not in ("mlp", "logistic")
+
     @field_validator("classifier")
     @classmethod
     def _is_known(cls, name: str) -> str:
