@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Of the environment, read by libraries when they are loaded, and by programs that are started."""
 
+_for_programs: dict[str, str] = {}
+
+
+def program_environment() -> dict[str, str]:
+    """The environment of a program that starts now: this process's, with the threads that hold within worker_threads."""
+    return os.environ | _for_programs
+
 
 @contextmanager
 def worker_threads(threads: int) -> Iterator[None]:
     """Draw within as workers do: libraries that are loaded use so many threads, and so do programs that start here."""
+    import numba  # before the mechanism may load it, and have it keep this number for ever
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    before = {name: os.environ.get(name) for name in VARIABLES}
-    os.environ.update(dict.fromkeys(VARIABLES, str(threads)))
-    numba = sys.modules.get("numba")
-    masked = numba.get_num_threads() if numba is not None else 0
-    if numba is not None:
-        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    # Once its threads run, numba refuses to compile when its variable changes: it is masked, and only programs are told.
+    told = [name for name in VARIABLES if name != "NUMBA_NUM_THREADS"]
+    before = {name: os.environ.get(name) for name in told}
+    programs = dict(_for_programs)
+    os.environ.update(dict.fromkeys(told, str(threads)))
+    _for_programs.update(dict.fromkeys(VARIABLES, str(threads)))
+    masked = numba.get_num_threads()
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
     try:
         with threadpool_limits(threads):
             yield
     finally:
-        if numba is not None:
-            numba.set_num_threads(masked)
+        _for_programs.clear()
+        _for_programs.update(programs)
+        numba.set_num_threads(masked)
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -68,6 +68,11 @@ def listening(pids: list[int]) -> dict[int, str]:
     return found
 
 
+def of_run(pid: int) -> list[int]:
+    """A command's process and whatever it has started so far."""
+    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+
+
 def tried(root: list[str], ports: list[int], pids: list[int], folders: list[Path]) -> dict[str, Any]:
     """What the stranger got, by attempt."""
     told = {"ports": ports, "pids": pids, "folders": [str(folder) for folder in folders]}
@@ -176,8 +181,8 @@ def test_a_stranger_gets_into_no_process_of_a_local_run(
     ):
         plain = set(listening([here])) - set(before)
         wait_until(lambda: any(tmp_path.glob("draws-*")), "a worker draws")
-        pids = [process.pid, *(child.pid for child in psutil.Process(process.pid).children(recursive=True))]
-        wait_until(lambda: len(listening(pids)) >= 3, "a scheduler and two workers")
+        wait_until(lambda: len(listening(of_run(process.pid))) >= 3, "a scheduler and two workers")
+        pids = of_run(process.pid)
         ports = listening(pids)
         got = tried(root, [*ports, *plain], pids, [tmp_path])
         (tmp_path / "go").touch()

@@ -11,8 +11,8 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.outputs import Schema
 from hpcdp.problem import resolve
 from hpcdp.sampler import Sampler
-from hpcdp.store.layout import Layout
-from hpcdp.store.studies import save_problem
+from hpcdp.store.lease import acquire
+from hpcdp.store.studies import create_store, save_problem
 from hpcdp.truth import exact_of
 
 ZEROS, ODD = [0.0] * 10, [1.0] + [0.0] * 9
@@ -63,12 +63,15 @@ def test_a_run_and_its_exact_curve(call, parameters, client, tmp_path):
 
 def test_the_source_of_what_is_subsampled(tmp_path):
     problem, _ = resolve(own_study(tmp_path))
-    save_problem(Layout(tmp_path / "s.zarr"), problem, 1, False)
+    layout = create_store(tmp_path / "s.zarr")
+    lease = acquire(layout)
+    save_problem(layout, problem, lease.generation, False)
     (tmp_path / "own.py").write_text(OWN + "\n# another\n")
     changed, _ = resolve(own_study(tmp_path))
     assert changed.sampler.source != problem.sampler.source
     with pytest.raises(StudyError, match=r"mechanism\.call: .* changed since the store was made"):
-        save_problem(Layout(tmp_path / "s.zarr"), changed, 1, False)
+        save_problem(layout, changed, lease.generation, False)
+    lease.release()
     built_in = own_study(tmp_path, {"mechanism": "noisy_sum", "parameters": {"sigma": 1.0}, "batch": 5})
     assert Sampler.of(built_in).source != changed.sampler.source
 

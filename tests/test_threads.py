@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numba
+import pytest
 from commands import MECHANISM, hpcdp, write_study
+
+from hpcdp._threads import VARIABLES, program_environment, worker_threads
 
 # One line a call: how many threads each library that is loaded would use, and what a program that it starts would be told.
 COUNTING = (
     MECHANISM
     + """
 
+import numba
 import numpy as np
 from threadpoolctl import threadpool_info
 
@@ -18,8 +26,9 @@ honest = noisy
 
 
 def noisy(database, size, rng):
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     found = [library["num_threads"] for library in threadpool_info()] + [os.environ.get(name) for name in names]
+    found.append(numba.get_num_threads())
     with open(os.path.join(os.path.dirname(LOG), "threads.txt"), "a") as lines:
         lines.write(f"{sorted(set(map(str, found)))}\\n")
     return honest(database, size, rng)
@@ -35,3 +44,26 @@ def test_trial_draws_use_the_threads_of_workers(tmp_path: Path) -> None:
     everywhere = (tmp_path / "threads.txt").read_text().splitlines()
     assert len(everywhere) > 2 * len(planned) > 0
     assert set(everywhere) == {"['1']"}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_kernels_compile_in_trial_draws_and_after_them(threads: int) -> None:
+    """Numba's threads run already here, after which it refuses another number in the environment."""
+    numba.set_num_threads(1)
+    before = dict(os.environ)
+
+    def compiled() -> int:
+        return int(numba.njit(lambda number: number + 1)(1))
+
+    with worker_threads(threads):
+        assert compiled() == 2
+        assert numba.get_num_threads() == min(threads, numba.config.NUMBA_NUM_THREADS)
+        code = f"import os; print([os.environ[name] for name in {VARIABLES}])"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=program_environment(), capture_output=True, text=True, check=True
+        )
+        assert set(eval(done.stdout)) == {str(threads)}
+    assert compiled() == 2
+    after = program_environment()
+    assert dict(os.environ) == after
+    assert [after.get(name) for name in VARIABLES] == [before.get(name) for name in VARIABLES]

@@ -158,11 +158,8 @@ def test_make_judges_and_draws_what_is_kept(tmp_path: Path, capsys: pytest.Captu
     assert kept == written
 
 
-def test_make_runs_and_gives_the_kept_counts(client: Any, tmp_path: Path) -> None:
-    assert (
-        main(PAPER, ["fig5a", "--cluster", client.scheduler.address, "--store", str(tmp_path), "--out", str(tmp_path)])
-        == 0
-    )
+def test_make_runs_and_gives_the_kept_counts(scheduler: str, tmp_path: Path) -> None:
+    assert main(PAPER, ["fig5a", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]) == 0
     results = [json.loads((place / "fig5a" / "result.json").read_text()) for place in (EUREKA, tmp_path)]
     counts = [[cell["exceed"] for cell in result["cells"]] for result in results]
     assert counts[0] == counts[1]

@@ -213,12 +213,9 @@ def test_seeds_come_in_blocks_and_in_order(tmp_path: Path) -> None:
     assert with_sizes(study, 10, 20, 0.9).estimate.confidence == 0.9
 
 
-def test_make_runs_and_gives_the_kept_curve(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_make_runs_and_gives_the_kept_curve(scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Curves, "run", _only_the_first(Curves.run))
-    assert (
-        main(PAPER, ["fig9", "--cluster", client.scheduler.address, "--store", str(tmp_path), "--out", str(tmp_path)])
-        == 0
-    )
+    assert main(PAPER, ["fig9", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]) == 0
     (one,) = kept("fig9")
     written = json.loads((tmp_path / "fig9" / "result-laplace.json").read_text())
     for run_kept, run_now in zip(one.result["runs"], written["runs"], strict=False):

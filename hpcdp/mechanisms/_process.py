@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._threads import program_environment
 from hpcdp.errors import MechanismError
 
 LONGEST_LINE = 1 << 16
@@ -46,7 +47,7 @@ class Process:
         """Start it. what: its name in messages. of_hpcdp: it runs hpcdp itself; its standard error is this process's."""
         self._what = what
         left_out = () if of_hpcdp else _NOT_PASSED
-        environment = {name: value for name, value in os.environ.items() if name not in left_out}
+        environment = {name: value for name, value in program_environment().items() if name not in left_out}
         pipe = subprocess.PIPE
         try:
             self._child = subprocess.Popen(

@@ -191,7 +191,9 @@ class TestPlace:
 
 def test_the_lease_of_this_machine_is_not_that_of_a_node(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     """A driver in a job is called by its node, so that status tells where to look."""
-    place = Submitted(clean_slurm, ROOT / "slurm" / "test.toml")
+    profile = tmp_path / "dashboard.toml"
+    profile.write_text((ROOT / "slurm" / "test.toml").read_text().replace("[cluster]", "[cluster]\ndashboard = true"))
+    place = Submitted(clean_slurm, profile)
     study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
     set_pause(tmp_path, HELD)
     job = place.submit(tmp_path, study, store)
