@@ -51,7 +51,7 @@ def test_a_call_and_a_draw_have_a_cost_each(per_call: float, per_draw: float, ch
 
 
 def test_a_single_draw_a_chunk_counts_as_a_draw() -> None:
-    timing = time_draws(Clock(0.1, 0.1).draw, 1, iter([0.0, 0.2]).__next__)
+    timing = time_draws(Clock(0.1, 0.1).draw, 1, iter([0.0, 0.0, 0.2]).__next__)
     assert (timing.per_call, timing.per_draw) == (0.0, 0.2)
 
 
