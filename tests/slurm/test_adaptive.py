@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commands import hpcdp, kill_group, show, started, wait_until, write_study
+from commands import call, kill_group, show, started, wait_until, write_study
 from throwaway import ThrowawaySlurm
 
 from hpcdp.clusters.folder import job_folder
@@ -28,13 +28,13 @@ SMALL = {"databases": [[0.0, 1.0]], "rows": [0], "keep": "none", "train": 500, "
 LARGE = {"train": 4000, "test": 8000, "chunk": 250, "parameters": {"pause": 0.05}}
 
 
-def test_jobs_follow_the_work(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+def test_jobs_follow_the_work(tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str) -> None:
     profile = tmp_path / "profile.toml"
     profile.write_text(PROFILE)
     for name, settings, most in (("small", SMALL, 1), ("large", LARGE, 3)):
         folder = tmp_path / name
         study, store = write_study(folder, **settings), folder / "s.zarr"
-        hpcdp("run", study, "--store", store, "--cluster", profile, folder=folder)
+        call("run", study, "--store", store, "--cluster", profile)
         jobs = clean_slurm.jobs(job_folder(Layout(store), "s").name)
         assert len(jobs) == most
         (lease,) = read_leases(Layout(store))
@@ -42,9 +42,9 @@ def test_jobs_follow_the_work(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> No
         assert fleet["started"] == most
         assert fleet["active"] == []
         print(f"{name}: {lease['news']['total']:.0f} chunks, {most} jobs: {fleet['ended']}")
-        hpcdp("run", study, "--store", folder / "here.zarr", "--workers", 2, folder=folder)
+        call("run", study, "--store", folder / "here.zarr", "--cluster", scheduler)
         assert show(store) == show(folder / "here.zarr")
-        status = hpcdp("status", store, folder=folder).stdout
+        status = call("status", store).stdout
         assert f"used           {most} job" in status
         assert "planned" in status
 
@@ -64,6 +64,6 @@ def test_jobs_that_wait_for_a_killed_driver_are_cancelled(tmp_path: Path, clean_
     assert orphan.state == "PENDING"
     clean_slurm.run("scontrol", "hold", orphan.id)  # first, or it starts as soon as there is room
     clean_slurm.cancel(blocker)
-    said = hpcdp("resume", store, "--cluster", profile, folder=tmp_path).stderr
+    said = call("resume", store, "--cluster", profile).stderr
     assert f"cancelled 1 waiting jobs of an earlier run: {orphan.id}" in said
     assert clean_slurm.job(orphan.id).state == "CANCELLED"
