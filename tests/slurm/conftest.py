@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import calls, committed, hpcdp, show, write_study
+from commands import call, calls, committed, show, write_study
 from disturbed import SETTINGS
 from throwaway import ThrowawaySlurm, is_installed
 
@@ -36,11 +36,11 @@ def clean_slurm_fixture(slurm: ThrowawaySlurm) -> Iterator[ThrowawaySlurm]:
 
 
 @pytest.fixture(scope="session", name="undisturbed_store")
-def undisturbed_store_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of the study that one worker of this machine ran from beginning to end."""
+def undisturbed_store_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
+    """A store of the study that workers of this machine ran from beginning to end."""
     folder = tmp_path_factory.mktemp("undisturbed")
     store = folder / "s.zarr"
-    hpcdp("run", write_study(folder, **SETTINGS), "--store", store, "--workers", 1, folder=folder)
+    call("run", write_study(folder, **SETTINGS), "--store", store, "--cluster", scheduler)
     assert Counter(calls(folder, store)) == dict.fromkeys(committed(store), 1)
     return store
 

@@ -1,4 +1,4 @@
-"""A study on SLURM whose run is disturbed once, and what must hold afterwards."""
+"""A study on SLURM whose run is disturbed, and what must hold afterwards."""
 
 from __future__ import annotations
 
@@ -11,14 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from commands import MECHANISM, calls, committed, contents, records, show, started, write_study
+from commands import (
+    MECHANISM,
+    Chunk,
+    calls,
+    committed,
+    contents,
+    hold,
+    records,
+    release,
+    show,
+    started,
+    write_study,
+)
 from throwaway import Job, ThrowawaySlurm
 
 from hpcdp.clusters.folder import driver_name, job_folder
 from hpcdp.store.layout import Layout
 
-# What steers the mechanism lies in files beside it, so that all studies are one: as slow as `pause` says, it leaves a
-# file for each job that drew, and ends its process when it is to draw the chunk that `poison` names.
+# What steers the mechanism lies in files beside it, so that all studies are one: as slow as `pause` says, and held as
+# `hold` says, it leaves a file for each job that drew, with a line a chunk, and ends its process when it is to draw the
+# chunk that `poison` names.
 STEERED = (
     MECHANISM
     + """
@@ -33,9 +46,12 @@ def read(name):
 
 def steered(database, size, rng):
     note(database, size, rng)
-    open(os.path.join(os.path.dirname(LOG), "drew-" + os.environ.get("SLURM_JOB_ID", "here")), "a").close()
-    if read("poison") == f"{rng.bit_generator.state['state']['state']:x}":
+    words = f"{rng.bit_generator.state['state']['state']:x}"
+    with open(os.path.join(os.path.dirname(LOG), "drew-" + os.environ.get("SLURM_JOB_ID", "here")), "a") as file:
+        file.write(words + "\\n")
+    if read("poison") == words:
         os._exit(1)
+    hold()
     time.sleep(float(read("pause") or 0))
     return database.sum() + rng.laplace(size=size)
 """
@@ -50,8 +66,8 @@ SETTINGS: dict[str, Any] = {
     "chunk": 250,
 }
 CHUNKS = 8 * (ROWS + 1)
-PAUSE = 0.15  # seconds a chunk: two workers need eight seconds
-BUSY = 4  # records, of some 40, after which a run is disturbed
+PAUSE = 0.15  # seconds a chunk of the trial draws, and until a run is held: tasks are the smaller the slower draws are
+BUSY = 2  # records, of some 40, after which a run is disturbed, and disturbed again
 LONG = 240.0  # seconds after which a run that goes on is stuck, on whatever machine
 IDLE = "exec sleep 600"
 ACTIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
@@ -93,7 +109,10 @@ def set_pause(folder: Path, seconds: float) -> None:
 
 
 class Disturbed:
-    """A study in a folder of its own, with a profile of two worker jobs. profile: what differs from the usual."""
+    """A study in a folder of its own, with a profile of two worker jobs. profile: what differs from the usual.
+
+    Its run is held while it is disturbed: it cannot be over before, however long SLURM takes.
+    """
 
     def __init__(self, folder: Path, slurm: ThrowawaySlurm, pause: float = PAUSE, **profile: str) -> None:
         self.folder, self.slurm = folder, slurm
@@ -102,32 +121,47 @@ class Disturbed:
         self.profile.write_text(PROFILE.format(**{**usual, **profile}))
         self.set_pause(pause)
         self.name = job_folder(Layout(self.store), "s").name
+        self.known: list[tuple[dict[Path, tuple[int, bytes]], set[Chunk], int]] = []
 
     def set_pause(self, seconds: float) -> None:
         """Seconds a chunk, from now on."""
         set_pause(self.folder, seconds)
 
+    def release(self) -> None:
+        """Let it go on to its end."""
+        release(self.folder)
+
     @contextmanager
     def begun(self) -> Iterator[subprocess.Popen[str]]:
-        """A run whose two jobs have drawn, and some of whose records are there; what it has by then is remembered."""
+        """A run whose two jobs have drawn and are held, and some of whose records are there."""
+        self.hold_after(BUSY)
         with started("run", self.study, "--store", self.store, "--cluster", self.profile, folder=self.folder) as driver:
-            self.wait_until_busy()
+            self.wait_until_held(2)
+            self.set_pause(0.0)
             assert driver.poll() is None
-            self.remember()
             yield driver
 
-    def wait_until_busy(self) -> None:
-        """Wait until two jobs have drawn and some records are there."""
-        wait_until(lambda: len(records(self.store)) >= BUSY, "records")
-        wait_until(lambda: len(self.busy_jobs()) == 2, "two jobs that draw")
+    def hold_after(self, more: int) -> None:
+        """Let it go on until there are so many more records."""
+        self.enough = len(records(self.store)) + more
+        hold(self.folder, self.store, self.enough)
+
+    def wait_until_held(self, jobs: int) -> None:
+        """Wait until work is done, so many jobs were started in all, and two of them draw; remember what is there."""
+        wait_until(lambda: len(records(self.store)) >= self.enough, "records")
+        self.wait_until_busy(jobs)
+        self.remember()
+
+    def wait_until_busy(self, jobs: int) -> None:
+        """Wait until so many jobs were started in all, and two of them draw."""
+        wait_until(lambda: len(self.busy_jobs()) == 2 and len(self.jobs()) == jobs, f"two jobs of {jobs} that draw")
 
     def remember(self) -> None:
         """Look at what is committed now, and how far the log of calls is."""
-        self.before, self.done = contents(self.store), committed(self.store)
-        self.position, self.moment = len(calls(self.folder, self.store)), time.monotonic()
-        self.first = self.jobs()
-        assert self.done
-        assert len(self.done) < CHUNKS, "the run was too fast to be disturbed"
+        done, self.moment = committed(self.store), time.monotonic()
+        self.known.append((contents(self.store), done, len(calls(self.folder, self.store))))
+        assert done
+        assert len(done) < CHUNKS, "the run was too fast to be disturbed"
 
     def jobs(self, *states: str) -> list[Job]:
         """The worker jobs, in some states or in all; those that ended too."""
@@ -136,6 +170,10 @@ class Disturbed:
     def busy_jobs(self) -> list[Job]:
         """Worker jobs that run and have drawn."""
         return [job for job in self.jobs("RUNNING") if (self.folder / f"drew-{job.id}").exists()]
+
+    def drawn(self, job: Job) -> list[str]:
+        """A line for each chunk that a job began to draw."""
+        return (self.folder / f"drew-{job.id}").read_text().splitlines()
 
     def worker(self, job: Job) -> psutil.Process:
         """The process of a job that computes, a child of the nanny."""
@@ -160,9 +198,10 @@ class Disturbed:
         seconds = time.monotonic() - self.moment
         assert show(self.store) == undisturbed
         after = contents(self.store)
-        assert {path: after.get(path) for path in self.before} == self.before, "what was committed did not change"
         drawn = calls(self.folder, self.store)
-        assert not self.done & set(drawn[self.position :]), "no committed chunk was drawn again"
+        for before, done, position in self.known:
+            assert {path: after.get(path) for path in before} == before, "what was committed did not change"
+            assert not done & set(drawn[position:]), "no committed chunk was drawn again"
         times = Counter(drawn)
         assert len(times) == CHUNKS
         twice = sum(number > 1 for number in times.values())

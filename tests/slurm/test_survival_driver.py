@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import SEED, Chunk, call, calls, committed, hpcdp, records, show, started, stored_problem
-from disturbed import ACTIVE, IDLE, PAUSE, ROWS, Disturbed, wait_until
+from commands import SEED, Chunk, call, calls, committed, records, show, started, stored_problem
+from disturbed import ACTIVE, BUSY, IDLE, ROWS, Disturbed, wait_until
 from throwaway import ThrowawaySlurm
 
 from hpcdp.keys import stream
@@ -18,52 +18,54 @@ from hpcdp.store.records import read_json
 
 
 @pytest.mark.slow
-def test_driver_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
-    """Its worker jobs leave by themselves; on the same host the run goes on at once."""
+def test_drivers_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
+    """A dead driver's worker jobs leave by themselves. From another host its lease is taken over, here at once."""
     run = Disturbed(tmp_path, clean_slurm)
-    with run.begun() as driver:
-        driver.kill()
-        assert driver.wait() == -signal.SIGKILL
-        with started("resume", run.store, "--cluster", run.profile, folder=tmp_path) as second:
-            wait_until(lambda: not {j.id for j in run.first} & {j.id for j in run.jobs(*ACTIVE)}, "they leave")
-            print(f"the dead driver's worker jobs left after {time.monotonic() - run.moment:.0f} s")
-            said = run.end(second)
-    assert "is held by" not in said
-    run.check("kill -9 of the driver", undisturbed)
-    run.check_no_jobs()
-
-
-@pytest.mark.slow
-def test_lease_is_taken_over_from_another_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
-    run = Disturbed(tmp_path, clean_slurm)
-    number = int(hpcdp("submit", run.study, "--profile", run.profile, "--store", run.store, folder=tmp_path).stdout)
-    run.wait_until_busy()
-    run.set_pause(20 * PAUSE)  # it must still run when the second run was refused
+    run.hold_after(BUSY)
+    number = int(call("submit", run.study, "--profile", run.profile, "--store", run.store).stdout)
+    run.wait_until_held(2)
     node = clean_slurm.node_of(number)
     assert node != host_name()
 
     begin = time.monotonic()
-    refusal = hpcdp("resume", run.store, folder=tmp_path, code=1).stderr
+    refusal = call("resume", run.store, code=1).stderr
     assert f" on {node}, job {number}," in refusal
     seconds = time.monotonic() - begin
     print(f"a second run was refused after {seconds:.0f} s")
     assert seconds < STALE, "a heartbeat shows that the lease is held, long before it could be taken over"
 
-    run.remember()
     (driver,) = [process for process in clean_slurm.processes(number) if "hpcdp" in process.cmdline()]
+    killed, first, leases = time.monotonic(), run.jobs(), len(read_leases(Layout(run.store)))
     driver.kill()
-    run.set_pause(0)
+    run.release()
     wait_until(lambda: not run.jobs(*ACTIVE), "its worker jobs leave")
-    print(f"the dead driver's worker jobs left after {time.monotonic() - run.moment:.0f} s")
-    said = hpcdp("resume", run.store, "--workers", 2, folder=tmp_path).stderr
+    print(f"the dead driver's worker jobs left after {time.monotonic() - killed:.0f} s")
+    run.remember()
+    run.hold_after(BUSY)
+    with started("resume", run.store, "--cluster", run.profile, folder=tmp_path) as second:
+        wait_until(lambda: len(read_leases(Layout(run.store))) > leases, "the lease is taken over")
+        assert time.monotonic() - killed > STALE - 2 * BEAT, "taken over before it was stale"
+        assert [lease["host"] for lease in read_leases(Layout(run.store))][-2:] == [node, host_name()]
+        run.wait_until_held(len(first) + 2)
+        second.kill()
+        _, said = second.communicate()
+        assert second.returncode == -signal.SIGKILL
     assert f"is held by process {driver.pid} on {node}, last heartbeat" in said
-    assert time.monotonic() - run.moment > STALE - 2 * BEAT, "taken over before it was stale"
-    assert [lease["host"] for lease in read_leases(Layout(run.store))][-2:] == [node, host_name()]
-    run.check("kill -9 of the driver in a job, taken over from another host", undisturbed)
+
+    run.set_pause(0.0)
+    run.release()
+    left = {job.id for job in run.jobs(*ACTIVE)}
+    with started("resume", run.store, "--cluster", run.profile, folder=tmp_path) as third:
+        wait_until(lambda: not left & {job.id for job in run.jobs(*ACTIVE)}, "they leave")
+        print(f"the second driver's worker jobs left after {time.monotonic() - run.moment:.0f} s")
+        said = run.end(third)
+    assert "is held by" not in said
+    run.check("kill -9 of the driver in a job, taken over from another host, and of the second", undisturbed)
+    run.check_no_jobs()
 
 
 @pytest.mark.slow
-def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_store: Path) -> None:
+def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_store: Path, scheduler: str) -> None:
     """A chunk that ends its worker each time is given up and named; all that does not need it is done."""
     problem = stored_problem(undisturbed_store)
     law = problem.pair_laws[ROWS // 2][1]
@@ -85,14 +87,14 @@ def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_s
 
     (tmp_path / "poison").unlink()
     run.remember()
-    hpcdp("resume", run.store, "--cluster", run.profile, folder=tmp_path)
+    call("resume", run.store, "--cluster", scheduler)
     run.check("a poison chunk, mended", show(undisturbed_store))
 
 
-def test_refused_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
+def test_refused_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str, scheduler: str) -> None:
     """What SLURM said is told at each try, and the run ends when there was no worker for too long."""
     run = Disturbed(tmp_path, clean_slurm, pause=0, queue="nosuchpartition", no_worker_timeout="8s")
-    done = hpcdp("run", run.study, "--store", run.store, "--cluster", run.profile, folder=tmp_path, code=1)
+    done = call("run", run.study, "--store", run.store, "--cluster", run.profile, code=1)
     lines = done.stderr.splitlines()
     tries = [line for line in lines if "jobs refused" in line]
     assert len(tries) >= 2
@@ -103,18 +105,18 @@ def test_refused_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: 
     assert message.startswith("hpcdp: no worker for 8 s")
     assert "invalid partition" in message
     assert run.jobs() == []
-    call("resume", run.store, "--workers", 2)
+    call("resume", run.store, "--cluster", scheduler)
     assert show(run.store) == undisturbed
 
 
-def test_no_free_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
+def test_no_free_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str, scheduler: str) -> None:
     """The run ends with what its jobs wait for."""
     clean_slurm.wait_for(clean_slurm.submit(IDLE, "--nodes=4", "--exclusive"), "RUNNING")
     run = Disturbed(tmp_path, clean_slurm, pause=0, no_worker_timeout="5s")
-    done = hpcdp("run", run.study, "--store", run.store, "--cluster", run.profile, folder=tmp_path, code=1)
+    done = call("run", run.study, "--store", run.store, "--cluster", run.profile, code=1)
     (message,) = [line for line in done.stderr.splitlines() if line.startswith("hpcdp: ")]
     assert message.startswith("hpcdp: no worker for 5 s (")
     assert "pending (Resources)" in message
     assert [job.state for job in run.jobs()] == ["CANCELLED", "CANCELLED"]
-    call("resume", run.store, "--workers", 2)
+    call("resume", run.store, "--cluster", scheduler)
     assert show(run.store) == undisturbed

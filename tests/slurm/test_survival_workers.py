@@ -1,111 +1,124 @@
-"""Runs on SLURM that lose a worker, a node, the controller, or time: the study completes, with the same JSON.
+"""Runs on SLURM that lose workers, nodes, the controller, or time: the study completes, with the same JSON.
 
-Each test disturbs one run once. Nothing that was committed by then changes or is drawn again, and the test prints how
-many chunks the run drew twice.
+Nothing that was committed when a run was disturbed changes or is drawn again, and each test prints how many chunks the
+run drew twice.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 from commands import records
-from disturbed import ACTIVE, BUSY, IDLE, PAUSE, Disturbed, wait_until
-from throwaway import ThrowawaySlurm
+from disturbed import ACTIVE, BUSY, IDLE, Disturbed, wait_until
+from throwaway import Job, ThrowawaySlurm
 
 
-def cancel_one_job(run: Disturbed) -> None:
-    run.slurm.cancel(run.busy_jobs()[0].id)
+def kill_worker(run: Disturbed) -> list[Job]:
+    """Its nanny starts another in the same job."""
+    job = run.busy_jobs()[0]
+    worker, drawn = run.worker(job), run.drawn(job)
+    worker.kill()
+    wait_until(lambda: len(run.drawn(job)) > len(drawn), "another worker process that draws")
+    assert run.worker(job) != worker
+    return []
 
 
-def cancel_all_jobs(run: Disturbed) -> None:
-    run.slurm.cancel(*[job.id for job in run.jobs(*ACTIVE)])
+def kill_nanny(run: Disturbed) -> list[Job]:
+    job = run.busy_jobs()[0]
+    run.nanny(job).kill()
+    return [job]
 
 
-def kill_worker(run: Disturbed) -> None:
-    run.worker(run.busy_jobs()[0]).kill()
+def cancel_one_job(run: Disturbed) -> list[Job]:
+    job = run.busy_jobs()[0]
+    run.slurm.cancel(job.id)
+    return [job]
 
 
-def kill_nanny(run: Disturbed) -> None:
-    run.nanny(run.busy_jobs()[0]).kill()
+def cancel_all_jobs(run: Disturbed) -> list[Job]:
+    jobs = run.jobs(*ACTIVE)
+    run.slurm.cancel(*[job.id for job in jobs])
+    return jobs
 
 
-def restart_controller(run: Disturbed) -> None:
+def restart_controller(run: Disturbed) -> list[Job]:
     """A job ends while nobody can be told; the other one goes on, and is not replaced. SLURM's commands try for 9 s."""
-    processes = run.slurm.processes(run.busy_jobs()[0].id)
+    job = run.busy_jobs()[0]
+    processes = run.slurm.processes(job.id)
     run.slurm.stop_controller()
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    assert "Unable to contact slurm controller" in run.slurm.run("squeue", check=False).stderr
-    some = len(records(run.store)) + BUSY
-    wait_until(lambda: len(records(run.store)) >= some, "work is done without the controller")
-    run.set_pause(3.0)  # so that the run is not over before SLURM knows of the lost job
+    for _ in range(2):  # the driver asks each second: meanwhile it is told once
+        assert "Unable to contact slurm controller" in run.slurm.run("squeue", check=False).stderr
+    run.hold_after(BUSY)
+    wait_until(lambda: len(records(run.store)) >= run.enough, "work is done without the controller")
     run.slurm.start_controller()
-    wait_until(lambda: len(run.jobs()) == 3, "the lost job is replaced")
-    run.set_pause(PAUSE)
+    return [job]
 
 
-def preempt(run: Disturbed) -> None:
+def preempt(run: Disturbed) -> list[Job]:
     """A job of a better partition takes all nodes, and gives them back when others wait for them."""
+    jobs = run.jobs("RUNNING")
     high = run.slurm.submit(IDLE, "--nodes=4", "--exclusive")
     run.slurm.wait_for(high, "RUNNING")
     assert not run.jobs("RUNNING")
     wait_until(lambda: len(run.jobs("PENDING")) == 2, "two jobs wait")
     run.slurm.cancel(high)
+    return jobs
 
 
-# what is done to the run, what the driver says of it, how many jobs there are in the end, what is unlike other runs
-DISTURBANCES: dict[str, tuple[Callable[[Disturbed], None], str, int, dict[str, Any]]] = {
-    "scancel of one worker job": (cancel_one_job, "ended: cancelled", 3, {}),
-    "scancel of all worker jobs": (cancel_all_jobs, "ended: cancelled", 4, {}),
-    "kill -9 of a worker process": (kill_worker, "", 2, {}),
-    "kill -9 of a nanny": (kill_nanny, "ended: failed", 3, {}),
-    "slurmctld stopped, a job lost, slurmctld started": (
-        restart_controller,
-        "asked again every 1 s",
-        3,
-        {"pause": 2 * PAUSE},
-    ),
-    "preemption of all worker jobs": (preempt, "ended: preempted", 4, {"queue": "scavenge"}),
-}
+# what is done to the run, one after the other, and how the driver says that the jobs ended that were lost
+DISTURBANCES: list[tuple[Callable[[Disturbed], list[Job]], int, str]] = [
+    (kill_worker, 0, ""),
+    (kill_nanny, 1, "failed"),
+    (cancel_one_job, 1, "cancelled"),
+    (cancel_all_jobs, 2, "cancelled"),
+    (restart_controller, 1, ""),
+    (preempt, 2, "preempted"),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", DISTURBANCES)
-def test_a_run_survives(what: str, tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
-    disturb, words, jobs, settings = DISTURBANCES[what]
-    run = Disturbed(tmp_path, clean_slurm, **settings)
+def test_a_run_survives(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
+    """One run that loses a worker process, a nanny, a job, all jobs, a job unseen by the controller, and all its nodes."""
+    run, started, ends = Disturbed(tmp_path, clean_slurm, queue="scavenge"), 2, []
     with run.begun() as driver:
-        disturb(run)
+        for disturb, count, word in DISTURBANCES:
+            lost = disturb(run)
+            assert len(lost) == count
+            ends += [(job.id, word) for job in lost]
+            started += count
+            run.wait_until_busy(started)
+            run.hold_after(BUSY)
+            run.wait_until_held(started)
+            assert not {job.id for job in lost} & {job.id for job in run.busy_jobs()}
+        run.release()
         said = run.end(driver)
-    assert words in said
-    assert len(run.jobs()) == jobs, said
-    run.check(what, undisturbed)
+    for number, word in ends:
+        assert re.search(rf"job {number}( on \S+)? ended: {word}", said), said
+    assert "asked again every 1 s" in said
+    assert len(run.jobs()) == started, said
+    run.check("a run that was disturbed six times", undisturbed)
     run.check_no_jobs()
 
 
 @pytest.mark.slow
-def test_slurmd_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
-    """The node's workers go on; nobody can end their jobs when the study is complete, but they leave."""
+def test_a_node_is_lost_and_the_daemon_of_another(
+    tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str
+) -> None:
+    """All that runs on a node ends at once, and SLURM finds out later; workers then start on another node.
+
+    When only a node's daemon ends, its workers go on; nobody can end their jobs when the study is complete, but they leave.
+    """
     run = Disturbed(tmp_path, clean_slurm)
     with run.begun() as driver:
-        job = run.busy_jobs()[0]
-        clean_slurm.kill_node_daemon(clean_slurm.node_of(job))
-        run.end(driver)
-    assert run.check("kill -9 of slurmd", undisturbed) == 0
-    wait_until(lambda: not clean_slurm.processes(job.id), "its processes leave")
-
-
-@pytest.mark.slow
-def test_a_node_is_lost(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
-    """All that runs on a node ends at once, and SLURM finds out later; workers then start on another node."""
-    run = Disturbed(tmp_path, clean_slurm)
-    with run.begun() as driver:
+        first = run.jobs()
         node = clean_slurm.node_of(run.busy_jobs()[0])
         lost = [job for job in run.busy_jobs() if clean_slurm.node_of(job) == node]
         processes = [process for job in lost for process in clean_slurm.processes(job.id)]
@@ -115,20 +128,35 @@ def test_a_node_is_lost(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed
         for process in [*steps, *processes]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+        run.hold_after(8)  # the less is left, the sooner the run is over when the next daemon ends
+        run.wait_until_held(2 + len(lost))
+        others = [job for job in run.jobs() if job not in first]
+        assert {clean_slurm.node_of(job) for job in run.busy_jobs() if job in others} - {node}
+
+        jobs = run.busy_jobs()
+        clean_slurm.kill_node_daemon(clean_slurm.node_of(jobs[0]))
+        run.release()
         said = run.end(driver)
-    run.check(f"loss of a node with {len(lost)} workers", undisturbed)
-    if len(lost) == 2:  # otherwise the other worker may have done all before SLURM noticed
-        assert "ended: node_fail" in said
-        assert {clean_slurm.node_of(job) for job in run.jobs() if job not in run.first} - {node}
+    for job in lost:
+        assert re.search(rf"job {job.id}( on \S+)? ended: node_fail", said), said
+    run.check(f"loss of a node with {len(lost)} workers, then kill -9 of slurmd", undisturbed)
+    assert len(run.jobs()) == 2 + len(lost)
+    drawn = [line for job in jobs for line in run.drawn(job)]
+    assert len(set(drawn)) == len(drawn), "the jobs of the second node drew nothing twice"
+    wait_until(lambda: not clean_slurm.processes(jobs[0].id), "its processes leave")
 
 
 @pytest.mark.slow
 def test_walltime_ends_every_worker(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
     """Workers leave in order before their walltime, so nothing is drawn twice, and others take their places."""
-    run = Disturbed(tmp_path, clean_slurm, pause=0.75, walltime="1m", drain="30s")
+    run = Disturbed(tmp_path, clean_slurm, walltime="1m", drain="30s")
     with run.begun() as driver:
+        run.set_pause(0.75)
+        run.release()
+        first = [job.id for job in run.jobs()]
+        wait_until(lambda: all(clean_slurm.job(number).state not in ACTIVE for number in first), "both leave")
+        wait_until(lambda: len(run.jobs()) >= 4, "others take their places")
+        run.set_pause(0.0)
         said = run.end(driver)
-    first = [clean_slurm.job(job.id) for job in run.first]
-    assert [job.state for job in first] == ["COMPLETED", "COMPLETED"], said
-    assert len(run.jobs()) >= 4
+    assert [clean_slurm.job(number).state for number in first] == ["COMPLETED", "COMPLETED"], said
     assert run.check("a walltime that ends every worker", undisturbed) == 0
