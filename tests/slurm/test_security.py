@@ -16,36 +16,45 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from commands import hpcdp, records, started, wait_until, write_study
-from disturbed import STEERED, set_pause
+from commands import LONG, call, hold, records, release, started, wait_until, write_study
+from disturbed import STEERED
 from throwaway import ThrowawaySlurm
 
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.errors import StoreError
 
 PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
-SLOW = {"mechanism": STEERED, "call": "own:steered", "train": 4000, "test": 12000, "chunk": 500}
 
 CLIENT = """
 import sys
 from distributed import Client
-client = Client(sys.argv[1], timeout="5s")
-print("workers:", len(client.nthreads()))
+client = Client(sys.argv[1], timeout="10s")
+print("workers:", sorted(str(w["name"]) for w in client.scheduler_info(n_workers=-1)["workers"].values()))
 """
 
 
+@pytest.fixture(scope="module", name="run")
+def run_fixture(
+    tmp_path_factory: pytest.TempPathFactory, slurm: ThrowawaySlurm
+) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+    """The store of a run with its first record, and its driver; held, it goes on while the tests of this module look."""
+    folder = tmp_path_factory.mktemp("going on")
+    study, store = write_study(folder, STEERED, call="own:steered"), folder / "s.zarr"
+    hold(folder, store, 1)
+    try:
+        with started("run", study, "--store", store, "--cluster", PROFILE, folder=folder) as process:
+            wait_until(lambda: bool(records(store)), "a record")
+            yield store, process
+    finally:
+        slurm.reset()
+
+
 @pytest.fixture(name="store")
-def store_fixture(tmp_path: Path, clean_slurm: ThrowawaySlurm, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The store of a run that goes on, with its first record; with a dashboard where it is asked for."""
-    profile = tmp_path / "site.toml"
-    asked = "dashboard = true" if getattr(request, "param", "") == "dashboard" else ""
-    profile.write_text(PROFILE.read_text().replace("[cluster]", f"[cluster]\n{asked}"))
-    study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
-    set_pause(tmp_path, 0.4)
-    with started("run", study, "--store", store, "--cluster", profile, folder=tmp_path) as process:
-        wait_until(lambda: bool(records(store)), "a record")
-        yield store
-        assert process.poll() is None, "the run went on all the time"
+def store_fixture(run: tuple[Path, subprocess.Popen[str]]) -> Iterator[Path]:
+    """The store of that run."""
+    store, process = run
+    yield store
+    assert process.poll() is None, "the run went on all the time"
 
 
 def address(store: Path) -> str:
@@ -63,12 +72,21 @@ def connect(to: str, certificate: Certificate | None) -> subprocess.CompletedPro
 
 
 def test_only_the_runs_certificate_is_let_in(store: Path, tmp_path: Path) -> None:
+    """As a client or as a worker."""
     to = address(store)
     assert to.startswith("tls://")
+    other = Certificate.create(tmp_path / "another user's")
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", to, "--interface", "lo"]
+    command += ["--death-timeout", "5", "--no-nanny", "--name", "intruder", "--protocol", "tls://"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **other.environment()}
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Registered to" not in done.stderr
     (folder,) = (store / "jobs" / "keys").iterdir()
     allowed = connect(to, Certificate(folder))
-    assert "workers: " in allowed.stdout, allowed.stderr
-    other = Certificate.create(tmp_path / "another user's")
+    assert "workers: ['hpcdp-s-" in allowed.stdout, allowed.stderr
+    assert "intruder" not in allowed.stdout
     for name, certificate, where in (
         ("without a certificate", None, to),
         ("without a certificate and without TLS", None, to.replace("tls://", "tcp://")),
@@ -83,33 +101,7 @@ def test_only_the_runs_certificate_is_let_in(store: Path, tmp_path: Path) -> Non
         ssl.get_server_certificate((str(parts.hostname), int(parts.port or 0)), ca_certs=str(other.certificate))
 
 
-def test_a_worker_without_the_certificate_is_refused(store: Path, tmp_path: Path) -> None:
-    other = Certificate.create(tmp_path / "other")
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address(store), "--interface", "lo"]
-    command += ["--death-timeout", "5", "--no-nanny", "--name", "intruder", "--protocol", "tls://"]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **other.environment()}
-    done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert "Registered to" not in done.stderr
-    (folder,) = (store / "jobs" / "keys").iterdir()
-    code = "import sys; from distributed import Client; c = Client(sys.argv[1], timeout='10s')\n"
-    code += "print(sorted(str(w['name']) for w in c.scheduler_info(n_workers=-1)['workers'].values()))"
-    mine = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **Certificate(folder).environment()}
-    names = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, address(store)],
-        env=mine,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout
-    assert "hpcdp-s-" in names
-    assert "intruder" not in names
-
-
-@pytest.mark.parametrize("store", ["dashboard"], indirect=True)
-def test_key_files_are_the_users_own_and_a_dashboard_listens_on_loopback_only(store: Path, tmp_path: Path) -> None:
+def test_key_files_are_the_users_own(store: Path) -> None:
     (folder,) = (store / "jobs" / "keys").iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for path in folder.iterdir():
@@ -125,23 +117,18 @@ def test_key_files_are_the_users_own_and_a_dashboard_listens_on_loopback_only(st
     assert "PRIVATE KEY" in Certificate(folder).key.read_text()
     for path in (store / "jobs").glob("*.sh"):
         assert "PRIVATE KEY" not in path.read_text(), "a script names files, it holds no secret"
-    wait_until(lambda: "ssh -L" in hpcdp("status", store, folder=tmp_path).stdout, "a heartbeat that tells of it")
-    (line,) = [x for x in hpcdp("status", store, folder=tmp_path).stdout.splitlines() if "ssh -L" in x]
-    port = int(line.split("ssh -L ")[1].split(":")[0])
-    found = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.laddr.port == port]
-    assert [c.laddr.ip for c in found] == ["127.0.0.1"]
 
 
 def test_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
-    store: Path, clean_slurm: ThrowawaySlurm, tmp_path: Path
+    store: Path, slurm: ThrowawaySlurm, tmp_path: Path
 ) -> None:
     """The interface is lo here. Two sockets a worker, its nanny's and its own: no web server, which asks nobody who he is."""
-    assert "ssh -L" not in hpcdp("status", store, folder=tmp_path).stdout
-    jobs = [job for job in clean_slurm.jobs() if job.state == "RUNNING"]
+    assert "ssh -L" not in call("status", store).stdout
+    jobs = [job for job in slurm.jobs() if job.state == "RUNNING"]
     assert jobs
     listening: dict[int, str] = {}
     for job in jobs:
-        for process in clean_slurm.processes(job.id):
+        for process in slurm.processes(job.id):
             with suppress(psutil.NoSuchProcess):  # a helper of the worker may be gone by now
                 links = [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
                 listening |= {c.laddr.port: c.laddr.ip for c in links}
@@ -155,9 +142,12 @@ def test_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
         assert ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(Certificate(folder).certificate))
 
 
-def test_the_key_is_gone_after_the_run(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
-    study, store = write_study(tmp_path), tmp_path / "s.zarr"
-    hpcdp("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path)
+def test_the_key_is_gone_after_the_run(run: tuple[Path, subprocess.Popen[str]]) -> None:
+    """The last test of the module's run, which goes on to its end."""
+    store, process = run
+    release(store.parent)
+    _, said = process.communicate(timeout=LONG)
+    assert process.returncode == 0, said
     assert list((store / "jobs" / "keys").iterdir()) == []
 
 
@@ -165,7 +155,7 @@ def test_a_key_is_never_written_over(tmp_path: Path) -> None:
     Certificate.create(tmp_path / "key")
     with pytest.raises(StoreError, match="cannot keep the run's TLS key"):
         Certificate.create(tmp_path / "key")
-    message = hpcdp("certificate", tmp_path / "key", folder=tmp_path, code=2).stderr
+    message = call("certificate", tmp_path / "key", code=2).stderr
     assert "one that does not exist yet" in message
-    exports = hpcdp("certificate", tmp_path / "my key", folder=tmp_path).stdout
+    exports = call("certificate", tmp_path / "my key").stdout
     assert f"export DASK_DISTRIBUTED__COMM__TLS__CA_FILE='{tmp_path}/my key/certificate.pem'" in exports
