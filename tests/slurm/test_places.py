@@ -11,15 +11,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
-from commands import call, calls, committed, contents, hpcdp, records, show, started, wait_until, write_study
+from commands import (
+    call,
+    calls,
+    committed,
+    contents,
+    hold,
+    hpcdp,
+    records,
+    release,
+    show,
+    started,
+    wait_until,
+    write_study,
+)
 from disturbed import STEERED, set_pause
 from throwaway import ThrowawaySlurm
 
 ROOT = Path(__file__).parents[2]
-QUICKSTART = ROOT / "workflows" / "diabetes_mean.toml"
-SLOW = {"mechanism": STEERED, "call": "own:steered", "train": 4000, "test": 12000, "chunk": 500}
-PAUSE, HELD = 0.05, 1.5  # seconds a chunk; held, four workers take a minute for the rest, however loaded they are
+PAUSE, SLOW = 0.05, 0.3  # seconds a chunk; slow, four workers need 10 s for what is left when the run is interrupted
 SECONDS = 120.0
 
 ALLOCATION = """
@@ -38,16 +50,24 @@ walltime = "10m"
 nodes = 2
 """
 
-FAILING = '''
-import os
-
+FAILING = (
+    STEERED
+    + """
 
 def fails(database, size, rng):
-    """Laplace noise on a sum; a chunk of 400 fails while a file is there."""
-    if size == 400 and os.path.exists(os.path.join(os.path.dirname(__file__), "broken")):
+    if size == 400 and read("broken"):
         raise ValueError("no chunk of 400")
-    return database.sum() + rng.laplace(size=size)
-'''
+    return steered(database, size, rng)
+"""
+)
+STUDY = {
+    "mechanism": FAILING,
+    "call": "own:fails",
+    "databases": [[i / 4 for i in range(10)]],
+    "train": 2000,
+    "test": 4400,
+    "chunk": 500,
+}
 
 
 class Here:
@@ -56,14 +76,13 @@ class Here:
     def __init__(self, *options: object) -> None:
         self.options = options
 
-    def run(self, folder: Path, study: Path, store: Path, code: int = 0) -> str:
-        """Run to the end; returns what the driver said."""
-        done = hpcdp("run", study, "--store", store, *self.options, folder=folder, code=code)
+    def resume(self, folder: Path, store: Path, code: int = 0) -> str:
+        """Go on to the end; returns what the driver said."""
+        done = hpcdp("resume", store, *self.options, folder=folder, code=code)
         return done.stdout + done.stderr
 
-    def resume(self, folder: Path, store: Path) -> None:
-        """Go on to the end."""
-        hpcdp("resume", store, *self.options, folder=folder)
+    def look(self, study: Path, store: Path) -> None:
+        """Nothing more to see while it runs."""
 
     @contextmanager
     def begun(self, folder: Path, study: Path, store: Path) -> Iterator[None]:
@@ -80,132 +99,112 @@ class Here:
 class Submitted:
     """A place where the driver is a job of its own."""
 
-    def __init__(self, slurm: ThrowawaySlurm, profile: Path) -> None:
-        self.slurm, self.profile = slurm, profile
+    def __init__(self, slurm: ThrowawaySlurm, profile: Path, dashboard: bool = False) -> None:
+        self.slurm, self.profile, self.dashboard = slurm, profile, dashboard
 
-    def submit(self, folder: Path, study: Path, store: Path) -> int:
+    def submit(self, study: Path, store: Path) -> int:
         """Submit; the job's id, which is all that stdout holds."""
-        return int(hpcdp("submit", study, "--profile", self.profile, "--store", store, folder=folder).stdout)
+        return int(call("submit", study, "--profile", self.profile, "--store", store).stdout)
 
-    def run(self, folder: Path, study: Path, store: Path, code: int = 0) -> str:
-        """Submit, wait for the driver's end; returns its log."""
-        job = self.submit(folder, study, store)
+    def resume(self, folder: Path, store: Path, code: int = 0) -> str:
+        """Submit the study again, which goes on with its store, and wait for the driver's end; returns its log."""
+        job = self.submit(folder / "study.toml", store)
         end = self.slurm.wait_for(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", seconds=SECONDS)
         log = (store / "jobs" / "logs" / f"driver-{job}.log").read_text()
         assert end.state == ("FAILED" if code else "COMPLETED"), log
         assert "Traceback" not in log
         return log
 
-    def resume(self, folder: Path, store: Path) -> None:
-        """Submit the study again, which goes on with its store."""
-        self.run(folder, folder / "study.toml", store)
-
     @contextmanager
     def begun(self, folder: Path, study: Path, store: Path) -> Iterator[None]:
         """A run that goes on, and is cancelled at the end of the context."""
-        job = self.submit(folder, study, store)
+        self.driver = job = self.submit(study, store)
         yield
-        said = hpcdp("cancel", store, folder=folder).stdout
+        said = call("cancel", store).stdout
         assert f"driver job {job}" in said
         self.slurm.wait_for(job, "COMPLETED", "FAILED", "CANCELLED")
         assert not [j for j in self.slurm.jobs() if j.state in ("RUNNING", "PENDING")]
 
+    def look(self, study: Path, store: Path) -> None:
+        """While it runs: the driver is called by its node, so that status tells where to look, and is the only one."""
+        job = self.driver
+        if self.dashboard:
+            wait_until(lambda: "ssh -L" in call("status", store).stdout, "a heartbeat that tells of it", SECONDS)
+        status = call("status", store).stdout
+        assert f"driver job     {job} running on" in status
+        if self.dashboard:
+            node = self.slurm.node_of(job)
+            assert f"on {node}" in status
+            assert f"driver job     {job} running on {node}" in status
+            assert "worker job" in status
+            (line,) = [line for line in status.splitlines() if "ssh -L" in line]
+            port = int(line.split("ssh -L ")[1].split(":")[0])
+            links = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+            assert [c.laddr.ip for c in links if c.laddr.port == port] == ["127.0.0.1"], "on loopback only"
+        again = call("submit", study, "--profile", self.profile, "--store", store, code=1)
+        assert f"job {job} runs this store already" in again.stderr
+        assert os.environ.get("SLURMD_NODENAME") is None
+        assert sys.executable in (store / "jobs" / "driver.sh").read_text()
 
-@pytest.fixture(scope="module", params=["local", "address", "elastic", "submitted", "allocation"])
+
+@pytest.fixture(params=["local", "address", "elastic", "submitted", "allocation"])
 def place(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, slurm: ThrowawaySlurm, scheduler: str
+    request: pytest.FixtureRequest, tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str
 ) -> Here | Submitted:
     """This machine, a scheduler's address, SLURM with the driver outside and inside a job, one fixed allocation."""
     elastic = ROOT / "slurm" / "test.toml"
-    allocation = tmp_path_factory.mktemp("profile") / "allocation.toml"
+    allocation, dashboard = tmp_path / "allocation.toml", tmp_path / "dashboard.toml"
     allocation.write_text(ALLOCATION)
+    dashboard.write_text(elastic.read_text().replace("[cluster]", "[cluster]\ndashboard = true"))
     places = {
         "local": lambda: Here("--workers", 2),
         "address": lambda: Here("--cluster", scheduler),
         "elastic": lambda: Here("--cluster", elastic),
-        "submitted": lambda: Submitted(slurm, elastic),
-        "allocation": lambda: Submitted(slurm, allocation),
+        "submitted": lambda: Submitted(clean_slurm, dashboard, dashboard=True),
+        "allocation": lambda: Submitted(clean_slurm, allocation),
     }
     return places[request.param]()
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The JSON of the quickstart and of the slow study, run on this machine with one worker."""
+@pytest.fixture(scope="module", name="undisturbed")
+def undisturbed_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> str:
+    """The JSON of the study, run on this machine from beginning to end."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    found = {}
-    for name, study in (("quickstart", QUICKSTART), ("slow", write_study(folder, **SLOW))):
-        hpcdp("run", study, "--store", folder / f"{name}.zarr", "--workers", 1, folder=folder)
-        found[name] = show(folder / f"{name}.zarr")
-    return found
+    study, store = write_study(folder, **STUDY), folder / "s.zarr"
+    call("run", study, "--store", store, "--cluster", scheduler)
+    assert json.loads(show(store))["complete"] is True
+    return show(store)
 
 
 @pytest.mark.slow
-class TestPlace:
-    """What holds wherever tasks run."""
-
-    def test_same_bytes(self, place: Here | Submitted, tmp_path: Path, undisturbed: dict[str, str]) -> None:
-        store = tmp_path / "quick start.zarr"
-        place.run(tmp_path, QUICKSTART, store)
-        assert show(store) == undisturbed["quickstart"]
-        assert json.loads(show(store))["complete"] is True
-
-    def test_interrupted_and_resumed(
-        self, place: Here | Submitted, tmp_path: Path, undisturbed: dict[str, str]
-    ) -> None:
-        study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
-        set_pause(tmp_path, PAUSE)
-        with place.begun(tmp_path, study, store):
-            wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
-            set_pause(tmp_path, HELD)
-        set_pause(tmp_path, PAUSE)
-        before, done, drawn = contents(store), committed(store), calls(tmp_path, store)
+def test_interrupted_then_failing_then_complete(place: Here | Submitted, tmp_path: Path, undisturbed: str) -> None:
+    """What holds wherever tasks run: the same bytes after an interruption, and after a failure that is named."""
+    folder = tmp_path / "where I work"
+    study, store = write_study(folder, **STUDY), folder / "s 1.zarr"
+    set_pause(folder, PAUSE)
+    hold(folder, store, 2)
+    with place.begun(folder, study, store):
+        wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
+        place.look(study, store)
+        set_pause(folder, SLOW)
+        release(folder)
+    set_pause(folder, 0.0)
+    for code in (1, 0):
+        before, done, drawn = contents(store), committed(store), calls(folder, store)
+        assert len(before) > 0
         assert json.loads(show(store))["complete"] is False
-        place.resume(tmp_path, store)
-        after, again = contents(store), calls(tmp_path, store)[len(drawn) :]
+        if code:
+            (folder / "broken").write_text("yes")
+        else:
+            (folder / "broken").unlink()
+        said = place.resume(folder, store, code)
+        if code:
+            assert "test chunk 8 of" in said
+            assert "no chunk of 400" in said
+            assert "hpcdp resume" in said
+        after, again = contents(store), calls(folder, store)[len(drawn) :]
         assert {path: after[path] for path in before} == before, "what was committed did not change"
         assert not done & set(again), "no committed chunk was drawn again"
-        assert show(store) == undisturbed["slow"]
         twice = sum(count > 1 for count in Counter(drawn + again).values())
-        print(f"{len(done)} chunks were committed when the run ended, {twice} were computed twice")
-
-    def test_failure_is_named_and_costs_nothing_else(
-        self, place: Here | Submitted, tmp_path: Path, scheduler: str
-    ) -> None:
-        settings = {"call": "own:fails", "test": 4400, "databases": [[0.0, 1.0]]}
-        study, store = write_study(tmp_path, FAILING, **settings), tmp_path / "s.zarr"
-        (tmp_path / "broken").touch()
-        said = place.run(tmp_path, study, store, code=1)
-        assert "test chunk 8 of" in said
-        assert "no chunk of 400" in said
-        assert "hpcdp resume" in said
-        before = contents(store)
-        assert len(before) > 0
-        (tmp_path / "broken").unlink()
-        place.resume(tmp_path, store)
-        after = contents(store)
-        assert {path: after[path] for path in before} == before
-        call("run", study, "--store", tmp_path / "sound.zarr", "--cluster", scheduler)
-        assert show(store) == show(tmp_path / "sound.zarr")
-
-
-def test_the_lease_of_this_machine_is_not_that_of_a_node(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
-    """A driver in a job is called by its node, so that status tells where to look."""
-    profile = tmp_path / "dashboard.toml"
-    profile.write_text((ROOT / "slurm" / "test.toml").read_text().replace("[cluster]", "[cluster]\ndashboard = true"))
-    place = Submitted(clean_slurm, profile)
-    study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
-    set_pause(tmp_path, HELD)
-    job = place.submit(tmp_path, study, store)
-    wait_until(lambda: bool(records(store)), "a record", SECONDS)
-    node = clean_slurm.node_of(job)
-    status = hpcdp("status", store, folder=tmp_path).stdout
-    assert f"on {node}" in status
-    assert f"driver job     {job} running on {node}" in status
-    assert "worker job" in status
-    assert "ssh -L" in status
-    again = hpcdp("submit", study, "--profile", place.profile, "--store", store, folder=tmp_path, code=1)
-    assert f"job {job} runs this store already" in again.stderr
-    hpcdp("cancel", store, folder=tmp_path)
-    assert os.environ.get("SLURMD_NODENAME") is None
-    assert sys.executable in (store / "jobs" / "driver.sh").read_text()
+        print(f"{len(done)} chunks were committed when it went on, {twice} were computed twice")
+    assert show(store) == undisturbed
