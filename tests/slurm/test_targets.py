@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import hpcdp, records, show, started, stored_problem, wait_until, write_study
+from commands import call, records, show, started, stored_problem, wait_until, write_study
 from disturbed import STEERED, set_pause
 from races import RACE, RACED
 from throwaway import ThrowawaySlurm
@@ -18,14 +18,16 @@ STAGES = ("fits", "sizes", "pilots", "tallies", "counts")  # of fits the first a
 
 
 @pytest.mark.slow
-def test_interrupted_in_every_stage(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+def test_interrupted_in_every_stage(tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str) -> None:
     study, store, here = write_study(tmp_path, STEERED, **STUDY), tmp_path / "s.zarr", tmp_path / "here.zarr"
+    one = tmp_path / "one.toml"
+    one.write_text(PROFILE.read_text().replace("jobs = 2", "jobs = 1"))
     command: tuple[object, ...] = ("run", study, "--store", store)
     interrupted = 0
     for kind in STAGES:
         before = {path: path.read_bytes() for path in records(store, *KINDS)}
         set_pause(tmp_path, 0.1)
-        with started(*command, "--cluster", PROFILE, folder=tmp_path) as process:
+        with started(*command, "--cluster", one, folder=tmp_path) as process:
 
             def is_there(kind: str = kind, known: int = len(records(store, kind))) -> bool:
                 return len(records(store, kind)) > known or process.poll() is not None
@@ -40,8 +42,8 @@ def test_interrupted_in_every_stage(tmp_path: Path, clean_slurm: ThrowawaySlurm)
         command = ("resume", store)
     assert interrupted >= 4
     set_pause(tmp_path, 0.0)
-    hpcdp("resume", store, "--cluster", PROFILE, folder=tmp_path)
-    hpcdp("run", study, "--store", here, "--workers", 1, folder=tmp_path)
+    call("resume", store, "--cluster", PROFILE)
+    call("run", study, "--store", here, "--cluster", scheduler)
     assert show(store) == show(here)
     sizes = [[stored_problem(s).sizes_of(number) for number in range(len(RACED))] for s in (store, here)]
     assert sizes[0] == sizes[1]
