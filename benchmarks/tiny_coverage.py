@@ -30,6 +30,7 @@ from hpcdp.study import Study
 
 SIZES = {"train": 1 << 12, "refine": 1 << 15, "validation": 1 << 14, "test": 1 << 15}
 CONFIDENCE, UNSHARED = 0.95, 0.5
+RUNS_SMALL = 24
 FAULTS = ("reused", "unshared")
 FEW = 1 << 6
 
@@ -96,7 +97,7 @@ def least(confidence: float, runs: int) -> float:
 
 def main(small: bool = False, names: tuple[str, ...] = ()) -> dict[str, dict[str, float]]:
     """Print the shares; returns them by case: "held", and those of the faults."""
-    runs = 40 if small else 200
+    runs = RUNS_SMALL if small else 200
     print(
         f"tiny_coverage: {runs} runs each; bounds are to hold together in {CONFIDENCE:g} of them (at least "
         f"{least(CONFIDENCE, runs):.3f} here), unshared ones at {UNSHARED:g} would in {UNSHARED:g}"

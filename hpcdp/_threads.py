@@ -30,7 +30,7 @@ def worker_threads(threads: int) -> Iterator[None]:
     os.environ.update(dict.fromkeys(told, str(threads)))
     _for_programs.update(dict.fromkeys(VARIABLES, str(threads)))
     masked = numba.get_num_threads()
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     try:
         with threadpool_limits(threads):
             yield

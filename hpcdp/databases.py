@@ -231,9 +231,10 @@ def _read_csv(path: Path, where: str) -> NDArray[Any]:
         if len(line) != len(names):
             raise StudyError(f"{where}: row {number} has {len(line)} cells; accepted: {len(names)}")
         cells = [_number(cell) for cell in line]
-        for name, text, cell in zip(names, line, cells, strict=True):
+        for name, cell in zip(names, cells, strict=True):
             if cell is None:
-                raise StudyError(f"{where}: column {name!r} is not numeric; row {number} holds {text!r}")
+                # not the text: rows are private, and messages end in logs
+                raise StudyError(f"{where}: column {name!r} is not numeric in row {number}; accepted: numbers only")
         rows.append([cell for cell in cells if cell is not None])
     if not rows:
         raise StudyError(f"{where}: an empty database (a header and no rows); accepted: at least one row")

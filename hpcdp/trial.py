@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcdp._guarded import guarded
 from hpcdp._raised import readable
@@ -31,6 +32,7 @@ _SLOW_SECONDS = 0.3  # a call for one output that takes longer may be one of a s
 _TRIAL_SECONDS = 1.0
 _TIMING_SECONDS = 3.0
 _WAITING = 2.0  # seconds after which a program's start is told of
+_REPEATS = 0.5  # more equal outputs within a call than between two, as a share, after which it is looked at closely
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
 
@@ -164,6 +166,8 @@ def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> No
         )
     begin = time.perf_counter()
     other = sampler.trial(database, size, 1)
+    if size == TRIAL_SIZE:  # fewer where a draw takes seconds, as where each is a trained model
+        _check_independence(sampler, database, outputs, other)
     if digest_array(other) != digest_array(outputs):
         return
     if not equals_no_chance(outputs):  # a few discrete outputs may well be equal, many may not
@@ -175,6 +179,39 @@ def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> No
             f"it gave identical outputs from different {given}; it ignores {what if is_program else 'its rng'}, so its draws "
             "are not independent"
         )
+
+
+def _check_independence(sampler: Sampler, database: Input, outputs: Outputs, other: Outputs) -> None:
+    """Outputs of one call that repeat each other, as when one noise is drawn for all of them; not all of it is found.
+
+    Of independent draws, neighbours within a call are equal as often as outputs of two calls.
+    """
+    within, between = _equal_neighbours(outputs), _equal(outputs, other[: outputs.shape[0]])
+    if within.sum() / max(1, within.size) - between.sum() / max(1, between.size) < _REPEATS:
+        return
+    first, second, third = (sampler.trial(database, _SECOND_SIZE, number) for number in (5, 6, 7))
+    within, between = _equal_neighbours(first), _equal(second, third)[: _SECOND_SIZE // 2]
+    from scipy.stats import hypergeom
+
+    found, size = int(within.sum()), within.size
+    if hypergeom.logsf(found - 1, 2 * size, found + int(between.sum()), size) < -_CHANCE:
+        raise MechanismError(
+            f"its outputs repeat each other within a call: {found} of {size} neighbours are equal, and {int(between.sum())} of "
+            f"{size} outputs of two calls; each of the `size` outputs needs noise of its own, or no bound would hold"
+        )
+
+
+def _equal(some: Outputs, others: Outputs) -> NDArray[np.bool_]:
+    if some.shape[1:] != others.shape[1:]:
+        return np.zeros(min(some.shape[0], others.shape[0]), np.bool_)
+    same = np.asarray(some[: others.shape[0]] == others[: some.shape[0]], np.bool_)
+    return np.asarray(same.reshape(same.shape[0], -1).all(axis=1), np.bool_)
+
+
+def _equal_neighbours(outputs: Outputs) -> NDArray[np.bool_]:
+    """Whether the first and second are equal, the third and fourth, and so on."""
+    half = outputs.shape[0] // 2
+    return _equal(outputs[: 2 * half : 2], outputs[1 : 2 * half : 2])
 
 
 def equals_no_chance(outputs: Outputs) -> bool:

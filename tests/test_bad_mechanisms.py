@@ -51,7 +51,19 @@ BODIES = {
     "return np.random.default_rng(0).integers(0, 2, size)": "ignores its rng",
     "return np.random.default_rng(0).choice(['a', 'b'], size)": "ignores its rng",
     "return np.arange(size) + database.sum()": "ignores its rng",
+    "return np.full(size, rng.laplace())": "512 of 512 neighbours are equal, and 0 of 512 outputs of two calls",
+    "return np.repeat(rng.laplace(size=(size + 1) // 2), 2)[:size]": "repeat each other within a call",
+    "return np.repeat(rng.integers(0, 9, (size + 1) // 2), 2)[:size]": "repeat each other within a call",
+    "return ['ab'[rng.integers(2)] + str(rng.random())] * size": "repeat each other within a call",
 }
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.999])
+def test_outputs_that_are_equal_by_chance_are_used(share: float, tmp_path: Path) -> None:
+    """The mechanism of the seeds that look worst too: neighbours are equal, and outputs of two calls now and then not."""
+    source = f"def noisy(database, size, rng):\n    return rng.random(size) < {share}\n"
+    for seed in range(30):
+        call("plan", write_study(tmp_path, source, seed=seed))
 
 
 @pytest.mark.parametrize("body", BODIES)
@@ -257,7 +269,7 @@ def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", ["all", "none"])
-def test_a_mechanism_that_ends_its_worker(keep: str, honest: str, tmp_path: Path) -> None:
+def test_a_mechanism_that_ends_its_worker(keep: str, honest: str, tmp_path: Path, scheduler: str) -> None:
     study, store = (
         write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep),
         tmp_path / "s.zarr",
@@ -270,7 +282,7 @@ def test_a_mechanism_that_ends_its_worker(keep: str, honest: str, tmp_path: Path
     assert complete_pairs(store) == {0, 2}, "all else is done"
     before = contents(store)
     (tmp_path / "bad.txt").write_text("")
-    hpcdp("resume", store, "--workers", 2, folder=tmp_path)
+    call("resume", store, "--cluster", scheduler)
     after = contents(store)
     assert {path: after[path] for path in before} == before
     assert show(store) == honest

@@ -12,11 +12,11 @@ from commands import SEED, call, calls, contents, show, stored_problem, write_st
 
 from hpcdp.keys import stream
 
-ROWS = 100
+ROWS = 30
 
 
 def databases(numbers: range) -> list[list[float]]:
-    """Databases of a hundred rows, all rows of one database distinct."""
+    """Databases of so many rows, all rows of one database distinct."""
     return [np.round(np.random.default_rng(n).uniform(0, 2, ROWS), 6).tolist() for n in numbers]
 
 

@@ -15,6 +15,7 @@ from hpcdp import TradeOffCurve, audit, load_result, verify
 from hpcdp.analytic import ApproximateDP, Curve, Discrete, GaussianShift, LaplaceShift, TradeOffPoints
 from hpcdp.claims import parse_claim
 from hpcdp.errors import StudyError
+from hpcdp.notions.tensor import polygon
 
 LEVELS = np.linspace(0.0, 6.0, 25)
 SIZES = np.linspace(0.0, 1.0, 201)
@@ -64,6 +65,28 @@ def test_laplaces_are_those_of_a_vector():
     hundred = read("*".join(["laplace(epsilon=0.1)"] * 100))
     # the number of a convolution of the loss elsewhere, to four digits
     assert hundred.delta(4.2203 + 5e-5) <= 1e-5 <= hundred.delta(4.2203 - 5e-5)
+
+
+@pytest.mark.parametrize(
+    "text, is_symmetric",
+    [
+        ("dp(epsilon=1, delta=0.01)", True),
+        ("dp(epsilon=0.5, delta=0.2)", True),
+        ("dp(epsilon=1, delta=0.01)*gaussian(mu=1)", True),
+        ("dp(epsilon=1)*laplace(epsilon=1)", True),
+    ],
+)
+def test_a_written_curve_is_as_symmetric_as_before(text, is_symmetric, tmp_path):
+    polygon(read(text).bound).write(tmp_path / "curve.csv")
+    assert read("file(curve.csv)", tmp_path).is_symmetric == read(text).is_symmetric == is_symmetric
+
+
+def test_a_written_curve_is_as_asymmetric_as_before(tmp_path):
+    """δ₀ on one side alone, and the points of it end with two errors of 0."""
+    (tmp_path / "curve.csv").write_text("alpha,beta\n0,0.9\n0.1,0.6\n0.5,0.05\n0.9,0\n1,0\n")
+    assert not read("file(curve.csv)", tmp_path).is_symmetric
+    (tmp_path / "curve.csv").write_text("alpha,beta\n0,0.9\n0.3,0.3\n0.9,0\n1,0\n")
+    assert read("file(curve.csv)", tmp_path).is_symmetric
 
 
 @pytest.mark.parametrize("epsilon0, mu", [(1.0, 1.0), (0.3, 2.0), (3.0, 0.5)])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from commands import contents, hpcdp, show, started, stored_problem, wait_until, write_study
+from commands import call, contents, hpcdp, show, started, stored_problem, wait_until, write_study
 
 from benchmarks import soak
 from hpcdp.keys import stream
@@ -64,7 +64,7 @@ def test_trial_draws_that_end_the_process(command: str, end: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_mechanism_that_ends_its_process_on_some_chunks(end: str, tmp_path: Path) -> None:
+def test_a_mechanism_that_ends_its_process_on_some_chunks(end: str, tmp_path: Path, scheduler: str) -> None:
     settings: dict[str, Any] = {"call": "own:dying", "train": 10_000, "test": 40_000, "chunk": 2000}
     settings["pairs"] = "given = [ { d = [0.0], d_prime = [1.0] } ]"
     study, store = write_study(tmp_path, DYING.replace("DEATH", ENDS[end]), **settings), tmp_path / "s.zarr"
@@ -79,10 +79,10 @@ def test_a_mechanism_that_ends_its_process_on_some_chunks(end: str, tmp_path: Pa
     before = contents(store)
     assert len(before) > 0, "all else is stored"
     (tmp_path / "mended").touch()
-    hpcdp("resume", store, "--workers", 2, folder=tmp_path)
+    call("resume", store, "--cluster", scheduler)
     after = contents(store)
     assert {path: after[path] for path in before} == before
-    hpcdp("run", study, "--store", tmp_path / "whole.zarr", "--workers", 2, folder=tmp_path)
+    call("run", study, "--store", tmp_path / "whole.zarr", "--cluster", scheduler)
     assert show(store) == show(tmp_path / "whole.zarr")
 
 

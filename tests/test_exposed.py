@@ -50,6 +50,19 @@ def test_rows_that_chance_may_have_put_behind_are_named(result):
     assert len(lines) == 2
 
 
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_no_pair_is_named_where_no_largest_estimate_is_resolved(seed):
+    """Of pair 0, whose δ is larger, nothing is resolved; pair 1 does not lead by that."""
+    laws = {"outcomes": [0, 1, 2], "table": [[0.85, 0.15, 0.0], [1.0, 0.0, 0.0], [0.5, 0.35, 0.15], [0.7, 0.15, 0.15]]}
+    pairs, sizes = [([0], [1]), ([2], [3])], {"train": 50, "test": 50, "epsilons": [0.5, 0.6]}
+    found = measured("pmf", laws, pairs, seed=seed, loss="frequency", **sizes)
+    led = found.resolution.rows.any()
+    assert (find_exposure(found) is not None) == led
+    assert bool(exposed_lines(found)) == led
+    if not led:
+        assert "most exposed" not in table(found)
+
+
 def test_every_command_names_the_same_pair(result):
     lines = exposed_lines(result)
     claim = parse_claim("gaussian(mu=1)", ".")
@@ -143,6 +156,8 @@ def test_contents_of_rows_are_printed_on_request_only(edited):
     assert not any(secret in broken.stdout for secret in secrets)
     assert "with row" in broken.stdout
     assert "1234.5" in call("verify", edited, "--show-rows", code=3).stdout
+    told = [pair.pop("value") for pair in json.loads(call("show", edited, "--format", "json").stdout)["pairs"]]
+    assert sorted(told) == [1234.5, 6789.5], "docs/store.md says that JSON has it, and nothing else of a row"
     rows = json.loads(call("show", edited, "--rows", "--show-rows", "--format", "json").stdout)["rows"]
     assert {row["row"]: row["contents"] for row in rows} == {0: 1234.5, 1: 6789.5}
     assert "--format table" in call("show", edited, "--show-rows", "--format", "json", code=2).stderr

@@ -169,6 +169,12 @@ def test_a_logarithmic_axis_ends_at_one_and_marks_bounds_of_zero(template):
     assert marks(draw(high, log=True).axes[0], "edge").size == 0
 
 
+def test_a_logarithmic_axis_shows_the_certificate_of_one_level(template):
+    axis = draw(on_grid(template, [2.0], [0.01], [0.0204]), log=True).axes[0]
+    assert axis.get_ylim()[0] < 0.01
+    assert marks(axis, "edge").size == 0
+
+
 def test_what_is_not_resolved_is_its_limit_in_every_picture():
     result = measured("gaussian", {"sigma": 1.0}, PAIR, seed=7, train=2000, test=6000, epsilons=[0.0, 1.0, 6.0, 7.0])
     sure, limits = result.resolution.rows, result.resolution.limits

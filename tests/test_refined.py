@@ -183,7 +183,7 @@ def test_killed_at_every_stage(tmp_path, undisturbed):
     for kind, number in stages:
         before = {path: path.read_bytes() for path in records(store, *KINDS)}
         hold(tmp_path, store, number, kind)
-        with started(*command, "--workers", 2, folder=tmp_path) as process:
+        with started(*command, "--workers", 1, folder=tmp_path) as process:
             wait_until(
                 lambda kind=kind, number=number, process=process: (
                     len(records(store, kind)) >= number or process.poll() is not None

@@ -52,7 +52,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", ["all", "none"])
-def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str) -> None:
+def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     chance = random.Random(f"kills {keep}")
     study, store = write_study(tmp_path, keep=keep, **SLOW), tmp_path / "s.zarr"
     command: tuple[object, ...] = ("run", study, "--store", store)
@@ -76,7 +76,7 @@ def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str) -> 
         command = ("resume", store)
     before = contents(store)
     release(tmp_path)
-    hpcdp("resume", store, "--workers", 2, folder=tmp_path)
+    call("resume", store, "--cluster", scheduler)
     after = contents(store)
     assert {path: after[path] for path in before} == before
     assert not done & set(calls(tmp_path, store)[len(drawn) :])
@@ -89,7 +89,7 @@ def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str) -> 
     assert show(store) == undisturbed
 
 
-def test_interrupted(tmp_path: Path, undisturbed: str) -> None:
+def test_interrupted(tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     """Ctrl-C and SIGTERM to the whole group, as shells and batch systems send them, end a run quietly.
 
     They wait for no chunk: what is drawn at that moment would never be done.
@@ -108,7 +108,7 @@ def test_interrupted(tmp_path: Path, undisturbed: str) -> None:
         assert news == [f"hpcdp: interrupted; what is committed is kept; go on with: hpcdp resume {store}"]
         assert out == ""
     release(tmp_path)
-    hpcdp("resume", store, folder=tmp_path)
+    call("resume", store, "--cluster", scheduler)
     assert show(store) == undisturbed
 
 

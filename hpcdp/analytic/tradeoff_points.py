@@ -161,9 +161,11 @@ class TradeOffPoints:
     @property
     def is_symmetric(self) -> bool:
         """Whether the points may be those of a curve that is its own inverse, to six digits."""
-        least = self.tradeoff(self.betas)
-        most = np.interp(self.betas, self.alphas, self.betas, left=1.0, right=float(self.betas[-1]))
-        return bool(((self.alphas >= least - _PRINTED) & (self.alphas <= most + _PRINTED)).all())
+        first = int((self.betas > 0.0).sum()) + 1  # sizes after the first whose error is 0 say nothing
+        alphas, betas = self.alphas[:first], self.betas[:first]
+        least = self.tradeoff(betas)
+        most = np.interp(betas, alphas, betas, left=1.0, right=float(betas[-1]))
+        return bool(((alphas >= least - _PRINTED) & (alphas <= most + _PRINTED)).all())
 
     @property
     def _vertices(self) -> tuple[Array, Array]:

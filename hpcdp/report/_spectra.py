@@ -69,6 +69,12 @@ def draw_spectrum(
     axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", zorder=3.0, **style)
 
 
+def _bottom(results: list[Result], shown: Floats) -> float:
+    """Half of the smallest estimate or limit that is drawn; lower where a bound would not be seen at any ε of a result."""
+    highest = [result["spectrum_lower"].max(initial=0.0) for result in results]
+    return 0.5 * min([*shown.tolist(), *(bound for bound in highest if bound > 0.0)], default=2.0 * _LOWEST)
+
+
 def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, title: str) -> None:
     """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis at what is resolved, or a limit."""
     start, stop = span(results)
@@ -77,7 +83,7 @@ def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, titl
     shown = np.concatenate(drawn) if drawn else np.empty(0)
     if log:
         axis.set_yscale("log")
-        bottom = 0.5 * shown.min() if shown.size else _LOWEST
+        bottom = _bottom(results, shown)
         axis.set_ylim(bottom, 1.0)
         for result, colour in zip(results, colours, strict=True):
             mark_edge(axis, result["epsilon"][result["spectrum_lower"] < bottom], colour)

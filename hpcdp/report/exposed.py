@@ -48,14 +48,14 @@ class Exposure:
 
 
 def find_exposure(result: Result) -> Exposure | None:
-    """The most exposed pair of a result; None where no δ̂ is resolved."""
+    """The most exposed pair of a result; None where the largest δ̂ is resolved at no ε."""
     delta = np.where(result.resolution.cells, result["delta"], -np.inf)
     if "test" in result.arrays:
         delta[~told_pairs(result["test"])] = -np.inf
     best = delta.max(axis=1)
     known = (best.max(axis=0) > -np.inf) & (best.max(axis=0) >= result["spectrum_lower"])
     led = known & result.resolution.rows  # where tables name the leading pair, so that this never contradicts them
-    seen = np.flatnonzero(led if led.any() else known)
+    seen = np.flatnonzero(led)
     if not seen.size:
         return None
     seen = seen[np.argsort(result["epsilon"][seen])]

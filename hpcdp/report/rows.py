@@ -149,7 +149,8 @@ def csv_text(result: Result, ranking: Ranking, contents: bool = False) -> str:
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, fields, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_entries(result, ranking, contents))
+    for entry in _entries(result, ranking, contents):
+        writer.writerow({key: str(v).lower() if isinstance(v, bool) else v for key, v in entry.items()})
     return buffer.getvalue()
 
 
