@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import contents, hpcdp, show, write_study
+from commands import call, contents, show, write_study
 from throwaway import ThrowawaySlurm
 
 PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
@@ -55,17 +55,17 @@ def samples_drawn(store: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["delta", "t"])
-def test_here_and_there(kind: str, tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
-    common: dict[str, Any] = {"call": "own:noisy_sum", "parameters": {"scale": 1.0}, "etas": [], "chunk": 20_000}
+def test_here_and_there(kind: str, tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str) -> None:
+    common: dict[str, Any] = {"call": "own:noisy_sum", "parameters": {"scale": 1.0}, "etas": [], "chunk": 5000}
     settings = common | (
-        {"pairs": delta(), "train": 100_000, "test": 100_000}
+        {"pairs": delta(), "train": 40_000, "test": 40_000}
         if kind == "delta"
-        else {"databases": t(5), "train": 20_000, "test": 20_000}
+        else {"databases": t(5), "train": 5000, "test": 5000}
     )
     study = write_study(tmp_path, OWN, **settings)
     here, there = tmp_path / "here.zarr", tmp_path / "there.zarr"
-    hpcdp("run", study, "--store", here, "--workers", 2, folder=tmp_path)
-    hpcdp("run", study, "--store", there, "--cluster", PROFILE, folder=tmp_path)
+    call("run", study, "--store", here, "--cluster", scheduler)
+    call("run", study, "--store", there, "--cluster", PROFILE)
     assert show(here) == show(there)
     found = json.loads(show(there))
     assert found["complete"]
@@ -76,11 +76,11 @@ def test_here_and_there(kind: str, tmp_path: Path, clean_slurm: ThrowawaySlurm) 
     assert samples_drawn(there) == 2 * 505
     before = contents(there)
     study = write_study(tmp_path, OWN, **{**settings, "databases": t(6)})
-    said = hpcdp("run", study, "--store", there, "--cluster", PROFILE, folder=tmp_path).stderr
-    assert re.search(r"samples +24,240,000 draws", said), said
+    said = call("run", study, "--store", there, "--cluster", PROFILE).stderr
+    assert re.search(r"samples +6,060,000 draws", said), said
     after = contents(there)
     assert {path: after[path] for path in before} == before
     assert samples_drawn(there) == 2 * 606, "the sixth database and its hundred neighbours, and nothing else"
-    hpcdp("run", study, "--store", here, "--workers", 2, folder=tmp_path)
+    call("run", study, "--store", here, "--cluster", scheduler)
     assert show(here) == show(there)
     assert len(json.loads(show(there))["pairs"]) == 600
