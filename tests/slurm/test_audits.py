@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import call, contents, hpcdp, records, started, wait_until, write_study
+from commands import call, contents, records, started, wait_until, write_study
 from disturbed import STEERED, set_pause
 from throwaway import ThrowawaySlurm
 
@@ -30,7 +30,7 @@ def command(study: Path, store: Path, *options: object) -> tuple[object, ...]:
     ("options", "kinds"), [((), ("samples",)), (SEQUENTIAL, ("rounds",))], ids=["whole", "sequential"]
 )
 def test_interrupted_on_slurm_and_continued(
-    tmp_path: Path, clean_slurm: ThrowawaySlurm, options: tuple[object, ...], kinds: tuple[str, ...]
+    tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str, options: tuple[object, ...], kinds: tuple[str, ...]
 ) -> None:
     """The audit's own command goes on where SIGTERM ended it, and finds what an undisturbed one finds here."""
     chunk = 100 if options else SIZES["chunk"]
@@ -46,29 +46,29 @@ def test_interrupted_on_slurm_and_continued(
     assert "Traceback" not in said
     set_pause(tmp_path, 0.0)
     before = contents(store) | {path: (0, path.read_bytes()) for path in records(store, "rounds")}
-    found = hpcdp(*command(study, store, *options, "--cluster", PROFILE), folder=tmp_path).stdout
+    found = call(*command(study, store, *options, "--cluster", PROFILE)).stdout
     after = contents(store) | {path: (0, path.read_bytes()) for path in records(store, "rounds")}
     assert {path: after[path] for path in before} == before, "what was committed did not change"
-    assert found == hpcdp(*command(study, here, *options, "--workers", 1), folder=tmp_path).stdout
+    assert found == call(*command(study, here, *options, "--cluster", scheduler)).stdout
     assert json.loads(found)["verdict"] != "violation"
 
 
 @pytest.mark.slow
-def test_models_are_trained_on_slurm(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+def test_models_are_trained_on_slurm(tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str) -> None:
     """A small audit of trained models: the training runs in jobs, and gives what it gives here."""
     folder = tmp_path / "digits"
     shutil.copytree(ROOT / "workflows" / "dpsgd_digits", folder, ignore=shutil.ignore_patterns("runs", "__pycache__"))
     text = (folder / "correct.toml").read_text()
     small = "\n".join(
-        {"train": "train = 60", "test": "test = 60", "chunk": "chunk = 20"}.get(line.split(" ")[0], line)
+        {"train": "train = 30", "test": "test = 30", "chunk": "chunk = 10"}.get(line.split(" ")[0], line)
         for line in text.splitlines()
     )
     study = folder / "small.toml"
     study.write_text(small)
     found = []
-    for name, options in (("there", ("--cluster", PROFILE)), ("here", ("--workers", 1))):
+    for name, place in (("there", PROFILE), ("here", scheduler)):
         store = tmp_path / f"{name}.zarr"
-        found.append(hpcdp("audit", study, "--store", store, "--format", "json", *options, folder=folder).stdout)
+        found.append(call("audit", study, "--store", store, "--format", "json", "--cluster", place).stdout)
         assert len(list(Layout(store).records("samples").glob("[!.]*.json"))) == 2 * 6
     assert found[0] == found[1]
     assert call("status", tmp_path / "there.zarr").stdout
