@@ -19,7 +19,6 @@ from commands import (
     committed,
     contents,
     hold,
-    hpcdp,
     records,
     release,
     show,
@@ -78,7 +77,7 @@ class Here:
 
     def resume(self, folder: Path, store: Path, code: int = 0) -> str:
         """Go on to the end; returns what the driver said."""
-        done = hpcdp("resume", store, *self.options, folder=folder, code=code)
+        done = call("resume", store, *self.options, code=code)
         return done.stdout + done.stderr
 
     def look(self, study: Path, store: Path) -> None:
