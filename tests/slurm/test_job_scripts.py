@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from commands import hpcdp, records, show, wait_until, write_study
+from commands import call, records, show, wait_until, write_study
 from disturbed import STEERED, set_pause
 from test_docs import read_blocks
 from throwaway import ThrowawaySlurm
 
 ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "workflows" / "diabetes_mean.toml"
 SMALL = ["--cpus-per-task=1", "--mem=2G", "--time=5"]
 ALLOCATION = ["--nodes=2", *SMALL, ROOT / "slurm" / "allocation.sh"]
 SECONDS = 300.0
@@ -38,59 +40,73 @@ def end(slurm: ThrowawaySlurm, job: int, folder: Path, state: str = "COMPLETED")
     return log.read_text()
 
 
+def check_log(log: str, store: Path) -> None:
+    """The result was printed, and no traceback before it; afterwards Dask's processes may say that others are gone."""
+    before, result, _ = log.partition(f"store: {store}")
+    assert result
+    assert "Traceback" not in before
+
+
 @pytest.fixture(scope="module", name="study")
 def study_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small study, in a folder whose name needs quotes."""
-    return write_study(tmp_path_factory.mktemp("a study"))
+    return write_study(tmp_path_factory.mktemp("a study"), STEERED, call="own:steered", train=2000, test=6000)
 
 
 @pytest.fixture(scope="module", name="local")
-def local_fixture(study: Path) -> str:
+def local_fixture(study: Path, scheduler: str) -> str:
     """The JSON of the small study, run on this machine."""
     store = study.parent / "local.zarr"
-    hpcdp("run", study, "--store", store, "--workers", 1, folder=study.parent)
+    call("run", study, "--store", store, "--cluster", scheduler)
     return show(store)
 
 
-@pytest.mark.parametrize("script", ["elastic", "allocation"])
-def test_script_gives_the_bytes_of_a_local_run(
-    script: str, clean_slurm: ThrowawaySlurm, study: Path, local: str, tmp_path: Path
+@pytest.mark.slow
+def test_elastic_script_gives_the_bytes_of_a_local_run(
+    clean_slurm: ThrowawaySlurm, scheduler: str, tmp_path: Path
 ) -> None:
+    """The quickstart, with a sixteenth of its samples."""
     folder = tmp_path / "where I work"
     folder.mkdir()
+    shutil.copy(QUICKSTART.with_name("diabetes.py"), tmp_path)
+    quickstart = tmp_path / "quick start.toml"
+    quickstart.write_text(QUICKSTART.read_text().replace("131072", "8192"))
     store = folder / "s 1.zarr"
-    elastic = [*SMALL, ROOT / "slurm" / "elastic.sh", study, ROOT / "slurm" / "test.toml"]
-    job = sbatch(*(elastic if script == "elastic" else [*ALLOCATION, study]), "--store", store, folder=folder)
-    log = end(clean_slurm, job, folder)
-    assert show(store) == local
-    before, result, _ = log.partition(f"store: {store}")  # afterwards Dask's processes may say that others are gone
-    assert result
-    assert "Traceback" not in before
-    log_name = f"hpcdp-{'driver' if script == 'elastic' else 'allocation'}-{job}.log"
-    assert {path.name for path in folder.iterdir()} == {"s 1.zarr", "s 1.png", log_name}
-    if script == "elastic":  # the key is gone; the allocation's went with its folder
-        assert not list((store / "jobs" / "keys").iterdir())
+    script = [*SMALL, ROOT / "slurm" / "elastic.sh", quickstart, ROOT / "slurm" / "test.toml"]
+    job = sbatch(*script, "--store", store, folder=folder)
+    check_log(end(clean_slurm, job, folder), store)
+    call("run", quickstart, "--store", tmp_path / "local.zarr", "--cluster", scheduler)
+    assert show(store) == show(tmp_path / "local.zarr")
+    assert json.loads(show(store))["complete"] is True
+    assert {path.name for path in folder.iterdir()} == {"s 1.zarr", "s 1.png", f"hpcdp-driver-{job}.log"}
+    assert not list((store / "jobs" / "keys").iterdir())  # the key is gone
 
 
 @pytest.mark.slow
 def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
-    clean_slurm: ThrowawaySlurm, tmp_path: Path
+    clean_slurm: ThrowawaySlurm, study: Path, local: str, tmp_path: Path
 ) -> None:
-    """The signal that SLURM sends before the time limit is sent by hand, to the script alone as SLURM does."""
-    study = write_study(tmp_path, mechanism=STEERED, call="own:steered", train=2000, test=6000)
-    set_pause(tmp_path, 0.4)
-    store = tmp_path / "s.zarr"
-    first = sbatch(*ALLOCATION, study, "--store", store, folder=tmp_path)
+    """The signal that SLURM sends before the time limit is sent by hand, to the script alone as SLURM does.
+
+    The next job gives the bytes of a local run.
+    """
+    folder = tmp_path / "where I work"
+    folder.mkdir()
+    store = folder / "s 1.zarr"
+    set_pause(study.parent, 0.4)
+    first = sbatch(*ALLOCATION, study, "--store", store, folder=folder)
     wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
     clean_slurm.run("scancel", "--batch", "--signal=USR1", first)
-    log = end(clean_slurm, first, tmp_path, "FAILED")
+    log = end(clean_slurm, first, folder, "FAILED")
     assert f"hpcdp: the walltime ends; what is committed is kept; go on with: hpcdp resume {store}" in log
     assert json.loads(show(store))["complete"] is False
-    assert not list(tmp_path.glob("hpcdp-allocation-*[!g]"))  # the folder with the key
-    set_pause(tmp_path, 0.0)
-    end(clean_slurm, sbatch(*ALLOCATION, study, "--store", store, folder=tmp_path), tmp_path)
-    hpcdp("run", study, "--store", tmp_path / "local.zarr", "--workers", 1, folder=tmp_path)
-    assert show(store) == show(tmp_path / "local.zarr")
+    assert not list(folder.glob("hpcdp-allocation-*[!g]"))  # the folder with the key
+    set_pause(study.parent, 0.0)
+    second = sbatch(*ALLOCATION, study, "--store", store, folder=folder)
+    check_log(end(clean_slurm, second, folder), store)
+    assert show(store) == local
+    logs = {f"hpcdp-allocation-{job}.log" for job in (first, second)}
+    assert {path.name for path in folder.iterdir()} == {"s 1.zarr", "s 1.png", *logs}  # the key went with its folder
 
 
 def test_allocation_ends_when_its_scheduler_cannot_start(
