@@ -9,6 +9,10 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 from hpcdp.section import DURATION, Grid, Names, OptionalGrid, Section, duration_seconds
 
 _TEST = 1 << 20
+MOST = 10**13
+"""Outputs of a database in a stage, and of a chunk, at most: a hundred times what the largest runs draw."""
+
+_MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
 
 
@@ -30,7 +34,7 @@ class Target(Section):
     epsilon: Annotated[float, Field(ge=0)] | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     direction: Literal["forward", "reverse"] | None = None
-    most: Annotated[int, Field(ge=1)] = 10**11
+    most: Annotated[int, Field(ge=1, le=MOST)] = 10**11
     relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.1
 
     @model_validator(mode="after")
@@ -50,14 +54,14 @@ class Estimate(Section):
     epsilons: Grid
     loss: str | Names = "knn"
     parameters: dict[str, Any] = Field(default_factory=dict)
-    train: Annotated[int, Field(ge=1)] = 1 << 20
-    test: Annotated[int, Field(ge=1)] = _TEST
-    chunk: Annotated[int, Field(ge=1)] = 1 << 18
+    train: Annotated[int, Field(ge=1, le=MOST)] = 1 << 20
+    test: Annotated[int, Field(ge=1, le=MOST)] = _TEST
+    chunk: Annotated[int, Field(ge=1, le=MOST)] = 1 << 18
     etas: OptionalGrid = ()
     keep: Literal["all", "train", "none"] = "all"
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    refine: Annotated[int, Field(ge=0)] = 0
-    validation: Annotated[int, Field(ge=1)] | None = None
+    confidence: Annotated[float, Field(ge=1e-9, lt=1)] = 0.95
+    refine: Annotated[int, Field(ge=0, le=MOST)] = 0
+    validation: Annotated[int, Field(ge=1, le=MOST)] | None = None
     target: Target | None = None
     time: Annotated[str, Field(pattern=DURATION)] | None = None
     reuse: Reuse = False
@@ -67,8 +71,8 @@ class Estimate(Section):
     def _sizes_of_a_budget(cls, data: Any) -> Any:
         """A target or a time decides sizes, so none are given; there are too many samples to keep."""
         keys = [key for key in ("target", "time") if isinstance(data, dict) and data.get(key) is not None]
-        if not keys:
-            return data
+        if not keys or ("target" in keys and not isinstance(data["target"], dict | Target)):
+            return data  # which the key itself refuses
         if len(keys) > 1:
             raise ValueError("time: instead of target; given: both")
         given = [f"estimate.{key}" for key in ("refine", "validation") if data.get(key)]
@@ -91,6 +95,12 @@ class Estimate(Section):
             raise ValueError(
                 f"validation: with refine only, whose candidates it chooses among; given: {self.validation}"
             )
+        for key in ("train", "test", "refine", "validation"):
+            size = getattr(self, key)
+            if size is not None and size > _MOST_CHUNKS * self.chunk:
+                raise ValueError(
+                    f"chunk: at least {-(-size // _MOST_CHUNKS):,} with {key} = {size:,}; given: {self.chunk}"
+                )
         if self.has_budget and self.keep == "all":
             raise ValueError(
                 'keep: "train" or "none" with a target or a time: there are too many samples; given: "all"'

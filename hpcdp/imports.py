@@ -6,6 +6,7 @@ folder is imported anew when its file changed, or when another study's folder ha
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
@@ -33,6 +34,8 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
         raise StudyError(
             f'{where}: "package.module:callable", a module and not a file; given: {path!r}; did you mean {meant}:{name}?'
         )
+    if module_name == "__main__":
+        _check_main(path, where)
     try:
         module = _import(module_name, folder)
     except SystemExit as error:  # it would take hpcdp along without a word
@@ -92,6 +95,26 @@ def _file_digest(module: Any) -> str:
     """Digest of a module's source file; of nothing where there is no such file."""
     file = getattr(module, "__file__", None)
     return digest_bytes(b"source", Path(file).read_bytes()) if file is not None and Path(file).is_file() else ""
+
+
+def _check_main(path: str, where: str) -> None:
+    """StudyError where workers, which run the main script again to have its callables, could not, or would run it all."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    try:
+        tree = ast.parse(Path(file).read_bytes()) if file is not None else None
+    except (OSError, SyntaxError, ValueError):
+        tree = None
+    if tree is None:
+        raise StudyError(
+            f"{where}: a module that workers can import; given: {path!r}, which is in no file; write it to one"
+        )
+    tests = [node.test for node in tree.body if isinstance(node, ast.If)]
+    names = {name.id for test in tests for name in ast.walk(test) if isinstance(name, ast.Name)}
+    if "__name__" not in names:
+        raise StudyError(
+            f"{where}: workers run {Path(str(file)).name} again to import {path!r}; what it runs must stand below "
+            '`if __name__ == "__main__":`, or the callable in a module of its own'
+        )
 
 
 def names_main() -> bool:

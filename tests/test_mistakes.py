@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,30 @@ def test_a_grid_of_a_billion_points(tmp_path: Path) -> None:
         assert refused("plan", path) == (
             f"hpcdp: estimate.{key}: count is an integer from 1 to 100,000; given: 1000000000"
         )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("test = 1e15", "estimate.test: less than or equal to 10000000000000; given: 1000000000000000"),
+        ("test = 1e30", "estimate.test: less than or equal to 10000000000000"),
+        ("refine = 1e40", "estimate.refine: less than or equal to 10000000000000"),
+        ("test = 1e12\nchunk = 100", "estimate.chunk: at least 10,000 with test = 1,000,000,000,000; given: 100"),
+        ("confidence = 1e-300", "estimate.confidence: greater than or equal to 0.000000001; given: 1e-300"),
+        ("target = 5", "estimate.target: "),
+    ],
+)
+def test_numbers_that_no_run_could_have(tmp_path: Path, line: str, words: str) -> None:
+    path = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, databases=[[0.0, 1.0]])
+    key = line.partition(" ")[0]
+    kept = [old for old in path.read_text().splitlines() if not old.startswith((f"{key} =", "chunk =", "test ="))]
+    place = kept.index("[estimate]") + 1
+    path.write_text("\n".join([*kept[:place], line, *kept[place:]]) + "\n")
+    begin = time.monotonic()
+    (message,) = call("plan", path, code=2).stderr.splitlines()
+    assert words in message
+    assert "instead of" not in message
+    assert time.monotonic() - begin < 20.0, "it is refused before anything is planned"
 
 
 def test_a_claim_on_what_is_no_file(tmp_path: Path) -> None:

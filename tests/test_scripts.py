@@ -22,3 +22,38 @@ def test_a_script_without_a_guard(way: str, tmp_path: Path) -> None:
         [sys.executable, *command], cwd=tmp_path, input=given, capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "begun\ns\n", "")
+
+
+MAIN = """
+import hpcdp
+
+
+def noisy(database, size, rng):
+    return database.sum() + rng.laplace(size=size)
+
+
+GUARD
+    study = hpcdp.Study.from_toml("study.toml")
+    print(hpcdp.run(study, "s.zarr", workers=1).complete)
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "guard", "code", "words"),
+    [
+        ("file", 'if __name__ == "__main__":', 0, ""),
+        ("file", "if True:", 1, "what it runs must stand below"),
+        ("stdin", 'if __name__ == "__main__":', 1, "which is in no file"),
+    ],
+)
+def test_a_mechanism_of_the_script_itself(way: str, guard: str, code: int, words: str, tmp_path: Path) -> None:
+    write_study(tmp_path, call="__main__:noisy", rows=[0], train=500, test=500, databases=[[0.0, 1.0]])
+    source = MAIN.replace("GUARD", guard)
+    (tmp_path / "script.py").write_text(source)
+    command, given = (["script.py"], None) if way == "file" else (["-"], source)
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, input=given, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout) == (code, "" if code else "True\n"), done.stderr
+    assert words in done.stderr.splitlines()[-1] if code else done.stderr == ""
+    assert not (tmp_path / "s.zarr" / "records").exists() or not code
