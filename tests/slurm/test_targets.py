@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
-from commands import call, records, show, started, stored_problem, wait_until, write_study
+from commands import call, hold, records, release, show, started, stored_problem, wait_until, write_study
 from disturbed import STEERED, set_pause
 from races import RACE, RACED
 from throwaway import ThrowawaySlurm
@@ -15,6 +16,12 @@ PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
 STUDY = {"call": "own:steered", "etas": [], **RACE}
 KINDS = ("pilots", "tallies", "fits", "sizes", "counts")
 STAGES = ("fits", "sizes", "pilots", "tallies", "counts")  # of fits the first are those of the race's first round
+PAUSE = 0.1  # seconds a chunk, of trial draws and when it is interrupted: the slower, the smaller the tasks
+
+
+def wait_for_more(process: subprocess.Popen[str], store: Path, known: int, *kinds: str) -> None:
+    """Wait until there are more records of some kinds than were known, or the run is over."""
+    wait_until(lambda: len(records(store, *kinds)) > known or process.poll() is not None, f"more records of {kinds}")
 
 
 @pytest.mark.slow
@@ -26,13 +33,15 @@ def test_interrupted_in_every_stage(tmp_path: Path, clean_slurm: ThrowawaySlurm,
     interrupted = 0
     for kind in STAGES:
         before = {path: path.read_bytes() for path in records(store, *KINDS)}
-        set_pause(tmp_path, 0.1)
+        known = len(records(store, kind))
+        set_pause(tmp_path, PAUSE)
+        hold(tmp_path, store, known + 1, kind)
         with started(*command, "--cluster", one, folder=tmp_path) as process:
-
-            def is_there(kind: str = kind, known: int = len(records(store, kind))) -> bool:
-                return len(records(store, kind)) > known or process.poll() is not None
-
-            wait_until(is_there, f"one more record of {kind}", 120.0)
+            wait_for_more(process, store, len(before), *KINDS)
+            set_pause(tmp_path, 0.0)
+            wait_for_more(process, store, known, kind)
+            set_pause(tmp_path, PAUSE)
+            release(tmp_path)
             process.send_signal(signal.SIGTERM)
             _, said = process.communicate(timeout=60)
             interrupted += process.returncode == 130
