@@ -31,7 +31,7 @@ from throwaway import ThrowawaySlurm
 
 ROOT = Path(__file__).parents[2]
 PAUSE, SLOW = 0.05, 0.3  # seconds a chunk; slow, four workers need 10 s for what is left when the run is interrupted
-SECONDS = 120.0
+SECONDS = 300.0
 
 ALLOCATION = """
 [cluster]
