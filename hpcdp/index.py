@@ -115,6 +115,18 @@ class Index:
                 taken |= dict.fromkeys(set(wanted) & set(thresholds), thresholds)
         return max(1, len(set(taken.values())))
 
+    def is_counted(self, model: str, wanted: Sequence[float], stage: Stage) -> bool:
+        """Whether `totals` has every wanted threshold."""
+        rest = set(wanted)
+        for thresholds in self.threshold_sets(model, wanted, stage) if stage.total else []:
+            if not self.missing(model, thresholds, stage):
+                rest.difference_update(thresholds)
+        return not rest
+
+    def is_learned(self, model: str, wanted: Sequence[float]) -> bool:
+        """Whether `training_counts` has every wanted threshold."""
+        return set(wanted).issubset(t for thresholds in self.training.get(model, {}) for t in thresholds)
+
     def training_counts(self, model: str, wanted: Sequence[float]) -> Exceed:
         """Counts on training outputs, for what is decided before testing; −1 in columns that are missing."""
         parts = [
@@ -194,8 +206,7 @@ def all_done(index: Index, problem: Problem) -> bool:
         parts = range(len(Cut.of(problem.study.estimate.pool).parts))
         return not any(index.unpooled(pool, part, wanted) for pool in first_of(problem.pool_keys) for part in parts)
     return all(
-        (index.totals(model, wanted, problem.stage_of("test", number)).above >= 0).all()
-        and (index.training_counts(model, wanted).above >= 0).all()
+        index.is_counted(model, wanted, problem.stage_of("test", number)) and index.is_learned(model, wanted)
         for model, number in first_of(problem.model_keys).items()
     )
 

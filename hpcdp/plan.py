@@ -25,6 +25,7 @@ from hpcdp.outputs import describe
 from hpcdp.pool import most_learned
 from hpcdp.problem import Problem, resolve
 from hpcdp.schedule import schedule
+from hpcdp.section import duration
 from hpcdp.stages import Stage
 from hpcdp.statements import Statement, dimension, state_accuracy, state_lines
 from hpcdp.store_files import describe_files
@@ -344,12 +345,3 @@ def brief(seconds: float) -> str:
         if seconds >= 0.9995 * size:
             return f"{seconds / size:.2g} {unit}" if seconds < 99.5 * size else f"{seconds / size:.0f} {unit}"
     return "0 ns" if seconds < 5e-10 else "1 ns"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

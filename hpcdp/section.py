@@ -81,6 +81,15 @@ def duration_seconds(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
+def duration(seconds: float) -> str:
+    """Seconds in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from hpcdp._signals import deferred, ignored
 from hpcdp._threads import VARIABLES
-from hpcdp.clusters._processes import Processes
-from hpcdp.clusters._serving import Serving
 from hpcdp.clusters.place import Place
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
@@ -31,6 +29,8 @@ def open_local(workers: int, dashboard: bool = False) -> Iterator[Place]:
     import dask
     from distributed import Client, SpecCluster
 
+    from hpcdp.clusters._processes import Processes  # which load all that workers need
+    from hpcdp.clusters._serving import Serving
     from hpcdp.clusters.certificates import security_in_memory
     from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
 

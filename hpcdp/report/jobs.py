@@ -8,7 +8,7 @@ from typing import Any
 
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
-from hpcdp.plan import duration
+from hpcdp.section import duration
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import read_leases
 

@@ -89,7 +89,7 @@ def _stages(problem: Problem, index: Index) -> list[str]:
     models = first_of(problem.model_keys)
     if problem.is_refined:
         lines += _tallied(problem, index)
-    learned = sum(bool((index.training_counts(m, wanted).above >= 0).all()) for m in models)
+    learned = sum(index.is_learned(m, wanted) for m in models)
     lines.append(_line("learn", learned, len(models), "pairs"))
     done = total = 0
     for model, number in models.items():
