@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from commands import LONG
+from commands import LONG, call
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from reached import reached
@@ -138,6 +138,17 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
             return folders[page]
 
         yield follow
+
+
+@pytest.mark.slow
+def test_the_quickstart_prints_what_the_readme_says(scheduler: str, tmp_path: Path) -> None:
+    """`make quickstart`, of the file as it is, but for where its store lies."""
+    (block,) = [block for block in read_blocks("README.md") if block.note.startswith("not run: make quickstart")]
+    command, _, said = block.text.partition("\n")
+    assert command == "$ hpcdp run workflows/diabetes_mean.toml"
+    study = ROOT / "workflows" / "diabetes_mean.toml"
+    found = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler).stdout
+    assert agrees(f"{said}...\n", found), found
 
 
 @pytest.mark.parametrize(
