@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp import __version__, commands
-from hpcdp.commands import WRONG
+from hpcdp.errors import WRONG
 
 ORIENTATIONS = ("both", "forward", "reverse")
 LIMITS = ("exact", "hoeffding")

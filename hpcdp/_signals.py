@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
+
+_SAME = 1.0  # seconds within which a signal is the same one
+
+
+def once(handler: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
+    """The handler, deaf for a moment after each call: what is sent to a whole group comes from the parent too."""
+    last = float("-inf")
+
+    def handle(number: int, frame: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last > _SAME:
+            last = time.monotonic()
+            handler(number, frame)
+
+    return handle
 
 
 @contextmanager

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcdp._arguments import make_parser
-from hpcdp._guarded import command_begins
+from hpcdp._parent import fork_command, say_end
 from hpcdp._prints import end_results
 from hpcdp._raised import describe_raised, readable
-from hpcdp.commands import DONE, FAILED, INTERRUPTED, WRONG
-from hpcdp.errors import HpcdpError, StudyError
+from hpcdp._signals import once
+from hpcdp.commands import DONE, INTERRUPTED
+from hpcdp.errors import FAILED, WRONG, HpcdpError, StudyError
 from hpcdp.stopping import Stopped
 from hpcdp.terminal import escaped, open_closed_descriptors
 
@@ -29,14 +30,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted.
     """
-    if arguments is None:
-        open_closed_descriptors()
-    try:
+    if arguments is not None:
         with escaped():
             return _run(arguments)
+    open_closed_descriptors()
+    if (ended := fork_command()) is not None:
+        return ended
+    code = FAILED
+    try:
+        with escaped():
+            code = _run(None)
+    except SystemExit as error:  # of the arguments' parser
+        code = int(error.code or DONE)
     finally:
-        if arguments is None:
-            end_results()
+        end_results()
+        say_end(code)
+    return code
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -46,8 +55,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         return WRONG
     options = parser.parse_args(given)
     options.given = given
-    if arguments is None and not options.debug:  # a traceback does not leave the process that raised
-        command_begins()
     try:
         with _interruptible():
             return int(options.command(options) or DONE)
@@ -62,6 +69,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             signal.signal(number, signal.SIG_IGN)
         print(f"\nhpcdp: interrupted{_go_on(options)}", file=sys.stderr, flush=True)
         if arguments is None:  # Python ends by the signal itself when it interrupted an exec, as imports make them
+            say_end(INTERRUPTED)
             atexit._run_exitfuncs()
             os._exit(INTERRUPTED)
         return INTERRUPTED
@@ -87,11 +95,15 @@ def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt = once(signal.default_int_handler)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _fail(error: Exception, code: int, debug: bool) -> int:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._raised import describe_raised
-from hpcdp.errors import StudyError
+from hpcdp.errors import FAILED, StudyError
 from hpcdp.stopping import GRACE, Stop, stopped_by_signals
 
-DONE, FAILED, WRONG, VIOLATED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, VIOLATED, INTERRUPTED = 0, 3, 130
 
 
 def plan(options: argparse.Namespace) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._parent import at_risk
 from hpcdp._raised import INTERRUPTIONS, describe_raised
 from hpcdp.distributions import Conditional, Distribution
-from hpcdp.errors import StudyError
+from hpcdp.errors import WRONG, StudyError
 from hpcdp.imports import import_callable
 from hpcdp.keys import digest_array
 from hpcdp.study import Relative, Study
@@ -80,7 +81,8 @@ def load_databases(study: Study) -> list[Database]:
     assert relative.call is not None
     function = import_callable(relative.call, study.folder, "pairs.relative.call")
     try:
-        made = function()
+        with at_risk(f"pairs.relative.call {relative.call}", WRONG):
+            made = function()
     except INTERRUPTIONS:
         raise
     except BaseException as error:  # one that exits would take hpcdp along without a word

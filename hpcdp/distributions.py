@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._parent import at_risk
 from hpcdp._prints import printing_to_stderr
 from hpcdp._raised import INTERRUPTIONS, describe_raised
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.study import Distributional, Study
@@ -229,7 +230,8 @@ def _shape_of(function: Callable[..., Any], section: Distributional, where: str)
     """Shape of one database, from one that is drawn."""
     rng = np.random.default_rng(_TRIAL_STREAM)
     try:
-        made = np.asarray(function(1, rng, **section.parameters))
+        with at_risk(f"{where}.call {section.call}", WRONG):
+            made = np.asarray(function(1, rng, **section.parameters))
     except INTERRUPTIONS:
         raise
     except BaseException as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._folder import same_folder
 from hpcdp._signals import ignored
 from hpcdp.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.bounds import BOUNDS_VERSION
@@ -132,6 +133,7 @@ def resume(
     return run_problem(problem, trial, Path(store), options, told)
 
 
+@same_folder()
 def resolve_stored(
     store: str | Path,
     allow_changed_code: bool = False,
@@ -145,6 +147,7 @@ def resolve_stored(
     """
     with _store_errors(store), foreign(store):
         layout = open_layout(Path(store))
+        layout = replace(layout, root=layout.root.absolute())
         version = latest_version(layout)
         if not version:
             raise StoreError(f"{store} holds no study yet; run the study file again")

@@ -1,4 +1,6 @@
-"""The exceptions that hpcdp raises on purpose."""
+"""The exceptions that hpcdp raises on purpose; the exit codes of commands that fail."""
+
+FAILED, WRONG = 1, 2  # the run failed; the command or the study is wrong
 
 
 class HpcdpError(Exception):

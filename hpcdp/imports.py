@@ -17,9 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hpcdp._parent import at_risk
 from hpcdp._prints import printing_to_stderr
 from hpcdp._raised import INTERRUPTIONS, describe_raised
-from hpcdp.errors import StudyError
+from hpcdp.errors import WRONG, StudyError
 from hpcdp.keys import digest_bytes
 from hpcdp.messages import did_you_mean
 
@@ -37,7 +38,8 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     if module_name == "__main__":
         _check_main(path, where)
     try:
-        module = _import(module_name, folder)
+        with at_risk(f"{where} {path} (import)", WRONG):
+            module = _import(module_name, folder)
     except SystemExit as error:  # it would take hpcdp along without a word
         raise StudyError(f"{where}: importing {path!r} ended the program (exit code {error.code})") from None
     except INTERRUPTIONS:

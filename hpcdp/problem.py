@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._folder import same_folder
+from hpcdp._parent import at_risk
 from hpcdp._prints import printing_to_stderr
 from hpcdp.counts import merge_thresholds
 from hpcdp.databases import Database, Input, Pair, enumerate_pairs, load_databases
 from hpcdp.distributions import Conditional, Distribution, load_distributions
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import PROJECTING, VALUED, refuse_unusable, validate_parameters
 from hpcdp.mechanisms import READERS
@@ -278,6 +280,7 @@ def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
         yield pair.d_prime
 
 
+@at_risk("study", WRONG)
 @printing_to_stderr()
 def try_study(
     study: Study, sampler: Sampler, pairs: Sequence[Pair], note: Callable[[str], None], threads: int = 1
@@ -338,6 +341,8 @@ def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Databa
     return Study.from_dict({**study.to_dict(), "estimate": {**study.to_dict()["estimate"], **sizes}}, study.folder)
 
 
+@at_risk("study", WRONG)
+@same_folder()
 @printing_to_stderr()
 def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs.

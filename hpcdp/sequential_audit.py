@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._folder import same_folder
+from hpcdp._parent import at_risk
 from hpcdp._prints import printing_to_stderr
 from hpcdp._rounding import at_least
 from hpcdp.claims import Claim
 from hpcdp.clusters import Place, parse_place
 from hpcdp.driver import Options, opened, place_of
 from hpcdp.engine import execute
-from hpcdp.errors import DamagedError, StudyError
+from hpcdp.errors import FAILED, DamagedError, StudyError
 from hpcdp.failures import describe_killed, failed
 from hpcdp.independence import Chunk, identical
 from hpcdp.keys import digest_json
@@ -227,6 +229,7 @@ class _Game:
         """Where batches lie."""
         return Stage.endless(self.rounds.chunk)
 
+    @same_folder()
     @printing_to_stderr()
     def look(self, number: int, generation: Generation) -> Look:
         """Bet on a batch that is drawn, or read what was won; learn from it."""
@@ -237,7 +240,10 @@ class _Game:
             for pair, (d, d_prime) in enumerate(self.problem.pair_laws):
                 past = (self._past(d), self._past(d_prime))
                 sides, wealth = (batch[d], batch[d_prime]), self.wealths[pair]
-                (self.wealths[pair],) = play([wealth], [self.lines], self.learn, past, sides, self.rules, self.check)
+                with at_risk(f"estimate.loss {self.problem.study.estimate.default_loss} (learning)", FAILED):
+                    (self.wealths[pair],) = play(
+                        [wealth], [self.lines], self.learn, past, sides, self.rules, self.check
+                    )
             self.total = average(self.total, self.wealths)
             body = {"wealths": [w.to_dict() for w in self.wealths], "total": self.total.to_dict()}
             commit(self.layout, "rounds", name, body, generation)

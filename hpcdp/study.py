@@ -217,7 +217,7 @@ class Study(Section):
         if "folder" in data:
             raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
         try:
-            return cls.model_validate({**data, "folder": Path(folder) if folder is not None else Path.cwd()})
+            return cls.model_validate({**data, "folder": Path(folder or ".").absolute()})
         except pydantic.ValidationError as error:
             raise StudyError(describe_errors(error, cls)) from None
 

@@ -10,16 +10,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._guarded import guarded
+from hpcdp._parent import at_risk
 from hpcdp._raised import readable
 from hpcdp._threads import worker_threads
 from hpcdp._timing import Timing, time_draws
 from hpcdp.databases import Input
 from hpcdp.distributions import Conditional
-from hpcdp.errors import MechanismError, StudyError, UnansweredError
+from hpcdp.errors import WRONG, MechanismError, StudyError, UnansweredError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms._apart import ApartMechanism
-from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.outputs import Outputs, Schema, schema_of, widest
@@ -59,12 +58,10 @@ def try_out(
     numerical libraries may use, as in workers.
     """
 
-    def work(told: Callable[[str], None]) -> Trial:
-        with worker_threads(threads), noting(told):
-            return _try_out(sampler, databases, needed, told)
-
-    try:  # what has a process of its own, or only reads files, does not end this one
-        return guarded(work, note) if isinstance(sampler.mechanism, CallableMechanism) else work(note)
+    try:
+        what = f"mechanism.call {sampler.call} (trial draws)"
+        with at_risk(what, WRONG), worker_threads(threads), noting(note):
+            return _try_out(sampler, databases, needed, note)
     except MechanismError as error:
         raise StudyError(f"mechanism.call {sampler.call}: {readable(str(error))} (seen in trial draws)") from error
     finally:

@@ -175,6 +175,12 @@ def started(*arguments: Any, folder: Path) -> Iterator[subprocess.Popen[str]]:
             kill_group(process)
 
 
+def worker_of(process: subprocess.Popen[str]) -> psutil.Process:
+    """The process that does a command's work, below the one that was started."""
+    (found,) = psutil.Process(process.pid).children()
+    return found
+
+
 def kill_group(process: subprocess.Popen[str]) -> None:
     """SIGKILL to a process and all that it started."""
     for member in members(process):

@@ -59,8 +59,128 @@ def test_trial_draws_that_end_the_process(command: str, end: str, tmp_path: Path
     study = write_study(tmp_path, dying, call="own:dying", pairs="given = [ { d = [0.0], d_prime = [1.0] } ]")
     (line,) = hpcdp(command, study, folder=tmp_path, code=2).stderr.splitlines()
     how = {"os._exit(0)": "ended with exit code 0", "ctypes.string_at(0)": "was ended by SIGSEGV"}[end]
-    assert line.startswith(f"hpcdp: mechanism.call own:dying: the mechanism's process {how}; ")
+    assert line == f"hpcdp: mechanism.call own:dying (trial draws): the process {how}"
     assert not (tmp_path / "runs").exists()
+
+
+# A module of the study's own that ends the process at one place; `now` tells which.
+ENDING = """
+import os
+import subprocess
+import threading
+import time
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def now(place):
+    try:
+        with open(os.path.join(HERE, "now")) as file:
+            return file.read() == place
+    except FileNotFoundError:
+        return False
+
+
+def noisy(database, size, rng):
+    if now("trial"):
+        os._exit(0)
+    if now("away"):
+        os.chdir(os.path.join(HERE, "away"))
+    if now("copy"):
+        os.fork()
+    if now("child"):
+        with open(os.path.join(HERE, "pids.txt"), "a") as lines:
+            lines.write(f"{subprocess.Popen(['sleep', '1000'], start_new_session=True).pid}\\n")
+    return database.sum() + rng.laplace(size=size)
+
+
+def databases():
+    os._exit(0)
+
+
+def rows(size, rng):
+    os._exit(0)
+
+
+class Classifier:
+    def fit(self, x, y):
+        if now("fit") or len(y) > 400 and now("learn"):
+            os._exit(0)
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict_proba(self, x):
+        return np.full((len(x), 2), 0.5)
+
+
+if now("import"):
+    os._exit(0)
+if now("thread"):
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+"""
+GIVEN: dict[str, Any] = {"call": "own:noisy", "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "train": 500}
+CLASSIFIED = GIVEN["pairs"] + '\n[estimate.parameters]\nclassifier = "own:Classifier"'
+LEARNED = {"loss": "learned", "test": 500, "pairs": CLASSIFIED}
+
+
+@pytest.mark.parametrize(
+    "place, changes, words",
+    [
+        ("import", {}, "mechanism.call own:noisy (import)"),
+        ("", {"pairs": 'relative = { call = "own:databases", rows = [0] }'}, "pairs.relative.call own:databases"),
+        (
+            "",
+            {"pairs": '[[pairs.distributional]]\ncall = "own:rows"\nindex = [0]\nvalues = [0, 1]'},
+            "pairs.distributional.0.call own:rows",
+        ),
+        ("fit", LEARNED, "estimate.loss learned (trial)"),
+    ],
+)
+def test_code_that_ends_the_process_while_the_study_is_tried_out(
+    place: str, changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    study = write_study(tmp_path, ENDING, **{**GIVEN, **changes})
+    (tmp_path / "now").write_text(place)
+    done = hpcdp("plan", study, folder=tmp_path, code=2)
+    assert done.stderr == f"hpcdp: {words}: the process ended with exit code 0\n"
+    assert done.stdout == ""
+
+
+def test_resume_outlives_what_trial_draws_do(tmp_path: Path, scheduler: str) -> None:
+    """They end the process, go elsewhere, or go on as two; a relative store is still the one that was meant."""
+    study = write_study(tmp_path, ENDING, **GIVEN, test=500, chunk=500)
+    call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler)
+    (tmp_path / "away").mkdir()
+    (tmp_path / "now").write_text("trial")
+    done = hpcdp("resume", "s.zarr", "--cluster", scheduler, folder=tmp_path, code=2)
+    assert done.stderr == "hpcdp: mechanism.call own:noisy (trial draws): the process ended with exit code 0\n"
+    for place in ("away", "copy"):
+        (tmp_path / "now").write_text(place)
+        done = hpcdp("resume", "s.zarr", "--cluster", scheduler, folder=tmp_path)
+        assert done.stdout.count("store: s.zarr") == 1
+    assert not any((tmp_path / "away").iterdir())
+
+
+def test_a_classifier_that_ends_a_sequential_audit(tmp_path: Path, scheduler: str) -> None:
+    study = write_study(tmp_path, ENDING, **{**GIVEN, **LEARNED}, claim="laplace(epsilon=0.2)")
+    (tmp_path / "now").write_text("learn")
+    rounds = ("--sequential", "--batch", 2000, "--budget", 4000, "--format", "json", "--cluster", scheduler)
+    done = hpcdp("audit", study, *rounds, folder=tmp_path, code=1)
+    assert done.stderr.splitlines()[-1] == "hpcdp: estimate.loss learned (learning): the process ended with exit code 0"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="only Linux hands orphans to a command's parent")
+def test_what_a_mechanism_leaves_running_ends_with_the_command(tmp_path: Path) -> None:
+    """Children of trial draws, and threads of its module."""
+    study = write_study(tmp_path, ENDING, **GIVEN)
+    (tmp_path / "now").write_text("child")
+    assert "pairs" in hpcdp("plan", study, folder=tmp_path).stdout
+    assert (tmp_path / "pids.txt").read_text()
+    assert alive(tmp_path) == []
+    (tmp_path / "now").write_text("thread")
+    assert "pairs" in hpcdp("plan", study, folder=tmp_path).stdout
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from hpcdp.errors import StudyError
+from hpcdp._parent import at_risk
+from hpcdp.errors import WRONG, StudyError
 from hpcdp.losses.parameters import (
     FrequencyParameters,
     KdeParameters,
@@ -205,6 +206,7 @@ def refuse_unusable(
         return
     _import_code(name, parameters, folder)
     try:
-        found.refuse(validate_parameters(name, parameters), schema, train)
+        with at_risk(f"estimate.loss {name} (trial)", WRONG):
+            found.refuse(validate_parameters(name, parameters), schema, train)
     except ValueError as error:
         raise StudyError(f"estimate.{error}") from None

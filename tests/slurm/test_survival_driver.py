@@ -34,7 +34,9 @@ def test_drivers_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed
     print(f"a second run was refused after {seconds:.0f} s")
     assert seconds < STALE, "a heartbeat shows that the lease is held, long before it could be taken over"
 
-    (driver,) = [process for process in clean_slurm.processes(number) if "hpcdp" in process.cmdline()]
+    _, driver = sorted(
+        (p for p in clean_slurm.processes(number) if "hpcdp" in p.cmdline()), key=lambda p: p.create_time()
+    )
     killed, first, leases = time.monotonic(), run.jobs(), len(read_leases(Layout(run.store)))
     driver.kill()
     run.release()
