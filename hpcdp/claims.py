@@ -46,6 +46,9 @@ PRODUCT = (
 )
 _TIMES = re.compile(rf"(?<=\))\s*\*\s*(?=(?:{'|'.join(FORMS)})\s*\()")  # a star in a path is none
 _SHOWN = 500  # characters of a claim, or of what stands in one, that a message quotes
+_MOST_FACTORS, _MOST_DIFFERENT, _MOST_READ = 1000, 64, 8
+"""Claims of a product: all; those but for gaussians and equal laplaces (64 different laplaces take 3 s); those that are read from
+files and stores (8 take 5 s)."""
 _MOST_BYTES = 16 << 20  # of a file with points
 
 
@@ -155,7 +158,9 @@ def parse_claim(text: str, folder: Path) -> Claim:
     """
     parts = _TIMES.split(text)
     if len(parts) > 1:
-        claims = [parse_claim(part, folder) for part in parts]
+        _refuse_many(text, parts)
+        read = {part: parse_claim(part, folder) for part in dict.fromkeys(parts)}
+        claims = [read[part] for part in parts]
         try:
             return Claim(text, tensor([claim.bound for claim in claims]), any(claim.is_estimate for claim in claims))
         except ValueError as error:
@@ -176,6 +181,19 @@ def parse_claim(text: str, folder: Path) -> Claim:
         ) from None
     except ValueError as error:
         raise StudyError(f"claim {_quoted(text)}: {readable(str(error))}") from None
+
+
+def _refuse_many(text: str, parts: list[str]) -> None:
+    """StudyError for a product that would take long: equal laplaces are one sum, gaussians one gaussian."""
+    merged = {part for part in parts if part.lstrip().startswith("laplace")}
+    read = [part for part in parts if part.lstrip().startswith(("file", "store"))]
+    rest = [part for part in parts if part.lstrip().startswith("dp")]
+    different = len(merged) + len(read) + len(rest)
+    if len(parts) > _MOST_FACTORS or different > _MOST_DIFFERENT or len(read) > _MOST_READ:
+        raise StudyError(
+            f"claim {_quoted(text)}: a product of {len(parts)} claims was given ({different} but for gaussians and equal "
+            f"laplaces, {len(read)} of files and stores); accepted: at most {_MOST_FACTORS} ({_MOST_DIFFERENT}, {_MOST_READ})"
+        )
 
 
 def _quoted(text: str) -> str:

@@ -11,7 +11,7 @@ from pairs_of_laws import every_pair
 from scipy.integrate import quad
 from scipy.stats import binom
 
-from hpcdp import TradeOffCurve, audit, load_result, verify
+from hpcdp import TradeOffCurve, audit, claims, load_result, verify
 from hpcdp.analytic import ApproximateDP, Curve, Discrete, GaussianShift, LaplaceShift, TradeOffPoints
 from hpcdp.claims import parse_claim
 from hpcdp.errors import StudyError
@@ -164,6 +164,31 @@ def test_a_polygon_below_an_exact_curve(tmp_path):
         again = read("file(below.csv)", tmp_path)
         assert np.abs(again.delta(LEVELS) - exact.delta(LEVELS)).max() <= 1.5e-7
         assert (again.tradeoff(SIZES) <= exact.tradeoff(SIZES) + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [f"laplace(epsilon=1.{i})" for i in range(300)],
+        [f"dp(epsilon=0.{i})" for i in range(65)],
+        ["dp(epsilon=0.1)"] * 65,
+        ["file(x.csv)"] * 9,
+        [f"store({i}.zarr)" for i in range(9)],
+        ["gaussian(mu=1)"] * 1001,
+    ],
+)
+def test_products_that_would_take_long(parts, monkeypatch):
+    """One message, before any factor is looked at."""
+    monkeypatch.setattr(claims, "tensor", lambda _: pytest.fail("it is computed"))
+    with pytest.raises(
+        StudyError, match=rf"a product of {len(parts)} claims .*; accepted: at most 1000 \(64, 8\)"
+    ) as caught:
+        read("*".join(parts))
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_product_of_many_gaussians():
+    assert read("*".join(["gaussian(mu=0.1)"] * 1000)).bound == GaussianShift(pytest.approx(0.1 * 1000**0.5))
 
 
 @pytest.mark.parametrize(
