@@ -6,8 +6,13 @@ import json
 import os
 import stat
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from uuid import uuid4
+
+from hpcdp.errors import StoreError
 
 MOST_BYTES = 256 << 20
 """A larger record, claim or study is none: the largest ones that hpcdp writes take a few megabytes."""
@@ -42,10 +47,58 @@ def read_tail(path: Path, most: int) -> bytes:
 
 
 def make_folders(base: Path, path: Path) -> None:
-    """Make a folder and its parents below `base`, which is never made anew; FileNotFoundError where that is gone."""
-    for part in reversed([path, *path.parents]):
-        if part != base and part.is_relative_to(base):
-            part.mkdir(exist_ok=True)
+    """Make a folder and its parents below `base`, which is never made anew; FileNotFoundError where that is gone.
+
+    Raises:
+        StoreError: one of them is a symbolic link; `base` itself may be one.
+    """
+    for part in _below(base, path):
+        part.mkdir(exist_ok=True)
+        refuse_link(part)
+
+
+def refuse_links_to(base: Path, path: Path) -> None:
+    """StoreError where a folder, or one of its parents below `base`, is a symbolic link; what is missing is none."""
+    for part in _below(base, path):
+        refuse_link(part)
+
+
+def _below(base: Path, path: Path) -> list[Path]:
+    return [part for part in reversed([path, *path.parents]) if part != base and part.is_relative_to(base)]
+
+
+def refuse_link(path: Path) -> None:
+    """StoreError where a path, which may be missing, is a symbolic link."""
+    if path.is_symlink():
+        raise StoreError(describe_link(path))
+
+
+def describe_link(path: str | Path) -> str:
+    """Why a symbolic link in a store is refused, and what to do."""
+    return (
+        f"{path} is a symbolic link, and nothing is written or deleted through one in a store; accepted: folders and files "
+        "(only the store's root may be a link); put what it leads to in its place, or give another --store"
+    )
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A new file beside `path` to write at, which takes its place when the block ends well: a link there is replaced itself."""
+    new = path.with_name(f".{uuid4().hex}{path.suffix}")
+    try:
+        with new.open("x"):  # a name that nobody foresaw, and no file of somebody else
+            pass
+        yield new
+        os.replace(new, path)
+    except BaseException:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+
+
+def append_to(path: Path) -> BinaryIO:
+    """A file opened to write at its end; OSError where it is a link."""
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
 
 
 def _refuse_special(found: os.stat_result) -> None:
@@ -64,7 +117,12 @@ def parse_json(data: bytes) -> Any:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file that the user names, which may be a pipe. Raises ValueError where it is no TOML, OSError."""
+    return parse_toml(path.read_text(encoding="utf-8"))
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a text. Raises ValueError where it is no TOML, or is nested deeper than Python reads."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

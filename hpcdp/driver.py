@@ -219,7 +219,7 @@ def store_problem(problem: Problem, store: Path, allow_changed_code: bool = Fals
         try:
             list(mend(layout, lease.generation))
             save_problem(layout, problem, lease.generation, allow_changed_code)
-            make_group(layout.jobs, {})
+            make_group(layout.root, layout.jobs, {})
         finally:
             lease.release()
 
@@ -312,7 +312,7 @@ def place_of(
         return
     folder = None
     if where.profile is not None:
-        make_group(layout.jobs, {})
+        make_group(layout.root, layout.jobs, {})
         folder = job_folder(layout, problem.study.name)
     with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard) as place:
         place.find_dashboard()

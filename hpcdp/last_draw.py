@@ -5,10 +5,13 @@ Only parts of a task that ended its worker before leave such a file; it costs a 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+
+from hpcdp._files import make_folders, read_bytes
 
 _noting: ContextVar[Path | None] = ContextVar("hpcdp_noting_draws", default=None)
 
@@ -16,7 +19,7 @@ _noting: ContextVar[Path | None] = ContextVar("hpcdp_noting_draws", default=None
 @contextmanager
 def noted_in(path: Path) -> Iterator[None]:
     """Note the draws within in this file; it goes when they have ended well, or with an exception."""
-    path.parent.mkdir(exist_ok=True)
+    make_folders(path.parents[2], path.parent)  # the store's root, records/draws
     token = _noting.set(path)
     try:
         yield
@@ -29,13 +32,14 @@ def note_draw(describe: Callable[[], str]) -> None:
     """What is drawn from now on, as `describe` says; it is asked only where that is noted."""
     path = _noting.get()
     if path is not None:
-        path.write_text(describe())
+        with open(path, "w", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
+            file.write(describe())
 
 
 def take_last_draw(path: Path) -> str | None:
     """What was noted last, if anything; the file goes."""
-    with suppress(OSError):
-        where = path.read_text()
+    with suppress(OSError, ValueError):
+        where = read_bytes(path).decode()
         path.unlink()
         return where or None
     return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcdp._files import replaced
 from hpcdp._rounding import percent
 from hpcdp.errors import StudyError
 from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
@@ -61,7 +62,8 @@ def save(figure: Any, path: str | Path | None) -> Any:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         # no date in the file: equal results give equal files
         metadata: dict[str, Any] = {"Date": None} if Path(path).suffix.lower() == ".svg" else {"Software": None}
-        figure.savefig(path, dpi=150, metadata=metadata)
+        with replaced(Path(path)) as new:
+            figure.savefig(new, dpi=150, metadata=metadata)
     return figure
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from distributed import SpecCluster
 
-from hpcdp._files import make_folders
+from hpcdp._files import append_to, make_folders, replaced
 from hpcdp._signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
@@ -58,12 +58,13 @@ class StepUnits:
             unit = Unit(name, str(self._count), cores=self._profile.worker.cores)
             job = WorkerJob(self._cluster.scheduler.address, name=name, **self._arguments)
             script = self._folder.worker_script
-            script.write_text(job.job_script())
+            with replaced(script) as new:
+                new.write_text(job.job_script())
             command = ["srun", "--nodes=1", "--ntasks=1", f"--cpus-per-task={unit.cores}", "--mem=0", "--exact"]
             command += ["--kill-on-bad-exit=0", f"--job-name={self._folder.name}", "--unbuffered", "bash", "-c"]
             log = self._folder.logs / f"worker-{os.environ['SLURM_JOB_ID']}-{self._count}.log"
             try:
-                with log.open("ab") as out:
+                with append_to(log) as out:
                     step = subprocess.Popen(
                         [*command, job.job_script()], stdin=subprocess.DEVNULL, stdout=out, stderr=out
                     )

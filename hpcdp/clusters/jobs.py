@@ -9,7 +9,7 @@ from typing import Any
 from dask_jobqueue import SLURMCluster
 from distributed.deploy.cluster import Cluster
 
-from hpcdp._files import make_folders
+from hpcdp._files import make_folders, replaced
 from hpcdp._signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
@@ -141,7 +141,8 @@ def open_jobs(
                     **arguments,
                 )
                 ending.enter_context(cluster)
-                folder.worker_script.write_text(cluster.job_script())
+                with replaced(folder.worker_script) as new:
+                    new.write_text(cluster.job_script())
                 units = JobUnits(cluster, profile.worker.cores, folder.name)
                 place = open_fleet(ending, cluster, units, profile, note)
             yield place

@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from hpcdp._files import make_folders, replaced
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
 from hpcdp.clusters.profile import Profile, clock
@@ -61,9 +62,13 @@ def driver_script(profile: Profile, folder: JobFolder, store: Path, trust_code: 
 @own_files()  # SLURM hands the mask to the job
 def submit_driver(profile: Profile, text: str, folder: JobFolder, store: Path, trust_code: bool = False) -> str:
     """Write the script and the profile, its text, into the store and submit the driver; its job id."""
-    folder.logs.mkdir(parents=True, exist_ok=True)
-    folder.profile.write_text(text, encoding="utf-8")
-    folder.driver_script.write_text(driver_script(profile, folder, store, trust_code), encoding="utf-8")
+    make_folders(folder.root.parent, folder.logs)
+    for path, words in {
+        folder.profile: text,
+        folder.driver_script: driver_script(profile, folder, store, trust_code),
+    }.items():
+        with replaced(path) as new:
+            new.write_text(words, encoding="utf-8")
     try:
         return slurm.submit(str(folder.driver_script))
     except slurm.SlurmError as error:

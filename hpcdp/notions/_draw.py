@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import refusal
+from hpcdp._files import replaced
 
 _METADATA: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Date": None}}  # equal curves, equal files
 
@@ -41,5 +42,6 @@ def draw(
     figure = axis.get_figure()
     if path is not None and kind is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150, metadata=_METADATA[kind])
+        with replaced(Path(path)) as new:
+            figure.savefig(new, dpi=150, metadata=_METADATA[kind])
     return figure

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
-import threading
 from pathlib import Path
+from uuid import uuid4
 
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.EINVAL}
 
@@ -18,9 +17,10 @@ def create_exclusively(path: Path, text: str) -> None:
     A hard link makes it appear whole. Where the file system has none, O_EXCL is as exclusive, but the file is empty for
     an instant.
     """
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # no name at which somebody could plant a link
     try:
-        temporary.write_text(text)
+        with temporary.open("x") as file:
+            file.write(text)
         try:
             os.link(temporary, path)
         except OSError as error:

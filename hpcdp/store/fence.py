@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from hpcdp._files import make_folders, parse_json, read_bytes
+from hpcdp._files import make_folders, parse_json, read_bytes, refuse_links_to
 from hpcdp.errors import LeaseError
 from hpcdp.store.layout import Generation, Layout
 
@@ -60,6 +60,7 @@ def put(layout: Layout, new: Path, target: Path) -> None:
 
 def discard(layout: Layout, generation: Generation, path: Path) -> None:
     """Delete a file or a folder, if it is there. LeaseError, and nothing is deleted, under an old generation."""
+    refuse_links_to(layout.root, path.parent)
     with _passing(layout, generation):
         old = layout.passage(generation) / uuid4().hex
         try:
@@ -73,6 +74,8 @@ def discard(layout: Layout, generation: Generation, path: Path) -> None:
 
 def move(layout: Layout, generation: Generation, path: Path, target: Path) -> None:
     """Give a file another name, if it is there; LeaseError, and nothing is moved, under an old generation."""
+    for end in (path, target):
+        refuse_links_to(layout.root, end.parent)
     with _passing(layout, generation):
         between = layout.passage(generation) / uuid4().hex
         try:
@@ -190,7 +193,7 @@ def _put(new: Path, target: Path) -> bool:
         os.replace(new, target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR) or (
-            error.errno == errno.ENOTDIR and new.is_dir() and target.is_file()
+            error.errno == errno.ENOTDIR and new.is_dir() and (target.is_symlink() or target.is_file())
         ):
             return False
         raise

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hpcdp._files import parse_json, read_bytes
-from hpcdp.errors import LeaseError
+from hpcdp._files import make_folders, parse_json, read_bytes, refuse_link
+from hpcdp.errors import LeaseError, StoreError
 from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.fence import close_gate, holds, is_closed, leave_gate, open_gate
 from hpcdp.store.layout import Generation, Layout
@@ -108,7 +108,7 @@ def acquire(layout: Layout, note: Callable[[str], None] | None = None) -> Lease:
 
     With `note`, a lease of another host is watched until it beats, which proves that it is held, or is stale.
     """
-    layout.lease.mkdir(exist_ok=True)
+    make_folders(layout.root, layout.lease)  # no link: gates are emptied there before anything else is looked at
     last = latest_generation(layout)
     if last:
         _refuse_if_held(layout, last, note)
@@ -201,12 +201,13 @@ def _gone(owner: dict[str, Any]) -> bool:
 
 def _age(layout: Layout, path: Path) -> float:
     """Seconds since a file changed, by the file system's clock: hosts' clocks may differ."""
-    probe = layout.lease / f".probe.{host_name()}.{os.getpid()}"
+    probe = layout.lease / f".probe.{uuid4().hex}"
     try:
-        probe.write_text("")
+        refuse_link(layout.lease)
+        probe.touch(exist_ok=False)
         now = probe.stat().st_mtime
         probe.unlink(missing_ok=True)
-    except OSError:  # a store that may only be read
+    except (OSError, StoreError):  # a store that may only be read
         now = time.time()
     return max(0.0, now - path.stat().st_mtime)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from hpcdp._files import parse_json, read_bytes
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
@@ -19,9 +18,9 @@ from hpcdp.store.layout import Generation, Layout
 
 def write_json(path: Path, body: Any) -> None:
     """Write a body with its checksum into a folder that is there: a temporary file, fsync, then rename."""
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with temporary.open("wb") as handle:
+        with temporary.open("xb") as handle:
             handle.write(canonical_json({"body": body, "checksum": digest_json(body)}))
             handle.flush()
             os.fsync(handle.fileno())

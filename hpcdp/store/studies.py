@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import platform
 import re
 import socket
@@ -14,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from hpcdp._files import make_folders, parse_toml, read_bytes
 from hpcdp.counts import audit_etas
 from hpcdp.databases import Database
 from hpcdp.distributions import Distribution, known_distributions, load_distributions
@@ -30,6 +32,7 @@ from hpcdp.store.choices import known_choice
 from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.fence import discard, move, replacing
 from hpcdp.store.layout import VERSION, Generation, Layout, group_metadata
+from hpcdp.store.links import refuse_links
 from hpcdp.store.opening import read_attributes
 from hpcdp.store.records import put_json, read_json
 from hpcdp.store.sizes import with_known_sizes
@@ -37,6 +40,7 @@ from hpcdp.study import Study
 
 _SHOWN = 80  # characters of a value in a message
 _MOST_FILES = 100  # that are read to find a study's
+_MOST_STUDY = 1 << 20  # bytes of one of them
 _MARK = {"hpcdp": VERSION}
 _PACKAGES = ("hpcdp", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed")
 
@@ -48,18 +52,19 @@ def create_store(root: Path) -> Layout:
     that has lost the metadata of its root is made whole under a lease, by `mend_root`.
     """
     layout = Layout(root)
+    refuse_links(root)
     if _has_lost_its_root(layout):
         return layout
     if is_store(root):
         for group in layout.groups:  # those of later versions
-            make_group(group, {})
+            make_group(root, group, {})
         return open_layout(root)
     if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
         raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
     root.mkdir(parents=True, exist_ok=True)
     for group in (*layout.groups, layout.root / "study" / "databases"):
-        make_group(group, {})
-    make_group(root, _MARK)  # last: now it is a store
+        make_group(root, group, {})
+    make_group(root, root, _MARK)  # last: now it is a store
     return open_layout(root)
 
 
@@ -83,9 +88,9 @@ def mend(layout: Layout, generation: Generation) -> Iterator[str]:
             break
 
 
-def make_group(path: Path, attributes: dict[str, Any]) -> None:
-    """A Zarr group in a folder that is there, whole or not at all, and never in place of one that is there."""
-    path.mkdir(exist_ok=True)
+def make_group(root: Path, path: Path, attributes: dict[str, Any]) -> None:
+    """A Zarr group in a store, whole or not at all, and never in place of one that is there."""
+    make_folders(root, path)
     with contextlib.suppress(FileExistsError):
         create_exclusively(path / "zarr.json", group_metadata(attributes))
 
@@ -333,9 +338,17 @@ def _brief(value: Any) -> str:
 
 def _file_of(body: dict[str, Any]) -> Path | None:
     """The study file from which a stored study came, where one in its folder still says the same."""
-    for path in sorted(Path(body["folder"]).glob("*.toml"))[:_MOST_FILES]:
-        with contextlib.suppress(StudyError):
-            if Study.from_toml(path).to_dict() == body["study"]:
+    folder = Path(body["folder"])
+    try:
+        if folder.stat().st_uid != os.geteuid():  # the record, and what lies there, may be a stranger's
+            return None
+        paths = sorted(folder.glob("*.toml"))[:_MOST_FILES]
+    except (OSError, ValueError):
+        return None
+    for path in paths:
+        with contextlib.suppress(StudyError, ValueError, OSError):
+            text = read_bytes(path, _MOST_STUDY).decode()
+            if Study.from_dict(parse_toml(text), folder.resolve()).to_dict() == body["study"]:
                 return path
     return None
 

@@ -1,0 +1,272 @@
+"""Links that a stranger planted in a store, or beside it: nothing is written, renamed or deleted through one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import call, records, write_study
+
+import hpcdp._files
+import hpcdp.plots
+import hpcdp.store.studies
+from hpcdp import Study
+from hpcdp.driver import store_problem
+from hpcdp.errors import StoreError, StudyError
+from hpcdp.last_draw import note_draw, noted_in, take_last_draw
+from hpcdp.problem import resolve
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import acquire
+from hpcdp.store.records import read_json, write_json
+
+CLAIM = "dp(epsilon=1, delta=0.1)"
+SIZES: dict[str, Any] = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth"}
+Tree = dict[str, tuple[int, bytes]]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
+    """A folder with a complete store that has every kind of folder."""
+    folder = tmp_path_factory.mktemp("links")
+    study = write_study(folder, databases=[[0.0, 1.0]], claim=CLAIM, **SIZES)
+    call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)
+    (folder / "s.zarr" / "jobs" / "logs").mkdir(parents=True)
+    (folder / "s.zarr" / "records" / "draws").mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(name="store")
+def store_fixture(whole: Path, tmp_path: Path) -> Path:
+    for name in ("study.toml", "own.py"):
+        shutil.copy(whole / name, tmp_path / name)
+    return Path(shutil.copytree(whole / "s.zarr", tmp_path / "s.zarr"))
+
+
+@pytest.fixture(name="victim")
+def victim_fixture(tmp_path: Path) -> Path:
+    """What a link leads to: a home with names that hpcdp might take for its own."""
+    home = tmp_path / "home"
+    for name in ("thesis", "20240101", "c"):
+        (home / name).mkdir(parents=True)
+        (home / name / "t.txt").write_text("precious")
+    (home / "config.json").write_text("{}")
+    (home / "bashrc").write_text("precious")
+    return home
+
+
+def tree(folder: Path) -> Tree:
+    """Time of change and bytes of all that is in a folder, and of itself."""
+    found = [folder, *folder.rglob("*")]
+    return {
+        str(path): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in found
+        if not path.is_symlink()
+    }
+
+
+@contextmanager
+def deadline() -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise AssertionError("the command did not end within 60 s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def places(store: Path) -> list[Path]:
+    """Every folder of the layout in which a run writes, renames or deletes."""
+    apart = {
+        "samples": 3,
+        "tallies": 2,
+        "study": 2,
+        "counters": 1,
+        "pilots": 1,
+    }  # what is deeper is replaced as a whole
+    found = [path for path in store.rglob("*") if path.is_dir()]
+    return [path for path in found if len((p := path.relative_to(store)).parts) <= apart.get(p.parts[0], 9)]
+
+
+@contextmanager
+def linked(path: Path, target: Path) -> Iterator[None]:
+    """Within, a link is in the place of a folder or a file."""
+    away = path.with_name(".away")
+    path.rename(away)
+    path.symlink_to(target)
+    try:
+        yield
+    finally:
+        path.unlink()
+        away.rename(path)
+
+
+def test_every_folder_of_the_layout_as_a_link(store: Path, victim: Path, scheduler: str) -> None:
+    """All commands that write refuse it before they write anything."""
+    before, found = tree(victim), places(store)
+    assert {path.name for path in found} >= {"counters", "lease", "counts", "delta", "c", "databases", "logs", "test"}
+    problem = resolve(Study.from_toml(store.parent / "study.toml"))[0]
+    for path in found:
+        with linked(path, victim):
+            inside = tree(store)
+            with pytest.raises(StudyError, match=f"{path} is a symbolic link"):  # what submit does
+                store_problem(problem, store)
+            if path.parent == store or path.parent.name == "records":
+                for command in (
+                    ("run", store.parent / "study.toml", "--store", store),
+                    ("resume", store),
+                    ("audit", store.parent / "study.toml", "--store", store),
+                ):
+                    done = call(*command, "--cluster", scheduler, code=2 if path.name != "study" else None)
+                    said = done.stderr.splitlines()[-1]
+                    assert f"{path} is a symbolic link" in said or path.name == "study", said
+                for command in ("status", "show", "logs"):
+                    call(command, store, code=None)
+            assert tree(store) == inside
+            assert tree(victim) == before, path
+
+
+def test_links_in_the_place_of_files(store: Path, victim: Path) -> None:
+    problem = resolve(Study.from_toml(store.parent / "study.toml"))[0]
+    files = [store / "zarr.json", *records(store, "counts"), *(store / "lease").glob("*.json")]
+    for path in [*files, *(store / "lease").glob("[0-9]*[0-9]")]:
+        with linked(path, victim / "bashrc"), pytest.raises(StudyError, match=f"{path} is a symbolic link"):
+            store_problem(problem, store)
+    store_problem(problem, store)
+
+
+def test_the_root_may_be_a_link(store: Path, scheduler: str) -> None:
+    """Its user named it; scratch disks are often links."""
+    own = store.parent / "own.zarr"
+    own.symlink_to(store)
+    (store / "records" / "results.json").unlink()
+    call("resume", own, "--cluster", scheduler)
+    assert own.is_symlink()
+    assert (store / "records" / "results.json").is_file()
+
+
+def _damage(store: Path) -> None:
+    records(store, "counts")[0].write_text("{}")
+    (store / "records" / "results.json").unlink()
+
+
+LATE = ("counters", "lease", "records/counts", "delta", "records/runs")
+
+
+@pytest.mark.parametrize("place", LATE)
+@pytest.mark.parametrize("fault", [False, True])
+def test_links_that_are_planted_after_the_look(
+    store: Path, victim: Path, scheduler: str, place: str, fault: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each write looks at its folders again. fault: not even that, as it was."""
+    monkeypatch.setattr(hpcdp.store.studies, "refuse_links", lambda _: None)
+    if fault:
+        monkeypatch.setattr(hpcdp._files, "refuse_link", lambda _: None)
+    before = tree(victim)
+    if place == "records/counts":
+        shutil.copy(records(store, "counts")[0], victim / "other.json")
+        (victim / "other.json").write_text("{}")
+        before = tree(victim)
+    _damage(store)
+    with linked(store / place, victim):
+        done = call("resume", store, "--cluster", scheduler, code=None)
+        assert fault or f"{store / place} is a symbolic link" in done.stderr
+        assert (tree(victim) == before) is not fault
+
+
+PICTURES: dict[str, Callable[[Path], list[Any]]] = {
+    "s.png": lambda store: ["plot", store],
+    "compare.png": lambda store: ["compare", store, store.parent / "other.zarr"],
+    "s-audit.png": lambda store: ["audit", store.parent / "study.toml", "--store", store],
+}
+
+
+@contextmanager
+def in_place(path: Path) -> Iterator[Path]:
+    """The fault planted: what is there is opened."""
+    yield path
+
+
+@pytest.mark.parametrize("fault", [False, True])
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_link_where_a_picture_goes(
+    store: Path, victim: Path, scheduler: str, name: str, fault: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fault:
+        monkeypatch.setattr(hpcdp.plots, "replaced", in_place)
+    shutil.copytree(store, store.parent / "other.zarr")
+    picture, before = store.parent / name, tree(victim)
+    picture.symlink_to(victim / "bashrc")
+    words = PICTURES[name](store)
+    call(*words, *(("--cluster", scheduler) if words[0] == "audit" else ()))
+    assert (tree(victim) == before) is not fault
+    assert picture.is_symlink() is fault
+    assert fault or picture.read_bytes()[1:4] == b"PNG"
+    assert not list(store.parent.glob(".*"))
+
+
+def test_the_picture_at_the_end_of_a_run(store: Path, victim: Path, scheduler: str) -> None:
+    before = tree(victim)
+    (store.parent / "s.png").symlink_to(victim / "bashrc")
+    call("resume", store, "--cluster", scheduler)
+    assert tree(victim) == before
+    assert not (store.parent / "s.png").is_symlink()
+
+
+def test_notes_of_draws(tmp_path: Path, victim: Path) -> None:
+    note, before = tmp_path / "s.zarr" / "records" / "draws" / "1-t.txt", tree(victim)
+    (tmp_path / "s.zarr").mkdir()
+    with noted_in(note):
+        note.symlink_to(victim / "bashrc")
+        with pytest.raises(OSError, match="symbolic links"):
+            note_draw(lambda: "gone")
+    note.parent.rmdir()
+    note.parent.symlink_to(victim)
+    with pytest.raises(StoreError, match="is a symbolic link"), noted_in(note):
+        pass
+    note.parent.unlink()
+    note.parent.mkdir()
+    os.mkfifo(note)
+    assert take_last_draw(note) is None
+    assert tree(victim) == before
+
+
+def test_files_of_the_lease(store: Path, victim: Path) -> None:
+    """A lease that looks held is dated by a file that is made beside it: not through a link."""
+    before = tree(victim)
+    with linked(store / "lease", victim):
+        (victim / "000001.json").write_text('{"host": "elsewhere", "process": 1}')
+        before = tree(victim)
+        call("status", store, code=None)
+        assert tree(victim) == before
+        with pytest.raises(StoreError, match="lease is a symbolic link"):
+            acquire(Layout(store))
+        assert tree(victim) == before
+
+
+def test_files_that_a_refused_study_is_looked_for_in(store: Path, tmp_path: Path) -> None:
+    """The folder is what the record says: a pipe or a device in it is not opened, and a stranger's folder not at all."""
+    folder = tmp_path / "theirs"
+    study = Path(shutil.copytree(store.parent, folder, ignore=shutil.ignore_patterns("*.zarr"))) / "study.toml"
+    other = write_study(tmp_path / "own", databases=[[0.0, 1.0]], claim=CLAIM, seed=7, **SIZES)
+    version = max((store / "study").glob("study-*.json"))
+    write_json(version, {**read_json(version), "folder": str(folder)})
+    os.mkfifo(folder / "a.toml")
+    (folder / "b.toml").symlink_to("/dev/zero")
+    (folder / "c.toml").mkdir()
+    with (folder / "d.toml").open("wb") as large:
+        large.truncate(1 << 40)
+    with deadline():
+        assert f"another study, that of {study}, which" in call("run", other, "--store", store, code=2).stderr
+        if os.geteuid() == 0:
+            os.chown(folder, 54321, -1)
+            assert "another study; changed" in call("run", other, "--store", store, code=2).stderr
