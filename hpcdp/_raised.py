@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import sysconfig
+import threading
 import traceback
 from pathlib import Path
-
-INTERRUPTIONS = (KeyboardInterrupt, GeneratorExit)
-"""What passes through a call of other people's code; all else that it raises is its failure, what is no Exception too.
-
-Such are SystemExit, which would take hpcdp along without a word, asyncio's CancelledError, and the panics of Rust code.
-"""
 
 LONGEST = 2000
 """Characters of a message that quotes others."""
@@ -21,11 +16,20 @@ _PACKAGES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 _STANDARD = sysconfig.get_path("stdlib")
 
 
+def interruptions() -> tuple[type[BaseException], ...]:
+    """What passes through a call of other people's code; all else that it raises is its failure, what is no Exception too.
+
+    Such are SystemExit, which would take hpcdp along without a word, asyncio's CancelledError, and the panics of Rust code.
+    Ctrl-C and SIGTERM interrupt the main thread alone: in a worker's threads such exceptions are the code's own.
+    """
+    return (KeyboardInterrupt, GeneratorExit) if threading.current_thread() is threading.main_thread() else ()
+
+
 def describe_raised(error: BaseException) -> str:
     """Such as: ValueError: no luck (/home/me/own.py, line 12); the line is the innermost of the user's own code."""
     try:
         text = str(error)
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException:  # a class of someone else
         text = "(it has no text)"

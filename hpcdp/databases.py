@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._parent import at_risk
-from hpcdp._raised import INTERRUPTIONS, describe_raised
+from hpcdp._raised import describe_raised, interruptions
 from hpcdp.distributions import Conditional, Distribution
 from hpcdp.errors import WRONG, StudyError
 from hpcdp.imports import import_callable
@@ -83,7 +83,7 @@ def load_databases(study: Study) -> list[Database]:
     try:
         with at_risk(f"pairs.relative.call {relative.call}", WRONG):
             made = function()
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:  # one that exits would take hpcdp along without a word
         raise StudyError(f"pairs.relative.call: {relative.call} raised {describe_raised(error)}") from error

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hpcdp._parent import at_risk
 from hpcdp._prints import printing_to_stderr
-from hpcdp._raised import INTERRUPTIONS, describe_raised
+from hpcdp._raised import describe_raised, interruptions
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import canonical_json, digest_bytes
@@ -82,7 +82,7 @@ class Distribution:
             raise MechanismError("this problem was opened to read results; it cannot draw")
         try:
             made = np.array(self.function(size, rng, **self.parameters))
-        except INTERRUPTIONS:
+        except interruptions():
             raise
         except BaseException as error:
             raise MechanismError(f"distribution {self.call} raised {describe_raised(error)}") from error
@@ -121,7 +121,7 @@ class Conditional:
         if found.outputs is not None:
             try:
                 return found.outputs(size, rng, self.row, self.value, **_accepted(found.outputs, found.parameters))
-            except INTERRUPTIONS:
+            except interruptions():
                 raise
             except BaseException as error:
                 raise MechanismError(f"outputs of {found.call} raised {describe_raised(error)}") from error
@@ -232,7 +232,7 @@ def _shape_of(function: Callable[..., Any], section: Distributional, where: str)
     try:
         with at_risk(f"{where}.call {section.call}", WRONG):
             made = np.asarray(function(1, rng, **section.parameters))
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:
         raise StudyError(f"{where}.call: {section.call} raised {describe_raised(error)}") from error

@@ -19,7 +19,7 @@ from typing import Any
 
 from hpcdp._parent import at_risk
 from hpcdp._prints import printing_to_stderr
-from hpcdp._raised import INTERRUPTIONS, describe_raised
+from hpcdp._raised import describe_raised, interruptions
 from hpcdp.errors import WRONG, StudyError
 from hpcdp.keys import digest_bytes
 from hpcdp.messages import did_you_mean
@@ -42,7 +42,7 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
             module = _import(module_name, folder)
     except SystemExit as error:  # it would take hpcdp along without a word
         raise StudyError(f"{where}: importing {path!r} ended the program (exit code {error.code})") from None
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:
         raise StudyError(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import INTERRUPTIONS, describe_raised
+from hpcdp._raised import describe_raised, interruptions
 from hpcdp._spelling import items_of, spell_outputs
 from hpcdp.errors import MechanismError
 from hpcdp.keys import canonical_json
@@ -102,7 +102,7 @@ def _to_array(raw: Any, size: int) -> NDArray[Any]:
         raise MechanismError("the mechanism returned masked outputs; accepted: an array without masked values")
     try:
         return np.asarray(raw)
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:  # whatever a class of someone else raises
         raise MechanismError(
@@ -116,7 +116,7 @@ def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs
         return spell_outputs(items, size)
     try:
         array = np.asarray(items)
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException:  # sequences of mixed length
         return spell_outputs(items, size)

@@ -54,6 +54,15 @@ def test_a_panic_costs_the_chunk_and_names_its_line(tmp_path: Path, scheduler: s
     assert "\x1b" not in error
 
 
+@pytest.mark.parametrize("name", ["KeyboardInterrupt", "GeneratorExit", "SystemExit"])
+def test_an_interruption_of_its_own_costs_the_chunk(name: str, tmp_path: Path, scheduler: str) -> None:
+    own = PANICS.replace('PanicException("no \\x1b[31mluck")', name)
+    study = write_study(tmp_path, own, call="own:panics", databases=[[0.0, 1.0]], rows=[0], train=500, test=500)
+    error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1).stderr
+    assert f"the mechanism raised {name} ({tmp_path / 'own.py'}, line " in error
+    assert "train chunk 0 of database 0" in error
+
+
 @pytest.mark.parametrize(
     "body",
     ["import asyncio; raise asyncio.CancelledError('enough')", "raise type('P', (BaseException,), {})('enough')"],

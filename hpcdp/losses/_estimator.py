@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import INTERRUPTIONS, describe_raised
+from hpcdp._raised import describe_raised, interruptions
 from hpcdp.losses._alone import has_equal_scores
 from hpcdp.losses._pickled import pack, unpack
 from hpcdp.losses._threads import one_thread
@@ -84,7 +84,7 @@ def make_estimator(path: str, options: Mapping[str, Any], seed: int) -> Any:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:
         raise ValueError(f"parameters.classifier: cannot import {path!r}: {describe_raised(error)}") from error
@@ -93,7 +93,7 @@ def make_estimator(path: str, options: Mapping[str, Any], seed: int) -> Any:
     _check_keywords(path, found, options)
     try:
         estimator = found(**options)
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:
         raise ValueError(f"parameters.options: {path}: {describe_raised(error)}") from error
@@ -149,7 +149,7 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
                     "it scores an output differently in another batch (reversed, in halves, singly); a score must depend on "
                     "the output and on what was learned alone"
                 )
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:  # a class that exits would take hpcdp along without a word
         raise ValueError(

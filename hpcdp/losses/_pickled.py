@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import INTERRUPTIONS
+from hpcdp._raised import interruptions
 from hpcdp.errors import DamagedError
 
 _PACKAGES = frozenset({"numpy", "scipy", "sklearn"})
@@ -122,7 +122,7 @@ def pack(estimator: Any, packages: Iterable[str]) -> dict[str, NDArray[np.uint8]
     try:
         data = pickle.dumps(estimator, protocol=5)
         _Limited(data, allowed).load()
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException:  # whatever a class of someone else raises
         return None
@@ -141,7 +141,7 @@ def unpack(state: Any, packages: Iterable[str]) -> Any:
         raise DamagedError(f"the stored classifier needs {_words(then)}; here are {_words(now)}")
     try:
         return _Limited(state["pickle"].tobytes(), allowed).load()
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:
         raise DamagedError(f"the stored classifier cannot be read: {type(error).__name__}: {error}") from error

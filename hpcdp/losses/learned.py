@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import INTERRUPTIONS, describe_raised
+from hpcdp._raised import describe_raised, interruptions
 from hpcdp.counts import count_losses
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.losses._additive import Additive, Batches, learn_additive
@@ -166,7 +166,7 @@ class Learned:
                 return self._fit(p, q)
         except (HpcdpError, MemoryError):
             raise
-        except INTERRUPTIONS:
+        except interruptions():
             raise
         except BaseException as error:  # whatever a class of someone else raises
             name = self.parameters.classifier
@@ -262,7 +262,7 @@ def _scores(classifier: Classifier, calibration: Calibration | None, rows: Float
         return scores if calibration is None else calibration.logits(scores)
     except (HpcdpError, MemoryError):
         raise
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:  # whatever a class of someone else raises
         raise MechanismError(f"the classifier failed to score: {describe_raised(error)}") from error

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import INTERRUPTIONS, describe_raised, readable
+from hpcdp._raised import describe_raised, interruptions, readable
 from hpcdp.errors import MechanismError, UnansweredError
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._process import OutOfTime, Process
@@ -124,7 +124,7 @@ def answer() -> None:
                 outputs = getattr(mechanism, what)(*arguments, rng)
                 found = rng.bit_generator.state, outputs
             data = _pack(found)
-        except INTERRUPTIONS:
+        except interruptions():
             raise
         except BaseException as error:
             text = readable(str(error)) if isinstance(error, MechanismError) else describe_raised(error)
@@ -138,7 +138,7 @@ def answer() -> None:
 def _pack(found: Any) -> bytes:
     try:
         return pickle.dumps((False, found), pickle.HIGHEST_PROTOCOL)
-    except INTERRUPTIONS:
+    except interruptions():
         raise
     except BaseException as error:  # whatever a class of someone else raises
         raise MechanismError(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import INTERRUPTIONS, describe_raised
+from hpcdp._raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.messages import did_you_mean
 
@@ -36,7 +36,7 @@ class CallableMechanism:
             return [self.function(database.copy(), **arguments) for _ in range(size)]
         except MechanismError:
             raise
-        except INTERRUPTIONS:
+        except interruptions():
             raise
         except BaseException as error:  # a mechanism that exits would take hpcdp along without a word
             raise MechanismError(f"the mechanism raised {describe_raised(error)}") from error
@@ -50,7 +50,7 @@ class CallableMechanism:
             return each(databases, **self._arguments(rng))
         except MechanismError:
             raise
-        except INTERRUPTIONS:
+        except interruptions():
             raise
         except BaseException as error:
             raise MechanismError(f"the mechanism's each raised {describe_raised(error)}") from error

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import INTERRUPTIONS, describe_raised
+from hpcdp._raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.imports import import_callable
 from hpcdp.keys import digest_bytes
@@ -90,14 +90,14 @@ class ScoredModels(StoredSamples):
         begin = time.perf_counter()
         try:
             found = self.score(path, **self.parameters)
-        except INTERRUPTIONS:
+        except interruptions():
             raise
         except BaseException as error:  # one that exits would take hpcdp along without a word
             raise MechanismError(f"the score of {path} raised {describe_raised(error)}") from error
         self._seconds.append(time.perf_counter() - begin)
         try:
             array = np.asarray(found)
-        except INTERRUPTIONS:
+        except interruptions():
             raise
         except BaseException:  # whatever a class of someone else raises
             array = np.empty(0)
