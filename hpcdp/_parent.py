@@ -56,21 +56,27 @@ def say_end(code: int) -> None:
 
 
 @contextmanager
-def at_risk(what: str, code: int) -> Iterator[None]:
-    """Other people's code runs within: should it end this process, the parent names `what` and exits with `code`.
-
-    A copy that it makes of this process ends here.
-    """
+def no_copy() -> Iterator[None]:
+    """Other people's code runs within: a copy that it makes of this process, by a fork that returns twice, ends here."""
     here = os.getpid()
-    before = _memory[_RISK:] if _memory is not None and here == _worker else None
-    if _memory is not None and before is not None:
-        text = what.encode(errors="replace")[: _SIZE - _RISK - 3]
-        _memory[_RISK : _RISK + 3 + len(text)] = len(text).to_bytes(2, "big") + bytes((code,)) + text
     try:
         yield
     finally:
         if os.getpid() != here:
             os._exit(1)
+
+
+@contextmanager
+def at_risk(what: str, code: int) -> Iterator[None]:
+    """Other people's code runs within: should it end this process, the parent names `what` and exits with `code`."""
+    before = _memory[_RISK:] if _memory is not None and os.getpid() == _worker else None
+    if _memory is not None and before is not None:
+        text = what.encode(errors="replace")[: _SIZE - _RISK - 3]
+        _memory[_RISK : _RISK + 3 + len(text)] = len(text).to_bytes(2, "big") + bytes((code,)) + text
+    try:
+        with no_copy():
+            yield
+    finally:
         if _memory is not None and before is not None:
             _memory[_RISK:] = before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,20 @@ def test_a_panic_in_a_process_of_its_own(tmp_path: Path) -> None:
     try:
         with pytest.raises(MechanismError, match=r"the mechanism raised P: enough \(.*own_apart.py, line 3\)"):
             mechanism.draw(np.zeros(1), 2, np.random.default_rng(0))
+    finally:
+        mechanism.end()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no system with forks")
+def test_a_mechanism_that_goes_on_as_two_answers_once(tmp_path: Path) -> None:
+    (tmp_path / "own_copied.py").write_text(
+        "import os\n\ndef f(database, size, rng):\n    os.fork()\n    return rng.normal(size=size)\n"
+    )
+    mechanism = ApartMechanism("own_copied:f", {}, tmp_path, True, 100.0)
+    try:
+        for number in range(5):
+            drawn = mechanism.draw(np.zeros(1), 3, np.random.default_rng(number))
+            assert drawn.tolist() == np.random.default_rng(number).normal(size=3).tolist()
     finally:
         mechanism.end()
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._parent import no_copy
 from hpcdp._raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.messages import did_you_mean
@@ -31,9 +32,10 @@ class CallableMechanism:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
         arguments = self._arguments(rng)
         try:
-            if self.vectorised:
-                return self.function(database.copy(), size=size, **arguments)
-            return [self.function(database.copy(), **arguments) for _ in range(size)]
+            with no_copy():
+                if self.vectorised:
+                    return self.function(database.copy(), size=size, **arguments)
+                return [self.function(database.copy(), **arguments) for _ in range(size)]
         except MechanismError:
             raise
         except interruptions():
@@ -47,7 +49,8 @@ class CallableMechanism:
         if each is None:
             return None
         try:
-            return each(databases, **self._arguments(rng))
+            with no_copy():
+                return each(databases, **self._arguments(rng))
         except MechanismError:
             raise
         except interruptions():
