@@ -34,7 +34,7 @@ class Target(Section):
     epsilon: Annotated[float, Field(ge=0)] | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     direction: Literal["forward", "reverse"] | None = None
-    most: Annotated[int, Field(ge=1, le=MOST)] = 10**11
+    most: Annotated[int, Field(ge=1, le=10**18)] = 10**11
     relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.1
 
     @model_validator(mode="after")
