@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
 from hpcdp.errors import StoreError
@@ -96,9 +96,10 @@ def replaced(path: Path) -> Iterator[Path]:
         raise
 
 
-def append_to(path: Path) -> BinaryIO:
-    """A file opened to write at its end; OSError where it is a link."""
-    return open(path, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+def open_itself(path: Path, mode: str) -> BinaryIO:
+    """A file opened in a mode of bytes; OSError where it is a link."""
+    assert "b" in mode
+    return cast(BinaryIO, open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)))
 
 
 def _refuse_special(found: os.stat_result) -> None:

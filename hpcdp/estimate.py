@@ -9,9 +9,7 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 from hpcdp.section import DURATION, Grid, Names, OptionalGrid, Section, duration_seconds
 
 _TEST = 1 << 20
-MOST = 10**13
-"""Outputs of a database in a stage, and of a chunk, at most: a hundred times what the largest runs draw."""
-
+_MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
 _MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
 
@@ -54,14 +52,14 @@ class Estimate(Section):
     epsilons: Grid
     loss: str | Names = "knn"
     parameters: dict[str, Any] = Field(default_factory=dict)
-    train: Annotated[int, Field(ge=1, le=MOST)] = 1 << 20
-    test: Annotated[int, Field(ge=1, le=MOST)] = _TEST
-    chunk: Annotated[int, Field(ge=1, le=MOST)] = 1 << 18
+    train: Annotated[int, Field(ge=1, le=_MOST)] = 1 << 20
+    test: Annotated[int, Field(ge=1, le=_MOST)] = _TEST
+    chunk: Annotated[int, Field(ge=1, le=_MOST)] = 1 << 18
     etas: OptionalGrid = ()
     keep: Literal["all", "train", "none"] = "all"
     confidence: Annotated[float, Field(ge=1e-9, lt=1)] = 0.95
-    refine: Annotated[int, Field(ge=0, le=MOST)] = 0
-    validation: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    refine: Annotated[int, Field(ge=0, le=_MOST)] = 0
+    validation: Annotated[int, Field(ge=1, le=_MOST)] | None = None
     target: Target | None = None
     time: Annotated[str, Field(pattern=DURATION)] | None = None
     reuse: Reuse = False

@@ -5,13 +5,12 @@ Only parts of a task that ended its worker before leave such a file; it costs a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from hpcdp._files import make_folders, read_bytes
+from hpcdp._files import make_folders, open_itself, read_bytes
 
 _noting: ContextVar[Path | None] = ContextVar("hpcdp_noting_draws", default=None)
 
@@ -32,8 +31,8 @@ def note_draw(describe: Callable[[], str]) -> None:
     """What is drawn from now on, as `describe` says; it is asked only where that is noted."""
     path = _noting.get()
     if path is not None:
-        with open(path, "w", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
-            file.write(describe())
+        with open_itself(path, "wb") as file:
+            file.write(describe().encode())
 
 
 def take_last_draw(path: Path) -> str | None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcdp._files import replaced
 from hpcdp._rounding import percent
 from hpcdp.errors import StudyError
+from hpcdp.notions._draw import write_figure
 from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report._spectra import ESTIMATED_WORDS, SHADE, draw_spectrum, finish, span
 from hpcdp.report.exposed import find_exposure, pair_words
@@ -59,11 +59,7 @@ def save(figure: Any, path: str | Path | None) -> Any:
         for text in words:  # not the numbers at the axes, whose powers of ten are formulas
             text.set_parse_math(False)
     if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        # no date in the file: equal results give equal files
-        metadata: dict[str, Any] = {"Date": None} if Path(path).suffix.lower() == ".svg" else {"Software": None}
-        with replaced(Path(path)) as new:
-            figure.savefig(new, dpi=150, metadata=metadata)
+        write_figure(figure, Path(path))
     return figure
 
 

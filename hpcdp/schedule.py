@@ -194,7 +194,7 @@ def _fit_items(
     for number, thresholds, gaps in needs:
         split = problem.is_refined or _is_split(fit, chunk, sum(b - a for a, b in gaps), target)
         learned = (problem.model_key(number), thresholds) in index.stored_counters
-        trained = (index.training_counts(problem.model_key(number), thresholds).above >= 0).all()
+        trained = index.is_learned(problem.model_key(number), thresholds)
         if not trained if problem.is_screened else (split and not learned) or not (gaps or trained):
             groups.setdefault(thresholds, []).append(number)
     size = max(1, int(target / max(1e-9, fit)))

@@ -14,7 +14,7 @@ import pytest
 from commands import call, records, write_study
 
 import hpcdp._files
-import hpcdp.plots
+import hpcdp.notions._draw
 import hpcdp.store.studies
 from hpcdp import Study
 from hpcdp.driver import store_problem
@@ -202,7 +202,7 @@ def test_a_link_where_a_picture_goes(
     store: Path, victim: Path, scheduler: str, name: str, fault: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if fault:
-        monkeypatch.setattr(hpcdp.plots, "replaced", in_place)
+        monkeypatch.setattr(hpcdp.notions._draw, "replaced", in_place)
     shutil.copytree(store, store.parent / "other.zarr")
     picture, before = store.parent / name, tree(victim)
     picture.symlink_to(victim / "bashrc")

@@ -11,7 +11,7 @@ from typing import Any
 
 from distributed import SpecCluster
 
-from hpcdp._files import append_to, make_folders, replaced
+from hpcdp._files import make_folders, open_itself, replaced
 from hpcdp._signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
@@ -64,7 +64,7 @@ class StepUnits:
             command += ["--kill-on-bad-exit=0", f"--job-name={self._folder.name}", "--unbuffered", "bash", "-c"]
             log = self._folder.logs / f"worker-{os.environ['SLURM_JOB_ID']}-{self._count}.log"
             try:
-                with append_to(log) as out:
+                with open_itself(log, "ab") as out:
                     step = subprocess.Popen(
                         [*command, job.job_script()], stdin=subprocess.DEVNULL, stdout=out, stderr=out
                     )

@@ -40,8 +40,13 @@ def draw(
         axis.grid(alpha=0.25)
     axis.plot(alpha, beta, **({"color": "#1b4f8a", "linewidth": 1.5} | line))
     figure = axis.get_figure()
-    if path is not None and kind is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with replaced(Path(path)) as new:
-            figure.savefig(new, dpi=150, metadata=_METADATA[kind])
+    if path is not None:
+        write_figure(figure, Path(path))
     return figure
+
+
+def write_figure(figure: Any, path: Path) -> None:
+    """Write a .png or .svg, in a folder that is made if need be; a link in its place is replaced, not followed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replaced(path) as new:
+        figure.savefig(new, dpi=150, metadata=_METADATA[path.suffix.lower()])

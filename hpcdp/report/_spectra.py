@@ -76,7 +76,7 @@ def _bottom(results: list[Result], shown: Floats) -> float:
 
 
 def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, title: str) -> None:
-    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis at what is resolved, or a limit."""
+    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis as `_bottom` says."""
     start, stop = span(results)
     axis.set_xlim(start - 0.02 * (stop - start), stop + 0.02 * (stop - start))
     drawn = [_shown(result) for result in results]
