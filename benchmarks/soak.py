@@ -170,11 +170,14 @@ def _records(folder: Path) -> dict[Path, bytes]:
     return found
 
 
+_NAMES = ("hpcdp-worker", "hpcdp-keeper", "hpcdp-nursery")
+
+
 def _kill_one(driver: int, chance: random.Random) -> bool:
-    """SIGKILL to a worker or a keeper of a run, whatever it does; whether there was one."""
+    """SIGKILL to a worker of a run, or to what keeps it, whatever it does; whether there was one."""
     with suppress(psutil.NoSuchProcess):
         below = psutil.Process(driver).children(recursive=True)
-        kept = [process for process in below if any("_keeper.py" in word for word in process.cmdline())]
+        kept = [process for process in below if process.name() in _NAMES]
         if kept:
             chance.choice(kept).send_signal(signal.SIGKILL)
             return True

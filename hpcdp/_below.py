@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import suppress
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36  # linux/prctl.h
 _IS_LINUX = sys.platform == "linux"
 _LONGEST = 5.0  # seconds in which killed processes are waited for; those of another user may not be killed
 
@@ -26,6 +26,12 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
+def name_process(name: str) -> None:
+    """What `ps -e` and `top` call this process; up to 15 characters."""
+    if _IS_LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
 def reap(child: int) -> int | None:
     """Reap all children that ended; the status of this one if it was among them."""
     found = None
@@ -38,7 +44,7 @@ def reap(child: int) -> int | None:
 def kill_below() -> None:
     """Kill all children, and theirs as they become ours."""
     end = time.monotonic() + _LONGEST
-    while (below := _children(os.getpid())) and time.monotonic() < end:
+    while (below := children(os.getpid())) and time.monotonic() < end:
         for child in below:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(child, signal.SIGKILL)
@@ -46,7 +52,7 @@ def kill_below() -> None:
         reap(0)
 
 
-def _children(parent: int) -> list[int]:
+def children(parent: int) -> list[int]:
     """Children of a process, dead ones too; none where there is no /proc."""
     found = []
     for name in os.listdir("/proc") if _IS_LINUX else []:

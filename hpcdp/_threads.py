@@ -9,7 +9,19 @@ from contextlib import contextmanager
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Of the environment, read by libraries when they are loaded, and by programs that are started."""
 
+_HASHING = "6640"  # Dask's own
 _for_programs: dict[str, str] = {}
+
+
+def worker_environment() -> dict[str, str]:
+    """What this process's environment lacks to be that of a worker on this machine.
+
+    Two workers that hash differently would draw differently where sets are ordered.
+    """
+    lacks = {name: "1" for name in VARIABLES if name not in os.environ}
+    if os.environ.get("PYTHONHASHSEED") in (None, "0"):
+        lacks["PYTHONHASHSEED"] = _HASHING
+    return lacks
 
 
 def program_environment() -> dict[str, str]:

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hpcdp._arguments import make_parser
@@ -19,10 +19,14 @@ from hpcdp._parent import fork_command, say_end
 from hpcdp._prints import end_results
 from hpcdp._raised import describe_raised, readable
 from hpcdp._signals import once
+from hpcdp._threads import worker_environment
 from hpcdp.commands import DONE, INTERRUPTED
 from hpcdp.errors import FAILED, WRONG, HpcdpError, StudyError
 from hpcdp.stopping import Stopped
 from hpcdp.terminal import escaped, open_closed_descriptors
+
+_WITH_WORKERS = ("run", "resume", "audit")
+_MODULE = Path(__file__).with_name("__main__.py")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with escaped():
             return _run(arguments)
     open_closed_descriptors()
+    _have_environment_of_workers()
     if (ended := fork_command()) is not None:
         return ended
     code = FAILED
@@ -46,6 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         end_results()
         say_end(code)
     return code
+
+
+def _have_environment_of_workers() -> None:
+    """Start this command again where its workers' environment differs, so that it can fork them."""
+    lacks = worker_environment()
+    here = sys.argv[1:2] and sys.argv[1] in _WITH_WORKERS and not any(word.startswith("--cl") for word in sys.argv)
+    if lacks and here and Path(sys.argv[0]) in (Path(sys.executable).with_name("hpcdp"), _MODULE):
+        with suppress(OSError):
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | lacks)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     from hpcdp.driver import default_store
 
     store = options.found_store = options.store or default_store(study)
-    with _stoppable(where.profile) as stop:
+    with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
         _print_plan(options, store, problem, trial, where.profile)
         _drive(options, store, problem, trial, stop)
@@ -84,7 +84,7 @@ def resume(options: argparse.Namespace) -> None:
 
     options.found_store = options.store
     where = parse_place(options.cluster)
-    with _stoppable(where.profile) as stop:
+    with _stoppable(where) as stop:
         problem, trial = resolve_stored(
             options.store, options.allow_changed_code, options.trust_code, _say, where.library_threads
         )
@@ -92,9 +92,13 @@ def resume(options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _stoppable(profile: Any) -> Iterator[Stop]:
+def _stoppable(where: Any) -> Iterator[Stop]:
     """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
-    stop = Stop()
+    stop, profile = Stop(), where.profile
+    if where.is_here:
+        from hpcdp.clusters._processes import fork_nursery
+
+        fork_nursery()
     drain = 0.75 * profile.cluster.drain if profile else GRACE
     with stopped_by_signals(stop, drain, terminate=profile is not None):
         yield stop
@@ -210,11 +214,14 @@ def certificate(options: argparse.Namespace) -> None:
 
 def _silence_dask() -> None:
     """Keep Dask's log to itself: what it tells of lost connections is no news while workers end."""
+    import logging
+
     import dask
 
-    dask.config.set(
-        {"logging": dict.fromkeys(("distributed", "distributed.client", "tornado.application"), "critical")}
-    )
+    names = ("distributed", "distributed.client", "tornado.application", "asyncio")
+    dask.config.set({"logging": dict.fromkeys(names, "critical")})  # for when it is loaded
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _default_plot(store: Path) -> Path:
@@ -365,9 +372,9 @@ def audit(options: argparse.Namespace) -> int:
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)
     if options.sequential:
-        return _play(options, study, claim, store, picture, where.profile)
+        return _play(options, study, claim, store, picture, where)
     study = _with_etas(study)
-    with _stoppable(where.profile) as stop:
+    with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
         _print_plan(options, store, problem, trial, where.profile)
         found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
@@ -381,7 +388,7 @@ def audit(options: argparse.Namespace) -> int:
     return VIOLATED if found.verdict == VIOLATION else DONE
 
 
-def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, profile: Any) -> int:
+def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
     """A sequential audit; the exit code."""
     from hpcdp.plots_audit import draw_sequential
     from hpcdp.problem import resolve
@@ -391,8 +398,8 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     from hpcdp.verdict import VIOLATION
 
     again = shlex.join(["hpcdp", *options.given])
-    with _stoppable(profile) as stop:
-        problem, _ = resolve(study, _say, profile.worker.library_threads if profile else 1)
+    with _stoppable(where) as stop:
+        problem, _ = resolve(study, _say, where.library_threads)
         refuse_unplayable(problem)
         rounds = Rounds.of(problem, options.batch, options.budget)
         if not options.debug:

@@ -119,6 +119,11 @@ def _check_main(path: str, where: str) -> None:
         )
 
 
+def has_imported() -> bool:
+    """Whether anybody else's module was imported by path."""
+    return bool(_imported)
+
+
 def names_main() -> bool:
     """Whether a callable of the main script was imported by path."""
     return "__main__" in _imported

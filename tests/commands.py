@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from forked import fits, run_forked
 
 from hpcdp.cli import main
 from hpcdp.keys import digest_array, stream
@@ -132,9 +133,16 @@ def _toml(value: Any) -> str:
 def hpcdp(
     *arguments: Any, folder: Path, code: int | None = 0, prefix: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, as a user does, and check its exit code and that it shows no traceback."""
-    command = [*prefix, *COMMAND, *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
+    """Run a command in a folder, and check its exit code and that it shows no traceback.
+
+    Forked with its libraries loaded, where the environment allows it; with a prefix it is started as a user does.
+    """
+    words = [*map(str, arguments)]
+    if not prefix and fits():
+        done = run_forked(words, folder, LONG)
+    else:
+        command = [*prefix, *COMMAND, *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
     assert code is None or done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr
     return done

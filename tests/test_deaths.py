@@ -213,8 +213,8 @@ import subprocess
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-with open(f"/proc/{os.getppid()}/cmdline") as words:
-    IS_WORKER = "_keeper.py" in words.read()
+with open(f"/proc/{os.getppid()}/comm") as words:
+    IS_WORKER = words.read().strip() == "hpcdp-keeper"
 STARTED = []
 
 

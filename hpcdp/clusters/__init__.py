@@ -32,6 +32,11 @@ class Where:
     scheduler_file: Path | None = None
 
     @property
+    def is_here(self) -> bool:
+        """Whether it is this machine, with workers of the run's own."""
+        return self.profile is None and self.address is None and self.scheduler_file is None
+
+    @property
     def slots(self) -> int | None:
         """Tasks that a profile's cluster runs at once; None where only the scheduler knows."""
         return self.profile.slots if self.profile else None

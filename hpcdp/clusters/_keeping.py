@@ -1,19 +1,95 @@
-"""What a keeper of a worker waits for."""
+"""The processes above a worker: a keeper, which replaces it, and the nursery, which replaces keepers.
+
+Whatever a worker has started ends with it, on Linux in whatever session it is: orphans become children of the keeper
+(PR_SET_CHILD_SUBREAPER), which kills them. If the keeper itself is killed, its worker dies with it (PR_SET_PDEATHSIG), and
+the nursery kills the rest.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
+import time
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
-from hpcdp._below import die_with, reap
+from hpcdp._below import adopt_orphans, children, die_with, kill_below, name_process, reap
+from hpcdp.clusters._serving import Serving, serve
+
+_AGAIN = 0.25  # seconds from one fork to the next: what ends as it starts must not keep a core busy
+_LOOK = 1.0  # seconds after which the nursery looks at its keepers, should a signal have been missed
+_LONGEST = 10.0  # seconds that a keeper may take to kill what is below it; it gives up after five itself
 
 
-class Keeper:
-    """Waits for the end of a worker, and for what the driver says."""
+def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
+    """Keep so many workers until the driver ends this, which ends the process; returns in a worker that was told to leave."""
+    gc.freeze()  # what is loaded stays shared with the workers
+    adopt_orphans()
+    name_process("hpcdp-nursery")
+    signals = _Signals()
+    kept: list[_Kept | None] = [None] * count
+    started = [float("-inf")] * count
+    number, replaces = 0, True
+    while True:
+        for place, keeper in enumerate(kept):
+            if keeper is not None and keeper.has_ended():
+                keeper.close()
+                keeper.bury()
+                kept[place] = None
+        _kill_others({keeper.pid for keeper in kept if keeper is not None})
+        for place, keeper in enumerate(kept):
+            if keeper is None and replaces and time.monotonic() - started[place] > _AGAIN:
+                started[place], number = time.monotonic(), number + 1
+                found = _Kept.fork(signals, [other.pipe for other in kept if other is not None])
+                if found is None:
+                    return _keep_one(signals, serving.named(f"{place}-{number}"), preparation)
+                kept[place] = found if found.pid else None
+        if not replaces and not any(kept):
+            os._exit(0)
+        word = signals.wait(_LOOK if all(kept) else _AGAIN)
+        if word is None:
+            continue
+        running = [keeper for keeper in kept if keeper is not None]
+        if word:
+            replaces = False
+            for keeper in running:
+                keeper.say(word)
+            continue
+        for keeper in running:
+            keeper.close()
+        for keeper in running:
+            keeper.bury()
+        kill_below()
+        os._exit(0)
+
+
+def _keep_one(signals: _Signals, serving: Serving, preparation: dict[str, Any]) -> None:
+    """A keeper: one worker after another until the nursery says so, which ends the process; returns in a worker at its end."""
+    name_process("hpcdp-keeper")
+    adopt_orphans()
+    while worker := signals.fork():
+        begin = time.monotonic()
+        replaces = signals.watch(worker)
+        kill_below()
+        if not replaces:
+            os.killpg(0, signal.SIGKILL)
+        time.sleep(max(0.0, begin + _AGAIN - time.monotonic()))
+        serving = serving.again()
+    name_process("hpcdp-worker")
+    serve(serving, preparation)
+
+
+class _Signals:
+    """Waits for ends of children, and for what standard input says."""
 
     def __init__(self) -> None:
+        self.open()
+
+    def open(self) -> None:
+        """Listen in this process."""
         self._ended, self._wake = os.pipe()
         os.set_blocking(self._ended, False)
         os.set_blocking(self._wake, False)
@@ -22,7 +98,20 @@ class Keeper:
         self._poll = select.poll()
         self._poll.register(0, select.POLLIN)
         self._poll.register(self._ended, select.POLLIN)
-        self._replaces = True
+
+    def close(self) -> None:
+        """In a fork: what it inherits of these is another process's."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.close(self._ended)
+        os.close(self._wake)
+
+    def wait(self, seconds: float | None = None) -> bytes | None:
+        """What standard input said, b"" at its end; None when a child may have ended or the time is over."""
+        ready = dict(self._poll.poll(None if seconds is None else 1000 * seconds))
+        with suppress(BlockingIOError):
+            os.read(self._ended, 4096)
+        return os.read(0, 1) if 0 in ready else None
 
     def fork(self) -> int:
         """The process of a new worker; in it, 0."""
@@ -30,22 +119,78 @@ class Keeper:
         worker = os.fork()
         if worker == 0:
             die_with(keeper)
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.close(self._ended)
-            os.close(self._wake)
+            self.close()
             with open(os.devnull, "rb") as nothing:
                 os.dup2(nothing.fileno(), 0)
         return worker
 
     def watch(self, worker: int) -> bool:
-        """Wait until the worker ends or the driver does; whether no worker is to follow."""
+        """Wait until the worker ends or the nursery does; whether another worker is to follow."""
+        replaces = True
         while reap(worker) is None:
-            ready = dict(self._poll.poll())
-            if 0 in ready:
-                if not os.read(0, 1):
-                    return True
-                self._replaces = False
-            with suppress(BlockingIOError):
-                os.read(self._ended, 4096)
-        return not self._replaces
+            word = self.wait()
+            if word == b"":
+                return False
+            replaces = replaces and word is None
+        return replaces
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A keeper as the nursery sees it. pid: 0 where there was no process to be had; pipe: its standard input."""
+
+    pid: int
+    pipe: int
+
+    @classmethod
+    def fork(cls, signals: _Signals, others: list[int]) -> _Kept | None:
+        """A new keeper; None in it, with its own standard input and signals. others: pipes that it must not hold open."""
+        read, write = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError:  # no process or memory is left at the moment
+            pid = -1
+        if pid == 0:
+            os.setpgid(0, 0)
+            signals.close()
+            for pipe in (write, *others):
+                os.close(pipe)
+            os.dup2(read, 0)
+            os.close(read)
+            signals.open()
+            return None
+        os.close(read)
+        if pid == -1:
+            os.close(write)
+            return cls(0, -1)
+        return cls(pid, write)
+
+    def say(self, word: bytes) -> None:
+        """Write to its standard input."""
+        with suppress(BrokenPipeError):  # it was killed already, which the next look finds
+            os.write(self.pipe, word)
+
+    def has_ended(self) -> bool:
+        """Whether it has, without reaping it: its number must stay its group's."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+    def close(self) -> None:
+        """Have it kill all that is below it."""
+        os.close(self.pipe)
+
+    def bury(self) -> None:
+        """Wait for its end; its group goes with it, even if it was killed, or is frozen."""
+        end = time.monotonic() + _LONGEST
+        while not self.has_ended() and time.monotonic() < end:
+            time.sleep(0.002)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def _kill_others(keepers: set[int]) -> None:
+    """Kill what killed keepers left."""
+    for child in set(children(os.getpid())) - keepers:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

@@ -1,7 +1,8 @@
-"""Worker processes of this machine, each with a keeper that replaces it; keepers that end are replaced here."""
+"""Worker processes of this machine, forked from one nursery, which is replaced here should it end."""
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing.spawn
 import os
 import pickle
@@ -10,33 +11,141 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from hpcdp._below import die_with
+from hpcdp._threads import worker_environment
 from hpcdp.clusters._serving import Serving
-from hpcdp.imports import names_main
+from hpcdp.imports import has_imported, names_main
 
-_LOOK = 0.1  # seconds between looks at the keepers
-_AGAIN = 1.0  # seconds from one start in a place to the next: what ends as it starts must not keep a core busy
+_LOOK = 0.1  # seconds between looks at the nursery
+_AGAIN = 1.0  # seconds from one start to the next: what ends as it starts must not keep a core busy
 _POLITE = 4.0  # seconds in which workers that were told to leave may do so
-_LONGEST = 10.0  # seconds that a keeper may take to kill what is below it; it gives up after five itself
-_HASHING = "6640"  # Dask's own; two workers that hash differently would draw differently where sets are ordered
+_LONGEST = 20.0  # seconds that a nursery may take to end its keepers; it kills those that take ten itself
+
+
+@dataclass(frozen=True)
+class _Nursery:
+    """A child of this process that forks workers. pipe: its standard input."""
+
+    pid: int
+    pipe: int
+
+    def say(self, words: bytes) -> None:
+        with suppress(BrokenPipeError):  # it was killed already, which the next look finds
+            os.write(self.pipe, words)
+
+    def has_ended(self) -> bool:
+        """Whether it has, without reaping it: its number must stay its group's."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+    def end(self) -> None:
+        """Have it kill all that is below it."""
+        os.close(self.pipe)
+        end = time.monotonic() + _LONGEST
+        while not self.has_ended() and time.monotonic() < end:
+            time.sleep(0.002)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+_forked: _Nursery | None = None
+
+
+def fork_nursery() -> None:
+    """Fork the nursery now, before anybody else's code runs here and before there are threads.
+
+    Only in a process whose environment is what workers get; else, and where it is too late, one is started when needed.
+    """
+    global _forked
+    if _forked is not None or worker_environment() or has_imported() or _has_threads():
+        return
+    read, write = os.pipe()
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(read)
+        os.close(write)
+        return
+    if pid == 0:
+        _become_nursery(parent, read, write)
+    os.close(read)
+    _forked = _Nursery(pid, write)
+    atexit.register(_end_unused)
+
+
+def _has_threads() -> bool:
+    """Whether there is any thread but this one, of a library's own too: a fork would not have it."""
+    with suppress(OSError):
+        return len(os.listdir("/proc/self/task")) > 1
+    return True
+
+
+def _end_unused() -> None:
+    global _forked
+    if _forked is not None:
+        _forked.end()
+        _forked = None
+
+
+def _become_nursery(parent: int, read: int, write: int) -> NoReturn:
+    """In the fork: be as a process that was started for it."""
+    code = 1
+    try:
+        die_with(parent)
+        os.setpgid(0, 0)
+        os.close(write)
+        os.dup2(read, 0)
+        os.close(read)
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        from hpcdp.clusters._nursery import main
+
+        main()
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        with suppress(BaseException):
+            atexit._run_exitfuncs()
+        with suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _start() -> _Nursery | None:
+    """A nursery that is started, in a process group of its own; None where there is no process to be had."""
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+    command = [sys.executable, *flags, "-P", str(Path(__file__).with_name("_nursery.py"))]
+    environment = {**os.environ, **worker_environment()}
+    read, write = os.pipe()
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, read, 0)]
+        pid = os.posix_spawn(sys.executable, command, environment, file_actions=actions, setpgroup=0)
+    except OSError:
+        os.close(write)
+        return None
+    finally:
+        os.close(read)
+    return _Nursery(pid, write)
 
 
 class Processes:
-    """Keeps `count` worker processes, until it is stopped.
+    """Keeps `count` worker processes, until it is stopped."""
 
-    serving: what the workers of a keeper with this name do; names differ, because the scheduler may not have missed the
-    last one yet. variables: set for the workers where the environment has no value.
-    """
-
-    def __init__(self, count: int, serving: Callable[[str], Serving], variables: dict[str, str]) -> None:
-        self._serving = serving
-        self._variables = variables
-        self._kept: list[subprocess.Popen[bytes] | None] = [None] * count
-        self._started = [float("-inf")] * count
+    def __init__(self, count: int, serving: Serving) -> None:
+        self._count, self._serving = count, serving
+        self._nursery: _Nursery | None = None
         self._starts = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hpcdp-processes", daemon=True)
@@ -49,49 +158,38 @@ class Processes:
         """Replace none from now on."""
         self._stop.set()
         self._thread.join()
-        for keeper in self._kept:
-            if keeper is not None:
-                _say(keeper, b"\n")
+        if self._nursery is not None:
+            self._nursery.say(b"\n")
 
     def end(self) -> None:
         """Wait a little for workers to leave, and kill those that do not, with all that they started."""
+        if self._nursery is None:
+            return
         end = time.monotonic() + _POLITE
-        kept = [keeper for keeper in self._kept if keeper is not None]
-        while any(_is_running(keeper) for keeper in kept) and time.monotonic() < end:
+        while not self._nursery.has_ended() and time.monotonic() < end:
             time.sleep(0.01)
-        for keeper in kept:
-            _close(keeper)
-        for keeper in kept:
-            _bury(keeper)
+        self._nursery.end()
 
     def _run(self) -> None:
+        started = float("-inf")
         while True:
-            for place, keeper in enumerate(self._kept):
-                if keeper is not None and not _is_running(keeper):
-                    _close(keeper)
-                    _bury(keeper)
-                    self._kept[place] = keeper = None
-                if keeper is None and time.monotonic() - self._started[place] > _AGAIN:
-                    self._started[place] = time.monotonic()
-                    self._kept[place] = self._start_one(place)
+            if self._nursery is not None and self._nursery.has_ended():
+                self._nursery.end()
+                self._nursery = None
+            if self._nursery is None and time.monotonic() - started > _AGAIN:
+                started = time.monotonic()
+                self._nursery = self._start_one()
             if self._stop.wait(_LOOK):
                 return
 
-    def _start_one(self, place: int) -> subprocess.Popen[bytes] | None:
-        """A keeper and its worker, in a process group of their own, which Ctrl-C on a terminal does not reach."""
+    def _start_one(self) -> _Nursery | None:
+        global _forked
         self._starts += 1
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-        command = [sys.executable, *flags, "-P", str(Path(__file__).with_name("_keeper.py"))]
-        environment = {**self._variables, **os.environ}
-        if environment.get("PYTHONHASHSEED") in (None, "0"):
-            environment["PYTHONHASHSEED"] = _HASHING
-        try:
-            keeper = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, bufsize=0, process_group=0)
-        except OSError:  # no process or memory is left at the moment
-            return None
-        told = pickle.dumps(_preparation()) + pickle.dumps(self._serving(f"{place}-{self._starts}"))
-        _say(keeper, len(told).to_bytes(8, "big") + told)
-        return keeper
+        nursery, _forked = _forked or _start(), None
+        if nursery is not None:
+            told = pickle.dumps((self._count, _preparation())) + pickle.dumps(self._serving.named(str(self._starts)))
+            nursery.say(len(told).to_bytes(8, "big") + told)
+        return nursery
 
 
 def _preparation() -> dict[str, Any]:
@@ -108,30 +206,3 @@ def _preparation() -> dict[str, Any]:
         *(("init_main_from_path", "init_main_from_name") if names_main() else ()),
     )
     return {key: found[key] for key in kept if key in found}
-
-
-def _say(keeper: subprocess.Popen[bytes], words: bytes) -> None:
-    assert keeper.stdin is not None
-    with suppress(BrokenPipeError):  # it was killed already, which the next look finds
-        keeper.stdin.write(words)
-
-
-def _is_running(keeper: subprocess.Popen[bytes]) -> bool:
-    """Whether a keeper has not ended, without reaping it: its number must stay its group's."""
-    return os.waitid(os.P_PID, keeper.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
-
-
-def _close(keeper: subprocess.Popen[bytes]) -> None:
-    """Have a keeper kill all that is below it."""
-    assert keeper.stdin is not None
-    keeper.stdin.close()
-
-
-def _bury(keeper: subprocess.Popen[bytes]) -> None:
-    """Wait for a keeper's end; its group goes with it, even if the keeper was killed, or is frozen."""
-    end = time.monotonic() + _LONGEST
-    while _is_running(keeper) and time.monotonic() < end:
-        time.sleep(0.002)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(keeper.pid, signal.SIGKILL)
-    keeper.wait()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dask
+import numpy as np
 
 import hpcdp.tasks  # noqa: F401  # loaded before a worker is forked, not by each of them
 from hpcdp._prints import end_results
@@ -17,7 +18,7 @@ from hpcdp.clusters.scheduler import QuietWorker
 
 @dataclass(frozen=True)
 class Serving:
-    """config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker; number: of this one in its place.
+    """config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker; name, number: of this worker.
 
     They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment.
 
@@ -26,10 +27,15 @@ class Serving:
 
     config: dict[str, Any]
     worker: dict[str, Any]
+    name: str
     number: int = 0
 
+    def named(self, name: str) -> Serving:
+        """For the workers of one keeper."""
+        return replace(self, name=f"{self.name}-{name}")
+
     def again(self) -> Serving:
-        """For the next worker of the same place."""
+        """For the next worker of the same keeper."""
         return replace(self, number=self.number + 1)
 
 
@@ -37,10 +43,11 @@ def serve(serving: Serving, preparation: dict[str, Any]) -> None:
     """Run a worker in this process until it or its scheduler ends. preparation: for `multiprocessing.spawn.prepare`."""
 
     async def run() -> None:
-        name = f"{serving.worker['name']}-{serving.number}"
+        name = f"{serving.name}-{serving.number}"
         async with QuietWorker(**{**serving.worker, "name": name}) as worker:
             await worker.finished()
 
+    np.random.seed()  # noqa: NPY002  # else all workers would go on with the state that they were forked with
     end_results()  # standard output is the driver's: what is printed here goes to standard error
     multiprocessing.spawn.prepare(preparation)
     dask.config.set(serving.config)

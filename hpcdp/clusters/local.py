@@ -8,11 +8,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hpcdp._signals import deferred, ignored
-from hpcdp._threads import VARIABLES
 from hpcdp.clusters.place import Place
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
-_THREADS = dict.fromkeys(VARIABLES, "1")
 
 
 def default_workers() -> int:
@@ -49,9 +47,7 @@ def open_local(workers: int, dashboard: bool = False) -> Iterator[Place]:
                     silence_logs="CRITICAL",
                 )
                 address, config = cluster.scheduler_address, dask.config.config
-                processes = Processes(
-                    workers, lambda name: Serving(config, {**own, **_worker(address, name)}), _THREADS
-                )
+                processes = Processes(workers, Serving(config, {**own, **_worker(address)}, "worker"))
                 ending.callback(processes.end)
                 ending.callback(cluster.close)  # which asks the workers to leave
                 client = ending.enter_context(Client(cluster, set_as_default=False))
@@ -63,11 +59,10 @@ def open_local(workers: int, dashboard: bool = False) -> Iterator[Place]:
                 ending.close()
 
 
-def _worker(address: str, name: str) -> dict[str, Any]:
-    """Keyword arguments of Dask's Worker, but for where it listens."""
+def _worker(address: str) -> dict[str, Any]:
+    """Keyword arguments of Dask's Worker, but for its name and where it listens."""
     return {
         "scheduler_ip": address,
-        "name": name,
         "nthreads": 1,
         "memory_limit": 0,
     }
