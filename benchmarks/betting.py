@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hpcdp.analytic import ApproximateDP, GaussianShift, LaplaceShift
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
 from hpcdp.losses import make_loss
-from hpcdp.losses._protocol import Side
+from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd
 from hpcdp.notions.betting import Learner, Lines, Orientation, Wealth, is_refuted, lines_of, play
 

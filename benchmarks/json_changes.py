@@ -80,7 +80,7 @@ def call(*arguments):
 
 if __name__ == "__main__":
     from dask.distributed import LocalCluster
-    from hpcdp.cli import main
+    from hpcdp.cli.command import main
     folder, stores, run = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "run"
     found = {}
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:

@@ -18,8 +18,8 @@ from distributed import Client
 from hpcdp.analytic import Curve, GaussianShift, LaplaceShift, gaussian_sigma
 from hpcdp.analytic.laplace_vector import LaplaceVector
 from hpcdp.clusters import open_local
-from hpcdp.driver import run
-from hpcdp.study import Study
+from hpcdp.engine.driver import run
+from hpcdp.study.file import Study
 
 _COLUMNS = 50
 _SIGMA = gaussian_sigma(1.0, 1e-5)

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.studies import laplace_study
 from hpcdp.clusters import open_local
-from hpcdp.driver import run
+from hpcdp.engine.driver import run
 
 _CHUNK = 1 << 18
 

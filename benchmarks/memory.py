@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.studies import laplace_study
 from hpcdp.clusters import open_local
-from hpcdp.driver import run
+from hpcdp.engine.driver import run
 
 
 def peak_megabytes() -> float:

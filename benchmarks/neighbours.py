@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.knn import Knn, VectorModel
+from hpcdp.losses.knn.knn import Knn, VectorModel
 from hpcdp.losses.parameters import choose_k
+from hpcdp.losses.protocol import Side
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -20,10 +20,10 @@ import numpy as np
 import hpcdp
 from benchmarks.tiny import WORKERS
 from hpcdp.clusters import open_local
-from hpcdp.result import DIRECTIONS
+from hpcdp.results.exact import exact_curve
+from hpcdp.results.result import DIRECTIONS
 from hpcdp.store.studies import open_layout, read_problem
-from hpcdp.study import Study
-from hpcdp.truth import exact_curve
+from hpcdp.study.file import Study
 
 ROOT = Path(__file__).parent.parent
 EPSILON = 0.3

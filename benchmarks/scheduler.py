@@ -17,14 +17,14 @@ from functools import partial
 
 from benchmarks.studies import laplace_study
 from hpcdp.clusters import Place
-from hpcdp.costs import Costs
-from hpcdp.engine import execute
-from hpcdp.index import Index
-from hpcdp.outcomes import Failure, Report
-from hpcdp.problem import resolve
-from hpcdp.schedule import schedule
-from hpcdp.stopping import Stop
-from hpcdp.task import Task
+from hpcdp.engine.execute import execute
+from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.stopping import Stop
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.index import Index
+from hpcdp.planning.schedule import schedule
+from hpcdp.planning.task import Task
+from hpcdp.study.problem import resolve
 
 _CHUNK = 64
 _HOST = "127.0.0.1"

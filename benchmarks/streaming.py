@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.memory import peak_megabytes
-from hpcdp.driver import store_problem
-from hpcdp.problem import Problem, resolve
+from hpcdp.engine.driver import store_problem
+from hpcdp.engine.tasks import run_task
+from hpcdp.planning.task import CountItems, TallyItems, Task
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import acquire
 from hpcdp.store.studies import latest_version, open_layout
-from hpcdp.study import Study
-from hpcdp.task import CountItems, TallyItems, Task
-from hpcdp.tasks import run_task
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem, resolve
 
 CHUNK = 1 << 18
 _LAWS: dict[str, dict[str, Any]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcdp.study import Study
+from hpcdp.study.file import Study
 
 
 def laplace_study(name: str, train: int, test: int, keep: str, chunk: int = 1 << 18) -> Study:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hpcdp.bounds import standard_error
-from hpcdp.counts import above, below, merge_thresholds
 from hpcdp.losses import make_loss
-from hpcdp.losses._protocol import Side
+from hpcdp.losses.counts import above, below, merge_thresholds
+from hpcdp.losses.protocol import Side
+from hpcdp.notions.bounds import standard_error
 from hpcdp.notions.spectrum import estimate, exceedances
 
 EPSILONS = np.linspace(0.0, 2.0, 21)

@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tiny import CASES, LONG, Case, grid_of
-from hpcdp.assemble import assemble
-from hpcdp.bounds import joint_lower
-from hpcdp.counts import above, below
-from hpcdp.index import Index, Span
 from hpcdp.losses import make_loss
-from hpcdp.losses._choice import CellTally, join_sets
-from hpcdp.losses._protocol import Side
-from hpcdp.losses._refined import Pilot, by_class, refine
 from hpcdp.losses._votes import log_ratios
+from hpcdp.losses.counts import above, below
+from hpcdp.losses.protocol import Side
+from hpcdp.losses.refined.choice import CellTally, join_sets
+from hpcdp.losses.refined.refined import Pilot, by_class, refine
+from hpcdp.notions.bounds import joint_lower
 from hpcdp.notions.spectrum import exceedances
-from hpcdp.problem import Problem, resolve
-from hpcdp.study import Study
+from hpcdp.planning.index import Index, Span
+from hpcdp.results.assemble import assemble
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem, resolve
 
 SIZES = {"train": 1 << 12, "refine": 1 << 15, "validation": 1 << 14, "test": 1 << 15}
 CONFIDENCE, UNSHARED = 0.95, 0.5

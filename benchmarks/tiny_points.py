@@ -16,7 +16,7 @@ import hpcdp
 from benchmarks.tiny import WORKERS
 from hpcdp.analytic import GaussianShift
 from hpcdp.clusters import open_local
-from hpcdp.study import Study
+from hpcdp.study.file import Study
 
 
 def study_of(call: str, parameters: dict[str, Any], seed: int, **estimate: Any) -> Study:

@@ -17,10 +17,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.counts import below, eta_thresholds
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.kde import Kde
-from hpcdp.losses.knn import Knn
+from hpcdp.losses.counts import below, eta_thresholds
+from hpcdp.losses.kde.kde import Kde
+from hpcdp.losses.knn.knn import Knn
+from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.additive import gaussian, laplace
 from hpcdp.mechanisms.subsampled import subsampled
 from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpcdp.auditing import audit
-    from hpcdp.driver import resume, run
+    from hpcdp.engine.driver import resume, run
+    from hpcdp.engine.failures import RunFailed
+    from hpcdp.engine.repeats import repeat
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
-    from hpcdp.failures import RunFailed
-    from hpcdp.notions.composition import Spectrum, parallel, post_process, sequential, union
     from hpcdp.notions.curve import TradeOffCurve
-    from hpcdp.repeats import repeat
-    from hpcdp.result import Result, load_result
-    from hpcdp.study import Study
-    from hpcdp.verdict import verify
+    from hpcdp.results.audit import audit
+    from hpcdp.results.composition import Spectrum, parallel, post_process, sequential, union
+    from hpcdp.results.result import Result, load_result
+    from hpcdp.results.verdict import verify
+    from hpcdp.study.file import Study
 
 __version__ = "0.1.0"
 
@@ -24,21 +24,21 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "MechanismError": "errors",
     "StoreError": "errors",
     "StudyError": "errors",
-    "Result": "result",
-    "load_result": "result",
-    "RunFailed": "failures",
-    "resume": "driver",
-    "run": "driver",
-    "Study": "study",
-    "Spectrum": "notions.composition",
-    "parallel": "notions.composition",
-    "post_process": "notions.composition",
-    "sequential": "notions.composition",
-    "union": "notions.composition",
+    "Result": "results.result",
+    "load_result": "results.result",
+    "RunFailed": "engine.failures",
+    "resume": "engine.driver",
+    "run": "engine.driver",
+    "Study": "study.file",
+    "Spectrum": "results.composition",
+    "parallel": "results.composition",
+    "post_process": "results.composition",
+    "sequential": "results.composition",
+    "union": "results.composition",
     "TradeOffCurve": "notions.curve",
-    "repeat": "repeats",
-    "audit": "auditing",
-    "verify": "verdict",
+    "repeat": "engine.repeats",
+    "audit": "results.audit",
+    "verify": "results.verdict",
 }
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import sys
 
-from hpcdp.cli import main
+from hpcdp.cli.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,12 +10,12 @@ import numpy as np
 from results import NOWHERE, unmeasured
 from studies import make_study
 
-from hpcdp.counts import audit_etas, below, count_losses, eta_thresholds
 from hpcdp.losses import make_loss
-from hpcdp.losses._protocol import Densities, Side
+from hpcdp.losses.counts import audit_etas, below, count_losses, eta_thresholds
+from hpcdp.losses.protocol import Densities, Side
 from hpcdp.notions.perturbed import perturbed_points
 from hpcdp.notions.tradeoff import make_tradeoff
-from hpcdp.result import Result
+from hpcdp.results.result import Result
 
 ETAS = np.array(audit_etas()[::4])
 """Every fourth of an audit's own thresholds, which saves time."""

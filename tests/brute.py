@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpcdp.counts import above, below
+from hpcdp.losses.counts import above, below
 
 
 def distances(rows, query, metric):

@@ -17,12 +17,12 @@ from typing import Any
 import psutil
 from forked import fits, run_forked
 
-from hpcdp.cli import main
+from hpcdp.cli.command import main
 from hpcdp.keys import digest_array, stream
-from hpcdp.problem import Problem
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json
 from hpcdp.store.studies import latest_version, read_problem
+from hpcdp.study.problem import Problem
 
 COMMAND = [sys.executable, "-m", "hpcdp"]
 SEED = 20240520

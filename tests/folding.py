@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.frequency import Frequency
-from hpcdp.losses.knn import Knn
+from hpcdp.losses.frequency.frequency import Frequency
+from hpcdp.losses.knn.knn import Knn
+from hpcdp.losses.protocol import Side
 from hpcdp.notions.crossfit import folds
 
 LEVELS = (np.arange(4000) + 0.5) / 4000

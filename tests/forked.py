@@ -1,6 +1,6 @@
 """Commands forked from a process that has loaded all libraries: nine tenths of what a small command costs is loading them.
 
-What is forked runs `hpcdp.cli.main` with the arguments, folder, environment and standard streams that were asked for.
+What is forked runs `hpcdp.cli.command.main` with the arguments, folder, environment and standard streams that were asked for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import threading
 from pathlib import Path
 
-from hpcdp._threads import worker_environment
+from hpcdp._base.threads import worker_environment
 
 _READ_AT_LOADING = ("PYTHON", "NUMBA_", "DASK_", "OMP_", "MKL_", "OPENBLAS_", "MPL", "LD_", "COVERAGE_", "LC_", "LANG")
 _LARGEST = 1 << 20
@@ -131,7 +131,7 @@ def _answer(number: int, out: int, error: int) -> None:
     sys.argv = [hpcdp.__main__.__file__, *arguments]
     code: object = 1
     try:
-        code = hpcdp.cli.main()
+        code = hpcdp.cli.command.main()
     except SystemExit as raised:
         code = raised.code
     except BaseException as raised:
@@ -151,12 +151,12 @@ if __name__ == "__main__":
     import zarr  # noqa: F401
 
     import hpcdp.__main__
-    import hpcdp.cli
+    import hpcdp.cli.command
     import hpcdp.clusters._serving
-    import hpcdp.driver
-    import hpcdp.plots
-    import hpcdp.plots_audit
+    import hpcdp.engine.driver
     import hpcdp.report.audit
+    import hpcdp.report.plots
+    import hpcdp.report.plots_audit
     import hpcdp.report.table
 
     _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -13,26 +13,28 @@ from typing import Any
 
 import psutil
 
-from hpcdp.assemble import assemble, pair_entries
-from hpcdp.bounds import BOUNDS_VERSION
-from hpcdp.costs import Costs
-from hpcdp.dear import choose_reuse
-from hpcdp.driver import Options, _results_are_current, opened
-from hpcdp.independence import refuse_identical_chunks
-from hpcdp.monitor import Monitor
-from hpcdp.problem import resolve
-from hpcdp.progress import Silent
-from hpcdp.repair import read_sound_index, remove_unrecorded_counters, set_samples_aside
-from hpcdp.schedule import schedule
-from hpcdp.stopping import Stop
+from hpcdp.engine.driver import Options, _results_are_current, opened
+from hpcdp.engine.identical_chunks import refuse_identical_chunks
+from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.progress import Silent
+from hpcdp.engine.repair import read_sound_index, remove_unrecorded_counters, set_samples_aside
+from hpcdp.engine.stopping import Stop
+from hpcdp.engine.tasks import check_blocks, run_task
+from hpcdp.notions.bounds import BOUNDS_VERSION
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.reuse_choice import choose_reuse
+from hpcdp.planning.schedule import schedule
+from hpcdp.planning.targets import decide, share_time
+from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.store.results import write_results
-from hpcdp.store.sizes import with_known_sizes
-from hpcdp.study import Study
-from hpcdp.targets import decide, share_time
-from hpcdp.tasks import check_blocks, run_task
+from hpcdp.study.decisions import with_known_sizes
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
 
 CONTEXT = multiprocessing.get_context("forkserver")  # children that have the libraries already, and no threads
-CONTEXT.set_forkserver_preload(["hpcdp.driver", "hpcdp.tasks", "hpcdp.targets", "hpcdp.losses.knn"])
+CONTEXT.set_forkserver_preload(
+    ["hpcdp.engine.driver", "hpcdp.engine.tasks", "hpcdp.planning.targets", "hpcdp.losses.knn.knn"]
+)
 
 CHANGES = {"os.rename": (0, 1), "os.remove": (0,), "os.rmdir": (0,), "shutil.rmtree": (0,), "open": (0,)}
 """Audit events of calls that overwrite or delete, and which of their arguments they change."""

@@ -6,10 +6,10 @@ import numpy as np
 from brute import deltas
 
 from hpcdp.analytic import LaplaceShift
-from hpcdp.counts import merge_thresholds
 from hpcdp.losses import make_loss
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.learned import Learned, LearnedModel
+from hpcdp.losses.counts import merge_thresholds
+from hpcdp.losses.learned.learned import Learned, LearnedModel
+from hpcdp.losses.protocol import Side
 
 EPSILONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 REGRET = 0.01

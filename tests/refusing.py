@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from commands import write_study
 
-from hpcdp.cli import main
+from hpcdp.cli.command import main
 
 HEAD = "import sys\nimport numpy as np\n"
 GOOD = "def noisy(database, size, rng):\n    return rng.laplace(size=size)\n"

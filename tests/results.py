@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from studies import learn_and_count, make_study, pose
 
-from hpcdp.assemble import assemble, pair_entries
-from hpcdp.index import Index
-from hpcdp.result import Result
-from hpcdp.study import Study
+from hpcdp.planning.index import Index
+from hpcdp.results.assemble import assemble, pair_entries
+from hpcdp.results.result import Result
+from hpcdp.study.file import Study
 
 NOWHERE = Path("nowhere.zarr")
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from hpcdp.context import Context
-from hpcdp.databases import load_databases
-from hpcdp.driver import run as run_whole
-from hpcdp.index import Index, Span
-from hpcdp.learning import _learn
+from hpcdp.engine.context import Context
+from hpcdp.engine.driver import run as run_whole
+from hpcdp.engine.learning import _learn
 from hpcdp.losses import make_loss
-from hpcdp.outputs import Schema
-from hpcdp.problem import Problem
-from hpcdp.result import Result
-from hpcdp.sampler import Sampler
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.planning.index import Index, Span
+from hpcdp.results.result import Result
 from hpcdp.store.layout import Layout
-from hpcdp.study import Study
+from hpcdp.study.databases import load_databases
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem
+from hpcdp.study.sampler import Sampler
 
 REALS = Schema("float", None)
 REFINED = {"refine": 30_000, "validation": 20_000, "train": 2000, "test": 30_000, "chunk": 10_000, "keep": "none"}

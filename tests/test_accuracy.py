@@ -13,13 +13,13 @@ from results import measured
 from studies import make_study, run
 
 import hpcdp
-from hpcdp._rounding import at_most
+from hpcdp._base.rounding import at_most
 from hpcdp.analytic import LaplaceShift
-from hpcdp.bootstrap import bootstrap
 from hpcdp.errors import StudyError
 from hpcdp.notions import accuracy
-from hpcdp.result import load_result
-from hpcdp.statements import state_accuracy
+from hpcdp.planning.accuracy import state_accuracy
+from hpcdp.results.bootstrap import bootstrap
+from hpcdp.results.result import load_result
 
 SEEDS = range(200)  # an rms error over so many seeds is itself known within 5 %
 SIZES = (1 << 11, 1 << 13)
@@ -201,8 +201,8 @@ def test_bootstrap_of_a_store(stores, name, method):
 
 
 def test_bootstrap_over_chunks_of_a_store(stores, monkeypatch):
-    from hpcdp import bootstrap as module
-    from hpcdp.index import Span, read_index
+    from hpcdp.planning.index import Span, read_index
+    from hpcdp.results import bootstrap as module
 
     result = load_result(stores / "plain.zarr")
     rng = np.random.default_rng(8)
@@ -345,7 +345,9 @@ def test_repeat(tmp_path, client):
     axis = found.plot(tmp_path / "errors.png").axes[0]
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
     assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG")
-    unknown = hpcdp.repeats.Repeats("x", found.sizes, found.seeds, found.epsilon, found.estimates, found.lower, None)
+    unknown = hpcdp.engine.repeats.Repeats(
+        "x", found.sizes, found.seeds, found.epsilon, found.estimates, found.lower, None
+    )
     np.testing.assert_allclose(unknown.error, found.estimates.std(axis=1, ddof=1))
     assert np.isnan(unknown.bias).all()
     assert unknown.rows()[0]["exact"] is None

@@ -10,14 +10,14 @@ import pytest
 from commands import call, show, write_study
 from learning import LDA, learned, sides, vector
 
-from hpcdp.counts import count_losses
+from hpcdp.engine.reuse import count_part
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.losses import LOSSES, LossKind, foreign_code, refuse_unusable
 from hpcdp.losses._alone import has_equal_scores, refuse_batch_dependent
+from hpcdp.losses.counts import count_losses
 from hpcdp.losses.parameters import KnnParameters
-from hpcdp.outputs import Schema
-from hpcdp.pool import Part, Step
-from hpcdp.reusing import count_part
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.study.reuse import Part, Step
 
 # Tells D from D' by the mean of a batch, so almost surely, where one output tells next to nothing.
 CROWD = """

@@ -11,10 +11,10 @@ from results import measured
 from true_claims import GAMMA, LIMITS, PAIRS, TRUE, claim, true_epsilons, true_mu
 
 from hpcdp.analytic import GaussianShift, NormalMixture, toy_dpsgd_pair
-from hpcdp.auditing import audit
-from hpcdp.claims import Claim
-from hpcdp.counts import audit_etas
 from hpcdp.losses import make_loss
+from hpcdp.losses.counts import audit_etas
+from hpcdp.results.audit import audit
+from hpcdp.study.claims import Claim
 
 RUNS = 400
 MOST_ALARMS = RUNS * GAMMA + 4.0 * math.sqrt(RUNS * GAMMA * (1.0 - GAMMA))

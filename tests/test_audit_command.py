@@ -11,11 +11,11 @@ from commands import call, calls, one_message, write_study
 from true_claims import GAMMA, GRID, claim, corners
 
 from hpcdp.analytic import LaplaceShift
-from hpcdp.auditing import DELTAS, audit
-from hpcdp.claims import parse_claim
-from hpcdp.counts import audit_etas
-from hpcdp.plots_audit import draw_audit
-from hpcdp.result import load_result
+from hpcdp.losses.counts import audit_etas
+from hpcdp.report.plots_audit import draw_audit
+from hpcdp.results.audit import DELTAS, audit
+from hpcdp.results.result import load_result
+from hpcdp.study.claims import parse_claim
 
 KEYS = {
     "pair",

@@ -13,12 +13,12 @@ from scipy.special import betaincc
 from true_claims import COUNTS, GAMMA, LIMITS, TRUE, claim, true_epsilons
 
 from hpcdp.analytic import GaussianShift, LaplaceShift, toy_dpsgd_pair
-from hpcdp.auditing import audit
-from hpcdp.claims import Claim
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower
 from hpcdp.report.audit import report, to_json
+from hpcdp.results.audit import audit
+from hpcdp.study.claims import Claim
 
 # Limits of errors, and what they leave of a claim
 

@@ -19,7 +19,7 @@ from benchmarks import (
     tiny_points,
     tradeoff,
 )
-from hpcdp.sizes import MANY
+from hpcdp.study.sizes import MANY
 
 
 def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:

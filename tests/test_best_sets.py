@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcdp.losses._best_sets import best_sets
-from hpcdp.losses._choice import CellTally, Fold, choose, join_sets
+from hpcdp.losses.refined._best_sets import best_sets
+from hpcdp.losses.refined.choice import CellTally, Fold, choose, join_sets
 
 
 def brute(gain: np.ndarray) -> float:

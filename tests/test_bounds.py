@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, gammaln, ndtri
 
-from hpcdp import _joint_kernels as joint
-from hpcdp.bounds import (
+from hpcdp.notions import _joint_kernels as joint
+from hpcdp.notions.bounds import (
     binomial_lower,
     binomial_upper,
     hoeffding_radius,

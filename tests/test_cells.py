@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcdp.losses._cells import MOST_CELLS, Cells
+from hpcdp.losses.line.cells import MOST_CELLS, Cells
 
 LARGEST = np.finfo(float).max
 

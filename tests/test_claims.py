@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hpcdp.analytic import ApproximateDP, GaussianShift, LaplaceShift, gaussian_sigma
-from hpcdp.claims import parse_claim
 from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.study.claims import parse_claim
 
 LEVELS = np.linspace(0.0, 3.0, 31)
 SIZES = np.linspace(0.0, 1.0, 21)
@@ -155,9 +155,9 @@ def test_store_claim(tmp_path, monkeypatch):
         asked.append(path)
         return np.array([1.0, 0.0, 0.5]), np.array([0.05, 0.3, 0.2])
 
-    result = types.ModuleType("hpcdp.result")
+    result = types.ModuleType("hpcdp.results.result")
     result.load_spectrum = load_spectrum
-    monkeypatch.setitem(sys.modules, "hpcdp.result", result)
+    monkeypatch.setitem(sys.modules, "hpcdp.results.result", result)
     (tmp_path / "runs" / "x.zarr").mkdir(parents=True)
     claim = parse_claim("store(runs/x.zarr)", tmp_path)
     assert asked == [tmp_path / "runs" / "x.zarr"]

@@ -11,11 +11,12 @@ from pairs_of_laws import every_pair
 from scipy.integrate import quad
 from scipy.stats import binom
 
-from hpcdp import TradeOffCurve, audit, claims, load_result, verify
+from hpcdp import TradeOffCurve, audit, load_result, verify
 from hpcdp.analytic import ApproximateDP, Curve, Discrete, GaussianShift, LaplaceShift, TradeOffPoints
-from hpcdp.claims import parse_claim
 from hpcdp.errors import StudyError
 from hpcdp.notions.tensor import polygon
+from hpcdp.study import claims
+from hpcdp.study.claims import parse_claim
 
 LEVELS = np.linspace(0.0, 6.0, 25)
 SIZES = np.linspace(0.0, 1.0, 201)

@@ -10,15 +10,15 @@ from commands import call
 from results import changed, measured, unmeasured
 from studies import make_study, run
 
-from hpcdp._rounding import at_most
-from hpcdp.claims import parse_claim
-from hpcdp.comparison import compare, largest_difference
+from hpcdp._base.rounding import at_most
 from hpcdp.errors import StudyError
-from hpcdp.plots import draw_comparison
 from hpcdp.report.comparison import table
+from hpcdp.report.plots import draw_comparison
 from hpcdp.report.verdict import report
-from hpcdp.study import Study
-from hpcdp.verdict import verify
+from hpcdp.results.comparison import compare, largest_difference
+from hpcdp.results.verdict import verify
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
 
 LEVELS = [0.0, 0.5, 1.0]
 
@@ -166,7 +166,7 @@ def test_command(stores, tmp_path):
 
 
 def test_picture(stores):
-    from hpcdp.result import load_result
+    from hpcdp.results.result import load_result
 
     results = [load_result(stores / f"{name}.zarr") for name in "ab"]
     axis = draw_comparison(compare(results)).axes[0]

@@ -10,7 +10,7 @@ from results import measured
 
 import hpcdp
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift
-from hpcdp.notions.composition import (
+from hpcdp.results.composition import (
     Spectrum,
     advanced_epsilon,
     basic_epsilon,

@@ -15,14 +15,14 @@ from scipy.special import ndtr
 from studies import learn_and_count, make_study, pose
 
 from hpcdp.analytic import exact
-from hpcdp.assemble import assemble
-from hpcdp.bounds import binomial_lower, binomial_upper
-from hpcdp.counts import above, below, eta_thresholds
-from hpcdp.losses.literal_knn import testing_risk as risk
+from hpcdp.losses.counts import above, below, eta_thresholds
+from hpcdp.losses.knn.literal import testing_risk as risk
 from hpcdp.losses.parameters import LiteralKnnParameters
+from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.testing_risk import make_risk_cells
+from hpcdp.results.assemble import assemble
 
 RUNS = 400
 CONFIDENCE = 0.95
@@ -77,7 +77,7 @@ def _hold(run, fault):
     )  # fmt: skip
     problem = pose(study)
     index, counters = learn_and_count(problem, reuse_training=fault == "reused")
-    with patch("hpcdp.assemble.share_level", share_nothing if fault == "uncorrected" else share_level):
+    with patch("hpcdp.results.assemble.share_level", share_nothing if fault == "uncorrected" else share_level):
         found = {name: values for name, (_, values) in assemble(problem, index).items()}
 
     growth = np.exp(EPSILONS)

@@ -28,9 +28,9 @@ from commands import (
     write_study,
 )
 
-from hpcdp.bounds import BOUNDS_VERSION
 from hpcdp.keys import digest_array
-from hpcdp.result import load_result
+from hpcdp.notions.bounds import BOUNDS_VERSION
+from hpcdp.results.result import load_result
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.records import read_json, write_json
 

@@ -17,8 +17,8 @@ from digits import DIGITS, QUICK, accountant, training
 from numpy.typing import NDArray
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.claims import parse_claim
-from hpcdp.study import Study
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
 
 FEW = np.vstack([training.load()[0][:7], training.with_canary()[-1:]])
 

@@ -14,14 +14,14 @@ from scipy.stats import binom
 from studies import run
 
 from hpcdp.analytic import Discrete
-from hpcdp.databases import enumerate_pairs
-from hpcdp.distributions import load_distributions
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.imports import import_callable
 from hpcdp.mechanisms._callable import bind
-from hpcdp.plan import refuse_endless
-from hpcdp.problem import resolve
-from hpcdp.study import Study
+from hpcdp.mechanisms.user_code import import_callable
+from hpcdp.planning.summary import refuse_endless
+from hpcdp.study.databases import enumerate_pairs
+from hpcdp.study.distributions import load_distributions
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
 
 OWN = '''
 import time

@@ -27,11 +27,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from reached import reached
 
-from hpcdp.claims import FORMS
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED, load_builtin
-from hpcdp.result import load_result
-from hpcdp.study import Study
+from hpcdp.results.result import load_result
+from hpcdp.study.claims import FORMS
+from hpcdp.study.file import Study
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from studies import REALS, make_study, pose
 
-from hpcdp._timing import time_draws
-from hpcdp.plan import make_plan, plan
-from hpcdp.trial import Trial
+from hpcdp.planning.summary import make_plan, plan
+from hpcdp.study._timing import time_draws
+from hpcdp.study.trial_draws import Trial
 
 
 class Clock:

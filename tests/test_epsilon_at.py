@@ -16,7 +16,6 @@ from scipy.stats import binom
 from studies import make_study, run
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
-from hpcdp.at_delta import NO_ESTIMATE
 from hpcdp.errors import StudyError
 from hpcdp.notions.epsilon_at import (
     BELOW,
@@ -32,7 +31,8 @@ from hpcdp.notions.epsilon_at import (
     spectrum_epsilon,
 )
 from hpcdp.notions.levels import share_level
-from hpcdp.report import levels
+from hpcdp.report import epsilon_at as levels
+from hpcdp.results.epsilon_at import NO_ESTIMATE
 
 FAILURE = 0.05
 DELTAS = (0.0, 1e-3, 0.02, 0.1, 0.3)

@@ -12,16 +12,16 @@ from commands import call
 from results import changed, measured
 from studies import run
 
-from hpcdp.auditing import audit
-from hpcdp.claims import parse_claim
-from hpcdp.report import levels
+from hpcdp.report import epsilon_at as levels
 from hpcdp.report.audit import report as audit_report
 from hpcdp.report.exposed import NOISE, exposed_lines, find_exposure
 from hpcdp.report.rows import rank_rows
 from hpcdp.report.table import csv_text, table
 from hpcdp.report.verdict import report
-from hpcdp.study import Study
-from hpcdp.verdict import careful_error, verify
+from hpcdp.results.audit import audit
+from hpcdp.results.verdict import careful_error, verify
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
 
 ROWS = [0.7, 0.1, 0.1, 3.0, 2.9, 0.0]  # rows 1 and 2 are equal, so one pair; 3 and 4 are alike
 

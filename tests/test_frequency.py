@@ -9,12 +9,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hpcdp.counts import count_losses
 from hpcdp.losses import LOSSES, make_loss, validate_parameters
-from hpcdp.losses._distinct import Rows
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.frequency import Frequency, FrequencyParameters
-from hpcdp.losses.knn import Knn, KnnParameters
+from hpcdp.losses.counts import count_losses
+from hpcdp.losses.frequency.distinct import Rows
+from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.knn.knn import Knn, KnnParameters
+from hpcdp.losses.protocol import Side
 
 THRESHOLDS = np.array([-0.7, -0.1, 0.0, 0.1, 0.7])
 

@@ -19,8 +19,8 @@ from studies import make_study
 
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_array, law_key, stream
-from hpcdp.slow import watched
-from hpcdp.study import Study
+from hpcdp.mechanisms.slow_draws import watched
+from hpcdp.study.file import Study
 
 # Waits while a file holds the state of its generator after the draws, or "all".
 HANGING = (

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from studies import files_below, make_study, run
 
-from hpcdp.counts import count_losses, merge_thresholds
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.knn import Knn, KnnParameters
+from hpcdp.losses.counts import count_losses, merge_thresholds
+from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.parameters import choose_k
+from hpcdp.losses.protocol import Side
 
 EPSILONS = [0.0, 0.1, 0.3, 0.5, 0.8, 1.1]
 ETAS = [0.4, 1.0, 1.6]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from benchmarks.json_changes import STUDIES, changes, compare, is_allowed, write_studies
-from hpcdp.study import Study
+from hpcdp.study.file import Study
 
 OLD = {
     "cells": [{"lower": 0.1, "delta": 0.2, "resolved": True}],

@@ -7,15 +7,15 @@ import pytest
 from brute import deltas, laplace_delta
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.cli import main
-from hpcdp.counts import count_losses, merge_thresholds
+from hpcdp.cli.command import main
 from hpcdp.errors import StudyError
 from hpcdp.losses import make_loss, refuse_unusable
-from hpcdp.losses._density import Line
 from hpcdp.losses._plain import PlainCounter
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.kde import Kde, KdeParameters, LineModel
-from hpcdp.outputs import Schema
+from hpcdp.losses.counts import count_losses, merge_thresholds
+from hpcdp.losses.kde._density import Line
+from hpcdp.losses.kde.kde import Kde, KdeParameters, LineModel
+from hpcdp.losses.protocol import Side
+from hpcdp.mechanisms.outputs import Schema
 
 EPSILONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 THRESHOLDS = merge_thresholds(EPSILONS, np.linspace(0.015, 15.0, 1000))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcdp.losses._bandwidth import LARGEST, SMALLEST, Summary, choose_bandwidths, mean_derivative, sheather_jones
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.kde import Kde, KdeParameters
+from hpcdp.losses.kde._bandwidth import LARGEST, SMALLEST, Summary, choose_bandwidths, mean_derivative, sheather_jones
+from hpcdp.losses.kde.kde import Kde, KdeParameters
+from hpcdp.losses.protocol import Side
 
 LAWS = ("normal", "laplace", "standard_cauchy", "uniform")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcdp.losses import _density
-from hpcdp.losses._bandwidth import Summary
-from hpcdp.losses._density import Line, Plane
+from hpcdp.losses.kde import _density
+from hpcdp.losses.kde._bandwidth import Summary
+from hpcdp.losses.kde._density import Line, Plane
 
 
 def line(x, h, draws=None, floor=1.0):

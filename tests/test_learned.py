@@ -19,8 +19,8 @@ import hpcdp
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.analytic.laplace_vector import LaplaceVector
 from hpcdp.losses import make_loss
-from hpcdp.losses._columns import Columns
-from hpcdp.losses._protocol import Side
+from hpcdp.losses.learned._columns import Columns
+from hpcdp.losses.protocol import Side
 
 
 @pytest.mark.parametrize("classifier", ["mlp", "gradient-boosting"])
@@ -91,7 +91,7 @@ def test_calibration_learns_from_samples_that_the_classifier_never_saw(monkeypat
             chance = np.array([self.known.get(x, 0.5) for x in rows[:, 0].tolist()])
             return np.column_stack([1 - chance, chance])
 
-    monkeypatch.setattr("hpcdp.losses._estimator.make_estimator", lambda *_: Memory())
+    monkeypatch.setattr("hpcdp.losses.learned._estimator.make_estimator", lambda *_: Memory())
     p, q = sides(laplace, 1000)
     sure = learned("some.module:Memory").fit(p, q).score(p.outputs)
     assert np.isposinf(sure).all(), "a probability of 1 is an infinite loss"
@@ -153,7 +153,7 @@ def test_no_number_is_no_evidence(monkeypatch):
         def predict_proba(self, rows):
             return np.full((rows.shape[0], 2), np.nan)
 
-    monkeypatch.setattr("hpcdp.losses._estimator.make_estimator", lambda *_: Unsure())
+    monkeypatch.setattr("hpcdp.losses.learned._estimator.make_estimator", lambda *_: Unsure())
     p, q = sides(laplace, 100)
     assert learned("some.module:Unsure").fit(p, q).score(p.outputs).tolist() == [0.0] * 100
 

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 from commands import call, records, write_study
 
-import hpcdp._files
+import hpcdp._base.files
 import hpcdp.notions._draw
 import hpcdp.store.studies
 from hpcdp import Study
-from hpcdp.driver import store_problem
+from hpcdp.engine.driver import store_problem
+from hpcdp.engine.last_draw import note_draw, noted_in, take_last_draw
 from hpcdp.errors import StoreError, StudyError
-from hpcdp.last_draw import note_draw, noted_in, take_last_draw
-from hpcdp.problem import resolve
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import acquire
 from hpcdp.store.records import read_json, write_json
+from hpcdp.study.problem import resolve
 
 CLAIM = "dp(epsilon=1, delta=0.1)"
 SIZES: dict[str, Any] = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth"}
@@ -170,7 +170,7 @@ def test_links_that_are_planted_after_the_look(
     """Each write looks at its folders again. fault: not even that, as it was."""
     monkeypatch.setattr(hpcdp.store.studies, "refuse_links", lambda _: None)
     if fault:
-        monkeypatch.setattr(hpcdp._files, "refuse_link", lambda _: None)
+        monkeypatch.setattr(hpcdp._base.files, "refuse_link", lambda _: None)
     before = tree(victim)
     if place == "records/counts":
         shutil.copy(records(store, "counts")[0], victim / "other.json")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from brute import exact_deltas, laplace_delta
 
-from hpcdp.losses.literal_knn import testing_risk as risk
+from hpcdp.losses.knn.literal import testing_risk as risk
 from hpcdp.losses.parameters import LiteralKnnParameters
 
 RULE = LiteralKnnParameters()

@@ -8,7 +8,7 @@ from studies import make_study, run
 from test_invariance import nearest
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
-from hpcdp.losses.literal_knn import count_rejections
+from hpcdp.losses.knn.literal import count_rejections
 from hpcdp.losses.parameters import LiteralKnnParameters, choose_k
 from hpcdp.notions.testing_risk import make_point_cells
 from hpcdp.notions.tradeoff import make_tradeoff

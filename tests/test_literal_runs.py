@@ -9,15 +9,15 @@ import pytest
 from commands import call, contents, show
 from studies import make_study, pose, run
 
-from hpcdp.driver import Options, resume, run_problem
-from hpcdp.failures import describe_killed
-from hpcdp.plan import make_plan
-from hpcdp.problem import resolve
-from hpcdp.progress import Silent
+from hpcdp.engine.driver import Options, resume, run_problem
+from hpcdp.engine.failures import describe_killed
+from hpcdp.engine.progress import Silent
+from hpcdp.engine.stopping import Stop, Stopped
+from hpcdp.planning.summary import make_plan
+from hpcdp.planning.task import Task
 from hpcdp.report.status import status
-from hpcdp.result import load_result
-from hpcdp.stopping import Stop, Stopped
-from hpcdp.task import Task
+from hpcdp.results.result import load_result
+from hpcdp.study.problem import resolve
 
 SMALL = {"loss": "literal-knn", "epsilons": [0.0, 0.5], "train": 600, "test": 800, "chunk": 256}
 GIVEN = [([0.0], [1.0]), ([0.0], [-0.5])]
@@ -67,7 +67,7 @@ class StopAtOnce(Silent):
 
 
 def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("hpcdp.sample_tasks._SHORTEST", 0.0)  # a cell is a task: there is something to interrupt
+    monkeypatch.setattr("hpcdp.planning.sampling._SHORTEST", 0.0)  # a cell is a task: there is something to interrupt
     etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
     study, store, progress = small_study(etas, GIVEN[:1]), tmp_path / "store", StopAtOnce()
     with pytest.raises(Stopped):

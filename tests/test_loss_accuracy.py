@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from brute import deltas, exact_deltas, laplace_delta
 
-from hpcdp.counts import merge_thresholds
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.knn import Knn, KnnParameters, choose_k
+from hpcdp.losses.counts import merge_thresholds
+from hpcdp.losses.knn.knn import Knn, KnnParameters, choose_k
+from hpcdp.losses.protocol import Side
 
 EPSILONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 

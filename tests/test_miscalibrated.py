@@ -16,12 +16,13 @@ from results import changed, measured
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from hpcdp.comparison import compare
 from hpcdp.notions.resolution import largest_upper, learned_upper
 from hpcdp.notions.spectrum import lower_bounds, make_cells, maximum
-from hpcdp.report import _spectra, levels
+from hpcdp.report import _spectra
+from hpcdp.report import epsilon_at as levels
 from hpcdp.report.comparison import table as comparison_table
 from hpcdp.report.table import table
+from hpcdp.results.comparison import compare
 
 LEVELS = np.array([0.0, 1.0, 4.0])
 N = 20_000

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from commands import SEED, call, write_study
 
-from hpcdp.claims import parse_claim
-from hpcdp.driver import store_problem
+from hpcdp.engine.driver import store_problem
 from hpcdp.errors import StudyError
-from hpcdp.plan import plan
-from hpcdp.problem import resolve
+from hpcdp.planning.summary import plan
 from hpcdp.report.table import grid
-from hpcdp.study import Study
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
 
 FAST = "def noisy(database, size, rng, scale=1.0):\n    return database.sum() + rng.laplace(scale=scale, size=size)\n"
 

@@ -12,23 +12,23 @@ from brute import deltas, exact_deltas, votes
 from commands import call, show, write_study
 from studies import learn_and_count, make_study, pose, run
 
-from hpcdp import context as context_module
-from hpcdp.context import Context
-from hpcdp.learning import _learn
+from hpcdp.engine import context as context_module
+from hpcdp.engine.context import Context
+from hpcdp.engine.learning import _learn
 from hpcdp.losses import make_loss
-from hpcdp.losses._protocol import Side, StreamedSide
-from hpcdp.losses._sequences import split
-from hpcdp.losses._tally import HashClasses
 from hpcdp.losses._votes import log_ratios
-from hpcdp.losses.frequency import Frequency, FrequencyParameters
-from hpcdp.losses.knn import Knn, KnnParameters, VectorModel
+from hpcdp.losses.frequency._tally import HashClasses
+from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.knn._sequences import split
+from hpcdp.losses.knn.knn import Knn, KnnParameters, VectorModel
 from hpcdp.losses.parameters import choose_k
-from hpcdp.outputs import Schema, canonicalise, describe
-from hpcdp.plan import make_plan
+from hpcdp.losses.protocol import Side, StreamedSide
+from hpcdp.mechanisms.outputs import Schema, canonicalise, describe
+from hpcdp.planning.summary import make_plan
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.layout import Layout
-from hpcdp.study import Study
-from hpcdp.trial import Trial
+from hpcdp.study.file import Study
+from hpcdp.study.trial_draws import Trial
 
 BYTES = Schema("bytes", None)
 HEAD = "import numpy as np\n\n\n"
@@ -216,7 +216,7 @@ def test_context_streams_what_is_large(monkeypatch):
     found = []
     for limit in (1 << 28, 1):
         monkeypatch.setattr(context_module, "STREAMED_BYTES", limit)
-        monkeypatch.setattr("hpcdp.losses.frequency._WHOLE", 1 << 20 if limit > 1 else 1)
+        monkeypatch.setattr("hpcdp.losses.frequency.frequency._WHOLE", 1 << 20 if limit > 1 else 1)
         problem = pose(study, BYTES)
         index, counters = learn_and_count(problem)
         context = Context(Layout(Path("nowhere")), problem, make_loss("frequency", {}))

@@ -10,17 +10,17 @@ import pytest
 from analytic_curves import CURVES
 from results import changed, measured, unmeasured
 
-import hpcdp.plots
 import hpcdp.report._spectra
+import hpcdp.report.plots
 from hpcdp.analytic import exact
-from hpcdp.auditing import audit
-from hpcdp.claims import parse_claim
-from hpcdp.comparison import compare
 from hpcdp.notions.implied import implied_lower, outline
-from hpcdp.plots import draw, draw_comparison
-from hpcdp.plots_audit import draw_audit
 from hpcdp.report import _colours
-from hpcdp.study import Study
+from hpcdp.report.plots import draw, draw_comparison
+from hpcdp.report.plots_audit import draw_audit
+from hpcdp.results.audit import audit
+from hpcdp.results.comparison import compare
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
 
 ROUNDING = 1e-12  # of a vertex, and of the line between two
 PAIR = [([0.0], [1.0])]
@@ -69,7 +69,7 @@ def template_fixture():
 @pytest.fixture(autouse=True)
 def _no_store(monkeypatch):
     """Results of these tests have no store, from which databases would be read for exact curves."""
-    monkeypatch.setattr(hpcdp.plots, "exact_of", lambda *_: None)
+    monkeypatch.setattr(hpcdp.report.plots, "exact_of", lambda *_: None)
 
 
 def certified(axis):

@@ -24,13 +24,13 @@ from commands import COMMAND, call, records, write_study
 
 from hpcdp import Study, load_result
 from hpcdp import run as hpcdp_run
-from hpcdp.cli import main
-from hpcdp.driver import store_problem
+from hpcdp.cli.command import main
+from hpcdp.engine.driver import store_problem
 from hpcdp.errors import HpcdpError, StudyError
-from hpcdp.problem import resolve
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, write_json
-from hpcdp.trust import refuse_foreign_code
+from hpcdp.study.problem import resolve
+from hpcdp.study.trust import refuse_foreign_code
 
 SECONDS = 60  # far more than any of these commands takes
 ESCAPE = "\x1b]0;owned\x07\x9b31m"
@@ -457,8 +457,8 @@ def test_pickles_in_another_users_store(tmp_path: Path, theirs: str) -> None:
 def test_commands_that_read_know_no_pickles(store: Path) -> None:
     """Whatever lies in a store, what would unpickle it is not even imported."""
     code = (
-        "import json, sys; from hpcdp.cli import main; codes = [main(c) for c in json.loads(sys.argv[1])];"
-        "sys.exit(any(codes) or 'hpcdp.losses._pickled' in sys.modules)"
+        "import json, sys; from hpcdp.cli.command import main; codes = [main(c) for c in json.loads(sys.argv[1])];"
+        "sys.exit(any(codes) or 'hpcdp.losses.learned._pickled' in sys.modules)"
     )
     some = [commands(store)[name] for name in ("json", "accuracy", "verify", "status")]
     subprocess.run([sys.executable, "-c", code, json.dumps(some)], check=True, stdout=subprocess.DEVNULL)

@@ -12,10 +12,10 @@ from studies import make_study
 
 from benchmarks.betting import learner, samples_until_refuted
 from hpcdp import audit
-from hpcdp.claims import parse_claim
 from hpcdp.losses import make_loss
 from hpcdp.notions.betting import lines_of
-from hpcdp.power import find_power
+from hpcdp.results.power import find_power
+from hpcdp.study.claims import parse_claim
 
 RUNS = 24
 

@@ -15,7 +15,7 @@ from studies import make_study
 
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms._program import bind_program, program_digest
-from hpcdp.study import ProgramCall
+from hpcdp.study.file import ProgramCall
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from distributed import Client
 from programs import program_study, served
 from refusing import refusal
 
-from hpcdp import engine
-from hpcdp.claims import parse_claim
-from hpcdp.cli import main
+from hpcdp.cli.command import main
 from hpcdp.clusters.place import Place
-from hpcdp.engine import PlaceError, Window
+from hpcdp.engine import execute as engine
+from hpcdp.engine.execute import PlaceError, Window
+from hpcdp.engine.stopping import Stop
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.mechanisms._apart import ApartMechanism
-from hpcdp.stopping import Stop
+from hpcdp.study.claims import parse_claim
 
 # Sound in trial draws, and then as a library in Rust that panics, or as a coroutine that was cancelled.
 PANICS = (
@@ -204,7 +204,7 @@ def test_what_escapes_is_one_message(
     def panic(*_: Any) -> None:
         raise Panic("no \x1b[31mluck")
 
-    monkeypatch.setattr("hpcdp.commands.show", panic)
+    monkeypatch.setattr("hpcdp.cli.commands.show", panic)
     with pytest.raises(Panic):
         main(["show", str(tmp_path), "--debug"])
     capsys.readouterr()

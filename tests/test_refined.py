@@ -26,12 +26,12 @@ from races import RACE, RACED
 from studies import REFINED, make_study, run
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.context import open_context
-from hpcdp.failures import RunFailed
-from hpcdp.sizes import MANY
+from hpcdp.engine.context import open_context
+from hpcdp.engine.failures import RunFailed
+from hpcdp.engine.refining import learn_refined, restore_pilot
 from hpcdp.store.layout import Layout
 from hpcdp.store.tallies import known_tallies
-from hpcdp.tallying import learn_refined, restore_pilot
+from hpcdp.study.sizes import MANY
 
 KINDS = ("pilots", "tallies", "fits", "sizes", "counts")
 TARGET = {

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from studies import make_study, pose, run
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.bounds import normal_upper
+from hpcdp.notions.bounds import normal_upper
 from hpcdp.notions.resolution import (
     FEWEST,
     extrapolate,
@@ -23,7 +23,7 @@ from hpcdp.notions.resolution import (
     needed_tests,
 )
 from hpcdp.report.table import table
-from hpcdp.result import load_result
+from hpcdp.results.result import load_result
 
 # limits of the learned set
 

@@ -14,31 +14,31 @@ from folding import CASES, count, learn
 from studies import make_study, pose, run
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
-from hpcdp.assemble import assemble
-from hpcdp.auditing import audit
-from hpcdp.bootstrap import bootstrap
-from hpcdp.bounds import joint_lower, standard_error
-from hpcdp.claims import parse_claim
-from hpcdp.context import open_context
-from hpcdp.costs import Costs
-from hpcdp.counts import merge_thresholds
-from hpcdp.dear import Price
-from hpcdp.driver import resume
+from hpcdp.engine.context import open_context
+from hpcdp.engine.driver import resume
+from hpcdp.engine.reuse import count_part, read_pool
 from hpcdp.errors import StudyError
-from hpcdp.index import Index
-from hpcdp.losses.kde import Kde
-from hpcdp.losses.knn import Knn
+from hpcdp.losses.counts import merge_thresholds
+from hpcdp.losses.kde.kde import Kde
+from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.parameters import KnnParameters
 from hpcdp.notions.accuracy import share_radius
+from hpcdp.notions.bounds import joint_lower, standard_error
 from hpcdp.notions.prequential import prequential_lower
 from hpcdp.notions.reused import block_bounds, make_reused_cells
 from hpcdp.notions.spectrum import exceedances
-from hpcdp.pool import FEWEST, FOLDS, Cut, Part, Step, first_block, least_learned
-from hpcdp.problem import resolve
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.index import Index
+from hpcdp.planning.reuse_choice import Price
 from hpcdp.report.table import table
-from hpcdp.result import load_result
-from hpcdp.reusing import count_part, read_pool
-from hpcdp.verdict import verify
+from hpcdp.results.assemble import assemble
+from hpcdp.results.audit import audit
+from hpcdp.results.bootstrap import bootstrap
+from hpcdp.results.result import load_result
+from hpcdp.results.verdict import verify
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.problem import resolve
+from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Part, Step, first_block, least_learned
 
 LEVEL = 0.05
 CELLS = 42  # of a study with 21 ε and one pair
@@ -323,7 +323,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
 
 
 def call_plan(study):
-    from hpcdp.plan import plan
+    from hpcdp.planning.summary import plan
 
     return plan(study, 2)
 

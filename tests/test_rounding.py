@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from results import changed, measured
 from test_compare import named
 
-from hpcdp._rounding import at_least, at_most, failure, percent, share
-from hpcdp.auditing import audit
-from hpcdp.bootstrap import Error
-from hpcdp.claims import parse_claim
-from hpcdp.comparison import compare
+from hpcdp._base.rounding import at_least, at_most, failure, percent, share
+from hpcdp.engine.sequential_audit import Look, Rounds, SequentialAudit
 from hpcdp.notions.accuracy import share_radius, worst_share_error
-from hpcdp.report import accuracy, comparison, levels, sequential, table, verdict
+from hpcdp.planning.accuracy import Statement
+from hpcdp.report import accuracy, comparison, sequential, table, verdict
 from hpcdp.report import audit as audit_report
-from hpcdp.sequential_audit import Look, Rounds, SequentialAudit
-from hpcdp.statements import Statement
-from hpcdp.verdict import verify
+from hpcdp.report import epsilon_at as levels
+from hpcdp.results.audit import audit
+from hpcdp.results.bootstrap import Error
+from hpcdp.results.comparison import compare
+from hpcdp.results.verdict import verify
+from hpcdp.study.claims import parse_claim
 
 SPECS = (None, ".2e", ".1e", ".4f", ".5f", "+.6f", ".4g", ".3g")
 EPSILONS = tuple(np.linspace(0.0, 4.0, 33).tolist())

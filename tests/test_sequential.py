@@ -26,16 +26,16 @@ from commands import (
     write_study,
 )
 
-from hpcdp.claims import parse_claim
 from hpcdp.keys import stream
 from hpcdp.losses import make_loss
-from hpcdp.losses._protocol import Side
+from hpcdp.losses.protocol import Side
 from hpcdp.notions._rounds import Rules
 from hpcdp.notions.betting import Wealth, is_refuted, lines_of, play
-from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json
+from hpcdp.store.stages import Stage
 from hpcdp.store.studies import load_problem
+from hpcdp.study.claims import parse_claim
 
 PAIR = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]", "databases": [], "rows": [], "chunk": 25}
 SEQUENTIAL = ["--sequential", "--batch", 50, "--budget", 800]

@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.estimate import Target
-from hpcdp.foresight import rates_of
-from hpcdp.sizes import MANY, Sizes, first_sizes
-from hpcdp.targets import LEARNING, Forecast, first_refined, forecast_target, next_screen, next_sizes, target_column
+from hpcdp.planning.target_draws import rates_of
+from hpcdp.planning.targets import (
+    LEARNING,
+    Forecast,
+    first_refined,
+    forecast_target,
+    next_screen,
+    next_sizes,
+    target_column,
+)
+from hpcdp.study.estimate import Target
+from hpcdp.study.sizes import MANY, Sizes, first_sizes
 
 
 def test_forecasts():

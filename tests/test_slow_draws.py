@@ -22,11 +22,11 @@ from commands import (
 )
 from digits import DIGITS
 
-import hpcdp.trial
-from hpcdp.outputs import Schema
-from hpcdp.plan import plan
-from hpcdp.stages import Stage
-from hpcdp.study import Study
+import hpcdp.study.trial_draws
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.planning.summary import plan
+from hpcdp.store.stages import Stage
+from hpcdp.study.file import Study
 
 ONE_A_DRAW = (
     HOLD
@@ -98,8 +98,8 @@ def test_small_chunks_are_committed_one_by_one_and_many_small_ones_together() ->
 def test_a_slow_mechanism_is_tried_out_on_few_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second a draw, on a clock fifty times as fast."""
     study = one_a_draw(tmp_path, 0.02, train=200, test=150, chunk=10)
-    monkeypatch.setattr(hpcdp.trial, "_SLOW_SECONDS", 0.001)
-    monkeypatch.setattr(hpcdp.trial, "_TRIAL_SECONDS", 0.02)
+    monkeypatch.setattr(hpcdp.study.trial_draws, "_SLOW_SECONDS", 0.001)
+    monkeypatch.setattr(hpcdp.study.trial_draws, "_TRIAL_SECONDS", 0.02)
     planned = plan(Study.from_toml(study), 2)
     assert len((tmp_path / "calls.log").read_text().splitlines()) < 16
     assert planned.tasks["sample"] > 8

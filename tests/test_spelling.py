@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcdp.errors import MechanismError
-from hpcdp.losses._sequences import split
-from hpcdp.outputs import Schema, canonicalise, schema_of
+from hpcdp.losses.knn._sequences import split
+from hpcdp.mechanisms.outputs import Schema, canonicalise, schema_of
 
 BYTES = Schema("bytes", None)
 

@@ -9,8 +9,8 @@ import pytest
 from commands import call, stored_problem, write_study
 from studies import REALS, make_study, pose
 
-from hpcdp.outputs import Schema
-from hpcdp.store_files import MANY, count_files, describe_files
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.planning.store_files import MANY, count_files, describe_files
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/s.zarr", "file:///tmp/s.zarr", "https://host/s.zarr"])

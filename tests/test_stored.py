@@ -18,7 +18,7 @@ from commands import (
 from numpy.typing import NDArray
 from refusing import GOOD, HEAD, refusal
 
-from hpcdp.cli import main
+from hpcdp.cli.command import main
 from hpcdp.keys import digest_array, law_key, stream
 from hpcdp.mechanisms.stored import StoredSamples, load_stored, read_outputs
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpcdp.databases import enumerate_pairs, load_databases
 from hpcdp.errors import StudyError
-from hpcdp.study import Study
+from hpcdp.study.databases import enumerate_pairs, load_databases
+from hpcdp.study.file import Study
 
 GOOD: dict[str, Any] = {
     "study": {"name": "laplace", "seed": 20240520},

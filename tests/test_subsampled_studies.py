@@ -8,12 +8,12 @@ from studies import make_study, pose, run
 
 from hpcdp.analytic import exact
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.outputs import Schema
-from hpcdp.problem import resolve
-from hpcdp.sampler import Sampler
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.results.exact import exact_of
 from hpcdp.store.lease import acquire
 from hpcdp.store.studies import create_store, save_problem
-from hpcdp.truth import exact_of
+from hpcdp.study.problem import resolve
+from hpcdp.study.sampler import Sampler
 
 ZEROS, ODD = [0.0] * 10, [1.0] + [0.0] * 9
 OWN = """

@@ -11,11 +11,11 @@ import pytest
 from brute import deltas
 
 from hpcdp.losses import make_loss
-from hpcdp.losses._hashes import hash_outputs
-from hpcdp.losses._protocol import Side, StreamedSide
-from hpcdp.losses._tally import HashClasses, Tally
-from hpcdp.losses.frequency import Frequency, FrequencyParameters
-from hpcdp.outputs import Schema, canonicalise
+from hpcdp.losses.frequency._hashes import hash_outputs
+from hpcdp.losses.frequency._tally import HashClasses, Tally
+from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.protocol import Side, StreamedSide
+from hpcdp.mechanisms.outputs import Schema, canonicalise
 
 BYTES = Schema("bytes", None)
 HEAD = "import numpy as np\n\n\n"
@@ -98,7 +98,7 @@ def test_streams_give_the_losses_of_arrays(kind, rare, monkeypatch):
     p, q, x = (draw_kind(kind, size, r, rng) for size, r in ((700, 0.3), (500, 0.5), (900, 0.2)))
     loss = Frequency(FrequencyParameters(rare=rare))
     whole = loss.fit(Side(p, 700), Side(q, 500))
-    monkeypatch.setattr("hpcdp.losses.frequency._WHOLE", 0)
+    monkeypatch.setattr("hpcdp.losses.frequency.frequency._WHOLE", 0)
     model = loss.fit(StreamedSide(blocks(p, 37), 700, p.dtype), StreamedSide(blocks(q, 499), 500, q.dtype))
     np.testing.assert_array_equal(model.score(x), whole.score(x))
     counter = model.counter(THRESHOLDS)
@@ -136,8 +136,8 @@ def test_more_values_than_classes_cost_accuracy_and_no_honesty():
 MEMORY = """
 import resource, sys
 import numpy as np
-from hpcdp.losses._protocol import Side, StreamedSide
-from hpcdp.losses.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.protocol import Side, StreamedSide
+from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
 
 SIZE, BLOCK = 1 << 20, 1 << 14
 

@@ -11,7 +11,7 @@ import numba
 import pytest
 from commands import MECHANISM, hpcdp, write_study
 
-from hpcdp._threads import VARIABLES, program_environment, worker_threads
+from hpcdp._base.threads import VARIABLES, program_environment, worker_threads
 
 # One line a call: how many threads each library that is loaded would use, and what a program that it starts would be told.
 COUNTING = (

@@ -22,9 +22,9 @@ from hpcdp.analytic import (
     exact,
     toy_dpsgd_pair,
 )
-from hpcdp.context import open_context
-from hpcdp.losses._protocol import Side
-from hpcdp.losses.kde import Kde
+from hpcdp.engine.context import open_context
+from hpcdp.losses.kde.kde import Kde
+from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.additive import gaussian, laplace
 from hpcdp.mechanisms.subsampled import subsampled
 from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpcdp.bounds import hoeffding_radius
-from hpcdp.index import Index, Span
+from hpcdp.notions.bounds import hoeffding_radius
 from hpcdp.notions.tradeoff import make_tradeoff
-from hpcdp.stages import Stage
+from hpcdp.planning.index import Index, Span
+from hpcdp.store.stages import Stage
 
 
 def test_groups_of_thresholds() -> None:

@@ -17,10 +17,10 @@ from scipy.special import ndtr
 from studies import learn_and_count, make_study, pose, run
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, exact
-from hpcdp.assemble import assemble
-from hpcdp.databases import enumerate_pairs, load_databases
 from hpcdp.losses.parameters import choose_k
-from hpcdp.outputs import Schema
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.results.assemble import assemble
+from hpcdp.study.databases import enumerate_pairs, load_databases
 
 SIZE = 200_000
 SEEDS = (3, 14, 159, 2653, 58979)

@@ -13,8 +13,8 @@ from programs import program_study, served
 from studies import make_study
 
 from hpcdp.errors import StudyError
-from hpcdp.problem import resolve
-from hpcdp.sampler import Sampler
+from hpcdp.study.problem import resolve
+from hpcdp.study.sampler import Sampler
 
 OWN_RANDOMNESS = """
 import os

@@ -13,15 +13,15 @@ from results import changed, measured, unmeasured
 from studies import make_study, run
 
 from hpcdp.analytic import LaplaceShift
-from hpcdp.bounds import joint_lower, split_lower
-from hpcdp.claims import parse_claim
-from hpcdp.fit import _covariance, rank
-from hpcdp.plots import draw
+from hpcdp.notions.bounds import joint_lower, split_lower
+from hpcdp.report.plots import draw
 from hpcdp.report.table import table
 from hpcdp.report.verdict import report, to_json
-from hpcdp.result import load_result
-from hpcdp.study import Study
-from hpcdp.verdict import careful_error, round_up, verify
+from hpcdp.results.ranking import _covariance, rank
+from hpcdp.results.result import load_result
+from hpcdp.results.verdict import careful_error, round_up, verify
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
 
 HERE = Path("nowhere")
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -147,7 +147,7 @@ def test_every_output_shows_the_claim_that_is_judged(tmp_path, monkeypatch):
     for said in (table(found), report([verdict])):
         assert "violated" in said.split("\n\n")[1]
         assert f"{value:.6f}" in said
-    monkeypatch.setattr("hpcdp.plots.exact_of", lambda *_: None)  # of no store
+    monkeypatch.setattr("hpcdp.report.plots.exact_of", lambda *_: None)  # of no store
     (line,) = [line for line in draw(found).axes[0].lines if str(line.get_label()).startswith("claimed")]
     levels, deltas = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
     np.testing.assert_array_equal(deltas, own.implied(levels))

@@ -8,16 +8,16 @@ from brute import votes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcdp.counts import count_losses
-from hpcdp.losses._distinct import Rows
-from hpcdp.losses._lookup import Tables
-from hpcdp.losses._protocol import Side
-from hpcdp.losses._step import Lookup, StepCounter, learn_votes
-from hpcdp.losses._strata import Strata, few_valued
-from hpcdp.losses._tree import BallVotes, TreeSearch
 from hpcdp.losses._votes import log_ratios
-from hpcdp.losses.knn import Knn, KnnParameters, StepVotes
+from hpcdp.losses.counts import count_losses
+from hpcdp.losses.frequency.distinct import Rows
+from hpcdp.losses.knn._strata import Strata, few_valued
+from hpcdp.losses.knn._tree import BallVotes, TreeSearch
+from hpcdp.losses.knn.knn import Knn, KnnParameters, StepVotes
+from hpcdp.losses.line.lookup import Tables
+from hpcdp.losses.line.step import Lookup, StepCounter, learn_votes
 from hpcdp.losses.parameters import choose_k
+from hpcdp.losses.protocol import Side
 
 THRESHOLDS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 

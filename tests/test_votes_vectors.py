@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcdp.losses import _tree
-from hpcdp.losses._kdtree import KdTree
-from hpcdp.losses._protocol import Side
-from hpcdp.losses._rank_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, near_queries, rank_boxes, rank_points
-from hpcdp.losses._selection_kernels import bracket
-from hpcdp.losses._tree import TreeSearch
-from hpcdp.losses.knn import Knn, KnnParameters
+from hpcdp.losses.knn import _tree
+from hpcdp.losses.knn._kdtree import KdTree
+from hpcdp.losses.knn._rank_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, near_queries, rank_boxes, rank_points
+from hpcdp.losses.knn._selection_kernels import bracket
+from hpcdp.losses.knn._tree import TreeSearch
+from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.parameters import choose_k
+from hpcdp.losses.protocol import Side
 
 METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSHEV}
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from hpcdp.driver import run
-from hpcdp.plan import plan
-from hpcdp.study import Study
+from hpcdp.engine.driver import run
+from hpcdp.planning.summary import plan
+from hpcdp.study.file import Study
 
 WORKFLOWS = Path(__file__).resolve().parent.parent / "workflows"
 EUREKA = WORKFLOWS / "eureka"

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from hpcdp.analytic import exact, toy_dpsgd_pair
-from hpcdp.claims import parse_claim
-from hpcdp.driver import run
+from hpcdp.engine.driver import run
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.perturbed import error
-from hpcdp.plan import plan
-from hpcdp.problem import resolve
-from hpcdp.study import Study
+from hpcdp.planning.summary import plan
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
 
 WORKFLOWS = Path(__file__).resolve().parent.parent / "workflows"
 FDP = WORKFLOWS / "fdp"

@@ -8,9 +8,9 @@ from auditing import mass, shifted
 from results import NOWHERE
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, Symmetrised, TradeOffPoints
-from hpcdp.auditing import DELTAS
-from hpcdp.claims import Claim, parse_claim
 from hpcdp.notions.converted import mu_lower
+from hpcdp.results.audit import DELTAS
+from hpcdp.study.claims import Claim, parse_claim
 
 GAMMA = 0.05
 LIMITS = ("exact", "hoeffding")

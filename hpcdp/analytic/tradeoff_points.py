@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
 from hpcdp.analytic._curve import checked
-from hpcdp.notions._hull import lower_hull
+from hpcdp.analytic.hull import lower_hull
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from hpcdp._below import adopt_orphans, children, die_with, kill_below, name_process, reap
+from hpcdp._base.below import adopt_orphans, children, die_with, kill_below, name_process, reap
 from hpcdp.clusters._serving import Serving, serve
 
 _AGAIN = 0.25  # seconds from one fork to the next: what ends as it starts must not keep a core busy

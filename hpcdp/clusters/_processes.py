@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hpcdp._below import die_with
-from hpcdp._threads import worker_environment
+from hpcdp._base.below import die_with
+from hpcdp._base.threads import worker_environment
 from hpcdp.clusters._serving import Serving
-from hpcdp.imports import has_imported, names_main
+from hpcdp.mechanisms.user_code import has_imported, names_main
 
 _LOOK = 0.1  # seconds between looks at the nursery
 _AGAIN = 1.0  # seconds from one start to the next: what ends as it starts must not keep a core busy

@@ -11,8 +11,8 @@ from typing import Any
 import dask
 import numpy as np
 
-import hpcdp.tasks  # noqa: F401  # loaded before a worker is forked, not by each of them
-from hpcdp._prints import end_results
+import hpcdp.engine.tasks  # noqa: F401  # loaded before a worker is forked, not by each of them
+from hpcdp._base.prints import end_results
 from hpcdp.clusters.scheduler import QuietWorker
 
 

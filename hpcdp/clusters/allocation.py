@@ -11,8 +11,8 @@ from typing import Any
 
 from distributed import SpecCluster
 
-from hpcdp._files import make_folders, open_itself, replaced
-from hpcdp._signals import deferred, ignored
+from hpcdp._base.files import make_folders, open_itself, replaced
+from hpcdp._base.signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Unit, open_fleet

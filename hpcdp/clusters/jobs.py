@@ -9,8 +9,8 @@ from typing import Any
 from dask_jobqueue import SLURMCluster
 from distributed.deploy.cluster import Cluster
 
-from hpcdp._files import make_folders, replaced
-from hpcdp._signals import deferred, ignored
+from hpcdp._base.files import make_folders, replaced
+from hpcdp._base.signals import deferred, ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Unit, open_fleet

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from hpcdp._signals import deferred, ignored
+from hpcdp._base.signals import deferred, ignored
 from hpcdp.clusters.place import Place
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import BeforeValidator, Field, model_validator
 
-from hpcdp._files import read_toml
+from hpcdp._base.files import read_toml
+from hpcdp._base.messages import describe_errors
 from hpcdp.clusters._directives import REFUSED, refused_in
 from hpcdp.errors import StudyError
-from hpcdp.messages import describe_errors
-from hpcdp.section import Section
+from hpcdp.study.section import Section
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"K": 10, "M": 20, "G": 30, "T": 40}

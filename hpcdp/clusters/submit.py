@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from hpcdp._files import make_folders, replaced
+from hpcdp._base.files import make_folders, replaced
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
 from hpcdp.clusters.profile import Profile, clock

@@ -9,7 +9,7 @@ from typing import Any
 
 from dask_jobqueue.slurm import SLURMJob
 
-from hpcdp._threads import VARIABLES
+from hpcdp._base.threads import VARIABLES
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile, clock

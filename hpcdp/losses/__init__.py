@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from hpcdp._parent import at_risk
+from hpcdp._base.messages import did_you_mean
+from hpcdp._base.parent import at_risk
 from hpcdp.errors import WRONG, StudyError
 from hpcdp.losses.parameters import (
     FrequencyParameters,
@@ -19,11 +20,10 @@ from hpcdp.losses.parameters import (
     LiteralKnnParameters,
     SmoothParameters,
 )
-from hpcdp.messages import did_you_mean
 
 if TYPE_CHECKING:
-    from hpcdp.losses._protocol import Loss
-    from hpcdp.outputs import Schema
+    from hpcdp.losses.protocol import Loss
+    from hpcdp.mechanisms.outputs import Schema
 
 __all__ = [
     "LOSSES",
@@ -54,49 +54,49 @@ class LossKind:
 
 
 def _make_frequency(parameters: FrequencyParameters) -> Loss:
-    from hpcdp.losses.frequency import Frequency
+    from hpcdp.losses.frequency.frequency import Frequency
 
     return Frequency(parameters)
 
 
 def _make_knn(parameters: KnnParameters) -> Loss:
-    from hpcdp.losses.knn import Knn
+    from hpcdp.losses.knn.knn import Knn
 
     return Knn(parameters)
 
 
 def _make_learned(parameters: LearnedParameters) -> Loss:
-    from hpcdp.losses.learned import Learned
+    from hpcdp.losses.learned.learned import Learned
 
     return Learned(parameters)
 
 
 def _refuse_unlearnable(parameters: LearnedParameters, schema: Schema, train: int) -> None:
-    from hpcdp.losses.learned import refuse_unlearnable
+    from hpcdp.losses.learned.learned import refuse_unlearnable
 
     refuse_unlearnable(parameters, schema, train)
 
 
 def _make_kde(parameters: KdeParameters) -> Loss:
-    from hpcdp.losses.kde import Kde
+    from hpcdp.losses.kde.kde import Kde
 
     return Kde(parameters)
 
 
 def _refuse_unestimable(parameters: KdeParameters, schema: Schema, train: int) -> None:  # noqa: ARG001
-    from hpcdp.losses.kde import refuse_unestimable
+    from hpcdp.losses.kde.kde import refuse_unestimable
 
     refuse_unestimable(schema)
 
 
 def _make_smooth(parameters: SmoothParameters) -> Loss:
-    from hpcdp.losses.smooth import Smooth
+    from hpcdp.losses.smooth.smooth import Smooth
 
     return Smooth(parameters)
 
 
 def _refuse_unsmooth(parameters: SmoothParameters, schema: Schema, train: int) -> None:  # noqa: ARG001
-    from hpcdp.losses.smooth import refuse_unsmooth
+    from hpcdp.losses.smooth.smooth import refuse_unsmooth
 
     refuse_unsmooth(schema)
 
@@ -171,7 +171,7 @@ def _import_code(name: str, parameters: Mapping[str, Any], folder: Path | None) 
     """Import a class that lies in the study's folder, so that the loss finds it."""
     path = named_code(name, parameters)
     if path is not None and folder is not None:
-        from hpcdp.imports import import_callable
+        from hpcdp.mechanisms.user_code import import_callable
 
         import_callable(path, folder, f"estimate.parameters.{_kind(name).code}")
 
@@ -186,7 +186,7 @@ def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel, folder: Path
     raw = parameters if isinstance(parameters, Mapping) else parameters.model_dump()
     validated = validate_parameters(name, raw)
     if kind.make is None:
-        raise ValueError(f"loss {name!r} trains anew for each epsilon: hpcdp.losses.literal_knn.testing_risk runs it")
+        raise ValueError(f"loss {name!r} trains anew for each epsilon: hpcdp.losses.knn.literal.testing_risk runs it")
     _import_code(name, raw, folder)
     return kind.make(validated)
 

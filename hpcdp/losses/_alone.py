@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from hpcdp.errors import MechanismError
-from hpcdp.losses._protocol import Counter, Outputs
+from hpcdp.losses.protocol import Counter, Outputs
 
 _MOST = 1 << 16  # outputs of a chunk that are looked at; classifiers get no more at a time
 _SINGLES = 64

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.counts import count_losses
-from hpcdp.losses._protocol import Model, Outputs
+from hpcdp.losses.counts import count_losses
+from hpcdp.losses.protocol import Model, Outputs
 
 
 @dataclass(frozen=True, eq=False)

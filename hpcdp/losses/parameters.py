@@ -45,7 +45,7 @@ class FrequencyParameters(BaseModel):
     """Parameters of `frequency`.
 
     rare: values that fewer pooled training points hold become one value. distinct: the most values that are told apart;
-    when training has more, values share classes (see `hpcdp.losses._tally`).
+    when training has more, values share classes (see `hpcdp.losses.frequency._tally`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

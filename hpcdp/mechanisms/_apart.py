@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import describe_raised, interruptions, readable
+from hpcdp._base.raised import describe_raised, interruptions, readable
 from hpcdp.errors import MechanismError, UnansweredError
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._process import OutOfTime, Process
@@ -101,9 +101,9 @@ class _Refused(Exception):
 
 def answer() -> None:
     """The process's side: bind the callable that the first request names, then call it until standard input ends."""
-    from hpcdp.imports import import_callable
     from hpcdp.mechanisms import BUILTINS
     from hpcdp.mechanisms._builtin import bind_builtin
+    from hpcdp.mechanisms.user_code import import_callable
     from hpcdp.serve import _take_pipes
 
     requests, answers = _take_pipes()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp.errors import StudyError
-from hpcdp.imports import import_callable, source_digest
 from hpcdp.keys import digest_bytes
 from hpcdp.mechanisms import BUILTINS, CALLABLES, load_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms.subsampled import SUBSAMPLED, bind_inner
+from hpcdp.mechanisms.user_code import import_callable, source_digest
 
 Place = tuple[str, ...]
 """Where a parameter stands: the keys that lead to it."""

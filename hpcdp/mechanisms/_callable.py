@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._parent import no_copy
-from hpcdp._raised import describe_raised, interruptions
+from hpcdp._base.messages import did_you_mean
+from hpcdp._base.parent import no_copy
+from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.messages import did_you_mean
 
 _MANY = "mechanism(database, size, rng, **parameters)"
 _ONE = "mechanism(database, rng, **parameters)"

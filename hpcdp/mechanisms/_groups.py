@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._spelling import items_of
 from hpcdp.errors import MechanismError
+from hpcdp.mechanisms.spelling import items_of
 
 Ints = NDArray[np.int64]
 

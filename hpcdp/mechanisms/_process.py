@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._threads import program_environment
+from hpcdp._base.threads import program_environment
 from hpcdp.errors import MechanismError
 
 LONGEST_LINE = 1 << 16

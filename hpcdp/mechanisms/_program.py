@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import readable
+from hpcdp._base.raised import readable
 from hpcdp.errors import MechanismError, StudyError, UnansweredError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms._process import OutOfTime, Process
-from hpcdp.study import ProgramCall
+from hpcdp.study.file import ProgramCall
 
 VERSION = 1
 """Of the protocol that this hpcdp speaks."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import positive, refusal
-from hpcdp.imports import import_callable
 from hpcdp.mechanisms.table import outcome_values, pmf
+from hpcdp.mechanisms.user_code import import_callable
 
 Array = NDArray[np.float64]
 

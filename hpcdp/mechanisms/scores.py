@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._raised import describe_raised, interruptions
+from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.imports import import_callable
 from hpcdp.keys import digest_bytes
+from hpcdp.mechanisms.outputs import Outputs, canonicalise
 from hpcdp.mechanisms.stored import StoredSamples, refuse_missing_or_shared
-from hpcdp.outputs import Outputs, canonicalise
+from hpcdp.mechanisms.user_code import import_callable
 
 _ACCEPTED = ("files", "score", "parameters")
 _END_BYTES = 1 << 16  # of the start and of the end of a file, for its digest: models may be large

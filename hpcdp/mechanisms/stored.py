@@ -143,7 +143,7 @@ def read_outputs(path: Path) -> NDArray[Any]:
         if suffix == ".parquet":
             return _read_parquet(path)
         if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
-            from hpcdp.store.opening import read_foreign
+            from hpcdp._base.opening import read_foreign
 
             return read_foreign(path)
     except StudyError:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import refusal
-from hpcdp.imports import import_callable
 from hpcdp.mechanisms import BUILTINS, load_builtin
 from hpcdp.mechanisms._batches import Ints, check_batch, draw_places, enumerate_batches, find_runs
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._groups import count_contents, join_outputs
+from hpcdp.mechanisms.user_code import import_callable
 
 SUBSAMPLED = "subsampled"
 

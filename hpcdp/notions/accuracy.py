@@ -170,7 +170,7 @@ def resample_chunks(histograms: Ints, samples: Ints, replicates: int, rng: np.ra
     """Counts of chunks of test outputs drawn with replacement, as many as there are (bootstrap over chunks).
 
     Args:
-        histograms: counts of the classes of L̂ (see `hpcdp.counts`) of each chunk, shape (chunks, 2, classes).
+        histograms: counts of the classes of L̂ (see `hpcdp.losses.counts`) of each chunk, shape (chunks, 2, classes).
         samples: test outputs of each side in each chunk, shape (chunks,).
         replicates: how many.
         rng: where the draws come from.

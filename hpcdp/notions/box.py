@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.bounds import binomial_upper
+from hpcdp.notions.bounds import binomial_upper
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import inflation_factor, integer, stacked_counts
-from hpcdp.bounds import standard_error
+from hpcdp.notions.bounds import standard_error
 
 Floats = NDArray[np.float64]
 

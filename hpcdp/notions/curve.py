@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp._check import integer, non_negative, positive, refusal
 from hpcdp.analytic._curve import Curve, Direction, checked
 from hpcdp.analytic.discrete import Discrete
+from hpcdp.analytic.hull import largest_excess, minorant, upper_envelope, with_ends
 from hpcdp.notions._draw import draw
-from hpcdp.notions._hull import largest_excess, minorant, upper_envelope, with_ends
 from hpcdp.notions._polygon import inscribed
 from hpcdp.notions._product import Outcomes, multiply, power
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hpcdp.bounds import BERGER_BOOS_SHARE, binomial_lower, binomial_upper, joint_lower
+from hpcdp.notions.bounds import BERGER_BOOS_SHARE, binomial_lower, binomial_upper, joint_lower
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit, ndtri
 
 from hpcdp._check import inflation_factor, integer, open_unit, refusal, stacked_counts
-from hpcdp.bounds import joint_lower
+from hpcdp.notions.bounds import joint_lower
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.bounds import binomial_lower, binomial_upper
+from hpcdp.notions.bounds import binomial_lower, binomial_upper
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

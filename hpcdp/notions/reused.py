@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.bounds import normal_upper
+from hpcdp.notions.bounds import normal_upper
 from hpcdp.notions.crossfit import crossfit_estimate
 from hpcdp.notions.prequential import prequential_lower
 from hpcdp.notions.spectrum import Cells

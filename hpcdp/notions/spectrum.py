@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.bounds import joint_lower, normal_upper, split_lower, standard_error
+from hpcdp.notions.bounds import joint_lower, normal_upper, split_lower, standard_error
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.bounds import binomial_lower, binomial_upper
+from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.tradeoff import TradeOff, make_tradeoff
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.bounds import binomial_upper, hoeffding_radius
+from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.notions.implied import outline
-from hpcdp.result import Result
+from hpcdp.results.result import Result
 
 Floats = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hpcdp._rounding import at_most, percent, share
-from hpcdp.bootstrap import Error
+from hpcdp._base.rounding import at_most, percent, share
 from hpcdp.report.table import estimate, grid, limit_lines
-from hpcdp.result import Result
+from hpcdp.results.bootstrap import Error
+from hpcdp.results.result import Result
 
 _METHODS = {
     "chunks": "chunks of test outputs drawn with replacement",

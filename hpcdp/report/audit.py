@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from hpcdp._rounding import at_least, at_most, percent, share
-from hpcdp.auditing import Audit, Box
+from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import grid, trust_lines
-from hpcdp.verdict import NOT_SEPARABLE, VIOLATION
+from hpcdp.results.audit import Audit, Box
+from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION
 
 _SHOWN = 10  # boxes that a text lists
 

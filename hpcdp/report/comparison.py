@@ -6,9 +6,9 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from hpcdp._rounding import at_least, at_most, percent
-from hpcdp.comparison import Comparison, largest_difference
+from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.report.table import estimate, grid, limit_lines
+from hpcdp.results.comparison import Comparison, largest_difference
 
 
 def table(comparison: Comparison) -> str:

@@ -1,6 +1,6 @@
 """Which pair is the most exposed, which others cannot be told from it, and in words whose rows these are.
 
-Only resolved cells take part (see `hpcdp.resolved`), so that no pair leads by noise. **Approximate.**
+Only resolved cells take part (see `hpcdp.results.resolution`), so that no pair leads by noise. **Approximate.**
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.terminal import plain
 from hpcdp.notions.spectrum import told_pairs
-from hpcdp.problem import describe_pair
-from hpcdp.result import Result
-from hpcdp.terminal import plain
-from hpcdp.verdict import careful_error
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import careful_error
+from hpcdp.study.problem import describe_pair
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,9 +8,9 @@ from typing import Any
 
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
-from hpcdp.section import duration
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import read_leases
+from hpcdp.study.section import duration
 
 
 def rate_lines(owner: dict[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcdp._files import read_tail
+from hpcdp._base.files import read_tail
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.errors import StoreError, StudyError
 

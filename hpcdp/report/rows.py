@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._rounding import at_least, at_most, percent, share
+from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.errors import StudyError
 from hpcdp.report.exposed import NOISE, Exposure, find_exposure
 from hpcdp.report.table import grid
-from hpcdp.result import DIRECTIONS, Result
+from hpcdp.results.result import DIRECTIONS, Result
 
 _SHOWN = 30  # rows that a table lists
 

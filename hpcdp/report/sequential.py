@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hpcdp._rounding import at_least, at_most, failure, percent
+from hpcdp._base.rounding import at_least, at_most, failure, percent
+from hpcdp.engine.sequential_audit import Look, SequentialAudit
 from hpcdp.report.table import grid, trust_lines
-from hpcdp.sequential_audit import Look, SequentialAudit
 
 _SHOWN = 12  # looks that a text lists
 

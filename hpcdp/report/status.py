@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from hpcdp._raised import readable
+from hpcdp._base.raised import readable
 from hpcdp.clusters.folder import job_folder
-from hpcdp.databases import Input
 from hpcdp.errors import DamagedError, StoreError
-from hpcdp.index import Index, all_done, first_of, literal_keys, read_index
-from hpcdp.pool import Cut
-from hpcdp.problem import Problem
+from hpcdp.planning.index import Index, all_done, first_of, literal_keys, read_index
+from hpcdp.planning.spans import merged_length
 from hpcdp.report.jobs import job_lines, rate_lines, slow_lines, used_lines
-from hpcdp.spans import merged_length
-from hpcdp.stages import Stage
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
 from hpcdp.store.records import foreign, read_records, record_names
+from hpcdp.store.stages import Stage
 from hpcdp.store.studies import latest_version, open_layout, read_problem
+from hpcdp.study.databases import Input
+from hpcdp.study.problem import Problem
+from hpcdp.study.reuse import Cut
 
 _SHOWN = 10
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp._rounding import at_least, at_most, percent, share
-from hpcdp.claims import Claim, parse_claim
+from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp._base.terminal import columns
 from hpcdp.losses import foreign_code
 from hpcdp.notions.spectrum import TOLD, told_pairs
-from hpcdp.pool import FOLDS
+from hpcdp.planning.accuracy import state_lines
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.result import Result
-from hpcdp.statements import state_lines
-from hpcdp.study import Study
-from hpcdp.terminal import columns
+from hpcdp.results.result import Result
+from hpcdp.study.claims import Claim, parse_claim
+from hpcdp.study.file import Study
+from hpcdp.study.reuse import FOLDS
 
 _ORIGIN = ("database", "rows", "distribution", "index")  # of a pair, in CSV: numbers, never contents
 _NAMED = 4  # pairs whose test samples are told

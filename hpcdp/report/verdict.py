@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hpcdp._rounding import at_least, at_most, percent, share
-from hpcdp.fit import Ranking
+from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
-from hpcdp.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
+from hpcdp.results.ranking import Ranking
+from hpcdp.results.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
 
 
 def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:

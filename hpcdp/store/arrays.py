@@ -14,10 +14,10 @@ from zarr.codecs import Crc32cCodec
 from zarr.core.buffer import Buffer
 from zarr.storage import LocalStore
 
-from hpcdp._files import make_folders
+from hpcdp._base._zarr import zarr
+from hpcdp._base.files import make_folders
+from hpcdp._base.opening import read_own
 from hpcdp.errors import DamagedError
-from hpcdp.store._zarr import zarr
-from hpcdp.store.opening import read_own
 
 _CONFIG: Any = {"write_empty_chunks": True}  # a chunk of zeros is data, a missing chunk is damage
 

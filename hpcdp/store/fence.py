@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from hpcdp._files import make_folders, parse_json, read_bytes, refuse_links_to
+from hpcdp._base.files import make_folders, parse_json, read_bytes, refuse_links_to
 from hpcdp.errors import LeaseError
 from hpcdp.store.layout import Generation, Layout
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hpcdp._files import make_folders, parse_json, read_bytes, refuse_link
+from hpcdp._base.files import make_folders, parse_json, read_bytes, refuse_link
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.fence import close_gate, holds, is_closed, leave_gate, open_gate

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from hpcdp._files import describe_link
+from hpcdp._base.files import describe_link
 from hpcdp.errors import StudyError
 
 _DEPTHS = {"study": 2, "samples": 3, "pilots": 1, "tallies": 2, "counters": 1, "records": 3, "lease": 1}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hpcdp._files import parse_json, read_bytes
+from hpcdp._base.files import parse_json, read_bytes
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
 from hpcdp.keys import canonical_json, digest_json
 from hpcdp.store.fence import move, replacing

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hpcdp._files import parse_json, read_bytes
-from hpcdp.assemble import Arrays
+from hpcdp._base.files import parse_json, read_bytes
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
+from hpcdp.results.assemble import Arrays
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.fence import behind, discard, put
 from hpcdp.store.layout import VERSION, Generation, Layout, group_metadata

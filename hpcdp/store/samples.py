@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from hpcdp.errors import DamagedError
-from hpcdp.outputs import Outputs, Schema
-from hpcdp.stages import Stage
+from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.store.arrays import fingerprint, read_array, write_array
 from hpcdp.store.fence import replacing
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, read_json
+from hpcdp.store.stages import Stage
 
 
 def write_block(

@@ -15,28 +15,28 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from hpcdp._files import make_folders, parse_toml, read_bytes
-from hpcdp.counts import audit_etas
-from hpcdp.databases import Database
-from hpcdp.distributions import Distribution, known_distributions, load_distributions
+from hpcdp._base.files import make_folders, parse_toml, read_bytes
+from hpcdp._base.opening import read_attributes
 from hpcdp.errors import DamagedError, StoreError, StudyError
-from hpcdp.imports import lies_in, source_digest
 from hpcdp.keys import digest_array
 from hpcdp.losses import named_code
+from hpcdp.losses.counts import audit_etas
 from hpcdp.mechanisms import SCORES, STORED
-from hpcdp.outputs import Schema
-from hpcdp.problem import Problem
-from hpcdp.sampler import Sampler
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.mechanisms.user_code import lies_in, source_digest
 from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.choices import known_choice
 from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.fence import discard, move, replacing
 from hpcdp.store.layout import VERSION, Generation, Layout, group_metadata
 from hpcdp.store.links import refuse_links
-from hpcdp.store.opening import read_attributes
 from hpcdp.store.records import put_json, read_json
-from hpcdp.store.sizes import with_known_sizes
-from hpcdp.study import Study
+from hpcdp.study.choices import known_choice
+from hpcdp.study.databases import Database
+from hpcdp.study.decisions import with_known_sizes
+from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem
+from hpcdp.study.sampler import Sampler
 
 _SHOWN = 80  # characters of a value in a message
 _MOST_FILES = 100  # that are read to find a study's

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from studies import run
 
-from hpcdp.claims import parse_claim
-from hpcdp.result import Result
-from hpcdp.study import Study
-from hpcdp.verdict import VIOLATION, careful_error, verify
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import VIOLATION, careful_error, verify
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
 
 if TYPE_CHECKING:
     from distributed import Client

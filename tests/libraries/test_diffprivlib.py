@@ -9,8 +9,8 @@ import pytest
 from against import REGRET, is_kept, is_violated, measure
 
 import hpcdp.serve
-from hpcdp.result import Result
-from hpcdp.verdict import careful_error
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import careful_error
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.study import Study
+from hpcdp.study.file import Study
 
 FOLDER = Path(__file__).resolve().parent
 CLAIM = FOLDER / "claim.csv"

@@ -54,7 +54,7 @@ def run_case(case: Case, options: argparse.Namespace) -> dict[str, Any]:
 
     from hpcdp import Study, load_result
     from hpcdp.analytic import GaussianShift
-    from hpcdp.cli import main as hpcdp
+    from hpcdp.cli.command import main as hpcdp
 
     store = options.store / f"dpsgd_digits-{case.study}.zarr"
     picture = options.out / f"{case.study}.png"

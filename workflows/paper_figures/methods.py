@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hpcdp.claims import parse_claim
-from hpcdp.driver import run
+from hpcdp.engine.driver import run
+from hpcdp.engine.repeats import repeat
 from hpcdp.errors import StudyError
-from hpcdp.fit import rank
-from hpcdp.repeats import repeat
+from hpcdp.results.ranking import rank
 from hpcdp.store.studies import is_store
+from hpcdp.study.claims import parse_claim
 from paper_figures.parts import Found, Part
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from hpcdp.study import Study
+    from hpcdp.study.file import Study
 
 
 @dataclass(frozen=True)

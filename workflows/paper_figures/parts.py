@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp.analytic import Curve, exact, noiseless_count
-from hpcdp.databases import enumerate_pairs, load_databases
-from hpcdp.distributions import Conditional, load_distributions
 from hpcdp.notions.accuracy import bayes_error
-from hpcdp.study import Study
+from hpcdp.study.databases import enumerate_pairs, load_databases
+from hpcdp.study.distributions import Conditional, load_distributions
+from hpcdp.study.file import Study
 
 Floats = NDArray[np.float64]
 

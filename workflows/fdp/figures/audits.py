@@ -15,9 +15,9 @@ from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
 from paper_figures.tables import markdown
 
-from hpcdp.claims import parse_claim
-from hpcdp.counts import audit_etas
-from hpcdp.study import Study
+from hpcdp.losses.counts import audit_etas
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
 
 SHOWN = ("published", "exact")
 """Procedures whose boxes are in the pictures."""

@@ -9,8 +9,8 @@ import numpy as np
 from fdp.figures.audits import SHOWN
 from paper_figures.parts import Found
 
-from hpcdp.claims import Claim, parse_claim
 from hpcdp.notions.curve import TradeOffCurve
+from hpcdp.study.claims import Claim, parse_claim
 
 _CLAIM, _ESTIMATE, _BOX, _WIDE = "#b5482a", "#1b4f8a", "#c9a227", "#777777"
 

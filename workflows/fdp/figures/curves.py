@@ -18,7 +18,7 @@ from paper_figures.tables import markdown
 
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.perturbed import error
-from hpcdp.study import Study
+from hpcdp.study.file import Study
 
 Floats = NDArray[np.float64]
 

@@ -16,21 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic import Curve, exact
-from hpcdp.assemble import Arrays
-from hpcdp.auditing import audit
-from hpcdp.bounds import hoeffding_radius
-from hpcdp.claims import Claim, parse_claim
-from hpcdp.counts import below, eta_thresholds
 from hpcdp.losses import make_loss
-from hpcdp.losses._protocol import Model, Side
+from hpcdp.losses.counts import below, eta_thresholds
+from hpcdp.losses.protocol import Model, Side
+from hpcdp.notions.bounds import hoeffding_radius
 from hpcdp.notions.box import Limits, margins
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.perturbed import Points, error, most_vulnerable, perturbed_points
 from hpcdp.notions.tradeoff import make_tradeoff
-from hpcdp.problem import Problem, resolve
-from hpcdp.result import Result
-from hpcdp.stages import Stage
-from hpcdp.study import Study
+from hpcdp.results.assemble import Arrays
+from hpcdp.results.audit import audit
+from hpcdp.results.result import Result
+from hpcdp.store.stages import Stage
+from hpcdp.study.claims import Claim, parse_claim
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem, resolve
 
 Floats = NDArray[np.float64]
 

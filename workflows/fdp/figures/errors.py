@@ -16,7 +16,7 @@ from paper_figures.parts import Found, Part
 from paper_figures.pictures import COLOURS, MARKERS, new_figure
 from paper_figures.tables import markdown
 
-from hpcdp.study import Study
+from hpcdp.study.file import Study
 
 REFERENCE = {
     "gauss": {100: 7.7e-3, 1000: 1.0e-3, 10_000: 1.5e-4, 100_000: 1.6e-5},

@@ -8,7 +8,7 @@ from typing import Any
 from fdp.figures.direct import as_text
 from paper_figures.methods import Place
 
-from hpcdp.study import Study
+from hpcdp.study.file import Study
 
 _PER_TASK = 25
 

@@ -1,0 +1,1 @@
+"""What any program needs: files, folders, processes, signals, threads, the words of errors."""

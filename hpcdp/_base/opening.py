@@ -1,0 +1,172 @@
+"""Arrays opened only in the forms that are expected: a store, or an array of samples, may come from a stranger.
+
+zarr does what metadata says. It looks codecs up by name, of which some run code that the array holds, and it prefers no
+format. So metadata is read and checked here, and zarr gets what passed the check, not the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+from zarr.core.buffer import Buffer, cpu
+from zarr.storage import LocalStore, MemoryStore, StorePath
+
+from hpcdp._base._zarr import zarr
+from hpcdp._base.files import parse_json, read_bytes
+
+_TYPES = (
+    "bool",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "float16",
+    "float32",
+    "float64",
+)
+_MOST_METADATA = 1 << 24
+_MOST_CHUNKS = 1 << 16  # in one file
+_MOST_DIMENSIONS = 8
+_MOST_CHECKS = 4  # of root arrays, whose versions differ in it
+_UNASKED = 1 << 28  # bytes that need no look at how much memory is free
+
+_FOREIGN_CODECS = (
+    "blosc",
+    "bytes",
+    "crc32c",
+    "gzip",
+    "sharding_indexed",
+    "transpose",
+    "vlen-bytes",
+    "vlen-utf8",
+    "zstd",
+)
+_FOREIGN_TYPES = (*_TYPES, "string", "variable_length_bytes", "fixed_length_utf32", "null_terminated_bytes")
+_OLD_CODECS = ("blosc", "bz2", "gzip", "lz4", "lzma", "vlen-bytes", "vlen-utf8", "zlib", "zstd")
+
+
+def read_own(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
+    """A whole array in the one form that `write_array` gives it: format 3, numbers, one file, no compression.
+
+    shapes: those that it may have. Raises ValueError or another error where it has another form, OSError where a file
+    cannot be read.
+    """
+    found = _metadata(path / "zarr.json")
+    shape = _sizes("shape", found["shape"])
+    if shapes and shape not in shapes:
+        raise ValueError(f"it has shape {shape}; it should have {' or '.join(map(str, shapes))}")
+    chunk = _sizes("chunk_shape", found["chunk_grid"]["configuration"]["chunk_shape"], shape)
+    _refuse_others("data_type", [found["data_type"]], _TYPES)
+    size = _encoded(found["codecs"], chunk, np.dtype(found["data_type"]).itemsize)
+    if any(n > c for n, c in zip(shape, chunk, strict=True)):
+        raise ValueError(f"shape {shape} in files of {chunk}; accepted: one file")
+    if size > _UNASKED and 2 * size > (free := psutil.virtual_memory().available):
+        raise ValueError(f"it would take {2 * size:,} bytes of memory, and {free:,} are free")
+    checked = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": found["data_type"],
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": False if found["data_type"] == "bool" else 0,
+        "codecs": found["codecs"],
+        "attributes": {},
+    }
+    key = "/".join(["c", *("0" for _ in shape)])
+    data: dict[str, Buffer] = {key: cpu.Buffer.from_bytes(read_bytes(path / key, size))} if prod(shape) else {}
+    return np.asarray(zarr.Array.from_dict(StorePath(MemoryStore(data)), checked)[...])
+
+
+def read_foreign(path: Path) -> NDArray[Any]:
+    """A whole array of numbers or strings that others wrote, compressed or not, of format 2 or 3; raises as `read_own`."""
+    old = not (path / "zarr.json").is_file()
+    found = _metadata(path / ".zarray", 2) if old else _metadata(path / "zarr.json")
+    if old:
+        codecs = [*(found.get("filters") or ()), *([found["compressor"]] if found.get("compressor") else ())]
+        _refuse_others("codec", [codec["id"] for codec in codecs], _OLD_CODECS)
+        strings = any(codec["id"].startswith("vlen-") for codec in codecs)
+        dtype = np.dtype(found["dtype"]) if isinstance(found["dtype"], str) else np.dtype(object)
+        if dtype.kind not in "biufSU" and not strings:
+            raise ValueError(f"dtype: {found['dtype']!r}; accepted: numbers, booleans and strings")
+    else:
+        _refuse_others("data_type", [_name(found["data_type"])], _FOREIGN_TYPES)
+        _refuse_others("codec", _names(found["codecs"]), _FOREIGN_CODECS)
+    return np.asarray(zarr.Array.from_dict(StorePath(LocalStore(path, read_only=True)), found)[...])
+
+
+def read_attributes(path: Path) -> dict[str, Any]:
+    """Attributes of a group of format 3; raises as `read_own` does."""
+    found = _metadata(path / "zarr.json", node="group").get("attributes", {})
+    if not isinstance(found, dict):
+        raise ValueError(f"attributes: {type(found).__name__}; accepted: an object")
+    return found
+
+
+def _metadata(path: Path, form: int = 3, node: str = "array") -> dict[str, Any]:
+    found = parse_json(read_bytes(path, _MOST_METADATA))
+    if not isinstance(found, dict) or found.get("zarr_format") != form:
+        raise ValueError(f"{path.name} holds no metadata of Zarr's format {form}")
+    if form == 3 and found.get("node_type") != node:
+        raise ValueError(f"node_type: {found.get('node_type')!r}; accepted: {node!r}")
+    return found
+
+
+def _sizes(name: str, value: Any, shape: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Lengths along the axes; of chunks of an array of this shape, at least 1 each."""
+    least = 0 if shape is None else 1
+    right = isinstance(value, list) and all(type(n) is int and least <= n < 1 << 62 for n in value)
+    if not right or len(value) > _MOST_DIMENSIONS or (shape is not None and len(value) != len(shape)):
+        raise ValueError(f"{name}: {str(value)[:100]}; accepted: a length for each axis")
+    return tuple(value)
+
+
+def _encoded(codecs: Any, chunk: tuple[int, ...], itemsize: int) -> int:
+    """Bytes that one file may take, of chunks with these codecs; ValueError unless they are those that `write_array` uses."""
+    names = _names(codecs, nested=False)
+    if names != ["sharding_indexed"]:
+        return _plain(codecs, chunk, itemsize)
+    own = codecs[0]["configuration"]
+    inner = _sizes("chunk_shape", own["chunk_shape"], chunk)
+    counts = [-(-n // m) for n, m in zip(chunk, inner, strict=True)]
+    if prod(counts) > _MOST_CHUNKS:
+        raise ValueError(f"{prod(counts):,} chunks in one file; accepted: at most {_MOST_CHUNKS:,}")
+    return prod(counts) * _plain(own["codecs"], inner, itemsize) + _plain(own["index_codecs"], (prod(counts), 2), 8)
+
+
+def _plain(codecs: Any, chunk: tuple[int, ...], itemsize: int) -> int:
+    names = _names(codecs, nested=False)
+    checks = len(names) - 1
+    if names != ["bytes", *["crc32c"] * checks] or checks > _MOST_CHECKS:
+        raise ValueError(f"codecs: {str(names)[:200]}; accepted: bytes, crc32c")
+    return prod(chunk) * itemsize + 4 * max(1, checks)
+
+
+def _names(codecs: Any, nested: bool = True) -> list[str]:
+    """Names of codecs in the order of the list; nested: of those within shards too."""
+    if not isinstance(codecs, list):
+        raise ValueError(f"codecs: {type(codecs).__name__}; accepted: a list")
+    names = []
+    for codec in codecs:
+        names.append(_name(codec))
+        own = codec.get("configuration", {}) if isinstance(codec, dict) else {}
+        if nested:
+            names += [name for key in ("codecs", "index_codecs") if key in own for name in _names(own[key])]
+    return names
+
+
+def _name(value: Any) -> str:
+    """The name of a codec or data type, which may be a table with a configuration."""
+    name = value.get("name") if isinstance(value, dict) else value
+    if not isinstance(name, str):
+        raise ValueError(f"{str(value)[:100]}; accepted: a name")
+    return name
+
+
+def _refuse_others(what: str, names: Sequence[Any], accepted: Sequence[str]) -> None:
+    for name in names:
+        if name not in accepted:
+            raise ValueError(f"{what}: {str(name)[:100]!r}; accepted: {', '.join(accepted)}")

@@ -1,0 +1,111 @@
+"""The parent of a command: it does none of the work, so that nobody else's code can end the command without a word.
+
+The process that the shell started forks at once. Its child works; before it ends it says with which code, in memory that
+both share, and at what work of others it is meanwhile. Signals are passed on, what is left below the child ends with it, and
+it ends with its parent (PR_SET_PDEATHSIG). Only on Linux.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hpcdp._base.below import adopt_orphans, die_with, kill_below, reap
+
+_PASSED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+_LOOK = 0.5  # seconds between looks at the child
+_AFTER = 5.0  # seconds for which threads and exit handlers of others may go on after the command's word
+_SIZE = 4096
+_SAID, _RISK = 0, 8  # where in the memory: 1 and the exit code; the length of a text, the exit code, the text
+
+_memory: mmap.mmap | None = None
+_worker = 0
+
+
+def fork_command() -> int | None:
+    """None in the process that is to do the work; in its parent the exit code, once that has ended."""
+    global _memory, _worker
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return None
+    memory, parent = mmap.mmap(-1, _SIZE), os.getpid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD})
+    try:
+        child = os.fork()
+    except OSError:  # no process is left; the work is done here
+        child = -1
+    if child > 0:
+        return _attend(child, memory)
+    if child == 0:
+        die_with(parent)
+        _memory, _worker = memory, os.getpid()
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return None
+
+
+def say_end(code: int) -> None:
+    """The command's work is over, with this exit code."""
+    if _memory is not None and os.getpid() == _worker:
+        _memory[_SAID : _SAID + 2] = bytes((1, code))
+
+
+@contextmanager
+def no_copy() -> Iterator[None]:
+    """Other people's code runs within: a copy that it makes of this process, by a fork that returns twice, ends here."""
+    here = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != here:
+            os._exit(1)
+
+
+@contextmanager
+def at_risk(what: str, code: int) -> Iterator[None]:
+    """Other people's code runs within: should it end this process, the parent names `what` and exits with `code`."""
+    before = _memory[_RISK:] if _memory is not None and os.getpid() == _worker else None
+    if _memory is not None and before is not None:
+        text = what.encode(errors="replace")[: _SIZE - _RISK - 3]
+        _memory[_RISK : _RISK + 3 + len(text)] = len(text).to_bytes(2, "big") + bytes((code,)) + text
+    try:
+        with no_copy():
+            yield
+    finally:
+        if _memory is not None and before is not None:
+            _memory[_RISK:] = before
+
+
+def _attend(child: int, memory: mmap.mmap) -> int:
+    """Pass signals on until the child ends; the exit code."""
+    adopt_orphans()
+    passed: set[int] = set()
+    spoke = None
+    while (status := reap(child)) is None:
+        found = signal.sigtimedwait({*_PASSED, signal.SIGCHLD}, _LOOK)
+        if found is not None and found.si_signo != signal.SIGCHLD:
+            passed.add(found.si_signo)
+            os.kill(child, found.si_signo)
+        if memory[_SAID]:
+            spoke = spoke or time.monotonic()
+            if time.monotonic() - spoke > _AFTER:  # threads or exit handlers of others that do not end
+                os.kill(child, signal.SIGKILL)
+    kill_below()
+    code = os.waitstatus_to_exitcode(status)
+    if memory[_SAID]:
+        return memory[_SAID + 1] or max(code, 0)
+    if -code in passed:  # as it would have ended alone
+        signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+        os.kill(os.getpid(), -code)
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    size = int.from_bytes(memory[_RISK : _RISK + 2], "big")
+    what = memory[_RISK + 3 : _RISK + 3 + size].decode(errors="replace")
+    shown = "\x1b[?25h" if sys.stderr.isatty() else ""  # a bar hides the cursor
+    print(f"{shown}hpcdp: {what or 'the work is unfinished'}: the process {how}", file=sys.stderr, flush=True)
+    return memory[_RISK + 2] or 1

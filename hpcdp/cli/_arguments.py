@@ -1,0 +1,185 @@
+"""What the commands accept."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hpcdp import __version__
+from hpcdp.cli import commands
+from hpcdp.errors import WRONG
+
+ORIENTATIONS = ("both", "forward", "reverse")
+LIMITS = ("exact", "hoeffding")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of `hpcdp`; `command` of what it parses is the function in `hpcdp.cli.commands` that does the work."""
+    parser = _Parser(prog="hpcdp", description="Measure how private a mechanism really is.")
+    parser.add_argument("--version", action="version", version=f"hpcdp {__version__}")
+    group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(name: str, function: Callable[[Any], int | None], text: str) -> argparse.ArgumentParser:
+        command = group.add_parser(name, help=text, description=text)
+        command.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        command.set_defaults(command=function)
+        return command
+
+    def add_place(command: argparse.ArgumentParser) -> None:
+        text = (
+            '"local", a scheduler address such as tcp://host:8786, a scheduler file (.json), a cluster profile (.toml)'
+        )
+        command.add_argument("--cluster", default="local", metavar="WHERE", help=text)
+        command.add_argument("--workers", type=_positive, metavar="N", help="worker processes on this machine")
+        text = "serve Dask's dashboard, to every user of this machine (a profile: cluster.dashboard)"
+        command.add_argument("--dashboard", action="store_true", help=text)
+        command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
+
+    plan = add(
+        "plan", commands.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error"
+    )
+    plan.add_argument("study", metavar="STUDY", help="a study file")
+    plan.add_argument("--workers", type=_positive, metavar="N", help="worker processes to plan for")
+    plan.add_argument("--profile", metavar="PROFILE", help="a cluster profile (.toml) to plan for")
+    text = "with --truth: a claim, such as gaussian(mu=1), and about how many outputs refute it (default: the study's)"
+    plan.add_argument("--claim", metavar="CLAIM", help=text)
+    text = "the curve that may be true instead of the claim, written as a claim"
+    plan.add_argument("--truth", metavar="CLAIM", help=text)
+
+    run = add("run", commands.run, "run a study, or go on with its store")
+    run.add_argument("study", metavar="STUDY", help="a study file")
+    run.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
+    changed = "go on although the mechanism's source changed"
+    run.add_argument("--allow-changed-code", action="store_true", help=changed)
+    trust = "run the code that the study names although the store, or part of it, is another user's"
+    run.add_argument("--trust-code", action="store_true", help=trust)
+    add_place(run)
+
+    resume = add("resume", commands.resume, "go on from a store alone: the study is inside it")
+    resume.add_argument("store", type=Path, metavar="STORE")
+    resume.add_argument("--allow-changed-code", action="store_true", help=changed)
+    resume.add_argument("--trust-code", action="store_true", help=trust)
+    add_place(resume)
+
+    status = add("status", commands.status, "what is done, to do and failed, per stage")
+    status.add_argument("store", type=Path, metavar="STORE")
+
+    submit = add("submit", commands.submit, "submit the whole run to a cluster as a job; prints the job's id")
+    submit.add_argument("study", metavar="STUDY", help="a study file")
+    submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
+    submit.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
+    submit.add_argument("--allow-changed-code", action="store_true", help=changed)
+    submit.add_argument("--trust-code", action="store_true", help=trust)
+
+    logs = add("logs", commands.logs, "the last lines of the logs of a store's jobs")
+    logs.add_argument("store", type=Path, metavar="STORE")
+    logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each log (default: 20)")
+    logs.add_argument("--job", metavar="ID", help="of this job only")
+
+    cancel = add("cancel", commands.cancel, "end a run and its jobs; the store stays and can be resumed")
+    cancel.add_argument("store", type=Path, metavar="STORE")
+
+    text = "make a certificate for a Dask scheduler that you start yourself; prints what the shell should export"
+    certificate = add("certificate", commands.certificate, text)
+    certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
+
+    show = add("show", commands.show, "print a store's results")
+    show.add_argument("store", type=Path, metavar="STORE")
+    show.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    text = (
+        "instead, how accurate δ̂ is: resampled and binomial standard errors, and what is stated of it (table or json)"
+    )
+    show.add_argument("--accuracy", action="store_true", help=text)
+    text = "instead, ε at this δ, with bounds; 0: the certified lower limit on pure ε; may be repeated"
+    show.add_argument("--delta", action="append", type=_delta, metavar="DELTA", help=text)
+    text = "instead, the removed or edited rows by how exposed they are"
+    show.add_argument("--rows", action="store_true", help=text)
+    contents = "print what is in the most exposed rows too, which is private"
+    show.add_argument("--show-rows", action="store_true", help=contents)
+
+    plot = add("plot", commands.plot, "draw a store's results")
+    plot.add_argument("store", type=Path, metavar="STORE")
+    plot.add_argument("-o", "--output", type=Path, metavar="FILE", help=".png or .svg (default: beside the store)")
+    plot.add_argument("--log", action="store_true", default=None, help="δ on a logarithmic axis")
+
+    text = (
+        "check claims against a store's results; exit code 3 when one is violated, else 1 when the store is incomplete"
+    )
+    verify = add("verify", commands.verify, text)
+    verify.add_argument("store", type=Path, metavar="STORE")
+    text = (
+        "such as laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv), or a product of these: laplace(epsilon=1)*"
+        "gaussian(mu=1); several are ranked (default: the study's)"
+    )
+    verify.add_argument("--claim", action="append", metavar="CLAIM", help=text)
+    verify.add_argument("--format", choices=("table", "json"), default="table")
+    text = "exit code 0 for an incomplete store too, when the cells that have all their counts show no violation"
+    verify.add_argument("--incomplete", action="store_true", help=text)
+    verify.add_argument("--show-rows", action="store_true", help=contents)
+
+    text = "run a study and audit a claimed trade-off curve (f-DP); exit code 3 when it is violated"
+    audit = add("audit", commands.audit, text)
+    audit.add_argument("study", metavar="STUDY", help="a study file")
+    text = (
+        "such as gaussian(mu=1), laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv) (default: the study's)"
+    )
+    audit.add_argument("--claim", metavar="CLAIM", help=text)
+    audit.add_argument("--store", type=Path, metavar="PATH", help="where samples go (default: runs/NAME.zarr)")
+    text = (
+        "both (default): the claim is about all neighbours; forward: it is T of (D, D') only; reverse: of (D', D) only"
+    )
+    audit.add_argument("--orientation", choices=ORIENTATIONS, default="both", help=text)
+    text = "of the error rates: exact (Clopper–Pearson, default) or hoeffding, as published"
+    audit.add_argument("--limits", choices=LIMITS, default="exact", help=text)
+    text = "draw batches, and stop as soon as the claim is refuted; the false-alarm rate holds however often one looks"
+    audit.add_argument("--sequential", action="store_true", help=text)
+    text = "samples a side of a batch (default: 100)"
+    audit.add_argument("--batch", type=_positive, default=100, metavar="N", help=text)
+    text = "samples a side at most, with --sequential (default: 10000)"
+    audit.add_argument("--budget", type=_positive, default=10_000, metavar="N", help=text)
+    audit.add_argument("--format", choices=("table", "json"), default="table")
+    text = ".png or .svg (default: beside the store)"
+    audit.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
+    audit.add_argument("--show-rows", action="store_true", help=contents)
+    audit.add_argument("--allow-changed-code", action="store_true", help=changed)
+    audit.add_argument("--trust-code", action="store_true", help=trust)
+    add_place(audit)
+
+    compare = add(
+        "compare", commands.compare, "draw several stores' spectra in one plot, and tell which is below which"
+    )
+    compare.add_argument("stores", type=Path, nargs="+", metavar="STORE")
+    text = ".png or .svg (default: compare.png beside the first store)"
+    compare.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
+    compare.add_argument("--log", action="store_true", help="draw δ on a logarithmic axis")
+    compare.add_argument("--format", choices=("table", "json"), default="table")
+
+    add("mechanisms", commands.mechanisms, "list the built-in mechanisms and their parameters")
+    return parser
+
+
+def _delta(text: str) -> float:
+    try:
+        value = float(text) + 0.0  # no −0
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < 1.0:
+        raise argparse.ArgumentTypeError(f"a number from 0 to below 1; given: {text!r}")
+    return value
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"a positive integer; given: {text!r}")
+    return value

@@ -1,0 +1,161 @@
+"""The command `hpcdp`: its arguments, its errors as one readable message each, its interruptions, its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import os
+import shlex
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hpcdp._base.parent import fork_command, say_end
+from hpcdp._base.prints import end_results
+from hpcdp._base.raised import describe_raised, readable
+from hpcdp._base.signals import once
+from hpcdp._base.terminal import escaped, open_closed_descriptors
+from hpcdp._base.threads import worker_environment
+from hpcdp.cli._arguments import make_parser
+from hpcdp.cli.commands import DONE, INTERRUPTED
+from hpcdp.engine.stopping import Stopped
+from hpcdp.errors import FAILED, WRONG, HpcdpError, StudyError
+
+_WITH_WORKERS = ("run", "resume", "audit")
+_MODULE = Path(__file__).with_name("__main__.py")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code.
+
+    0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted.
+    """
+    if arguments is not None:
+        with escaped():
+            return _run(arguments)
+    open_closed_descriptors()
+    _have_environment_of_workers()
+    if (ended := fork_command()) is not None:
+        return ended
+    code = FAILED
+    try:
+        with escaped():
+            code = _run(None)
+    except SystemExit as error:  # of the arguments' parser
+        code = int(error.code or DONE)
+    finally:
+        end_results()
+        say_end(code)
+    return code
+
+
+def _have_environment_of_workers() -> None:
+    """Start this command again where its workers' environment differs, so that it can fork them."""
+    lacks = worker_environment()
+    here = sys.argv[1:2] and sys.argv[1] in _WITH_WORKERS and not any(word.startswith("--cl") for word in sys.argv)
+    if lacks and here and Path(sys.argv[0]) in (Path(sys.executable).with_name("hpcdp"), _MODULE):
+        with suppress(OSError):
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | lacks)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser, given = make_parser(), sys.argv[1:] if arguments is None else [*arguments]
+    if not given:
+        parser.print_help(sys.stderr)
+        return WRONG
+    options = parser.parse_args(given)
+    options.given = given
+    try:
+        with _interruptible():
+            return int(options.command(options) or DONE)
+    except StudyError as error:
+        return _fail(error, WRONG, options.debug)
+    except Stopped as error:
+        return _stopped(error, options)
+    except HpcdpError as error:
+        return _fail(error, FAILED, options.debug)
+    except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second one would only end this in the middle of the word
+            signal.signal(number, signal.SIG_IGN)
+        print(f"\nhpcdp: interrupted{_go_on(options)}", file=sys.stderr, flush=True)
+        if arguments is None:  # Python ends by the signal itself when it interrupted an exec, as imports make them
+            say_end(INTERRUPTED)
+            atexit._run_exitfuncs()
+            os._exit(INTERRUPTED)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return FAILED
+    except OSError as error:
+        if options.debug:
+            raise
+        where = f"{readable(str(error.filename))}: " if error.filename else ""
+        print(f"hpcdp: {where}{error.strerror or error}", file=sys.stderr)
+        return FAILED
+    except BaseException as error:  # other people's code raises what is no Exception too
+        if options.debug:
+            raise
+        print(f"hpcdp: unexpected {describe_raised(error)} (--debug shows where)", file=sys.stderr)
+        return FAILED
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A batch system's end is an interruption like Ctrl-C: clean up, say how to go on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupt = once(signal.default_int_handler)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _fail(error: Exception, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    print(f"hpcdp: {error}", file=sys.stderr)
+    return code
+
+
+def _stopped(error: Stopped, options: argparse.Namespace) -> int:
+    """A run that was asked to end did so in order; in a chain of jobs the next one is submitted."""
+    store: Path = options.found_store
+    if getattr(options, "chained", False) and error.is_walltime:
+        from hpcdp.clusters.folder import job_folder
+        from hpcdp.clusters.submit import submit_next
+        from hpcdp.store.studies import latest_version, open_layout, stored_study
+
+        layout = open_layout(store)
+        name = stored_study(layout, latest_version(layout)).name
+        try:
+            job = submit_next(layout, job_folder(layout, name))
+        except HpcdpError as reason:
+            return _fail(reason, FAILED, options.debug)
+        print(f"hpcdp: {error}; what is committed is kept; job {job} goes on", file=sys.stderr)
+        return DONE
+    print(f"hpcdp: {error}{_go_on(options)}", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _go_on(options: argparse.Namespace) -> str:
+    """What becomes of an interrupted command: the command that goes on with its run where it ran, once there is a store."""
+    from hpcdp.store.studies import is_store
+
+    store: Path | None = getattr(options, "found_store", None)
+    if store is None or not is_store(store):
+        return "; nothing was stored" if store is not None else ""
+    place = getattr(options, "cluster", "local")
+    words = f"hpcdp resume {store}" + (f" --cluster {place}" if place != "local" else "")
+    if options.given[0] == "audit":  # it is more than the run in its store
+        words = shlex.join(["hpcdp", *options.given])
+    return f"; what is committed is kept; go on with: {words}"

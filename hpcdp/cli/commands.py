@@ -1,0 +1,473 @@
+"""What each command does with its parsed arguments; the exit codes.
+
+Heavy packages are imported by the command that needs them, so that help and plan start at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hpcdp._base.raised import describe_raised
+from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
+from hpcdp.errors import FAILED, StudyError
+
+DONE, VIOLATED, INTERRUPTED = 0, 3, 130
+
+
+def plan(options: argparse.Namespace) -> None:
+    """Print what would run."""
+    from hpcdp.clusters import default_workers
+    from hpcdp.planning.summary import plan
+    from hpcdp.study.claims import parse_claim
+    from hpcdp.study.file import Study
+
+    profile = None
+    if options.profile:
+        from hpcdp.clusters.profile import Profile
+
+        profile = Profile.from_toml(options.profile)
+    if options.claim is not None and options.truth is None:
+        raise StudyError("--claim: accepted with --truth, the curve that may be true instead; given: --claim alone")
+    study = Study.from_toml(options.study)
+    wanted = options.truth is not None and (_audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
+    planned = plan(study, options.workers or default_workers(), profile, _say)
+    print(planned)
+    if wanted:
+        from hpcdp.results.power import find_power
+
+        print(f"  to refute      {find_power(study, *wanted, planned.pairs)}")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run a study, or go on with its store."""
+    from hpcdp.clusters import parse_place
+    from hpcdp.study.file import Study
+    from hpcdp.study.problem import resolve
+
+    where = parse_place(options.cluster)
+    study = Study.from_toml(options.study)
+    from hpcdp.engine.driver import default_store
+
+    store = options.found_store = options.store or default_store(study)
+    with _stoppable(where) as stop:
+        problem, trial = resolve(study, _say, where.library_threads)
+        _print_plan(options, store, problem, trial, where.profile)
+        _drive(options, store, problem, trial, stop)
+
+
+def _say(text: str) -> None:
+    """One line of news, before anything runs."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any) -> None:
+    from hpcdp.clusters import default_workers
+    from hpcdp.engine.driver import index_of
+    from hpcdp.planning.summary import make_plan
+
+    workers = getattr(options, "workers", None) or default_workers()
+    plan = make_plan(problem, trial, workers, index_of(store), profile)
+    print(plan, end="\n\n", file=sys.stderr, flush=True)
+
+
+def resume(options: argparse.Namespace) -> None:
+    """Go on from a store alone."""
+    from hpcdp.clusters import parse_place
+    from hpcdp.engine.driver import resolve_stored
+
+    options.found_store = options.store
+    where = parse_place(options.cluster)
+    with _stoppable(where) as stop:
+        problem, trial = resolve_stored(
+            options.store, options.allow_changed_code, options.trust_code, _say, where.library_threads
+        )
+        _drive(options, options.store, problem, trial, stop)
+
+
+@contextmanager
+def _stoppable(where: Any) -> Iterator[Stop]:
+    """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
+    stop, profile = Stop(), where.profile
+    if where.is_here:
+        from hpcdp.clusters._processes import fork_nursery
+
+        fork_nursery()
+    drain = 0.75 * profile.cluster.drain if profile else GRACE
+    with stopped_by_signals(stop, drain, terminate=profile is not None):
+        yield stop
+
+
+def _compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> Any:
+    """The result of a run, told of on stderr."""
+    from hpcdp.engine.driver import run_problem
+    from hpcdp.engine.progress import on_stderr
+
+    if not options.debug:
+        _silence_dask()
+    with on_stderr() as progress:
+        place = _place(options, stop)
+        return run_problem(problem, trial, store, place, progress)
+
+
+def _place(options: argparse.Namespace, stop: Stop) -> Any:
+    """How a run is done, by the command's options."""
+    from hpcdp.engine.driver import Options
+
+    changed, trusted = options.allow_changed_code, options.trust_code
+    return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard)
+
+
+def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
+    from hpcdp.report.table import table
+
+    result = _compute(options, store, problem, trial, stop)
+    print(table(result))
+    print(f"\nstore: {store}", flush=True)
+    picture = _default_plot(store)
+    print(_draw(result.plot, picture, f"hpcdp plot {shlex.quote(str(store))}"), end="")
+
+
+def _draw(draw: Callable[[Path], object], picture: Path, again: str) -> str:
+    """The line that names the picture of what is done and stored; empty where drawing fails, which is said on stderr."""
+    try:
+        draw(picture)
+    except Exception as error:  # whatever fonts and file systems do, the run has ended well
+        _say(f"the picture could not be drawn ({describe_raised(error)}); it is drawn by: {again}")
+        return ""
+    return f"plot:  {picture}\n"
+
+
+def submit(options: argparse.Namespace) -> None:
+    """Put a whole run on a cluster as a job."""
+    from hpcdp.clusters import slurm
+    from hpcdp.clusters.profile import Profile
+    from hpcdp.engine.driver import default_store, store_problem
+    from hpcdp.study.file import Study
+    from hpcdp.study.problem import resolve
+
+    profile = Profile.from_toml(options.profile)
+    slurm.check_installed()
+    study = Study.from_toml(options.study)
+    problem, trial = resolve(study, _say, profile.worker.library_threads)
+    store = options.store or default_store(study)
+    _print_plan(options, store, problem, trial, profile)
+    from hpcdp.clusters.folder import job_folder
+    from hpcdp.clusters.submit import refuse_second_driver, submit_driver
+    from hpcdp.store.layout import Layout
+
+    folder = job_folder(Layout(store), study.name)
+    refuse_second_driver(folder)
+    store_problem(problem, store, options.allow_changed_code, options.trust_code)
+    text = Path(options.profile).read_text(encoding="utf-8")
+    print(submit_driver(profile, text, folder, store.resolve(), options.trust_code), flush=True)
+    print(f"store: {store}; see hpcdp status {store}, hpcdp logs {store}, hpcdp cancel {store}", file=sys.stderr)
+
+
+def logs(options: argparse.Namespace) -> None:
+    """Print the ends of the logs of a store's jobs."""
+    from hpcdp.report.logs import logs
+
+    for line in logs(_folder_of(options.store), options.lines, options.job):
+        print(line)
+
+
+def cancel(options: argparse.Namespace) -> None:
+    """End a run and its jobs."""
+    from hpcdp.clusters import slurm
+    from hpcdp.clusters.cancel import cancel
+    from hpcdp.store.layout import Layout
+
+    slurm.check_installed()
+    for line in cancel(Layout(options.store), _folder_of(options.store)):
+        print(line)
+
+
+def _folder_of(store: Path) -> Any:
+    """The folder of a store's jobs; StudyError when there is no store."""
+    from hpcdp.clusters.folder import job_folder
+    from hpcdp.store.records import foreign
+    from hpcdp.store.studies import latest_version, open_layout, stored_study
+
+    with foreign(store):
+        layout = open_layout(store)
+        version = latest_version(layout)
+        if not version:
+            raise StudyError(f"{store} holds no study yet; run the study file again")
+        return job_folder(layout, stored_study(layout, version).name)
+
+
+def certificate(options: argparse.Namespace) -> None:
+    """Make a certificate for a scheduler of the user's own."""
+    from hpcdp.clusters.certificates import Certificate
+
+    if options.folder.exists():
+        raise StudyError(f"FOLDER: one that does not exist yet; given: {options.folder}")
+    print(Certificate.create(options.folder).exports())
+
+
+def _silence_dask() -> None:
+    """Keep Dask's log to itself: what it tells of lost connections is no news while workers end."""
+    import logging
+
+    import dask
+
+    names = ("distributed", "distributed.client", "tornado.application", "asyncio")
+    dask.config.set({"logging": dict.fromkeys(names, "critical")})  # for when it is loaded
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _default_plot(store: Path) -> Path:
+    return store.with_suffix(".png")
+
+
+def status(options: argparse.Namespace) -> None:
+    """Print what is done and to do."""
+    from hpcdp.report.status import status
+
+    print(status(options.store))
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print a store's results."""
+    from hpcdp.report.table import csv_text, table
+    from hpcdp.results.result import load_result
+
+    if options.accuracy and options.delta:
+        raise StudyError("--accuracy: accepted without --delta; given: both")
+    if options.rows and (options.delta or options.accuracy):
+        raise StudyError("--rows: accepted without --delta and --accuracy; given: both")
+    if not options.rows:
+        _refuse_contents(options)
+    result = load_result(options.store)
+    if options.rows:
+        _show_rows(result, options.format, options.show_rows)
+    elif options.delta:
+        _show_levels(result, options.delta, options.format)
+    elif options.accuracy:
+        _show_accuracy(result, options.format)
+    elif options.format == "json":
+        print(result.to_json())
+    elif options.format == "csv":
+        print(csv_text(result), end="")
+    else:
+        print(table(result))
+    if options.show_rows and not options.rows:
+        _print_contents(result)
+
+
+def _refuse_contents(options: argparse.Namespace) -> None:
+    """Contents of rows are for people; what scripts read has them only with --rows, but for the value of an edit (a contract)."""
+    if options.show_rows and options.format != "table":
+        raise StudyError(f"--show-rows: accepted with --format table, or with show --rows; given: {options.format}")
+
+
+def _print_contents(result: Any) -> None:
+    from hpcdp.report.rows import contents_lines
+
+    print("\n" + "\n".join(contents_lines(result)))
+
+
+def _show_rows(result: Any, form: str, contents: bool) -> None:
+    from hpcdp.report.rows import csv_text, rank_rows, table, to_json
+
+    ranking = rank_rows(result)
+    if form == "json":
+        print(to_json(result, ranking, contents))
+    elif form == "csv":
+        print(csv_text(result, ranking, contents), end="")
+    else:
+        print(table(result, ranking, contents))
+
+
+def _show_levels(result: Any, deltas: list[float], form: str) -> None:
+    from hpcdp.report.epsilon_at import csv_text, table, to_json
+
+    levels = [result.epsilon_at(delta) for delta in deltas]
+    if form == "json":
+        print(to_json(result, levels))
+    elif form == "csv":
+        print(csv_text(levels), end="")
+    else:
+        print(table(result, levels))
+
+
+def _show_accuracy(result: Any, form: str) -> None:
+    from hpcdp.report.accuracy import table, to_json
+    from hpcdp.results.bootstrap import bootstrap
+
+    if form == "csv":
+        raise StudyError("--accuracy: accepted with --format are table and json; given: csv")
+    errors = bootstrap(result)
+    print(to_json(errors) if form == "json" else table(result, errors))
+
+
+def plot(options: argparse.Namespace) -> None:
+    """Draw a store's results."""
+    from hpcdp.results.result import load_result
+
+    path = options.output or _default_plot(options.store)
+    load_result(options.store).plot(path, options.log)
+    print(path)
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Check claims against a store's results; the exit code."""
+    from hpcdp.report.table import claim_of
+    from hpcdp.report.verdict import report, to_json
+    from hpcdp.results.ranking import rank
+    from hpcdp.results.result import load_result
+    from hpcdp.results.verdict import VIOLATION, verify, worst
+    from hpcdp.study.claims import parse_claim
+
+    _refuse_contents(options)
+    claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
+    result = load_result(options.store)
+    own = claim_of(result) if not claims else None
+    if not claims and own is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
+    verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
+    ranking = rank(result, claims) if len(claims) > 1 else None
+    print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
+    if options.show_rows:
+        _print_contents(result)
+    if worst(verdicts).verdict == VIOLATION:
+        return VIOLATED
+    if result.complete or options.incomplete:
+        return DONE
+    print(
+        f"hpcdp: {options.store} is not complete: {verdicts[0].cells_words} have all their counts; go on with: hpcdp resume "
+        f"{options.store}, or accept what there is with --incomplete",
+        file=sys.stderr,
+    )
+    return FAILED
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Run a study and audit a claim by its trade-off points; the exit code."""
+    from hpcdp.clusters import parse_place
+    from hpcdp.engine.driver import default_store
+    from hpcdp.report.audit import report, to_json
+    from hpcdp.report.plots import check_path
+    from hpcdp.report.plots_audit import draw_audit
+    from hpcdp.results.audit import audit
+    from hpcdp.results.verdict import VIOLATION
+    from hpcdp.study.file import Study
+    from hpcdp.study.problem import resolve
+
+    _refuse_contents(options)
+    if options.sequential and options.show_rows:
+        raise StudyError("--show-rows: accepted without --sequential; given: both")
+    where = parse_place(options.cluster)
+    study = Study.from_toml(options.study)
+    claim = _audited_claim(options, study)
+    store = options.found_store = options.store or default_store(study)
+    picture = options.output or store.with_name(f"{store.stem}-audit.png")
+    check_path(picture)
+    if options.sequential:
+        return _play(options, study, claim, store, picture, where)
+    study = _with_etas(study)
+    with _stoppable(where) as stop:
+        problem, trial = resolve(study, _say, where.library_threads)
+        _print_plan(options, store, problem, trial, where.profile)
+        found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
+    drawn = _draw(partial(draw_audit, found), picture, shlex.join(["hpcdp", *options.given]))
+    if options.format == "json":
+        print(to_json(found))
+    else:
+        print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
+    if options.show_rows:
+        _print_contents(found.result)
+    return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
+    """A sequential audit; the exit code."""
+    from hpcdp.engine.progress import on_stderr
+    from hpcdp.engine.sequential_audit import Rounds, refuse_unplayable, run_sequential
+    from hpcdp.report.plots_audit import draw_sequential
+    from hpcdp.report.sequential import report, to_json
+    from hpcdp.results.verdict import VIOLATION
+    from hpcdp.study.problem import resolve
+
+    again = shlex.join(["hpcdp", *options.given])
+    with _stoppable(where) as stop:
+        problem, _ = resolve(study, _say, where.library_threads)
+        refuse_unplayable(problem)
+        rounds = Rounds.of(problem, options.batch, options.budget)
+        if not options.debug:
+            _silence_dask()
+        with on_stderr() as progress:
+            place = _place(options, stop)
+            found = run_sequential(problem, store, claim, options.orientation, rounds, place, progress, again)
+    drawn = _draw(partial(draw_sequential, found), picture, again)
+    if options.format == "json":
+        print(to_json(found))
+    else:
+        print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
+    return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def _audited_claim(options: argparse.Namespace, study: Any) -> Any:
+    """The claim of the command line, else the study's own."""
+    from hpcdp.study.claims import parse_claim
+
+    if options.claim is not None:
+        return parse_claim(options.claim, Path.cwd())
+    if study.study.claim is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
+    return parse_claim(study.study.claim, study.folder)
+
+
+def _with_etas(study: Any) -> Any:
+    """The study, with the audit's own thresholds where it has none."""
+    from hpcdp.losses.counts import audit_etas
+
+    if study.estimate.default_loss == "literal-knn":
+        raise StudyError(
+            "estimate.loss: literal-knn learns anew for each η, so that nothing chooses among them before the test; "
+            "accepted by audit: every other loss"
+        )
+    if study.estimate.reuse is not False:
+        raise StudyError(
+            "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: "
+            f"{str(study.estimate.reuse).lower()}; accepted by audit: false"
+        )
+    if study.estimate.etas:
+        return study
+    estimate = study.estimate.model_copy(update={"etas": audit_etas()})
+    return study.model_copy(update={"estimate": estimate})
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Draw and compare several stores' spectra."""
+    import json
+
+    from hpcdp.report.comparison import table
+    from hpcdp.report.plots import check_path, draw_comparison
+    from hpcdp.results.comparison import compare
+    from hpcdp.results.result import load_result
+
+    path = options.output or options.stores[0].parent / "compare.png"
+    check_path(path)
+    comparison = compare([load_result(store) for store in options.stores])
+    draw_comparison(comparison, path, options.log)
+    if options.format == "json":
+        print(json.dumps(comparison.to_dict() | {"plot": str(path)}, allow_nan=False, ensure_ascii=False))
+    else:
+        print(table(comparison))
+        print(f"\nplot: {path}")
+
+
+def mechanisms(_: argparse.Namespace) -> None:
+    """List the built-in mechanisms."""
+    from hpcdp.mechanisms import describe_builtins
+
+    print(describe_builtins())

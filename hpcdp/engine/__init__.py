@@ -1,0 +1,1 @@
+"""The driver and the tasks as they run."""

@@ -1,0 +1,157 @@
+"""What a task needs in its process: the problem, opened once, and the last training samples, kept while they serve."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from hpcdp._base.raised import readable
+from hpcdp.engine.last_draw import note_draw
+from hpcdp.errors import MechanismError
+from hpcdp.keys import digest_bytes
+from hpcdp.losses import foreign_code, make_loss
+from hpcdp.losses._sort import ascending
+from hpcdp.losses.protocol import STREAMED_BYTES, Loss, Side, StreamedSide
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.slow_draws import naming
+from hpcdp.store.arrays import fingerprint
+from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.samples import read_blocks
+from hpcdp.store.stages import Stage
+from hpcdp.store.studies import load_problem
+from hpcdp.study.problem import Problem
+from hpcdp.study.sizes import Sizes
+
+_SIDES_BYTES = 1 << 29
+
+
+class ChunkError(MechanismError):
+    """The mechanism failed on one chunk. where: the chunk in words; reason: what it did."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where, self.reason = where, reason
+
+    def __reduce__(self) -> tuple[type[ChunkError], tuple[str, str]]:
+        return type(self), (self.where, self.reason)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A store's problem at one version, as tasks of this process see it."""
+
+    layout: Layout
+    problem: Problem
+    loss: Loss | None
+    others: dict[str, Loss] = field(default_factory=dict)  # that a refined loss may take instead
+    training_prints: dict[str, list[str]] = field(default_factory=dict, repr=False)  # of laws that were drawn to learn
+    _sides: OrderedDict[str, Side] = field(default_factory=OrderedDict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)  # a user's own workers may have several threads
+
+    @property
+    def foreign(self) -> str | None:
+        """The class or loss that judges outputs and is not hpcdp's own, if any."""
+        e = self.problem.study.estimate
+        return foreign_code(e.default_loss, e.parameters)
+
+    def under(self, generation: Generation) -> Context:
+        """The same context, for a task that may change the store."""
+        return replace(self, layout=replace(self.layout, generation=generation))
+
+    def chunks(self, stage: Stage, law: str, chunks: range) -> Iterator[Outputs]:
+        """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys."""
+        problem = self.problem
+        if stage in problem.kept_stages:
+            yield from read_blocks(self.layout, stage, law, problem.schema, chunks)
+        else:
+            for chunk in chunks:
+                yield self.draw(stage, law, chunk)
+
+    def draw(self, stage: Stage, law: str, chunk: int) -> Outputs:
+        """Draw one chunk from its key; ChunkError names the chunk that the mechanism fails on."""
+        problem = self.problem
+        start, size = chunk * stage.chunk, stage.chunk_size(chunk)
+
+        def where() -> str:
+            return f"{stage.name} chunk {chunk} of {problem.describe_law(law)}"
+
+        note_draw(where)
+        try:
+            with naming(where):
+                return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
+        except MechanismError as error:
+            raise ChunkError(where(), readable(str(error))) from error
+
+    def training(self, law: str) -> Side:
+        """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""
+        with self._lock:
+            side = self._sides.get(law)
+            if side is None:
+                side = self._load_training(law)
+                self._sides[law] = side
+            self._sides.move_to_end(law)
+            while len(self._sides) > max(2, self._most_sides):
+                self._sides.popitem(last=False)
+            return side
+
+    @property
+    def _most_sides(self) -> int:
+        """How many laws' training samples stay in memory."""
+        return _SIDES_BYTES // max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
+
+    def _load_training(self, law: str) -> Side:
+        stage, schema = self.problem.train, self.problem.schema
+        is_scalar = schema.kind == "float" and schema.columns is None
+        by_blocks = schema.kind in getattr(self.loss, "block_kinds", ()) and not is_scalar
+        if by_blocks and stage.total * schema.bytes_in_memory > STREAMED_BYTES:
+            return StreamedSide(lambda: self._training_chunks(law), stage.total, schema.dtype)
+        outputs = np.empty(schema.shape(stage.total), schema.dtype)
+        filled = 0
+        for part in self._training_chunks(law):
+            outputs[filled : filled + part.shape[0]] = part
+            filled += part.shape[0]
+        if is_scalar:
+            # the order of training samples carries nothing
+            return Side(ascending(outputs), stage.total, is_sorted=True)
+        return Side(outputs, stage.total)
+
+    def _training_chunks(self, law: str) -> Iterator[Outputs]:
+        """The training chunks of a law, whose fingerprints are kept when all were drawn."""
+        stage, prints = self.problem.train, []
+        for part in self.chunks(stage, law, range(stage.chunks)):
+            if stage not in self.problem.kept_stages:
+                prints.append(fingerprint(part))
+            yield part
+        if prints:
+            self.training_prints[law] = prints
+
+
+def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context:
+    """The context of a store's study version in this process; a store that was made anew gets a new one.
+
+    sizes: what a run with a target has decided so far of the pairs that a task works on.
+    """
+    record = Layout(Path(root)).study(version)
+    digest = digest_bytes(record.read_bytes())
+    return _open(root, version, digest) if sizes is None else _sized(root, version, digest, sizes)
+
+
+@lru_cache(maxsize=2)
+def _sized(root: str, version: int, digest: str, sizes: Sizes) -> Context:
+    context = _open(root, version, digest)
+    return replace(context, problem=context.problem.sized(sizes))
+
+
+@lru_cache(maxsize=2)
+def _open(root: str, version: int, _study: str) -> Context:
+    layout = Layout(Path(root))
+    problem = load_problem(layout, version)
+    e = problem.study.estimate
+    loss = None if problem.is_literal else make_loss(e.default_loss, e.parameters, problem.study.folder)
+    return Context(layout, problem, loss, {name: make_loss(name, {}) for name in e.other_losses})

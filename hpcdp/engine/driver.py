@@ -1,0 +1,377 @@
+"""Runs a study into a store: validate, take the lease, do what no record has, derive the results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.folder import same_folder
+from hpcdp._base.signals import ignored
+from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
+from hpcdp.clusters.folder import job_folder
+from hpcdp.engine.execute import Outcome, PlaceError, execute, run_batches
+from hpcdp.engine.failures import RunFailed, describe_killed, failed
+from hpcdp.engine.identical_chunks import refuse_identical_chunks
+from hpcdp.engine.last_draw import take_last_draw
+from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.outcomes import Failure, unusable
+from hpcdp.engine.progress import Progress, Silent
+from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
+from hpcdp.engine.stopping import Stop, Stopped
+from hpcdp.errors import DamagedError, HpcdpError, StoreError
+from hpcdp.mechanisms.slow_draws import topic_of
+from hpcdp.notions.bounds import BOUNDS_VERSION
+from hpcdp.planning.cluster_needs import forecast
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.index import Index, all_done, read_index
+from hpcdp.planning.reuse_choice import choose_reuse
+from hpcdp.planning.schedule import schedule
+from hpcdp.planning.summary import refuse_endless
+from hpcdp.planning.targets import decide, share_time, summary
+from hpcdp.planning.task import Task
+from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
+from hpcdp.results.result import Result, load_result
+from hpcdp.store.fence import refuse_gone
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import Lease, acquire
+from hpcdp.store.modes import own_files
+from hpcdp.store.records import foreign, put_json, read_json
+from hpcdp.store.results import read_results, write_results
+from hpcdp.store.studies import (
+    create_store,
+    is_store,
+    latest_version,
+    load_problem,
+    make_group,
+    mend,
+    open_layout,
+    provenance,
+    save_problem,
+)
+from hpcdp.study.decisions import with_known_sizes
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem, resolve, try_study
+from hpcdp.study.trial_draws import Trial
+from hpcdp.study.trust import refuse_foreign_code
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_BOUNDS_PER_TASK = 500
+_SLOW = 5.0  # times what a chunk should take, after which it is named
+_PATIENCE = 300.0  # seconds without a worker of a caller's own client
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is done; none of it changes the result."""
+
+    cluster: str = "local"
+    workers: int | None = None
+    client: Client | None = None
+    allow_changed_code: bool = False
+    trust_code: bool = False
+    stop: Stop = field(default_factory=Stop)
+    dashboard: bool = False
+
+
+def default_store(study: Study) -> Path:
+    """runs/NAME.zarr below the current folder."""
+    return Path("runs") / f"{study.name}.zarr"
+
+
+def run(
+    study: Study | str | Path,
+    store: str | Path | None = None,
+    *,
+    cluster: str = "local",
+    workers: int | None = None,
+    client: Client | None = None,
+    allow_changed_code: bool = False,
+    trust_code: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Run a study (or its file), or go on with its store, and return the result.
+
+    cluster: "local", a scheduler's address or file (.json), or a cluster profile (.toml); client: your own Dask client
+    instead; trust_code: to go on with another user's store, whose owner says what is run. Raises StudyError before anything
+    runs when the study is wrong or the store holds another one, LeaseError when another run holds the store, RunFailed when
+    some chunks failed (the store keeps everything else), StoreError when the store cannot be written, PlaceError (a
+    StoreError) when there is no worker for too long.
+    """
+    parsed = study if isinstance(study, Study) else Study.from_toml(study)
+    told = progress or Silent()
+    problem, trial = resolve(parsed, told.note, parse_place(cluster).library_threads)
+    options = Options(cluster, workers, client, allow_changed_code, trust_code)
+    return run_problem(problem, trial, Path(store) if store is not None else default_store(parsed), options, told)
+
+
+def resume(
+    store: str | Path,
+    *,
+    cluster: str = "local",
+    workers: int | None = None,
+    client: Client | None = None,
+    allow_changed_code: bool = False,
+    trust_code: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Go on from the store alone: the study is inside it. Raises as `run` does.
+
+    trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
+    """
+    told, threads = progress or Silent(), parse_place(cluster).library_threads
+    problem, trial = resolve_stored(store, allow_changed_code, trust_code, told.note, threads)
+    options = Options(cluster, workers, client, allow_changed_code, trust_code)
+    return run_problem(problem, trial, Path(store), options, told)
+
+
+@same_folder()
+def resolve_stored(
+    store: str | Path,
+    allow_changed_code: bool = False,
+    trust_code: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+    threads: int = 1,
+) -> tuple[Problem, Trial]:
+    """The latest problem of a store, tried out again; StudyError where it is another user's code that is not trusted.
+
+    note, threads: as in `resolve`.
+    """
+    with _store_errors(store), foreign(store):
+        layout = open_layout(Path(store))
+        layout = replace(layout, root=layout.root.absolute())
+        version = latest_version(layout)
+        if not version:
+            raise StoreError(f"{store} holds no study yet; run the study file again")
+        if not trust_code:
+            refuse_foreign_code(layout)
+        problem = load_problem(layout, version, allow_changed_code)
+    trial = try_study(problem.study, problem.sampler, problem.pairs, note, threads)
+    return problem, trial
+
+
+def index_of(store: Path) -> Index:
+    """What a store holds already, for the plan; nothing when there is no store yet."""
+    return read_index(Layout(store)) if is_store(store) else Index()
+
+
+def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
+    """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
+    where = parse_place(options.cluster)
+    refuse_endless(problem, trial, where.slots or options.workers or default_workers())
+    with opened(problem, store, options, progress) as (layout, lease, version):
+        _drive(layout, lease, version, problem, trial, options, where, progress)
+        return load_result(store)  # under the lease: what a path leads to may be another run's afterwards
+
+
+@contextmanager
+def opened(problem: Problem, store: Path, options: Options, progress: Progress) -> Iterator[tuple[Layout, Lease, int]]:
+    """A store under its lease, with this problem as its latest version; how the run ended is noted in it."""
+    with _store_errors(store), own_files():
+        layout = _made(store, problem.study, options.trust_code)
+        lease = acquire(layout, progress.note)
+        layout = replace(layout, generation=lease.generation)
+        try:
+            for words in mend(layout, lease.generation):
+                progress.note(words)
+            version = save_problem(layout, problem, lease.generation, options.allow_changed_code)
+            _note_run(layout, lease, "begin")
+            try:
+                yield layout, lease, version
+            except RunFailed as error:
+                _note_run(layout, lease, "end", error.lines)
+                raise
+            except (Stopped, PlaceError) as error:
+                _note_run(layout, lease, "end", stopped=str(error))
+                raise
+            except KeyboardInterrupt:
+                with ignored(), suppress(HpcdpError):
+                    _note_run(layout, lease, "end", stopped="interrupted (Ctrl-C or SIGTERM)")
+                raise
+            _note_run(layout, lease, "end")
+        except Exception as error:
+            refuse_gone(layout, lease.generation, error)
+            raise
+        finally:
+            lease.release()
+
+
+def _made(store: Path, study: Study, trust_code: bool) -> Layout:
+    """The store, made if need be; StudyError where its study names code and another user could name other code."""
+    if not trust_code:
+        refuse_foreign_code(Layout(store), study)
+    return create_store(store)
+
+
+def store_problem(problem: Problem, store: Path, allow_changed_code: bool = False, trust_code: bool = False) -> None:
+    """Put a problem into a store, made if need be, for a run that begins later and elsewhere."""
+    with _store_errors(store), own_files():
+        layout = _made(store, problem.study, trust_code)
+        lease = acquire(layout)
+        try:
+            list(mend(layout, lease.generation))
+            save_problem(layout, problem, lease.generation, allow_changed_code)
+            make_group(layout.root, layout.jobs, {})
+        finally:
+            lease.release()
+
+
+@contextmanager
+def _store_errors(store: str | Path) -> Iterator[None]:
+    """Whatever the file system refuses becomes one readable error."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, HpcdpError):
+            raise
+        raise unusable(store, error) from error
+
+
+def _note_run(layout: Layout, lease: Lease, key: str, failed: Sequence[str] = (), stopped: str | None = None) -> None:
+    """Provenance of this run: who, with what, from when to when, what failed, and why it ended early."""
+    path = layout.record("runs", f"{lease.generation:06d}")
+    body = read_json(path) if path.exists() else {"process": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
+    body = {**body, key: provenance(), "failed": list(failed), "stopped": stopped}
+    put_json(layout, path, body, lease.generation)
+
+
+def _drive(
+    layout: Layout,
+    lease: Lease,
+    version: int,
+    problem: Problem,
+    trial: Trial,
+    options: Options,
+    where: Where,
+    progress: Progress,
+) -> None:
+    costs = Costs.of(problem, trial)
+    workers = where.slots or options.workers or default_workers()
+    for words in share_time(problem, costs, workers, layout, lease.generation):
+        progress.note(words)
+    problem, chosen = choose_reuse(problem, costs, layout, lease.generation)
+    for words in chosen:
+        progress.note(words)
+    problem = with_known_sizes(layout, problem)
+    index = read_sound_index(layout, progress)
+    remove_unrecorded_counters(layout, index)
+    root = str(layout.root.resolve())
+    tasks = schedule(problem, index, costs, workers)
+    expected = forecast(tasks, where.profile) if where.profile else None
+
+    def killed(task: Task) -> Failure:
+        return describe_killed(problem, task, take_last_draw(layout.last_draw(lease.generation, task.name)))
+
+    monitor = Monitor(progress, options.stop, lease.lost.is_set, killed, expected)
+    monitor.patience = max(monitor.patience, _SLOW * costs.drawing(problem.sampler.chunk, 1))
+    lease.news = monitor.news
+    options.stop.check()
+    with place_of(layout, lease, problem, options, where, monitor) as place:
+        if any(kept for kept in index.samples) and check_samples(place, layout, root, version, problem, index, monitor):
+            index = read_sound_index(layout, progress)
+            tasks = schedule(problem, index, costs, workers)
+        outcome = Outcome()
+        while True:
+            if tasks:
+                monitor.begin("run", tasks)
+                lease.beat()
+                outcome = execute(place, root, version, lease.generation, tasks, monitor)
+                index = read_sound_index(layout, progress)
+            if outcome.failures or not problem.study.estimate.has_budget:
+                break
+            decided = decide(problem, index, layout, lease.generation)
+            for words in summary(decided):
+                progress.note(words)
+            problem = with_known_sizes(layout, problem)
+            before, tasks = tasks, schedule(problem, index, costs, workers)
+            if not decided and (not tasks or tasks == before):
+                break
+        refuse_identical_chunks(layout, problem)
+        _finish(place, layout, lease, version, problem, index, outcome, monitor)
+
+
+@contextmanager
+def place_of(
+    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
+) -> Iterator[Place]:
+    """Where a run's tasks run, with its workers."""
+    topic = topic_of(str(layout.root.resolve()), lease.generation)
+    if options.client is not None:
+        place = Place(options.client, _PATIENCE)
+        monitor.at(place)
+        with monitor.listening(topic):
+            yield place
+        return
+    folder = None
+    if where.profile is not None:
+        make_group(layout.root, layout.jobs, {})
+        folder = job_folder(layout, problem.study.name)
+    with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard) as place:
+        place.find_dashboard()
+        monitor.at(place)
+        with monitor.listening(topic):
+            yield place
+
+
+def _finish(
+    place: Place,
+    layout: Layout,
+    lease: Lease,
+    version: int,
+    problem: Problem,
+    index: Index,
+    outcome: Outcome,
+    monitor: Monitor,
+) -> None:
+    """Derive the results, write them last, and raise RunFailed when anything is left."""
+    for failure in outcome.failures:
+        if failure.set_aside is not None:
+            set_samples_aside(layout, problem, failure.set_aside)
+    complete = all_done(index, problem)
+    if complete and not _results_are_current(layout, version, monitor):
+        arrays = assemble(problem, index, _on_workers(place, monitor, bounds_of(problem)))
+        head = {
+            "version": version,
+            "complete": complete,
+            "name": problem.study.name,
+            "confidence": problem.study.estimate.confidence,
+            "pairs": pair_entries(problem),
+            "bounds": BOUNDS_VERSION,
+        }
+        write_results(layout, arrays, head, lease.generation)
+    if not complete:
+        raise failed(outcome.failures, f"hpcdp resume {layout.root}")
+
+
+def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool:
+    try:
+        found = read_results(layout)
+    except DamagedError as error:
+        monitor.note(f"damaged: {error}; it is derived again from the records")
+        return False
+    if found is None or found[1]["version"] != version or not found[1]["complete"]:
+        return False
+    return bool(found[1].get("bounds", 1) == BOUNDS_VERSION)
+
+
+def _on_workers(
+    place: Place, monitor: Monitor, function: Callable[..., NDArray[np.float64]]
+) -> Callable[..., NDArray[np.float64]]:
+    """A function of flat arrays of cells in grouped tasks on the place's workers."""
+
+    def bounds(*arrays: Any) -> NDArray[np.float64]:
+        batches = flat_batches(arrays, _BOUNDS_PER_TASK)
+        monitor.begin_batches("certify", len(batches))
+        found = run_batches(place, monitor, function, batches, "bounds")
+        monitor.advance(len(batches))
+        return np.concatenate(found) if found else np.empty(0)
+
+    return bounds

@@ -1,0 +1,137 @@
+"""Finds chunks that are equal where chance cannot make them so: the mechanism ignored its random generator.
+
+Every chunk that was ever drawn for the study left a fingerprint in a record, of its samples where they are kept, else of
+the fit or the counts that used them. What rests on such chunks is set aside, because no bound would hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.mechanisms import READERS
+from hpcdp.store.fence import discard
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_json, read_records, set_aside
+from hpcdp.store.stages import Stage
+from hpcdp.store.tallies import known_tallies
+from hpcdp.study.decisions import set_sizes_aside
+from hpcdp.study.problem import Problem
+from hpcdp.study.sizes import first_sizes
+from hpcdp.study.trial_draws import equals_no_chance
+
+Chunk = tuple[str, str, int]
+"""A law, a stage's name, and the chunk's number."""
+
+
+def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
+    """Set aside what rests on identical chunks, and raise MechanismError naming two of them."""
+    if problem.sampler.call in READERS or problem.is_literal:
+        return
+    found: dict[str, set[Chunk]] = {}
+    for chunk, text in _fingerprints(layout, problem):
+        found.setdefault(text, set()).add(chunk)
+    stages = {stage.name: stage for stage in (problem.train, problem.test)}
+
+    @cache
+    def is_varied(law: str, stage: Stage, size: int) -> bool:
+        outputs = problem.sampler.draw(problem.laws[law], law, stage.name, 0, 0, size, problem.schema)
+        return equals_no_chance(outputs)
+
+    same: list[list[Chunk]] = []
+    for chunks in found.values():
+        law, name, number = min(chunks)
+        if len(chunks) > 1 and is_varied(law, stages[name], min(1024, stages[name].chunk_size(number))):
+            same.append(sorted(chunks))
+    problem.sampler.end()
+    if not same:
+        return
+    set_laws_aside(layout, problem, {law for chunks in same for law, _, _ in chunks})
+    raise identical(problem, min(same)[0], min(same)[1], f"hpcdp resume {layout.root}")
+
+
+def identical(problem: Problem, a: Chunk, b: Chunk, again: str) -> MechanismError:
+    """The error that names two chunks, once what rests on them is set aside; again: the command that goes on."""
+    first, second = (f"{stage} chunk {number} of {problem.describe_law(law)}" for law, stage, number in (a, b))
+    return MechanismError(
+        f"mechanism.call {problem.sampler.call}: {first} and {second} are identical; the mechanism ignores its rng, so its "
+        "draws are not independent and no bound would hold. What rests on such chunks was set aside; repair the mechanism, "
+        f"then: {again} --allow-changed-code"
+    )
+
+
+def _fingerprints(layout: Layout, problem: Problem) -> Iterator[tuple[Chunk, str]]:
+    """Every chunk of the present study's laws and stages with its fingerprint, of samples that are kept and not."""
+    for stage in problem.kept_stages:
+        for law in problem.laws:
+            for block in range(stage.blocks):
+                try:
+                    prints = read_json(layout.record("samples", stage.name_of(law, block)))["fingerprints"]
+                except DamagedError:
+                    continue
+                for chunk, text in zip(stage.block_chunks(block), prints, strict=True):
+                    yield (law, stage.name, chunk), text
+    if problem.train not in problem.kept_stages:
+        for kind in ("pilots", "fits") if problem.is_refined else ("fits",):
+            yield from _of_records(layout, problem, kind, problem.train)
+    if problem.test not in problem.kept_stages:
+        yield from _of_records(layout, problem, "counts", problem.test)
+
+
+def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> Iterator[tuple[Chunk, str]]:
+    for _, body in read_records(layout, kind):
+        if isinstance(body, DamagedError):
+            continue
+        for law, prints in body["fingerprints"].items():
+            for chunk, text in enumerate(prints, body.get("start", 0)):
+                if law in problem.laws and chunk < stage.chunks:
+                    yield (law, stage.name, chunk), text
+
+
+def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool = False) -> None:
+    """Take the samples of these laws out of use, with all that rests on them: pilots, tallies, sizes, fits, counters,
+    counts, and counts of pools.
+
+    and_unknown: also what belongs to no pair of the present study, since nothing tells which laws it rests on.
+    """
+    assert layout.generation is not None
+    for law in laws:  # all of each: a shorter last chunk may be the start of others, and looks like none
+        for stage in problem.kept_stages:
+            for block in range(stage.blocks):
+                set_aside(layout, "samples", stage.name_of(law, block))
+    _set_pools_aside(layout, problem, laws, and_unknown)
+    models = _set_pilots_aside(layout, problem, {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)})
+    for kind in ("fits", "counts"):
+        for name, body in read_records(layout, kind):
+            if isinstance(body, DamagedError):
+                continue
+            found = {entry["model"] for entry in body["entries"]}
+            touched = models & found | (found - set(problem.model_keys) if and_unknown else set())
+            for model in touched:
+                discard(layout, layout.generation, layout.counter(model, body["thresholds"]))
+            if touched:
+                set_aside(layout, kind, name)
+
+
+def _set_pilots_aside(layout: Layout, problem: Problem, numbers: set[int]) -> set[str]:
+    """Take the pilots, tallies and sizes of these pairs out of use; keys of all that was learned of these pairs."""
+    e, pilots = problem.study.estimate, {problem.pilot_keys[number] for number in numbers}
+    for pilot in pilots:
+        set_aside(layout, "pilots", pilot)
+        for span in known_tallies(layout, pilot):
+            set_aside(layout, span.kind, span.name)
+    first = first_sizes(e.train, e.chunk, len(problem.pairs))
+    models = {problem.model_key(number) for number in numbers} | {first.model_key(pilot) for pilot in pilots}
+    return models | set_sizes_aside(layout, pilots)
+
+
+def _set_pools_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool) -> None:
+    """Take the counts of pools of these laws out of use, where samples teach and test."""
+    pools = {pool for pool, pair in zip(problem.pool_keys, problem.pair_laws, strict=True) if laws & set(pair)}
+    for name, body in read_records(layout, "reuse"):
+        if isinstance(body, DamagedError):
+            continue
+        found = {entry["pool"] for entry in body["entries"]}
+        if pools & found or (and_unknown and found - set(problem.pool_keys)):
+            set_aside(layout, "reuse", name)

@@ -1,0 +1,165 @@
+"""How far a run is: told to the progress display, and to the lease, from which `hpcdp status` reads it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from hpcdp.clusters.place import Place
+from hpcdp.engine.outcomes import Failure
+from hpcdp.engine.progress import Progress
+from hpcdp.engine.stopping import Stop
+from hpcdp.mechanisms.slow_draws import LONG
+from hpcdp.planning.cluster_needs import Forecast
+from hpcdp.planning.task import Task
+
+_RATE_SECONDS = 120.0  # over which the rate is taken
+_APART = 5.0  # seconds between notes of slow draws: many may hang at once
+_HEARD = 30.0  # seconds after which a draw of which nothing was heard is over
+_SHOWN = 10
+
+
+@dataclass(eq=False)
+class _Slow:
+    """A draw that takes long. next: seconds of it after which it is named (again). heard: when it was last told of."""
+
+    what: str
+    next: float
+    seconds: float = 0.0
+    heard: float = 0.0
+
+
+class Monitor:
+    """What the engine tells and asks (`engine.Watch`); its news go into the lease with each heartbeat."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        stop: Stop,
+        is_lost: Callable[[], bool],
+        describe_killed: Callable[[Task], Failure],
+        forecast: Forecast | None = None,
+    ) -> None:
+        self.stop, self.is_lost, self.as_failure = stop, is_lost, describe_killed
+        self._progress, self._forecast = progress, forecast
+        self._place: Place | None = None
+        self._phase, self._began = "start", time.time()
+        self._total = self._done = self._planned = self._planned_done = 0.0
+        self._busy = 0.0
+        self._recent: deque[tuple[float, float, float]] = deque()  # (time, units done, planned seconds done)
+        self._slow: dict[str, _Slow] = {}
+        self._types_differ = False
+        self._last_named = float("-inf")
+        self.patience = LONG
+        self._lock = threading.Lock()
+
+    def at(self, place: Place) -> None:
+        """The place where this run computes."""
+        self._place = place
+
+    def note(self, text: str) -> None:
+        """One line of news."""
+        self._progress.note(text)
+
+    @contextmanager
+    def listening(self, topic: str) -> Iterator[None]:
+        """Hear within what workers tell of draws that take long."""
+        assert self._place is not None
+        client: Any = self._place.client
+        client.subscribe_topic(topic, self._hear)
+        try:
+            yield
+        finally:
+            with suppress(OSError, RuntimeError, ValueError):  # the scheduler may be gone
+                client.unsubscribe_topic(topic)
+
+    def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
+        """Note a draw that takes longer than is to be expected, and again when that has doubled; types that differ once."""
+        told, now = event[1], time.monotonic()
+        if "types" in told:
+            if not self._types_differ:
+                self._types_differ = True
+                self.note(
+                    f"warning: types of outputs differ: {told['types']}; each output counts as the number that it is"
+                )
+            return
+        with self._lock:
+            if told["ended"]:
+                self._slow.pop(told["key"], None)
+                return
+            slow = self._slow.setdefault(told["key"], _Slow(told["what"], self.patience))
+            slow.seconds, slow.heard = told["seconds"], now
+            if slow.seconds < slow.next or now - self._last_named < _APART:
+                return
+            slow.next, self._last_named = 2 * slow.seconds, now
+            others = len(self._still_slow()) - 1
+        more = f" (and {others} more)" if others else ""
+        self.note(f"still drawing after {slow.seconds:.0f} s: {slow.what}{more}")
+
+    def _still_slow(self) -> list[_Slow]:
+        """Draws that take longer than is to be expected; of a worker that died nothing is heard any more."""
+        fresh = time.monotonic() - _HEARD
+        return [slow for slow in self._slow.values() if slow.seconds >= self.patience and slow.heard > fresh]
+
+    def begin(self, phase: str, tasks: Sequence[Task]) -> None:
+        """A phase of scheduled tasks begins; its units are chunks."""
+        with self._lock:
+            self._phase = phase
+            self._total, self._done = sum(task.units for task in tasks), 0.0
+            self._planned, self._planned_done = sum(task.seconds for task in tasks), 0.0
+            self._recent.clear()
+            self._recent.append((time.monotonic(), 0.0, 0.0))
+        self._progress.begin(phase, self._planned)
+
+    def begin_batches(self, phase: str, units: int) -> None:
+        """A short phase begins."""
+        with self._lock:
+            self._phase = phase
+        self._progress.begin(phase, units)
+
+    def advance(self, units: float) -> None:
+        """So much of a short phase is done."""
+        self._progress.advance(units)
+
+    def done(self, task: Task, seconds: float) -> None:
+        """A task is done and took so long (NaN: it failed)."""
+        with self._lock:
+            now = time.monotonic()
+            self._done += task.units
+            self._planned_done += task.seconds
+            self._busy += 0.0 if math.isnan(seconds) else seconds
+            self._recent.append((now, self._done, self._planned_done))
+            while len(self._recent) > 2 and now - self._recent[1][0] > _RATE_SECONDS:
+                self._recent.popleft()
+        self._progress.advance(task.seconds)
+
+    def news(self) -> dict[str, Any]:
+        """What a lease's heartbeat carries; all of it was true a moment ago."""
+        with self._lock:
+            first = self._recent[0] if self._recent else (time.monotonic(), 0.0, 0.0)
+            passed = time.monotonic() - first[0]
+            rate = (self._done - first[1]) / passed if passed > 0 else 0.0
+            speed = (self._planned_done - first[2]) / passed if passed > 0 else 0.0
+            body: dict[str, Any] = {
+                "phase": self._phase,
+                "seconds": time.time() - self._began,
+                "done": self._done,
+                "total": self._total,
+                "rate": rate,
+                "left": (self._planned - self._planned_done) / speed if speed > 0 else None,
+                "busy_seconds": self._busy,
+            }
+            body["slow"] = [[slow.what, slow.seconds] for slow in self._still_slow()[:_SHOWN]]
+        place = self._place
+        if place is not None:
+            body["threads"] = place.known_threads
+            body["dashboard"] = place.known_dashboard
+            body["fleet"] = place.fleet.status() if place.fleet is not None else None
+        body["forecast"] = self._forecast.to_dict() if self._forecast is not None else None
+        return body

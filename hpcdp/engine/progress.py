@@ -1,0 +1,129 @@
+"""Progress to stderr: a live bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from hpcdp._base.terminal import drawn, plain
+
+_LINE_SECONDS = 10.0
+
+
+class Progress(Protocol):
+    """Told what happens; draws it or not."""
+
+    def note(self, text: str) -> None:
+        """One line of news."""
+
+    def begin(self, label: str, units: float) -> None:
+        """A phase begins, with so much work."""
+
+    def advance(self, units: float) -> None:
+        """So much of the phase is done."""
+
+
+class Silent:
+    """Draws nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def begin(self, label: str, units: float) -> None:
+        """Nothing."""
+
+    def advance(self, units: float) -> None:
+        """Nothing."""
+
+
+class Lines:
+    """A line when a phase begins and ends, and every ten seconds between."""
+
+    def __init__(self) -> None:
+        self._label, self._total, self._done = "", 0.0, 0.0
+        self._start = self._last = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Print it."""
+        print(text, file=sys.stderr, flush=True)
+
+    def begin(self, label: str, units: float) -> None:
+        """Remember the phase."""
+        self._label, self._total, self._done = label, units, 0.0
+        self._start = self._last = time.monotonic()
+
+    def advance(self, units: float) -> None:
+        """Print a line if the last one is old or the phase is done."""
+        self._done += units
+        now = time.monotonic()
+        if now - self._last < _LINE_SECONDS and self._done < self._total * (1 - 1e-9):
+            return
+        self._last = now
+        share = self._done / self._total if self._total else 1.0
+        left = (now - self._start) * (1 - share) / share if share > 0 else 0.0
+        end = f"about {left:.0f} s left" if share < 1 - 1e-9 else f"done in {now - self._start:.1f} s"
+        self.note(f"{self._label}: {100 * share:.0f} %, {end}")
+
+
+class Bar:
+    """A live bar on a terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self.console = Console(file=drawn(sys.stderr))
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+        )
+        self._task: object = None
+
+    def note(self, text: str) -> None:
+        """Print above the bar."""
+        self.console.print(plain(text), markup=False, highlight=False)
+
+    def begin(self, label: str, units: float) -> None:
+        """A new bar."""
+        self._task = self._progress.add_task(label, total=units)
+
+    def advance(self, units: float) -> None:
+        """Move the bar."""
+        self._progress.advance(self._task, units)  # type: ignore[arg-type]
+
+    def start(self) -> None:
+        """Show it."""
+        self._progress.start()
+
+    def stop(self) -> None:
+        """Leave it as it is."""
+        self._progress.stop()
+
+
+@contextmanager
+def on_stderr() -> Iterator[Progress]:
+    """A bar if stderr is a terminal, else lines."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    bar = Bar()
+    bar.start()
+    try:
+        yield bar
+    finally:
+        bar.stop()

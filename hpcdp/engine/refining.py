@@ -1,0 +1,99 @@
+"""Tasks of refined losses: pilots, tallies of fresh draws by cell, and what those teach (see `hpcdp.losses.refined.refined`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.engine.context import Context
+from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.sweep import sweep
+from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.losses.protocol import Counter
+from hpcdp.losses.refined.choice import CellTally
+from hpcdp.losses.refined.refined import Pilot, refine
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.planning.spans import disjoint, gaps
+from hpcdp.planning.task import TallyItems
+from hpcdp.store.layout import Generation
+from hpcdp.store.records import commit, set_aside
+from hpcdp.store.stages import Stage
+from hpcdp.store.states import read_state, write_state
+from hpcdp.store.tallies import TallySpan, is_tallied, known_tallies, sum_tallies, write_tally
+from hpcdp.study.problem import describe_pairs
+
+
+def learn_pilots(context: Context, generation: Generation, numbers: tuple[int, ...], report: Report) -> None:
+    """Learn and store the pilots of these pairs."""
+    problem = context.problem
+    assert context.loss is not None
+    for number in numbers:
+        key = problem.pilot_keys[number]
+        if context.layout.record("pilots", key).is_file():
+            continue  # this task ran before, in a worker that died
+        try:
+            laws = problem.pair_laws[number]
+            p, q = (context.training(law) for law in laws)
+            pilot = Pilot.learn(context.loss, p, q, list(context.others.values()))
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
+            continue
+        write_state(context.layout, context.layout.pilot(key), pilot.state(), generation)
+        prints = {law: context.training_prints[law] for law in laws if law in context.training_prints}
+        commit(context.layout, "pilots", key, {"fingerprints": prints}, generation)
+
+
+def tally(context: Context, generation: Generation, items: TallyItems, report: Report) -> None:
+    """Draw a span of chunks of both sides of each pair, and store how many outputs lie in each cell."""
+    problem = context.problem
+    stage = problem.stage_of(items.stage, items.pairs[0])
+    samples = sum(stage.chunk_size(chunk) for chunk in range(items.start, items.stop))
+    spans = {n: TallySpan(problem.pilot_keys[n], stage.name, items.start, items.stop, samples) for n in items.pairs}
+    todo = [n for n in items.pairs if not is_tallied(context.layout, spans[n])]
+    pilots: dict[int, Pilot] = {}
+    for number in todo:
+        try:
+            pilots[number] = restore_pilot(context, number)
+        except DamagedError as error:
+            report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
+    counts = {n: np.zeros((2, pilot.cells.size), np.int64) for n, pilot in pilots.items()}
+
+    def use(number: int, side: int, outputs: Outputs) -> None:
+        counts[number][side] += pilots[number].tally(outputs)
+
+    for number in sweep(context, (stage, stage), list(pilots), range(items.start, items.stop), use, report):
+        write_tally(context.layout, spans[number], counts[number], generation)
+
+
+def restore_pilot(context: Context, number: int) -> Pilot:
+    """A pair's stored pilot; DamagedError where its bytes changed: its record is set aside, so that it is learned again."""
+    assert context.loss is not None
+    key = context.problem.pilot_keys[number]
+    try:
+        state = read_state(context.layout.pilot(key))
+    except DamagedError as error:
+        set_aside(context.layout, "pilots", key)
+        raise DamagedError(f"{error}; it is learned again") from None
+    return Pilot.restore(state, context.loss)
+
+
+def learn_refined(
+    context: Context, number: int, thresholds: NDArray[np.float64]
+) -> tuple[Counter, NDArray[np.int64], list[str]]:
+    """A pair's counter from its tallies, what to expect of fresh outputs, by class, and who decided at each threshold."""
+    pilot = restore_pilot(context, number)
+    stages = (context.problem.stage_of(name, number) for name in ("refine", "validation"))
+    known = known_tallies(context.layout, context.problem.pilot_keys[number])
+    learned, validation = (_read(context, known, stage, pilot) for stage in stages)
+    refined = refine(pilot, learned, validation, thresholds)
+    return refined.counter(pilot, thresholds), refined.judged, refined.chosen
+
+
+def _read(context: Context, known: Sequence[TallySpan], stage: Stage, pilot: Pilot) -> CellTally:
+    spans = disjoint([span for span in known if span.stage == stage.name], stage)
+    if gaps(spans, stage):
+        raise DamagedError(f"some tallies of the {stage.name} stage are missing; they are counted again")
+    counts = sum_tallies(context.layout, spans, pilot.cells.size)
+    return CellTally(counts[0], counts[1], stage.total, stage.total)

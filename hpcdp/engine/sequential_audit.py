@@ -1,0 +1,370 @@
+"""The sequential audit: batches are drawn until a claim is refuted or the budget ends.
+
+Each batch is bet on with what the earlier ones taught, so the false-alarm probability is at most 1 − confidence however
+often one looks (Ville's inequality; `hpcdp.notions.betting`). A batch is drawn by tasks, a chunk each, and stays in the
+store; what was won is recorded after each batch, so that a later run goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.folder import same_folder
+from hpcdp._base.parent import at_risk
+from hpcdp._base.prints import printing_to_stderr
+from hpcdp._base.rounding import at_least
+from hpcdp.clusters import Place, parse_place
+from hpcdp.engine.driver import Options, opened, place_of
+from hpcdp.engine.execute import execute
+from hpcdp.engine.failures import describe_killed, failed
+from hpcdp.engine.identical_chunks import Chunk, identical
+from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.progress import Progress
+from hpcdp.errors import FAILED, DamagedError, StudyError
+from hpcdp.keys import digest_json
+from hpcdp.losses import foreign_code, make_loss, validate_parameters
+from hpcdp.losses._alone import refuse_batch_dependent
+from hpcdp.losses.protocol import Loss, Side
+from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions._rounds import Check, Learner, Rules
+from hpcdp.notions.betting import Lines, Wealth, average, count_cells, is_refuted, lines_of, play
+from hpcdp.planning.task import Task
+from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.lease import Lease
+from hpcdp.store.records import commit, read_json, record_names, set_aside
+from hpcdp.store.samples import DamagedBlock, read_blocks
+from hpcdp.store.stages import Stage
+from hpcdp.study.claims import Claim
+from hpcdp.study.file import Study
+from hpcdp.study.problem import LITERAL, Problem
+from hpcdp.study.trial_draws import equals_no_chance
+
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How batches are cut: `chunk` draws of one stream each, `batch` of them a round and a side, at most `budget`."""
+
+    chunk: int
+    batch: int
+    budget: int
+
+    @classmethod
+    def of(cls, problem: Problem, batch: int, budget: int) -> Rounds:
+        """Refuses sizes that do not fit, StudyError."""
+        chunk = min(problem.study.estimate.chunk, batch)
+        if batch % chunk:
+            raise StudyError(f"--batch: a multiple of estimate.chunk, {chunk}; given: {batch}")
+        if budget < batch:
+            raise StudyError(f"--budget: at least one batch, {batch}; given: {budget}")
+        return cls(chunk, batch, budget)
+
+    @property
+    def rounds(self) -> int:
+        """How many whole batches the budget has."""
+        return self.budget // self.batch
+
+    def chunks(self, number: int) -> range:
+        """Chunks of a round."""
+        per_round = self.batch // self.chunk
+        return range(number * per_round, (number + 1) * per_round)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known after a batch.
+
+    samples: drawn a side. evidence: wealth, 1 at the start, a supermartingale if the claim is true; 1/γ refutes it. p_value:
+    1/(largest evidence so far), at most 1; it holds at every look (Ville). refuted: whether the claim is.
+    """
+
+    samples: int
+    evidence: float
+    p_value: float
+    refuted: bool
+
+
+@dataclass(frozen=True, eq=False)
+class SequentialAudit:
+    """What a sequential audit found; verdict as in `hpcdp.results.audit.Audit`."""
+
+    study: Study
+    claim: Claim
+    orientation: str
+    rounds: Rounds
+    looks: Sequence[Look]
+    wealths: Sequence[Wealth]
+
+    @property
+    def name(self) -> str:
+        """Of the study."""
+        return self.study.name
+
+    @property
+    def confidence(self) -> float:
+        """Of a violation."""
+        return self.study.estimate.confidence
+
+    @property
+    def verdict(self) -> str:
+        """ "violation" (certified), else "not separable" where the evidence is above 1, else "consistent"."""
+        if self.looks[-1].refuted:
+            return VIOLATION
+        return NOT_SEPARABLE if self.looks[-1].evidence > 1.0 else CONSISTENT
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `audit --sequential --format json` prints."""
+        return {
+            "verdict": self.verdict,
+            "claim": self.claim.text,
+            "confidence": self.confidence,
+            "name": self.name,
+            "orientation": self.orientation,
+            "batch": self.rounds.batch,
+            "budget": self.rounds.budget,
+            "samples": self.looks[-1].samples,
+            "needed": 1.0 / (1.0 - self.confidence),
+            "looks": [vars(look) for look in self.looks],
+            "cells": [
+                {"pair": pair, "evidence": _finite(wealth.log), "p_value": wealth.p_value}
+                for pair, wealth in enumerate(self.wealths)
+            ],
+        }
+
+
+def run_sequential(
+    problem: Problem,
+    store: Path,
+    claim: Claim,
+    orientation: str,
+    rounds: Rounds,
+    options: Options,
+    progress: Progress,
+    again: str,
+) -> SequentialAudit:
+    """Draw batches until the claim is refuted or the budget ends; goes on from what the store holds.
+
+    The null hypothesis is that every pair meets the claim; the wealth is the mean of the pairs'. The loss is the study's,
+    learned anew for each block of a batch on the outputs before it. again: the command that goes on.
+
+    Raises:
+        StudyError: the mechanism reads stored samples, or the loss is literal-knn.
+        RunFailed: the mechanism failed on some chunks. StoreError, LeaseError, Stopped: as `hpcdp.run`.
+    """
+    refuse_unplayable(problem)
+    where = parse_place(options.cluster)
+    with opened(problem, store, options, progress) as (layout, lease, version):
+        monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task, None))
+        lease.news = monitor.news
+        options.stop.check()
+        with place_of(layout, lease, problem, options, where, monitor) as place:
+            game = _Game(problem, layout, claim, orientation, rounds)
+            looks: list[Look] = []
+            for number in range(rounds.rounds):
+                _draw(game, place, lease, version, number, monitor, again)
+                looks.append(game.look(number, lease.generation))
+                progress.note(_words(looks[-1], game.failure))
+                if looks[-1].refuted:
+                    break
+    return SequentialAudit(problem.study, claim, orientation, rounds, looks, game.wealths)
+
+
+def refuse_unplayable(problem: Problem) -> None:
+    """Refuse a study whose batches cannot be drawn, or whose loss learns for each ε anew; StudyError."""
+    if problem.sampler.call in READERS:
+        raise StudyError(
+            f"--sequential: the samples of {problem.sampler.call} are there already, so that none can be saved; "
+            "accepted: a mechanism that draws"
+        )
+    if problem.study.estimate.reuse is not False:
+        raise StudyError("estimate.reuse: every batch of audit --sequential tests and then teaches; accepted: false")
+    if problem.study.estimate.default_loss == LITERAL:
+        raise StudyError(f"estimate.loss: {LITERAL} was given; accepted by audit --sequential: every other loss")
+
+
+def _words(look: Look, failure: float) -> str:
+    said = "refuted" if look.refuted else f"refuted from {1.0 / failure:g} on"
+    return f"{look.samples:,} samples a side: evidence {at_least(look.evidence, '.3g')} ({said})"
+
+
+class _Game:
+    """Bets on the batches of all pairs, and their records."""
+
+    def __init__(self, problem: Problem, layout: Layout, claim: Claim, orientation: str, rounds: Rounds) -> None:
+        e = problem.study.estimate
+        self.problem, self.layout, self.rounds = problem, layout, rounds
+        self.failure = 1.0 - e.confidence
+        self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
+        foreign = foreign_code(e.default_loss, e.parameters)
+        self.rules, self.check = _rules(problem), _checker(foreign) if foreign is not None else None
+        self.learn = _learner(make_loss(e.default_loss, e.parameters, problem.study.folder), foreign is not None)
+        self.wealths = [Wealth() for _ in problem.pairs]
+        self.total = Wealth()
+        self.seen: dict[str, list[Outputs]] = {law: [] for law in problem.laws}
+        self.prints: dict[str, Chunk] = {}
+        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
+        self._key = digest_json(
+            [
+                "rounds",
+                [rounds.chunk, rounds.batch],
+                [e.default_loss, parameters],
+                list(problem.pair_laws),
+                self.lines.etas.tolist(),
+                self.lines.deltas.tolist(),
+                vars(self.rules),
+            ]
+        )
+
+    @property
+    def stage(self) -> Stage:
+        """Where batches lie."""
+        return Stage.endless(self.rounds.chunk)
+
+    @same_folder()
+    @printing_to_stderr()
+    def look(self, number: int, generation: Generation) -> Look:
+        """Bet on a batch that is drawn, or read what was won; learn from it."""
+        chunks = self.rounds.chunks(number)
+        batch = {law: np.concatenate(list(self._read(law, chunks))) for law in self.seen}
+        name = f"{self._key}-{number:06d}"
+        if not self._recall(name):
+            for pair, (d, d_prime) in enumerate(self.problem.pair_laws):
+                past = (self._past(d), self._past(d_prime))
+                sides, wealth = (batch[d], batch[d_prime]), self.wealths[pair]
+                with at_risk(f"estimate.loss {self.problem.study.estimate.default_loss} (learning)", FAILED):
+                    (self.wealths[pair],) = play(
+                        [wealth], [self.lines], self.learn, past, sides, self.rules, self.check
+                    )
+            self.total = average(self.total, self.wealths)
+            body = {"wealths": [w.to_dict() for w in self.wealths], "total": self.total.to_dict()}
+            commit(self.layout, "rounds", name, body, generation)
+        for law, outputs in batch.items():
+            self.seen[law].append(outputs)
+        total = self.total
+        return Look(total.samples, _finite(total.log), total.p_value, is_refuted(total, self.failure))
+
+    def _past(self, law: str) -> Outputs:
+        seen = self.seen[law]
+        return np.concatenate(seen) if seen else np.empty(self.problem.schema.shape(0), self.problem.schema.dtype)
+
+    def _read(self, law: str, chunks: range) -> Iterator[Outputs]:
+        return read_blocks(self.layout, self.stage, law, self.problem.schema, chunks)
+
+    def _recall(self, name: str) -> bool:
+        """Whether a round was played before; then the wealths are as they were after it."""
+        try:
+            body = read_json(self.layout.record("rounds", name))
+        except DamagedError:
+            return False  # it is played again, on the same outputs
+        self.wealths = [Wealth.from_dict(w) for w in body["wealths"]]
+        self.total = Wealth.from_dict(body["total"])
+        return True
+
+
+def _rules(problem: Problem) -> Rules:
+    """The rules, with a start that is long enough for a given number of neighbours."""
+    k = getattr(validate_parameters(problem.study.estimate.default_loss, problem.study.estimate.parameters), "k", None)
+    return Rules(first=max(Rules().first, k)) if isinstance(k, int) else Rules()
+
+
+def _learner(loss: Loss, is_foreign: bool) -> Learner:
+    """What learns from both sides. is_foreign: scores are rounded to `_DIGITS` after the point.
+
+    Edges of cells are scores that occurred, so that without it the last bits of equal outputs would decide on their cell.
+    """
+
+    def learn(p: Outputs, q: Outputs) -> Callable[[Outputs], NDArray[np.float64]]:
+        score = loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0])).score
+        return (lambda outputs: np.round(score(outputs), _DIGITS)) if is_foreign else score
+
+    return learn
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """What a bet counts: outputs by the cells between its edges."""
+
+    score: Callable[[Outputs], NDArray[np.float64]]
+    edges: NDArray[np.float64]
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        return count_cells(self.edges, self.score(outputs))
+
+    def state(self) -> None:
+        return None
+
+
+def _checker(name: str) -> Check:
+    """What refuses scores of somebody's class that depend on the block, whatever they win or lose."""
+
+    def check(score: Callable[[Outputs], NDArray[np.float64]], outputs: Outputs, edges: NDArray[np.float64]) -> None:
+        refuse_batch_dependent(_Cells(score, edges), outputs, name)
+
+    return check
+
+
+def _draw(game: _Game, place: Place, lease: Lease, version: int, number: int, monitor: Monitor, again: str) -> None:
+    """Have the chunks of a round drawn that are not there, or damaged; refuse those that chance cannot make equal."""
+    problem, layout, stage = game.problem, game.layout, game.stage
+    for law in problem.laws:
+        for chunk in game.rounds.chunks(number):
+            try:
+                for _ in read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1)):
+                    pass
+            except DamagedBlock as error:
+                if layout.record("samples", error.record).is_file():
+                    monitor.note(f"damaged: {error}; it is drawn again")
+                    set_aside(layout, "samples", error.record)
+    tasks = [
+        Task(f"round-{number}-{law}-{chunk}", "round", ((law, chunk, game.rounds.chunk),), (), 1, 1.0)
+        for law in problem.laws
+        for chunk in game.rounds.chunks(number)
+        if not layout.record("samples", stage.name_of(law, chunk)).is_file()
+    ]
+    if tasks:
+        monitor.begin(f"round {number + 1}", tasks)
+        lease.beat()
+        outcome = execute(place, str(layout.root.resolve()), version, lease.generation, tasks, monitor)
+        if outcome.failures:
+            raise failed(outcome.failures, again)
+    _refuse_equal_chunks(game, number, again)
+
+
+def _refuse_equal_chunks(game: _Game, number: int, again: str) -> None:
+    """Compare the chunks of a round, of all laws, with each other and with all before; no bet on equal ones would be fair."""
+    problem, layout, stage = game.problem, game.layout, game.stage
+    for law in problem.laws:
+        for chunk in game.rounds.chunks(number):
+            (text,) = read_json(layout.record("samples", stage.name_of(law, chunk)))["fingerprints"]
+            new = (law, stage.name, chunk)
+            old = game.prints.setdefault(text, new)
+            if old == new:
+                continue
+            (outputs,) = read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1))
+            if equals_no_chance(outputs):
+                _set_aside(layout, {old[0], law})
+                raise identical(problem, old, new, again)
+
+
+def _set_aside(layout: Layout, laws: set[str]) -> None:
+    """Take the batches of these laws out of use, and what was won, which is played again on batches that stay."""
+    for name in record_names(layout, "samples"):
+        law, stage, *_ = name.split("-")
+        if law in laws and stage == Stage.endless(1).name:
+            set_aside(layout, "samples", name)
+    for name in record_names(layout, "rounds"):
+        set_aside(layout, "rounds", name)
+
+
+def _finite(log: float) -> float:
+    """e^log, or the largest number."""
+    return float(np.exp(min(log, 700.0)))

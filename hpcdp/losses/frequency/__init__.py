@@ -1,0 +1,1 @@
+"""Counts of equal outputs."""

@@ -1,0 +1,125 @@
+"""frequency: L̂ of discrete outputs, from how often each value occurs in training (the plug-in estimate)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses._votes import classes, log_ratios
+from hpcdp.losses.frequency._tally import HashClasses, Tally
+from hpcdp.losses.frequency.distinct import Distinct, learn_distinct, restore_values
+from hpcdp.losses.parameters import FrequencyParameters
+from hpcdp.losses.protocol import Outputs, Side
+
+__all__ = ["Frequency", "FrequencyCounter", "FrequencyModel", "FrequencyParameters"]
+
+Floats = NDArray[np.float64]
+
+_WHOLE = 1 << 20  # so many training points of both sides are looked at together, and all their values told apart
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyCounter:
+    """Counts outputs by the class of their value; codes: (values + 1,) int32, the last one of unseen values."""
+
+    distinct: Distinct | HashClasses
+    codes: NDArray[np.int32]
+    classes: int
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        """Histogram of outputs over the 2T + 1 classes of L̂, shape (2T + 1,), int64."""
+        found = np.bincount(self.distinct.find(outputs) + 1, minlength=self.codes.size)  # number 0: unseen
+        out = np.zeros(self.classes, np.int64)
+        np.add.at(out, np.roll(self.codes, 1), found)
+        return out
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The values, their classes and the number of classes."""
+        return self.distinct.state() | {"codes": self.codes, "classes": np.array(self.classes)}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]]) -> FrequencyCounter:
+        """The counter that `state` came from."""
+        if "keys" in state:
+            return cls(HashClasses.restore(state), state["codes"], int(state["classes"]))
+        distinct, order = learn_distinct(restore_values(state))
+        codes = state["codes"].copy()
+        codes[order] = state["codes"][:-1]
+        return cls(distinct, codes, int(state["classes"]))
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyModel:
+    """L̂ of each distinct value; losses: (values + 1,), the last one of unseen values."""
+
+    distinct: Distinct | HashClasses
+    losses: Floats
+
+    def score(self, outputs: Outputs) -> Floats:
+        """L̂ of each output, shape (size,), natural log; ±inf where one side never gave the value."""
+        return self.losses[self.distinct.find(outputs)]
+
+    def counter(self, thresholds: Floats) -> FrequencyCounter:
+        """A counter for sorted distinct thresholds, shape (T,)."""
+        codes = classes(self.losses, thresholds)
+        if isinstance(self.distinct, HashClasses):  # many: those that count like unseen values are as good as unseen
+            told = codes[:-1] != codes[-1]
+            return FrequencyCounter(self.distinct.only(told), codes[np.append(told, True)], 2 * thresholds.size + 1)
+        return FrequencyCounter(self.distinct, codes, 2 * thresholds.size + 1)
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """L̂(o) = ln(c_P/n_P) − ln(c_Q/n_Q) from training counts c and draws n.
+
+    It is ±inf where one count is 0 and 0 where both are. Values that fewer than `rare` pooled training points hold are
+    one value, which unseen values join when rare > 0. Equality decides: -0.0 is 0.0. Many training points are read block
+    by block, and at most `distinct` classes of values are told apart (see `hpcdp.losses.frequency._tally`).
+    """
+
+    block_kinds: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float", "bytes"})
+
+    parameters: FrequencyParameters = field(default_factory=FrequencyParameters)
+
+    def fit(self, p: Side, q: Side) -> FrequencyModel:
+        """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
+        if p.size + q.size > min(self.parameters.distinct, _WHOLE):
+            return _learn_hashed(p, q, self.parameters)
+        distinct, codes = learn_distinct(np.concatenate([p.outputs, q.outputs]))
+        c0 = np.bincount(codes[: p.size], minlength=distinct.size)
+        c1 = np.bincount(codes[p.size :], minlength=distinct.size)
+        return learn_frequencies(distinct, c0, c1, p.draws, q.draws, self.parameters.rare)
+
+    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> FrequencyCounter:
+        """The counter whose `state` this is."""
+        return FrequencyCounter.restore(state)
+
+
+def _learn_hashed(p: Side, q: Side, parameters: FrequencyParameters) -> FrequencyModel:
+    tally = Tally(parameters.distinct)
+    for number, side in enumerate((p, q)):
+        tally.add_all(side.blocks(), number)
+    common = tally.counts.sum(axis=1) >= parameters.rare
+    rest = tally.counts[~common].sum(axis=0)
+    v0, v1 = np.concatenate([tally.counts[common], rest[None]]).T
+    distinct = HashClasses(tally.keys[common], tally.bits)
+    return FrequencyModel(distinct, log_ratios(v0, v1, p.draws, q.draws))
+
+
+def learn_frequencies(
+    distinct: Distinct, c0: NDArray[np.int64], c1: NDArray[np.int64], n0: int, n1: int, rare: int
+) -> FrequencyModel:
+    """The model of distinct values with training counts c0, c1, shape (values,), of n0, n1 draws."""
+    common = c0 + c1 >= rare
+    rest0, rest1 = int(c0[~common].sum()), int(c1[~common].sum())
+    if not common.all():
+        distinct, order = learn_distinct(distinct.values()[common])
+        a, b = np.empty_like(c0, shape=distinct.size), np.empty_like(c1, shape=distinct.size)
+        a[order], b[order] = c0[common], c1[common]
+        c0, c1 = a, b
+    v0, v1 = np.append(c0, rest0).astype(np.int64), np.append(c1, rest1).astype(np.int64)
+    return FrequencyModel(distinct, log_ratios(v0, v1, n0, n1))

@@ -1,0 +1,1 @@
+"""Votes of nearest neighbours."""

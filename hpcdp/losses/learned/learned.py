@@ -1,0 +1,309 @@
+"""learned: L̂ from the scores of a classifier, any of scikit-learn's kind or a ready one, that tells D from D'.
+
+A classifier that learned from m₀ outputs of D and m₁ of D' estimates the log-odds log(m₁ f₁(o)) − log(m₀ f₀(o)) that an
+output o came from D'. So L̂ = log m₁ − log m₀ − log-odds, and outputs that were filtered to a region add the logarithms of
+the shares that were kept (Lu et al., "Eureka", S&P 2024, Section V; any probabilistic classifier).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import log
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp.errors import HpcdpError, MechanismError, StudyError
+from hpcdp.losses._learned_options import READY
+from hpcdp.losses.counts import count_losses
+from hpcdp.losses.learned._additive import Additive, Batches, learn_additive
+from hpcdp.losses.learned._calibration import Calibration, learn_calibration, restore_calibration
+from hpcdp.losses.learned._columns import SAMPLE, Columns, as_rows
+from hpcdp.losses.learned._estimator import BOOSTING, Estimator, fit_estimator, try_estimator
+from hpcdp.losses.learned._network import Network, learn_network
+from hpcdp.losses.learned._threads import one_thread
+from hpcdp.losses.parameters import FEWEST_LEARNED, LearnedParameters
+from hpcdp.losses.protocol import Outputs, Side
+
+if TYPE_CHECKING:
+    from hpcdp.mechanisms.outputs import Schema
+
+__all__ = ["Learned", "LearnedCounter", "LearnedModel", "LearnedParameters", "refuse_unlearnable"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_ROWS = 4096  # rows at a time, for the ready classifiers' features
+_ESTIMATOR_ROWS = 1 << 16  # an estimator of unknown cost a call
+_FAR = 1e3  # in place of an infinite L̂; e^1000 is beyond every ε
+
+
+class Classifier(Protocol):
+    """What has learned to tell D' from D."""
+
+    def logits(self, rows: Floats) -> Floats:
+        """Log-odds of D' (or a score to be calibrated) of rows (size, d), shape (size,)."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]] | None:
+        """Its arrays by name; None where it cannot be stored."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedModel:
+    """L̂ = offset − log-odds of the classifier, calibrated or not; at_once: rows that are scored together."""
+
+    classifier: Classifier
+    calibration: Calibration | None
+    offset: float
+    at_once: int
+
+    def score(self, outputs: Outputs) -> Floats:
+        """L̂ of each output (size,) or (size, d), shape (size,), natural log; 0 where the classifier gives no number.
+
+        Raises:
+            MechanismError: the classifier fails on these outputs.
+        """
+        found = np.empty(outputs.shape[0])
+        with one_thread():
+            for start in range(0, found.size, self.at_once):
+                part = slice(start, start + self.at_once)
+                found[part] = self.offset - _scores(self.classifier, self.calibration, as_rows(outputs[part]))
+        found[np.isnan(found)] = 0.0
+        return found
+
+    def counter(self, thresholds: Floats) -> LearnedCounter:
+        """A counter for sorted distinct thresholds, shape (T,)."""
+        return LearnedCounter(self, thresholds)
+
+    def projection(self) -> LearnedScore:
+        """What brings outputs to the line: L̂ itself.
+
+        Raises:
+            MechanismError: the classifier cannot be stored, so no other task could go on with it.
+        """
+        state = self.state()
+        if state is None:
+            raise MechanismError(
+                "the classifier cannot be stored, which refining needs; accepted: one that can be pickled"
+            )
+        return LearnedScore(self, state)
+
+    def state(self) -> dict[str, NDArray[Any]] | None:
+        """The arrays by name; None where the classifier cannot be stored."""
+        own = self.classifier.state()
+        if own is None:
+            return None
+        calibration = self.calibration.state() if self.calibration is not None else {}
+        return own | calibration | {"offset": np.array(self.offset)}
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedScore:
+    """The place of an output on the line, by a model; arrays: the model's."""
+
+    model: LearnedModel
+    arrays: dict[str, NDArray[Any]]
+
+    def coordinate(self, outputs: Outputs) -> Floats:
+        """L̂ of each output of shape (size, d), shape (size,), natural log, finite."""
+        return np.nan_to_num(self.model.score(outputs), posinf=_FAR, neginf=-_FAR)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The model's arrays."""
+        return self.arrays
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedCounter:
+    """Counts by the scores of a model, for sorted distinct thresholds (T,)."""
+
+    model: LearnedModel
+    thresholds: Floats
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        """Histogram of outputs over the 2T + 1 classes of L̂, shape (2T + 1,), int64."""
+        return count_losses(self.model.score(outputs), self.thresholds)
+
+    def score(self, outputs: Outputs) -> Floats:
+        """L̂ of each output."""
+        return self.model.score(outputs)
+
+    def state(self) -> dict[str, NDArray[Any]] | None:
+        """The model's arrays; None where it cannot be stored, and each task must learn for itself."""
+        return self.model.state()
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The estimator of L by a classifier (`LearnedParameters`): equal training samples and seed give equal bits.
+
+    Bits are equal on processors of one kind, whatever the number of threads or workers.
+    """
+
+    parameters: LearnedParameters = field(default_factory=LearnedParameters)
+    serves_any_thresholds: ClassVar[bool] = True
+
+    def fit(self, p: Side, q: Side) -> LearnedModel:
+        """Learn from training outputs of D (p) and D' (q), numbers of one shape and kind.
+
+        Raises:
+            StudyError: outputs are no numbers.
+            MechanismError: a side has too few outputs, or the classifier fails on them.
+        """
+        if p.outputs.dtype == object:
+            raise StudyError(f"estimate.{_STRINGS}")
+        if min(p.size, q.size) < FEWEST_LEARNED:
+            raise MechanismError(
+                f"learned needs at least {FEWEST_LEARNED} training outputs a side; there are {p.size} and {q.size}"
+            )
+        try:
+            with one_thread():
+                return self._fit(p, q)
+        except (HpcdpError, MemoryError):
+            raise
+        except interruptions():
+            raise
+        except BaseException as error:  # whatever a class of someone else raises
+            name = self.parameters.classifier
+            raise MechanismError(f"the classifier {name} failed to learn: {describe_raised(error)}") from error
+
+    def _fit(self, p: Side, q: Side) -> LearnedModel:
+        given = self.parameters
+        rng = np.random.default_rng(given.seed)
+        parts = [rng.permutation(side.size) for side in (p, q)]
+        held = [part[:0] for part in parts]
+        if given.calibrate:
+            held, parts = _split(parts, given.held_out)
+        learn = _LEARNERS.get(given.classifier, _learn_estimator)
+        classifier, sizes = learn(given, p, q, parts)
+        calibration = None
+        if given.calibrate:
+            scores, is_other = _score_batches(classifier, _batches(p, q, held, _ESTIMATOR_ROWS))
+            calibration, sizes = learn_calibration(given.calibrate, scores, is_other), _sizes(held)
+        offset = log(sizes[1]) - log(sizes[0]) + log(p.size) - log(p.draws) - log(q.size) + log(q.draws)
+        return LearnedModel(classifier, calibration, offset, _at_once(given))
+
+    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> LearnedCounter:
+        """The counter whose `state` this is.
+
+        Raises:
+            DamagedError: the stored estimator cannot be read, or other versions of its packages wrote it.
+        """
+        return LearnedCounter(self._restore(state), thresholds)
+
+    def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> LearnedScore:
+        """The projection whose `state` this is; raises as `restore` does."""
+        return LearnedScore(self._restore(state), dict(state))
+
+    def _restore(self, state: Mapping[str, NDArray[Any]]) -> LearnedModel:
+        name = self.parameters.classifier
+        classifier: Classifier
+        if name == "mlp":
+            classifier = Network.restore(state)
+        elif name == "logistic":
+            classifier = Additive.restore(state)
+        else:
+            classifier = Estimator.restore(state, *_estimator_path(name))
+        return LearnedModel(classifier, restore_calibration(state), float(state["offset"]), _at_once(self.parameters))
+
+
+_STRINGS = "loss: 'learned' needs outputs that are numbers; these are strings; accepted: frequency, knn"
+
+
+def refuse_unlearnable(parameters: LearnedParameters, schema: Schema, train: int) -> None:
+    """Refuse, before anything runs, what `Learned.fit` could not do with `train` outputs a side that look like this.
+
+    Raises:
+        ValueError: outputs are no numbers or too few, or the classifier cannot be made or fails on a few numbers.
+    """
+    if schema.kind == "bytes":
+        raise ValueError(_STRINGS)
+    if train < FEWEST_LEARNED:
+        raise ValueError(f"train: at least {FEWEST_LEARNED} with learned; given: {train}")
+    if parameters.classifier not in READY:
+        try_estimator(parameters.classifier, parameters.options, parameters.seed, bool(parameters.calibrate))
+
+
+def _split(parts: list[Ints], fraction: float) -> tuple[list[Ints], list[Ints]]:
+    """Disjoint parts of both sides: a fraction, of at least one output, and the rest."""
+    sizes = [max(1, round(fraction * part.size)) for part in parts]
+    return [a[:n] for a, n in zip(parts, sizes, strict=True)], [a[n:] for a, n in zip(parts, sizes, strict=True)]
+
+
+def _sizes(parts: list[Ints]) -> tuple[int, int]:
+    return parts[0].size, parts[1].size
+
+
+def _batches(p: Side, q: Side, parts: list[Ints], rows: int = _ROWS) -> Batches:
+    """The named outputs of both sides, mixed in proportion, about so many rows at a time."""
+    number = -(-(parts[0].size + parts[1].size) // rows)
+
+    def batches() -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
+        for a, b in zip(*(np.array_split(part, number) for part in parts), strict=True):
+            outputs = np.concatenate([as_rows(p.outputs[a]), as_rows(q.outputs[b])])
+            yield outputs, np.repeat([False, True], [a.size, b.size])
+
+    return batches
+
+
+def _score_batches(classifier: Classifier, batches: Batches) -> tuple[Floats, NDArray[np.bool_]]:
+    found = [(_scores(classifier, None, rows), is_other) for rows, is_other in batches()]
+    return np.concatenate([s for s, _ in found]), np.concatenate([is_other for _, is_other in found])
+
+
+def _scores(classifier: Classifier, calibration: Calibration | None, rows: Floats) -> Floats:
+    try:
+        scores = classifier.logits(rows)
+        return scores if calibration is None else calibration.logits(scores)
+    except (HpcdpError, MemoryError):
+        raise
+    except interruptions():
+        raise
+    except BaseException as error:  # whatever a class of someone else raises
+        raise MechanismError(f"the classifier failed to score: {describe_raised(error)}") from error
+
+
+def _at_once(parameters: LearnedParameters) -> int:
+    return _ESTIMATOR_ROWS if parameters.is_pickled else _ROWS
+
+
+def _learn_mlp(given: LearnedParameters, p: Side, q: Side, parts: list[Ints]) -> tuple[Network, tuple[int, int]]:
+    options = dict(given.options)
+    judges, learners = _split(parts, options.pop("validation_fraction"))
+    train = _batches(p, q, learners)
+    additive = learn_additive(_columns(p, q, learners, options.pop("steps")), train, options.pop("penalty"))
+    return learn_network(additive, train, _batches(p, q, judges), options, given.seed), _sizes(judges)
+
+
+def _learn_logistic(given: LearnedParameters, p: Side, q: Side, parts: list[Ints]) -> tuple[Additive, tuple[int, int]]:
+    columns = _columns(p, q, parts, given.options["steps"])
+    return learn_additive(columns, _batches(p, q, parts), given.options["penalty"]), _sizes(parts)
+
+
+def _columns(p: Side, q: Side, parts: list[Ints], steps: int) -> Columns:
+    """Columns of the outputs that are learned from; their numbers are in random order, so the first ones are a sample."""
+    return Columns.learn(p.outputs[parts[0][:SAMPLE]], q.outputs[parts[1][:SAMPLE]], steps)
+
+
+def _learn_estimator(
+    given: LearnedParameters, p: Side, q: Side, parts: list[Ints]
+) -> tuple[Estimator, tuple[int, int]]:
+    path, is_log_odds = _estimator_path(given.classifier)
+    options = given.options | ({"early_stopping": True} if is_log_odds else {})
+    rows = np.concatenate([as_rows(side.outputs[part]) for side, part in zip((p, q), parts, strict=True)])
+    is_other = np.repeat([False, True], [part.size for part in parts])
+    fitted = fit_estimator(path, options, given.seed, rows, is_other)
+    return Estimator(fitted, path, is_log_odds), _sizes(parts)
+
+
+def _estimator_path(name: str) -> tuple[str, bool]:
+    """The import path of an estimator, and whether its decision_function is known to be log-odds."""
+    return (BOOSTING, True) if name == "gradient-boosting" else (name, False)
+
+
+_LEARNERS: Mapping[str, Callable[..., tuple[Any, tuple[int, int]]]] = {"mlp": _learn_mlp, "logistic": _learn_logistic}

@@ -1,0 +1,1 @@
+"""Classes of outputs on a line."""

@@ -1,0 +1,178 @@
+"""Finding the run of a step function that holds an output, and tables that count many outputs at a few nanoseconds each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses.line import _lookup_kernels as kernels
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_CELLS = 1 << 22
+_LANES = 4
+_LANED_CLASSES = 1 << 10  # histograms of more classes would crowd the near cache, and seldom wait for themselves
+_MANY_CLASSES = 1 << 12
+_SMALLEST, _LARGEST = 1 << 13, 1 << 18  # cells; the nearest cache holds the one, the next one the other
+_FEW = 1 << 16  # outputs, besides two a run, that pay for a table
+MANY_RUNS = 1 << 17  # more starts than the caches of a core hold
+_SEEN = 1 << 11  # outputs that tell where a table's cells should lie
+_LATE = 0.01  # share of the outputs that may take more than a look
+_BEYOND = (0.001, 0.02)  # their shares that may lie outside, at either end: more where tails are far away
+
+
+def _grid(low: float, high: float, cells: int) -> tuple[float, float]:
+    """Origin and scale of equal cells from low to high; the first and the last cell hold what is beyond."""
+    width = max(high - low, abs(low) * 2.0**-20, 2.0**-1000)  # of one place a little of its neighbourhood
+    margin = 2 * width / cells
+    return (low - margin, cells / (width + 2 * margin)) if np.isfinite(width) else (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Finds the run of an output: a guide table over the middle of the starts, then a short binary search."""
+
+    starts: Floats
+    first: NDArray[np.int32]
+    origin: float
+    scale: float
+
+    @classmethod
+    def over(cls, starts: Floats) -> Lookup:
+        """A lookup in increasing starts, starts[0] = -inf."""
+        inner = starts[1:] if starts.size > 1 else np.zeros(1)
+        cut = int(0.005 * (inner.size - 1) + 0.5)
+        low, high = float(inner[cut]), float(inner[-1 - cut])
+        cells = int(min(_CELLS, max(1, 8 * (starts.size - 1))))
+        width = high * 0.5 - low * 0.5
+        scale = 0.5 * cells / width if width > 0 and np.isfinite(0.5 * cells / width) else 0.0
+        return cls(starts, kernels.guide(starts, low, scale, cells), low, scale)
+
+    def runs(self, x: Floats) -> Ints:
+        """Run of each x, shape (size,), int64."""
+        out = np.empty(x.size, np.int64)
+        kernels.find_runs(x, self.starts, self.first, self.origin, self.scale, out)
+        return out
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """Counts outputs by class: most cells are of one class, which one look tells. For up to 65,534 classes."""
+
+    lookup: Lookup
+    codes: NDArray[np.int32]
+    table: NDArray[Any]
+    origin: float
+    scale: float
+    classes: int
+
+    @classmethod
+    def over(
+        cls, lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int
+    ) -> ClassTable:
+        """The table of a step function with codes (runs,) below classes, for outputs that mostly lie in [low, high]."""
+        dtype = np.dtype(np.uint8 if classes <= np.iinfo(np.uint8).max else np.uint16)
+        table = np.empty(cells, dtype)
+        origin, scale = _grid(low, high, cells)
+        kernels.fill_classes(lookup.starts, codes.astype(dtype), origin, scale, dtype.type(classes), table)
+        return cls(lookup, codes, table, origin, scale, classes)
+
+    def count(self, x: Floats) -> tuple[Ints, int]:
+        """Histogram of x (size,) over the classes, int64, and how many took more than a look."""
+        found = self.lookup
+        lanes = _LANES if self.classes <= _LANED_CLASSES else 1
+        histograms = np.zeros((lanes, self.classes + 1), np.int64)
+        split = self.table.dtype.type(self.classes)
+        kernels.count_classes(
+            x, self.table, self.origin, self.scale, split,
+            found.starts, self.codes, found.first, found.origin, found.scale, histograms,
+        )  # fmt: skip
+        counts = histograms.sum(axis=0)
+        return counts[:-1], int(counts[-1])
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """Counts outputs by run, then runs by class: a cell tells the run up to two comparisons. For very many classes."""
+
+    lookup: Lookup
+    codes: NDArray[np.int32]
+    table: NDArray[Any]
+    following: Floats
+    origin: float
+    scale: float
+    classes: int
+
+    @classmethod
+    def over(
+        cls, lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int
+    ) -> RunTable:
+        """The table of a step function with codes (runs,) below classes, for outputs that mostly lie in [low, high]."""
+        runs = lookup.starts.size
+        dtype = np.dtype(np.uint16 if runs <= np.iinfo(np.uint16).max else np.uint32)
+        table = np.empty(cells, dtype)
+        origin, scale = _grid(low, high, cells)
+        kernels.fill_runs(lookup.starts, origin, scale, dtype.type(runs), table)
+        following = np.append(lookup.starts[1:], [np.nan] * 3)
+        return cls(lookup, codes, table, following, origin, scale, classes)
+
+    def count(self, x: Floats) -> tuple[Ints, int]:
+        """Histogram of x (size,), fewer than 2³² outputs, over the classes, int64, and how many took more than a look."""
+        found = self.lookup
+        counts = np.zeros(found.starts.size + 1, np.uint32)  # half of what 64 bits take of the cache
+        many = self.table.dtype.type(found.starts.size)
+        kernels.count_each_run(
+            x, self.table, self.origin, self.scale, many, self.following,
+            found.starts, found.first, found.origin, found.scale, counts,
+        )  # fmt: skip
+        out = np.zeros(self.classes, np.int64)
+        kernels.sum_by_code(counts, self.codes, out)
+        return out, int(counts[-1])
+
+
+@dataclass
+class Tables:
+    """The table of a step function where the outputs lie that are being counted; made anew when they come to lie elsewhere."""
+
+    lookup: Lookup
+    codes: NDArray[np.int32]
+    classes: int
+    made: tuple[ClassTable | RunTable, float] | None = None  # and the share of outputs that took more than a look
+    seen: int = 0
+
+    def pay(self, size: int) -> bool:
+        """Whether a table is worth its making once so many outputs more are to be counted."""
+        self.seen += size
+        runs = self.codes.size
+        return size >= _SEEN and _FEW + 2 * runs <= self.seen and runs <= MANY_RUNS
+
+    def count(self, x: Floats) -> Ints:
+        """Histogram of x (size,) over the classes, int64."""
+        made = self.made or self._make(x)
+        counts, late = made[0].count(x)
+        lies_elsewhere = late > x.size * max(0.125, 2.0 * made[1])
+        self.made = None if lies_elsewhere else made
+        return counts
+
+    def _make(self, x: Floats) -> tuple[ClassTable | RunTable, float]:
+        """The smallest table that serves a sample of x well, else the one that serves it best."""
+        starts, sample = self.lookup.starts, np.sort(x[:: max(1, x.size // _SEEN)])
+        kind, each = (ClassTable, 64) if self.classes <= _MANY_CLASSES else (RunTable, 1)
+        found: list[tuple[ClassTable | RunTable, float]] = []
+        for share in _BEYOND:
+            cut = int(share * sample.size)
+            first, last = starts[[min(1, starts.size - 1), -1]]  # beyond them is one run at either end
+            low, high = np.clip([sample[cut], sample[-1 - cut]], first, last).tolist()
+            inside = int(np.searchsorted(starts, high, "right") - np.searchsorted(starts, low))
+            cells = 1 << (min(max(each * inside, _SMALLEST), _LARGEST) - 1).bit_length()
+            while cells <= _LARGEST:
+                table = kind.over(self.lookup, self.codes, self.classes, low, high, cells)
+                found.append((table, table.count(sample)[1] / sample.size))
+                if found[-1][1] < 2 * share + _LATE:
+                    return found[-1]
+                cells *= 2
+        return min(found, key=lambda one: one[1])

@@ -1,0 +1,157 @@
+"""L̂ of one-dimensional outputs as a step function on the floats, exact, small, and fast to look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses._votes import log_ratios
+from hpcdp.losses.knn import _step_kernels as kernels
+from hpcdp.losses.line import _lookup_kernels as lookup_kernels
+from hpcdp.losses.line.lookup import MANY_RUNS, Lookup, Tables
+
+__all__ = ["Lookup", "StepCounter", "Votes", "holders", "learn_votes", "pooled_atoms"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MANY = 1 << 18  # outputs that are worth putting in order
+_GROUPS = 1 << 10
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Votes as a step function: run r holds on [starts[r], starts[r + 1]) with v0[r], v1[r] votes of the sides.
+
+    starts: (runs,) float64, increasing, starts[0] = -inf. v0, v1: (runs,) int64. n0, n1: draws a side.
+    """
+
+    starts: Floats
+    v0: Ints
+    v1: Ints
+    n0: int
+    n1: int
+
+    def losses(self) -> Floats:
+        """L̂ of each run, shape (runs,), natural log, ±inf allowed."""
+        return log_ratios(self.v0, self.v1, self.n0, self.n1)
+
+
+def pooled_atoms(a: Floats, b: Floats, k: int) -> Floats:
+    """Values that at least k of the pooled training samples hold, sorted; a and b are sorted."""
+    half = (k + 1) // 2  # such a value is held by at least half of k points of one side
+    found = []
+    for side in (a, b):
+        head = side[: max(0, side.size - half + 1)]
+        found.append(head[head == side[half - 1 :]])
+    values = np.unique(np.concatenate(found))
+    return values[holders(a, values) + holders(b, values) >= k]
+
+
+def holders(side: Floats, values: Floats) -> Ints:
+    """How many entries of a sorted side equal each value, shape of values, int64."""
+    return np.searchsorted(side, values, "right") - np.searchsorted(side, values, "left")
+
+
+def _without(side: Floats, values: Floats) -> Floats:
+    if not values.size:
+        return side
+    position = np.minimum(np.searchsorted(values, side), values.size - 1)
+    return side[values[position] != side]
+
+
+def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None) -> tuple[Floats, Ints, Ints]:
+    """Runs of one class, or (no thresholds) of equal votes, of training samples without atoms."""
+    if thresholds is None:
+        nothing, table = np.empty(0), np.zeros((2, 0), np.int32)
+        return kernels.sweep(a, b, k, n0, n1, nothing, int(b.size + 1), table)
+    table = kernels.vote_classes(k, n0, n1, thresholds)
+    from_a = np.empty(a.size + b.size, np.uint8)
+    if kernels.merge_sides(a, b, from_a) or from_a.size < k:
+        return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
+    return kernels.sweep_distinct(a, b, from_a, k, table)
+
+
+def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:
+    """Votes of the closed k-nearest-neighbour balls with atoms (the vote rules), for every float.
+
+    a, b: sorted finite float64 training samples of the two sides; n0, n1: their draws (at least their sizes).
+    With thresholds (sorted, distinct) runs of one class are merged, which leaves all counts as they are.
+    """
+    atoms = pooled_atoms(a, b, k)
+    a0, a1 = holders(a, atoms), holders(b, atoms)
+    starts, v0, v1 = _sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, thresholds)
+    if atoms.size:
+        after = np.nextafter(atoms, np.inf)
+        held = np.searchsorted(starts, after, "right") - 1
+        starts = np.concatenate([starts, after, atoms])
+        v0 = np.concatenate([v0, v0[held], a0])
+        v1 = np.concatenate([v1, v1[held], a1])
+        # of runs that start at one float the last one stands: an atom beats what follows an atom beats the rest
+        order = np.argsort(starts, kind="stable")
+        starts, v0, v1 = starts[order], v0[order], v1[order]
+        last = np.append(starts[1:] != starts[:-1], True)
+        starts, v0, v1 = starts[last], v0[last], v1[last]
+    return Votes(starts, v0, v1, n0, n1)
+
+
+@dataclass(frozen=True)
+class StepCounter:
+    """Counts scalar outputs by class of L̂; all it needs is starts (runs,) and codes (runs,) int32."""
+
+    lookup: Lookup
+    codes: NDArray[np.int32]
+    classes: int
+
+    @classmethod
+    def of(cls, votes: Votes, thresholds: Floats) -> StepCounter:
+        """The counter of these votes for sorted distinct thresholds."""
+        k = int((votes.v0 + votes.v1).min())
+        table = kernels.vote_classes(k, votes.n0, votes.n1, thresholds)
+        codes = kernels.run_classes(votes.v0, votes.v1, k, votes.n0, votes.n1, thresholds, table)
+        return cls.merged(votes.starts, codes, thresholds)
+
+    @classmethod
+    def merged(cls, starts: Floats, codes: NDArray[np.integer], thresholds: Floats) -> StepCounter:
+        """The counter of runs [starts[r], starts[r + 1]) of class codes[r], (runs,) both; neighbours of one class are one run."""
+        first = np.append(True, codes[1:] != codes[:-1])
+        return cls(Lookup.over(starts[first]), codes[first].astype(np.int32, copy=False), 2 * thresholds.size + 1)
+
+    def count(self, outputs: NDArray[Any]) -> Ints:
+        """Histogram over the 2T + 1 classes, int64, of outputs of shape (size,) or (size, 1)."""
+        x = np.ascontiguousarray(outputs, np.float64).reshape(-1)
+        if self._tables.pay(x.size):
+            return self._tables.count(x)
+        found, out = self.lookup, np.zeros(self.classes, np.int64)
+        cells = self._whole.size
+        if self.codes.size > MANY_RUNS and x.size >= _MANY:  # looks that jump about a large table wait for memory
+            near = np.empty_like(x)
+            lookup_kernels.by_cells(x, found.origin, found.scale, cells, (cells // _GROUPS).bit_length(), near)
+            x = near
+        lookup_kernels.count_runs(x, found.starts, self.codes, found.first, self._whole, found.origin, found.scale, out)
+        return out
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return Tables(self.lookup, self.codes, self.classes)
+
+    @cached_property
+    def _whole(self) -> NDArray[Any]:
+        small = self.classes <= np.iinfo(np.int16).max  # half the memory is half the way to it
+        whole = np.empty(self.lookup.first.size - 1, np.int16 if small else np.int32)
+        lookup_kernels.whole_cells(self.lookup.first, self.codes, whole)
+        return whole
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that `restore` needs."""
+        return {"starts": self.lookup.starts, "codes": self.codes, "classes": np.array(self.classes)}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]]) -> StepCounter:
+        """The counter that `state` came from."""
+        return cls(Lookup.over(state["starts"]), state["codes"], int(state["classes"]))

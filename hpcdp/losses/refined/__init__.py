@@ -1,0 +1,1 @@
+"""Sets refined from tallies."""

@@ -1,0 +1,1 @@
+"""Splines on a line."""

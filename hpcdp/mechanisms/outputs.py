@@ -1,0 +1,220 @@
+"""Canonical outputs: what a mechanism returns, checked and brought to one of a few representations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp.errors import MechanismError
+from hpcdp.keys import canonical_json
+from hpcdp.mechanisms.spelling import items_of, spell_outputs
+
+Outputs = NDArray[Any]
+"""bool, int64 or float64 of shape (size,) or (size, d), or an object array (size,) of canonical bytes."""
+
+Kind = Literal["bool", "int", "float", "bytes"]
+
+_DTYPES: Mapping[Kind, Any] = {"bool": np.bool_, "int": np.int64, "float": np.float64, "bytes": object}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What all outputs of a study look like.
+
+    kind: bool, int (int64), float (float64), or bytes (everything that is not numeric). columns: None of scalars,
+    d of vectors.
+    """
+
+    kind: Kind
+    columns: int | None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy type of the canonical outputs."""
+        return np.dtype(_DTYPES[self.kind])
+
+    def shape(self, size: int) -> tuple[int, ...]:
+        """Shape of `size` canonical outputs."""
+        return (size,) if self.columns is None else (size, self.columns)
+
+    @property
+    def bytes_per_output(self) -> int:
+        """Bytes an output takes in memory; 16 is a guess where outputs have no fixed length."""
+        return 16 if self.kind == "bytes" else self.dtype.itemsize * (self.columns or 1)
+
+    def bytes_stored(self, size: int) -> int:
+        """Bytes that `size` outputs take in the store: booleans are packed."""
+        return -(-size * (self.columns or 1) // 8) if self.kind == "bool" else size * self.bytes_per_output
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """Bytes an output takes while it is worked with: bytes are Python objects, of 33 bytes and a pointer each."""
+        return self.bytes_per_output + 48 if self.kind == "bytes" else self.bytes_per_output
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        """The schema that `to_dict` gave."""
+        return cls(data["kind"], data["columns"])
+
+
+def canonicalise(raw: Any, size: int, schema: Schema | None = None) -> Outputs:
+    """Outputs of one call in canonical form, in the study's schema when that is known.
+
+    Accepted: an array of shape (size,) or (size, d) of booleans, integers, finite reals or strings; or a list or object
+    array of `size` numbers, strings, or sequences (tuples, lists, vectors) of mixed length and content. −0.0 becomes 0.0.
+    Numbers and vectors of numbers stay numbers. Anything else becomes bytes: strings in UTF-8, sequences and vectors of
+    strings as JSON (see `hpcdp.mechanisms.spelling`).
+
+    Raises:
+        MechanismError: they cannot be outputs, or do not fit the schema.
+    """
+    items = items_of(raw)
+    if items is not None:
+        outputs = _of_items(items, size, schema)
+    else:
+        array = _to_array(raw, size)
+        column = items_of(array)  # what other libraries call a column of strings
+        outputs = _of_array(array, size, schema) if column is None else _of_items(column, size, schema)
+    return outputs if schema is None else conform(outputs, schema)
+
+
+def _of_array(array: NDArray[Any], size: int, schema: Schema | None) -> Outputs:
+    if array.ndim == 2 and array.dtype.kind in "biuf" and schema is not None and schema.kind == "bytes":
+        return spell_outputs(array, size)  # sequences that happen to be of one length
+    return _canonical_array(array, size)
+
+
+def _to_array(raw: Any, size: int) -> NDArray[Any]:
+    if raw is None:
+        raise MechanismError(
+            f"the mechanism returned None; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
+        )
+    if isinstance(raw, np.ma.MaskedArray) and np.ma.is_masked(raw):
+        raise MechanismError("the mechanism returned masked outputs; accepted: an array without masked values")
+    try:
+        return np.asarray(raw)
+    except interruptions():
+        raise
+    except BaseException as error:  # whatever a class of someone else raises
+        raise MechanismError(
+            f"the mechanism returned a {type(raw).__name__} that is no array: {describe_raised(error)}; "
+            f"accepted: ({size},) or ({size}, d)"
+        ) from None
+
+
+def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs:
+    if schema is not None and schema.kind == "bytes":
+        return spell_outputs(items, size)
+    try:
+        array = np.asarray(items)
+    except interruptions():
+        raise
+    except BaseException:  # sequences of mixed length
+        return spell_outputs(items, size)
+    return _canonical_array(array, size) if _is_table(array, items) else spell_outputs(items, size)
+
+
+def _is_table(array: NDArray[Any], items: Sequence[Any]) -> bool:
+    """Whether NumPy's array of some items holds what they hold: strings beside numbers would become strings."""
+    if array.dtype.kind == "O" or array.ndim > 2 or (array.ndim == 2 and not array.shape[1]):
+        return False
+    if array.dtype.kind not in "US":
+        return True
+    leaves = items if array.ndim == 1 else (leaf for item in items for leaf in item)
+    return all(isinstance(leaf, str if array.dtype.kind == "U" else bytes) for leaf in leaves)
+
+
+def _canonical_array(array: NDArray[Any], size: int) -> Outputs:
+    if array.ndim not in (1, 2) or array.shape[0] != size or (array.ndim == 2 and array.shape[1] == 0):
+        raise MechanismError(
+            f"the mechanism returned shape {array.shape}; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
+        )
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    kind = array.dtype.kind  # what follows copies: the mechanism may use its array again
+    if kind == "b":
+        return np.array(array, order="C")
+    if kind in "iu":
+        if kind == "u" and array.dtype.itemsize == 8 and array.size and int(array.max()) > np.iinfo(np.int64).max:
+            raise MechanismError("the mechanism returned integers above 2**63 - 1; accepted: 64-bit signed integers")
+        return np.array(array, np.int64, order="C")
+    if kind == "f":
+        if array.dtype.itemsize > 8:
+            raise MechanismError(f"the mechanism returned {array.dtype}; accepted: float64 or narrower")
+        values = np.add(array, 0.0, dtype=np.float64)  # −0.0 becomes 0.0
+        if not _is_finite(values):
+            bad = values[~np.isfinite(values)].flat[0]
+            raise MechanismError(f"the mechanism returned {bad}; accepted: finite numbers")
+        return np.ascontiguousarray(values)
+    if kind in "UST":
+        return _strings(array)
+    raise MechanismError(
+        f"the mechanism returned an array of type {array.dtype}; "
+        "accepted: booleans, integers, finite reals or strings, or an object array of tuples"
+    )
+
+
+def _is_finite(values: NDArray[np.float64]) -> bool:
+    """Whether all are finite; their sum tells without an array of booleans, unless it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(values, axis=None)
+    return bool(np.isfinite(total) or np.isfinite(values).all())
+
+
+def _strings(array: NDArray[Any]) -> Outputs:
+    out = np.empty(array.shape[0], object)
+    try:
+        if array.ndim == 1:
+            out[:] = [item if isinstance(item, bytes) else item.encode() for item in array.tolist()]
+        else:
+            texts = [[c.decode("latin-1") if isinstance(c, bytes) else c for c in row] for row in array.tolist()]
+            out[:] = [canonical_json(row) for row in texts]
+    except (ValueError, SystemError) as error:  # NumPy raises the latter for code points that Unicode does not have
+        raise MechanismError(f"the mechanism returned a string that is not valid Unicode: {error}") from None
+    return out
+
+
+def schema_of(outputs: Outputs) -> Schema:
+    """The schema of canonical outputs."""
+    kinds: dict[str, Kind] = {"b": "bool", "i": "int", "f": "float", "O": "bytes"}
+    return Schema(kinds[outputs.dtype.kind], outputs.shape[1] if outputs.ndim == 2 else None)
+
+
+def conform(outputs: Outputs, schema: Schema) -> Outputs:
+    """Canonical outputs in the study's schema; integers may stand for reals, nothing else changes kind."""
+    found = schema_of(outputs)
+    if found == schema:
+        return outputs
+    if found.columns == schema.columns and (found.kind, schema.kind) in {("int", "float"), ("bool", "int")}:
+        return outputs.astype(schema.dtype)
+    raise MechanismError(
+        f"the mechanism returned {describe(found)}; its first outputs were {describe(schema)}, and all must be alike"
+    )
+
+
+def describe(schema: Schema) -> str:
+    """The schema in words."""
+    names = {"bool": "booleans", "int": "integers", "float": "reals", "bytes": "strings or sequences"}
+    return names[schema.kind] if schema.columns is None else f"vectors of {schema.columns} {names[schema.kind]}"
+
+
+def widest(schemas: list[Schema]) -> Schema:
+    """The one schema that all of these conform to, or MechanismError.
+
+    Vectors beside bytes may be sequences that happened to be of one length; drawing them in the schema tells.
+    """
+    order = ["bool", "int", "float", "bytes"]
+    first = max(schemas, key=lambda s: order.index(s.kind))
+    for schema in schemas:
+        if first.kind != "bytes":
+            conform(np.empty(schema.shape(0), schema.dtype), first)
+    return first

@@ -1,0 +1,141 @@
+"""Callables by import path, with the study's folder importable.
+
+A process that lives long, such as a worker of somebody's Dask cluster, serves many studies: a module of the study's
+folder is imported anew when its file changed, or when another study's folder has a module of the same name.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hpcdp._base.messages import did_you_mean
+from hpcdp._base.parent import at_risk
+from hpcdp._base.prints import printing_to_stderr
+from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp.errors import WRONG, StudyError
+from hpcdp.keys import digest_bytes
+
+
+def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
+    """The callable at "package.module:name"; StudyError names `where` and why it cannot be had."""
+    module_name, colon, name = path.partition(":")
+    if not colon or not module_name or not name:
+        raise StudyError(f'{where}: "package.module:callable"; given: {path!r}')
+    if module_name.endswith(".py") or "/" in module_name:
+        meant = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise StudyError(
+            f'{where}: "package.module:callable", a module and not a file; given: {path!r}; did you mean {meant}:{name}?'
+        )
+    if module_name == "__main__":
+        _check_main(path, where)
+    try:
+        with at_risk(f"{where} {path} (import)", WRONG):
+            module = _import(module_name, folder)
+    except SystemExit as error:  # it would take hpcdp along without a word
+        raise StudyError(f"{where}: importing {path!r} ended the program (exit code {error.code})") from None
+    except interruptions():
+        raise
+    except BaseException as error:
+        raise StudyError(
+            f"{where}: cannot import module {module_name!r} of {path!r}: {describe_raised(error)}"
+        ) from error
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            meant = did_you_mean(part, [own for own in dir(found) if not own.startswith("_")])
+            raise StudyError(f"{where}: module {module_name!r} has no {name!r}{meant}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")
+    return found
+
+
+_imported: dict[str, str] = {}  # modules that came from here, with the digest of their source then
+_lock = threading.RLock()
+
+
+def _import(module_name: str, folder: Path) -> ModuleType:
+    """The module as it is now, with the study's folder first on the import path."""
+    with _lock:
+        text = str(folder)
+        if text in sys.path:
+            sys.path.remove(text)
+        sys.path.insert(0, text)
+        importlib.invalidate_caches()
+        _forget_if_other(module_name, folder)
+        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # bytecode may be older than a change it misses
+        try:
+            with printing_to_stderr():
+                module = importlib.import_module(module_name)
+        finally:
+            sys.dont_write_bytecode = before
+        _imported.setdefault(module_name, _file_digest(module))
+        return module
+
+
+def _forget_if_other(module_name: str, folder: Path) -> None:
+    """Drop a module that was imported here if an import would now find another file, or another text in it."""
+    module = sys.modules.get(module_name)
+    if module is None or module_name not in _imported:
+        return
+    own = PathFinder.find_spec(module_name, [str(folder)]) if "." not in module_name else None
+    moved = own is not None and own.origin != getattr(module, "__file__", None)
+    if moved or _file_digest(module) != _imported[module_name]:
+        del sys.modules[module_name], _imported[module_name]
+
+
+def _file_digest(module: Any) -> str:
+    """Digest of a module's source file; of nothing where there is no such file."""
+    file = getattr(module, "__file__", None)
+    return digest_bytes(b"source", Path(file).read_bytes()) if file is not None and Path(file).is_file() else ""
+
+
+def _check_main(path: str, where: str) -> None:
+    """StudyError where workers, which run the main script again to have its callables, could not, or would run it all."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    try:
+        tree = ast.parse(Path(file).read_bytes()) if file is not None else None
+    except (OSError, SyntaxError, ValueError):
+        tree = None
+    if tree is None:
+        raise StudyError(
+            f"{where}: a module that workers can import; given: {path!r}, which is in no file; write it to one"
+        )
+    tests = [node.test for node in tree.body if isinstance(node, ast.If)]
+    names = {name.id for test in tests for name in ast.walk(test) if isinstance(name, ast.Name)}
+    if "__name__" not in names:
+        raise StudyError(
+            f"{where}: workers run {Path(str(file)).name} again to import {path!r}; what it runs must stand below "
+            '`if __name__ == "__main__":`, or the callable in a module of its own'
+        )
+
+
+def has_imported() -> bool:
+    """Whether anybody else's module was imported by path."""
+    return bool(_imported)
+
+
+def names_main() -> bool:
+    """Whether a callable of the main script was imported by path."""
+    return "__main__" in _imported
+
+
+def source_digest(path: str, folder: Path) -> str:
+    """Digest of the source file that holds the callable, or of its name where there is no such file."""
+    module = _import(path.partition(":")[0], folder)
+    return _file_digest(module) or digest_bytes(b"name", path.encode())
+
+
+def lies_in(path: str, folder: Path) -> bool:
+    """Whether the module of "package.module:name" is a file below this folder."""
+    file = getattr(_import(path.partition(":")[0], folder), "__file__", None)
+    return file is not None and Path(file).resolve().is_relative_to(folder.resolve())

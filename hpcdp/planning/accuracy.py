@@ -1,0 +1,86 @@
+"""What is stated of the accuracy of δ̂ before anything is drawn, for `plan` and `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcdp._base.rounding import at_most
+from hpcdp.losses import validate_parameters
+from hpcdp.losses.parameters import KnnParameters
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.notions.accuracy import corollary2, risk_radius, share_radius
+from hpcdp.study.file import Study
+from hpcdp.study.reuse import FOLDS, smallest_fold
+
+_LITERAL = "literal-knn"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is stated at one level.
+
+    radius: with probability `confidence`, the estimates of all cells at once (pairs, directions and levels; before cutting
+    them at 0) are within it of 1 − 2e^ε·R(h), which the learned classifier h of each would have with infinitely many tests;
+    so the largest is within it of the largest of these. Finite-sample (Hoeffding), whatever h. It says nothing of how far h
+    is from the best classifier.
+    alpha: Corollaries 2 to 4 of Lu et al. (2024), corrected: |δ̂ − δ| of all cells of this level at once. **Heuristic**: not
+    proved at any given n. None where they do not apply: other losses than nearest neighbours with k = √n and Euclidean
+    distance, outputs that are no numbers, or samples that teach and test. Of these the radius is about the mean over the folds of
+    what each fold's classifier would have: every fold is within its own radius at a share of the failure probability.
+    """
+
+    epsilon: float
+    radius: float
+    alpha: float | None
+
+
+def state_accuracy(
+    study: Study, columns: int | None, pairs: int, test: int | None = None, pooled: bool = False
+) -> list[Statement]:
+    """Statements at each level of a study.
+
+    columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs a side, as the study says
+    (None) or as a run decided. pooled: whether every sample teaches and tests.
+    """
+    e = study.estimate
+    test = e.test if test is None else test
+    failure = 1.0 - e.confidence
+    each = failure / (2 * pairs * len(e.epsilons))
+    if pooled:
+        fold, share = smallest_fold(e.pool), each / FOLDS
+        return [Statement(level, float(share_radius(level, fold, share)), None) for level in e.epsilons]
+    parameters = validate_parameters(e.default_loss, e.parameters)
+    nearest = isinstance(parameters, KnnParameters) and parameters.k == "sqrt" and parameters.metric == "euclidean"
+    nearest = nearest and not e.refine and not e.has_budget
+    samples = 4 * min(e.train, test)  # labelled samples of both halves of Figure 1
+    found = []
+    for level in e.epsilons:
+        radius = risk_radius(level, 2 * test, each) if e.default_loss == _LITERAL else share_radius(level, test, each)
+        alpha = corollary2(columns, level, samples, failure, 2 * pairs) if nearest and columns is not None else None
+        found.append(Statement(level, float(radius), alpha))
+    return found
+
+
+def dimension(schema: Schema) -> int | None:
+    """d of outputs that are d numbers each; None of others."""
+    return (schema.columns or 1) if schema.kind in ("int", "float") else None
+
+
+def state_lines(statements: Sequence[Statement], sure: str, pooled: bool = False) -> list[tuple[str, str]]:
+    """The same in words, at the first, the middle and the last level: what it is, and the line.
+
+    sure: the confidence, in words. pooled: whether every sample teaches and tests.
+    """
+    ordered = sorted(statements, key=lambda s: s.epsilon)
+    shown = [ordered[i] for i in sorted({0, len(ordered) // 2, len(ordered) - 1})]
+    radius = "; ".join(f"{at_most(s.radius, '.1e')} at ε = {s.epsilon:g}" for s in shown)
+    told = "the L̂ of its folds can tell on average" if pooled else "its L̂ can tell"
+    lines = [("radius", f"δ̂ within {radius} of what {told}; all cells together at {sure} (finite-sample)")]
+    known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None]
+    if known:
+        words = "; ".join(
+            f"at most {at_most(alpha, '.1e')} at ε = {epsilon:g}" for epsilon, alpha in known if alpha < 1.0
+        )
+        lines.append(("published α", f"|δ̂ − δ| {words or 'at most 1'} (Lu et al., Cor. 2–4, corrected; heuristic)"))
+    return lines

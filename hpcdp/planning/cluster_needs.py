@@ -1,0 +1,58 @@
+"""What a run should need of a cluster: jobs, node-hours, time; heuristic, from the cost model and an empty queue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hpcdp.clusters.profile import Profile
+from hpcdp.planning.task import Task
+
+_START = 30.0  # seconds from a job's start to its first task
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """at_once: jobs that run together. jobs: over all walltimes. seconds: if no job has to wait. longest: of one task.
+
+    core_hours: of the workers' jobs; node_hours: the same in nodes of cores_per_node (by default, of a job's) cores.
+    """
+
+    at_once: int
+    jobs: int
+    core_hours: float
+    node_hours: float
+    seconds: float
+    longest: float
+    useful: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @property
+    def has_endless_task(self) -> bool:
+        """Whether a task may take longer than a job takes tasks: it would begin again and again."""
+        return self.longest > self.useful
+
+
+def forecast(tasks: Sequence[Task], profile: Profile) -> Forecast:
+    """The forecast of these tasks on a profile's cluster."""
+    worker, size = profile.worker, profile.size
+    total = sum(task.seconds for task in tasks)
+    longest = max((task.seconds for task in tasks), default=0.0)
+    at_once = min(size.most, max(size.least, -(-len(tasks) // worker.slots), 1))
+    seconds = max(longest, total / (at_once * worker.slots)) + _START
+    jobs = at_once * math.ceil(seconds / profile.useful_seconds)
+    core_hours = at_once * worker.cores * seconds / 3600
+    return Forecast(
+        at_once=at_once,
+        jobs=jobs,
+        core_hours=core_hours,
+        node_hours=core_hours / (worker.cores_per_node or worker.cores),
+        seconds=seconds,
+        longest=longest,
+        useful=profile.useful_seconds,
+    )

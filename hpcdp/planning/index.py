@@ -1,0 +1,224 @@
+"""What is done: the records of a store, read once, and the integer counts they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import DamagedError
+from hpcdp.losses.counts import above, below
+from hpcdp.planning.spans import disjoint, gaps
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_records, record_names
+from hpcdp.store.stages import Stage
+from hpcdp.store.tallies import TallySpan, known_tallies
+from hpcdp.study.choices import known_choice
+from hpcdp.study.problem import Problem
+from hpcdp.study.reuse import Cut
+
+Ints = NDArray[np.int64]
+Thresholds = tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Counts of one pair over test chunks start to stop, from one record; samples: outputs a side."""
+
+    start: int
+    stop: int
+    samples: int
+    histogram: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Exceed:
+    """How often L̂ was strictly above and below each threshold: arrays (2, T) int64, sides in the order D, D'."""
+
+    above: Ints
+    below: Ints
+    samples: int
+
+    @classmethod
+    def of(cls, histogram: Ints, samples: int) -> Exceed:
+        """From the histograms (2, 2T + 1) of both sides."""
+        return cls(above(histogram), below(histogram), samples)
+
+
+@dataclass
+class Index:
+    """All valid records of a store.
+
+    perturbed: of each model with densities, its perturbed trade-off points (α, β) by η. reused: histograms (2, 2T + 1) by
+    pool, thresholds and part (see `hpcdp.study.reuse`). chosen: whether samples are reused, where runs choose. damaged:
+    (kind, name, message) of records that cannot be read.
+    """
+
+    samples: set[str] = field(default_factory=set)
+    training: dict[str, dict[Thresholds, tuple[int, Ints]]] = field(default_factory=dict)
+    stored_counters: set[tuple[str, Thresholds]] = field(default_factory=set)
+    perturbed: dict[str, dict[float, tuple[float, float]]] = field(default_factory=dict)
+    pilots: set[str] = field(default_factory=set)
+    tallies: dict[tuple[str, str], list[TallySpan]] = field(default_factory=dict)
+    spans: dict[str, dict[Thresholds, list[Span]]] = field(default_factory=dict)
+    reused: dict[str, dict[Thresholds, dict[int, Ints]]] = field(default_factory=dict)
+    chosen: bool | None = None
+    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
+    damaged: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def done(self, model: str, thresholds: Thresholds, stage: Stage) -> list[Span]:
+        """Disjoint spans of a pair's counts at these thresholds, as they lie in the present test stage."""
+        return disjoint(self.spans.get(model, {}).get(thresholds, []), stage)
+
+    def tallied(self, pilot: str, stage: Stage) -> list[TallySpan]:
+        """Disjoint tallies of a pair as they lie in a stage."""
+        return disjoint(self.tallies.get((pilot, stage.name), []), stage)
+
+    def missing(self, model: str, thresholds: Thresholds, stage: Stage) -> list[range]:
+        """Ranges of test chunks that no record counts."""
+        return gaps(self.done(model, thresholds, stage), stage)
+
+    def untallied(self, pilot: str, stage: Stage) -> list[range]:
+        """Ranges of a stage's chunks that no tally of a pair holds."""
+        return gaps(self.tallied(pilot, stage), stage)
+
+    def threshold_sets(self, model: str, wanted: Sequence[float], stage: Stage) -> list[Thresholds]:
+        """Sets of thresholds whose records together serve the wanted ones; the last may have no record yet."""
+        rest = set(wanted)
+        chosen = []
+        known = self.spans.get(model, {})
+        for thresholds in sorted(known, key=lambda t: (-sum(s.samples for s in self.done(model, t, stage)), t)):
+            if rest & set(thresholds) and self.done(model, thresholds, stage):
+                chosen.append(thresholds)
+                rest -= set(thresholds)
+        if rest:
+            chosen.append(tuple(sorted(rest)))
+        return chosen
+
+    def totals(self, model: str, wanted: Sequence[float], stage: Stage) -> Exceed:
+        """Counts over the whole test stage at the wanted thresholds; −1 in columns that are not all counted yet."""
+        parts = []
+        for thresholds in self.threshold_sets(model, wanted, stage):
+            if stage.total and not self.missing(model, thresholds, stage):
+                histogram = np.sum([s.histogram for s in self.done(model, thresholds, stage)], axis=0)
+                parts.append((thresholds, Exceed.of(histogram, stage.total)))
+        return _pick(parts, wanted)
+
+    def families(self, model: str, wanted: Sequence[float], stage: Stage) -> int:
+        """Of how many sets of thresholds, counted apart, `totals` takes the wanted ones; at least 1."""
+        taken: dict[float, Thresholds] = {}
+        for thresholds in self.threshold_sets(model, wanted, stage):
+            if stage.total and not self.missing(model, thresholds, stage):
+                taken |= dict.fromkeys(set(wanted) & set(thresholds), thresholds)
+        return max(1, len(set(taken.values())))
+
+    def is_counted(self, model: str, wanted: Sequence[float], stage: Stage) -> bool:
+        """Whether `totals` has every wanted threshold."""
+        rest = set(wanted)
+        for thresholds in self.threshold_sets(model, wanted, stage) if stage.total else []:
+            if not self.missing(model, thresholds, stage):
+                rest.difference_update(thresholds)
+        return not rest
+
+    def is_learned(self, model: str, wanted: Sequence[float]) -> bool:
+        """Whether `training_counts` has every wanted threshold."""
+        return set(wanted).issubset(t for thresholds in self.training.get(model, {}) for t in thresholds)
+
+    def training_counts(self, model: str, wanted: Sequence[float]) -> Exceed:
+        """Counts on training outputs, for what is decided before testing; −1 in columns that are missing."""
+        parts = [
+            (t, Exceed.of(histogram, size)) for t, (size, histogram) in sorted(self.training.get(model, {}).items())
+        ]
+        return _pick(parts, wanted)
+
+    def unpooled(self, pool: str, part: int, wanted: Sequence[float]) -> Thresholds:
+        """The wanted thresholds at which no record holds a part of a pool."""
+        known = {t for thresholds, parts in self.reused.get(pool, {}).items() if part in parts for t in thresholds}
+        return tuple(sorted(set(wanted) - known))
+
+    def pooled(self, pool: str, part: int, wanted: Sequence[float]) -> Exceed:
+        """Counts of one part of a pool at the wanted thresholds; −1 in columns that are missing."""
+        known = sorted((t, parts[part]) for t, parts in self.reused.get(pool, {}).items() if part in parts)
+        return _pick([(t, Exceed.of(histogram, int(histogram[0].sum()))) for t, histogram in known], wanted)
+
+
+def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Exceed:
+    """Columns of the wanted thresholds out of several sets; −1 where no set has them."""
+    over, under = (np.full((2, len(wanted)), -1, np.int64) for _ in range(2))
+    for thresholds, part in parts:
+        column = {t: i for i, t in enumerate(thresholds)}
+        for i, t in enumerate(wanted):
+            if t in column:
+                over[:, i], under[:, i] = part.above[:, column[t]], part.below[:, column[t]]
+    return Exceed(over, under, parts[0][1].samples if parts else 0)
+
+
+def read_index(layout: Layout) -> Index:
+    """Read all records; those of samples, pilots and tallies by their names only."""
+    index = Index(samples=record_names(layout, "samples"), pilots=record_names(layout, "pilots"))
+    index.chosen = known_choice(layout)
+    for pilot in index.pilots:
+        for tally in known_tallies(layout, pilot):
+            index.tallies.setdefault((pilot, tally.stage), []).append(tally)
+    for body in _sound(layout, "fits", index):
+        key = tuple(body["thresholds"])
+        for entry in body["entries"]:
+            histogram = np.asarray(entry["training"], np.int64)
+            index.training.setdefault(entry["model"], {})[key] = (int(histogram[0].sum()), histogram)
+            for eta, *point in entry.get("perturbed", []):
+                index.perturbed.setdefault(entry["model"], {})[eta] = (point[0], point[1])
+            if entry["stored"]:
+                index.stored_counters.add((entry["model"], key))
+    for body in _sound(layout, "counts", index):
+        key = tuple(body["thresholds"])
+        for entry in body["entries"]:
+            span = Span(body["start"], body["stop"], body["draws"][0], np.asarray(entry["counts"], np.int64))
+            index.spans.setdefault(entry["model"], {}).setdefault(key, []).append(span)
+    for body in _sound(layout, "reuse", index):
+        key = tuple(body["thresholds"])
+        for entry in body["entries"]:
+            counts = np.asarray(entry["counts"], np.int64)
+            index.reused.setdefault(entry["pool"], {}).setdefault(key, {})[entry["part"]] = counts
+    for body in _sound(layout, "cells", index):
+        for entry in body["entries"]:
+            index.cells[entry["cell"]] = entry
+    return index
+
+
+def _sound(layout: Layout, kind: str, index: Index) -> Iterator[dict[str, Any]]:
+    """Bodies of a kind's records; the damaged ones are noted in the index instead."""
+    for name, body in read_records(layout, kind):
+        if isinstance(body, DamagedError):
+            index.damaged.append((kind, name, str(body)))
+        else:
+            yield body
+
+
+def all_done(index: Index, problem: Problem) -> bool:
+    """Whether every cell of the problem has all its planned counts."""
+    if problem.is_literal:
+        return all(key in index.cells for key in literal_keys(problem))
+    wanted = problem.thresholds.tolist()
+    if problem.is_reused:
+        parts = range(len(Cut.of(problem.study.estimate.pool).parts))
+        return not any(index.unpooled(pool, part, wanted) for pool in first_of(problem.pool_keys) for part in parts)
+    return all(
+        index.is_counted(model, wanted, problem.stage_of("test", number)) and index.is_learned(model, wanted)
+        for model, number in first_of(problem.model_keys).items()
+    )
+
+
+def first_of(keys: Sequence[str]) -> dict[str, int]:
+    """The first pair that has each key."""
+    found: dict[str, int] = {}
+    for number, key in enumerate(keys):
+        found.setdefault(key, number)
+    return found
+
+
+def literal_keys(problem: Problem) -> list[str]:
+    """Keys of all literal cells, those of the spectrum before those of the trade-off points."""
+    return [problem.cell_key(cell) for cell in (*problem.risk_cells, *problem.point_cells)]

@@ -1,0 +1,62 @@
+"""Spans of chunks: disjoint ones out of several, and what they leave to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from hpcdp.store.stages import Stage
+
+
+class Ranged(Protocol):
+    """Chunks start to stop of a stage, which held so many samples a side."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def stop(self) -> int: ...
+
+    @property
+    def samples(self) -> int: ...
+
+
+S = TypeVar("S", bound=Ranged)
+
+
+def disjoint(spans: Iterable[S], stage: Stage) -> list[S]:
+    """Disjoint spans as they lie in the present stage, in order; of two that overlap the one that begins first."""
+    valid = [s for s in spans if s.stop <= stage.chunks and s.samples == samples_between(stage, s.start, s.stop)]
+    chosen: list[S] = []
+    position = 0
+    for span in sorted(valid, key=lambda s: (s.start, -s.stop)):
+        if span.start >= position:
+            chosen.append(span)
+            position = span.stop
+    return chosen
+
+
+def gaps(spans: Sequence[Ranged], stage: Stage) -> list[range]:
+    """Ranges of the stage's chunks that none of these disjoint spans, in order, holds."""
+    found, position = [], 0
+    for span in spans:
+        if span.start > position:
+            found.append(range(position, span.start))
+        position = span.stop
+    if position < stage.chunks:
+        found.append(range(position, stage.chunks))
+    return found
+
+
+def merged_length(ranges: Iterable[range]) -> int:
+    """How many chunks lie in at least one of these ranges."""
+    found = position = 0
+    for part in sorted(ranges, key=lambda r: r.start):
+        found += max(0, part.stop - max(position, part.start))
+        position = max(position, part.stop)
+    return found
+
+
+def samples_between(stage: Stage, start: int, stop: int) -> int:
+    """Samples in chunks start to stop of a stage."""
+    return min(stage.total, stop * stage.chunk) - start * stage.chunk

@@ -1,0 +1,347 @@
+"""What would run: pairs, tasks, samples, bytes, memory, time and expected error, before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hpcdp._base.rounding import at_most, percent
+from hpcdp.clusters.profile import Profile
+from hpcdp.errors import StudyError
+from hpcdp.losses import validate_parameters
+from hpcdp.losses.parameters import FrequencyParameters, choose_k
+from hpcdp.losses.protocol import MOST_SEQUENCES, STREAMED_BYTES
+from hpcdp.mechanisms import STORED
+from hpcdp.mechanisms.outputs import describe
+from hpcdp.notions.accuracy import worst_risk_error, worst_share_error
+from hpcdp.planning.accuracy import Statement, dimension, state_accuracy, state_lines
+from hpcdp.planning.cluster_needs import Forecast, forecast
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.index import Index
+from hpcdp.planning.reuse_choice import describe_reuse, with_choice
+from hpcdp.planning.schedule import schedule
+from hpcdp.planning.store_files import describe_files
+from hpcdp.planning.target_draws import foresee
+from hpcdp.planning.targets import COUNT_SECONDS, LEARNING
+from hpcdp.planning.task import Task
+from hpcdp.store.stages import Stage
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.reuse import most_learned
+from hpcdp.study.section import duration
+from hpcdp.study.trial_draws import Trial
+
+_LONGEST_DRAWING = 7 * 86400.0
+_TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
+_CLASS_BYTES = 128  # a class of values while it is learned
+_SEQUENCE_BYTES = 512  # a sequence and the parts it falls into
+_NAMED = 10  # pairs that a warning names
+_BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A printable plan. seconds: with all workers busy; drawing: of these, the mechanism's. memory: bytes of a worker process.
+
+    worst_error: at some ε, (ε, largest standard error of δ̂ of sets with P >= e^ε·Q, that of any set). statements: of
+    accuracy, one a level, at `confidence`. tasks: how many of each kind. k: votes, None without. draw_seconds,
+    call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn. forecast: on a cluster, None
+    elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
+    reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
+    equal: numbers of pairs whose databases are equal.
+    files: a warning of too many. reuse: whether every sample teaches and tests, and why. target, foreseen, files and reuse
+    are in words; nothing to say: empty.
+    """
+
+    name: str
+    pairs: int
+    databases: int
+    laws: int
+    cells: int
+    outputs: str
+    tasks: dict[str, int]
+    samples: int
+    bytes_kept: int
+    memory: int
+    seconds: float
+    workers: int
+    k: int | None
+    worst_error: tuple[tuple[float, float, float], ...]
+    statements: tuple[Statement, ...]
+    confidence: float
+    drawing: float = 0.0
+    draw_seconds: float = 0.0
+    call_seconds: float = 0.0
+    chunk: int = 1
+    is_stored: bool = False
+    forecast: Forecast | None = None
+    process_memory: int | None = None
+    points: int = 0
+    target: str = ""
+    foreseen: str = ""
+    reuse: str = ""
+    is_reused: bool = False
+    equal: tuple[int, ...] = ()
+    files: str = ""
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
+        errors = "; ".join(f"{at_most(error, '.1e')} at ε = {epsilon:g}" for epsilon, error, _ in self.worst_error)
+        others = "; ".join(at_most(error, ".1e") for *_, error in self.worst_error)
+        lines = [
+            f"plan of {self.name}",
+            f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
+            + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
+            f"  cells          {self.cells:,} (pair, direction, ε) cells"
+            + (f", {self.points:,} (pair, η) cells" if self.points else ""),
+            *([f"  WARNING        {_equal_words(self.equal)}"] if self.equal else []),
+            f"  outputs        {self.outputs}",
+            f"  tasks          {kinds}",
+            f"  samples        {self.samples:,} draws",
+            f"  store          {_bytes(self.bytes_kept)} of samples kept",
+            *([f"  files          {self.files}"] if self.files else []),
+            f"  memory         about {_bytes(self.memory)} a worker process, {self.workers} workers",
+            self._drawing(),
+            *self._time(),
+            f"  target         {self.target}"
+            if self.target
+            else f"  expected error standard error of δ̂ at most {errors}"
+            + f"{self._from()} where P(S) ≥ e^ε·Q(S), else {others}"
+            + (f"; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
+            *([f"  foreseen       {self.foreseen}"] if self.foreseen else []),
+            *([f"  reuse          {self.reuse}"] if self.reuse else []),
+            *(f"  {name:<14} {words}" for name, words in self._statements()),
+        ]
+        return "\n".join(lines)
+
+    def _statements(self) -> list[tuple[str, str]]:
+        return state_lines(self.statements, percent(self.confidence), self.is_reused) if self.statements else []
+
+    def _from(self) -> str:
+        return " (all samples)" if self.is_reused else " (test samples)"
+
+    def _drawing(self) -> str:
+        if self.is_stored:
+            return "  drawing        none: the samples are stored"
+        call = (
+            f" and {brief(self.call_seconds)} a call"
+            if self.call_seconds > _TELLING * self.draw_seconds * self.chunk
+            else ""
+        )
+        total = f"{duration(self.drawing)} of {duration(self.seconds)} on {self.workers} workers"
+        return f"  drawing        about {brief(self.draw_seconds)} a draw{call} (measured), {total}"
+
+    def _time(self) -> list[str]:
+        found = self.forecast
+        if found is None:
+            return [f"  time           about {duration(self.seconds)}"]
+        end = datetime.now().astimezone() + timedelta(seconds=found.seconds)
+        lines = [
+            f"  jobs           {found.at_once:,} at once, {found.jobs:,} in all, about {found.node_hours:.2g} node-hours "
+            f"({found.core_hours:.2g} core-hours)",
+            f"  time           about {duration(found.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait",
+        ]
+        if found.has_endless_task:
+            lines.append(
+                f"  walltime       TOO SHORT: a task may take {duration(found.longest)}, a job takes tasks for "
+                f"{duration(found.useful)}"
+            )
+        if self.process_memory is not None and self.process_memory < self.memory:
+            lines.append(
+                f"  memory         TOO LITTLE, perhaps: the profile gives a process {_bytes(self.process_memory)}; "
+                "give more, or fewer processes"
+            )
+        return lines
+
+
+def make_plan(
+    problem: Problem, trial: Trial, workers: int, index: Index | None = None, profile: Profile | None = None
+) -> Plan:
+    """The plan of what an index (none: an empty store) leaves to do, on this machine or on a profile's cluster."""
+    costs = Costs.of(problem, trial)
+    workers = profile.slots if profile else workers
+    refuse_endless(problem, trial, workers)
+    reuse = describe_reuse(problem, costs, index.chosen if index else None)
+    problem = with_choice(problem, costs, index.chosen if index else None)
+    tasks = schedule(problem, index or Index(), costs, workers)
+    e = problem.study.estimate
+    cells = len(problem.pairs) * 2 * len(e.epsilons)
+    laws = len(problem.laws)
+    points = len(problem.pairs) * len(e.etas) if problem.is_literal else 0
+    samples = 2 * (cells + points) * (e.train + e.test) if problem.is_literal else _draws_and_calls(problem)[0]
+    kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
+    at_once = max(1, min(workers, len(tasks)))
+    k = getattr(validate_parameters(e.default_loss, e.parameters), "k", None)
+    trained, tests = (most_learned(e.pool), e.pool) if problem.is_reused else (e.train, e.test)
+    shown = sorted({e.epsilons[0], e.epsilons[len(e.epsilons) // 2], e.epsilons[-1]})
+    return Plan(
+        name=problem.study.name,
+        pairs=len(problem.pairs),
+        databases=len(problem.databases),
+        laws=laws,
+        cells=cells,
+        outputs=describe(problem.schema),
+        tasks=_by_kind(tasks),
+        samples=samples,
+        bytes_kept=kept,
+        files=describe_files(problem, len(tasks)),
+        memory=_memory(problem),
+        seconds=sum(task.seconds for task in tasks) / at_once + 3.0,
+        workers=workers,
+        k=choose_k(k, 2 * trained) if k is not None else None,
+        worst_error=()
+        if e.has_budget
+        else tuple((epsilon, *_worst_errors(epsilon, tests, problem.is_literal)) for epsilon in shown),
+        statements=()
+        if e.has_budget
+        else tuple(
+            state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs), pooled=problem.is_reused)
+        ),
+        confidence=e.confidence,
+        target=_describe_budget(e),
+        foreseen=_foresee(problem.study, costs, workers) if e.target is not None else "",
+        reuse=reuse,
+        is_reused=problem.is_reused,
+        equal=tuple(number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime),
+        drawing=sum(task.drawing for task in tasks) / at_once,
+        draw_seconds=trial.seconds_per_draw,
+        call_seconds=trial.seconds_per_call,
+        points=points,
+        chunk=problem.sampler.chunk,
+        is_stored=problem.study.mechanism.call == STORED,
+        forecast=forecast(tasks, profile) if profile else None,
+        process_memory=profile.worker.memory // profile.worker.process_count if profile else None,
+    )
+
+
+def _equal_words(pairs: Sequence[int]) -> str:
+    """What is said of pairs of equal databases."""
+    shown = ", ".join(map(str, pairs[:_NAMED])) + (", …" if len(pairs) > _NAMED else "")
+    return (
+        f"D and D′ are equal in pair{'s' if len(pairs) > 1 else ''} {shown}: δ is 0 there, whatever the mechanism does"
+    )
+
+
+def _draws_and_calls(problem: Problem) -> tuple[int, int]:
+    """Draws of every law once, as far as their sizes are decided, and the mechanism's calls that these take."""
+    e, laws = problem.study.estimate, len(problem.laws)
+    if not e.has_budget:
+        stages = (e.train, e.refine, e.validating, e.test)
+        return laws * sum(stages), laws * sum(-(-total // e.chunk) for total in stages)
+    sizes = [problem.sizes_of(number) for number in range(len(problem.pairs))]
+    if len(set(sizes)) == 1:
+        later = laws * (2 * (sizes[0].refine + sizes[0].validation + sizes[0].screen) + sum(sizes[0].tests)) // 2
+    else:
+        later = sum(2 * (s.refine + s.validation + s.screen) + sum(s.tests) for s in sizes)
+    draws = laws * e.train + later
+    return draws, -(-draws // e.chunk)
+
+
+def _describe_budget(estimate: Estimate) -> str:
+    target = estimate.target
+    if target is None:
+        return f"as many draws as {estimate.time} allows" if estimate.time else ""
+    what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
+    return (
+        f"{what} with a standard error of {100 * target.relative_error:g} %; validation tallies decide how many draws that "
+        "takes, before the first of them is counted"
+    )
+
+
+def _foresee(study: Study, costs: Costs, workers: int) -> str:
+    """How many draws the target of a leading pair will take, as far as anything tells, and how long."""
+    target = study.estimate.target
+    assert target is not None
+
+    def takes(draws: float) -> str:
+        seconds = 2.0 * (1.0 + 2.0 * LEARNING) * draws * (costs.draw + COUNT_SECONDS) / workers
+        return f"{draws:.1e} test draws a side of a pair that leads, {duration(seconds)} on {workers} workers"
+
+    found = foresee(study)
+    if found is None:
+        return f"at most {takes(target.most)}; the first tallies will tell, or a claim"
+    when, draws = found
+    if math.isinf(draws):
+        return f"{when.removesuffix(', about')}, δ is 0: no number of draws tells it"
+    too_many = f"; that is more than target.most = {target.most:.1e}: it cannot be had" if draws > target.most else ""
+    return f"{when} {takes(draws)}{too_many}"
+
+
+def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
+    """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
+    draws, calls = _draws_and_calls(problem)
+    seconds = (draws * trial.seconds_per_draw + calls * trial.seconds_per_call) / max(1, workers)
+    if problem.distributions and seconds > _LONGEST_DRAWING:
+        raise StudyError(
+            f"pairs.distributional: drawing {draws:,} outputs, each of a database of its own, would take about "
+            f"{duration(seconds)} with {workers} workers; accepted: at most {duration(_LONGEST_DRAWING)}. Take fewer samples, "
+            "rows or values, give the mechanism an each(databases, rng), or the distribution an outputs(size, rng, row, "
+            "value) that draws M(D) directly"
+        )
+
+
+def plan(
+    study: Study, workers: int, profile: Profile | None = None, note: Callable[[str], None] = lambda _: None
+) -> Plan:
+    """The plan of a whole study; raises StudyError when it is wrong. note: told of trial draws that take long."""
+    problem, trial = resolve(study, note, profile.worker.library_threads if profile else 1)
+    return make_plan(problem, trial, workers, profile=profile)
+
+
+def _by_kind(tasks: list[Task]) -> dict[str, int]:
+    kinds: dict[str, int] = {}
+    for task in tasks:
+        kinds[task.kind] = kinds.get(task.kind, 0) + 1
+    return kinds
+
+
+def _worst_errors(epsilon: float, test: int, literal: bool) -> tuple[float, float]:
+    """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set."""
+    if literal:
+        return worst_risk_error(epsilon, 2 * test), worst_risk_error(epsilon, 2 * test, is_sound=False)
+    return worst_share_error(epsilon, test), worst_share_error(epsilon, test, is_sound=False)
+
+
+def _memory(problem: Problem) -> int:
+    """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn.
+
+    Where samples are reused: the pools of both sides, four fifths of them again, and what a loss makes of those.
+    """
+    e, width = problem.study.estimate, problem.schema.bytes_in_memory
+    if problem.is_reused:
+        return _BASE_MEMORY + 2 * 4 * e.pool * width
+    stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
+    block = min(stage.total, stage.chunk * stage.chunks_per_block)
+    drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
+    return 2 * drawn + _BASE_MEMORY + _training_memory(problem) + 3 * block * width
+
+
+def _training_memory(problem: Problem) -> int:
+    """Bytes for the training samples of both sides, or, where they are read by blocks, for what is kept of them."""
+    e, schema = problem.study.estimate, problem.schema
+    side = e.train * schema.bytes_in_memory
+    if e.default_loss == "frequency" and (schema.kind != "float" or schema.columns is not None):
+        most = FrequencyParameters.model_validate(e.parameters).distinct
+        return 2 * min(side, STREAMED_BYTES) + _CLASS_BYTES * min(2 * e.train, most)
+    if schema.kind == "bytes":
+        return 2 * min(side, STREAMED_BYTES) + _SEQUENCE_BYTES * min(2 * e.train, 2 * MOST_SEQUENCES)
+    return 3 * 2 * side
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def brief(seconds: float) -> str:
+    """A short time in two digits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
+        if seconds >= 0.9995 * size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 99.5 * size else f"{seconds / size:.0f} {unit}"
+    return "0 ns" if seconds < 5e-10 else "1 ns"

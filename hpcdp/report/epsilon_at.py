@@ -1,0 +1,81 @@
+"""ε at given δ as a readable table, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from hpcdp._base.rounding import at_least, at_most, percent
+from hpcdp.notions.epsilon_at import BELOW, BEYOND, BRACKETED
+from hpcdp.report.exposed import exposed_lines, pair_words
+from hpcdp.report.table import grid, trust_lines, warning_lines
+from hpcdp.results.epsilon_at import NO_ESTIMATE, Level
+from hpcdp.results.result import Result
+
+
+def table(result: Result, levels: Sequence[Level]) -> str:
+    """At each δ: the estimate and its bounds; which set shows the certified one; and what each number rests on."""
+    many = len(result.pairs)
+    over = "both directions of 1 pair" if many == 1 else f"{many:,} pairs and both directions"
+    state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
+    rows = [["δ", "ε̂", "certified ≥", "approx ≤", "pair", "direction", "set"]]
+    for level in levels:
+        shown = "-" if level.epsilon is None else f"L̂ > {level.epsilon:g}"
+        cell = ["-" if v is None else str(v) for v in (level.pair, level.direction)]
+        top = "-" if level.upper is None else at_most(level.upper, ".4f")
+        rows.append([f"{level.delta:g}", _estimate(level), at_least(level.lower, ".5f"), top, *cell, shown])
+    lines = [f"{result.name}: ε at given δ, the largest over {over}{state}", "", *grid(rows), ""]
+    leading = [level.pair for level in levels if level.pair is not None]
+    if many > 1 and leading:
+        lines += [*(pair_words(result, pair) for pair in dict.fromkeys(leading)), ""]
+    exposed = exposed_lines(result)
+    return "\n".join([*lines, *exposed, *([""] if exposed else []), *_notes(result, levels)])
+
+
+def _estimate(level: Level) -> str:
+    if level.found == BRACKETED:
+        return f"{level.estimate:.4f}"
+    if level.reach is None:
+        return "-" if level.found == NO_ESTIMATE else level.found
+    return f"{'<=' if level.found == BELOW else '>'} {level.reach:g} ({level.found})"
+
+
+def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
+    sure = percent(result.confidence)
+    lines = [
+        f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {sure} for every δ at once;",
+        "  finite-sample, rests on independent draws alone. δ = 0: pure differential privacy.",
+        *trust_lines(result.study),
+    ]
+    if result.is_literal or result.is_reused:
+        lines.append("  From the bounds on δ, and together with them.")
+    else:
+        lines.append("  A family of its own: these limits together, and the bounds on δ together, not all at once.")
+    lines += [
+        "ε̂: where the largest δ̂ falls to δ, linear in e^ε between the study's ε. ε̂ and approx ≤ rest on the classifier too, and",
+        "  are at least what is certified.",
+    ]
+    if any(level.found == BEYOND for level in levels):
+        lines.append("beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.")
+    if any(level.found == NO_ESTIMATE for level in levels):
+        lines.append("δ = 0 has a certified limit only: counts cannot tell δ = 0 from a small δ.")
+    return [*lines, *warning_lines(result)]
+
+
+def to_json(result: Result, levels: Sequence[Level]) -> str:
+    """One object; `levels` has one entry for each δ."""
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
+    found = head | {"levels": [asdict(level) for level in levels], "warnings": list(result.resolution.warnings)}
+    return json.dumps(found, allow_nan=False, ensure_ascii=False)
+
+
+def csv_text(levels: Sequence[Level]) -> str:
+    """One line for each δ; what is not known is empty."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(Level.__dataclass_fields__), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(level) for level in levels)
+    return buffer.getvalue()

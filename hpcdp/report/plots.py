@@ -1,0 +1,180 @@
+"""The pictures: a result beside its claim and exact curve, trade-off points, several results, errors against samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpcdp._base.rounding import percent
+from hpcdp.errors import StudyError
+from hpcdp.notions._draw import write_figure
+from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
+from hpcdp.report._spectra import ESTIMATED_WORDS, SHADE, draw_spectrum, finish, span
+from hpcdp.report.exposed import find_exposure, pair_words
+from hpcdp.report.table import claim_of
+from hpcdp.results.exact import exact_curve, exact_of
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import verify
+
+if TYPE_CHECKING:
+    from hpcdp.engine.repeats import Repeats
+    from hpcdp.results.comparison import Comparison
+
+_STEPS = 400  # of the curves of claims and exact laws
+
+
+def draw(result: Result, path: str | Path | None = None, log: bool | None = None) -> Any:
+    """Draw a result; with a path (.png or .svg), write it. Returns the matplotlib Figure.
+
+    log: δ on a logarithmic axis; None: of a study with a target or a time, which is about small δ.
+    """
+    from matplotlib.figure import Figure
+
+    check_path(path)
+    points = result.tradeoff()
+    figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
+    axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
+    _draw_spectrum(axes[0], result, result.study.estimate.has_budget if log is None else log)
+    if points:
+        _draw_tradeoff(axes[1], result, points)
+    return save(figure, path)
+
+
+def check_path(path: str | Path | None) -> None:
+    """Refuse what is neither .png nor .svg; StudyError."""
+    if path is not None and Path(path).suffix.lower() not in (".png", ".svg"):
+        raise StudyError(f"-o: accepted are .png and .svg; given: {path}")
+
+
+def save(figure: Any, path: str | Path | None) -> Any:
+    """Write a figure where a path is given; equal results give equal files. Returns the figure.
+
+    Names and claims are drawn as they are: a dollar in them begins no formula.
+    """
+    for axis in figure.axes:
+        legend = axis.get_legend()
+        words = [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts, *(legend.get_texts() if legend else ())]
+        for text in words:  # not the numbers at the axes, whose powers of ten are formulas
+            text.set_parse_math(False)
+    if path is not None:
+        write_figure(figure, Path(path))
+    return figure
+
+
+def draw_comparison(comparison: Comparison, path: str | Path | None = None, log: bool = False) -> Any:
+    """Draw several spectra with their bounds, and exact curves where they are known. log: δ on a logarithmic axis.
+
+    With a path (.png or .svg), write it. Returns the matplotlib Figure.
+    """
+    from matplotlib.figure import Figure
+
+    check_path(path)
+    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
+    axis = figure.subplots()
+    results = [*comparison.results]
+    colours, ends = shades(len(results)), span(results)
+    for number, (name, result) in enumerate(zip(comparison.names, results, strict=True)):
+        colour = colours[number]
+        draw_spectrum(axis, result, ends, colour, MARKERS[number % len(MARKERS)], name, SHADE / (len(results) - 1))
+        fine = np.linspace(*ends, _STEPS)
+        truth = exact_of(result, fine)
+        if truth is not None:
+            axis.plot(fine, truth, color=colour, linestyle="--", linewidth=1.0, label=f"{name}, exact")
+    percents = dict.fromkeys(percent(result.confidence) for result in results)
+    title = "privacy spectra, largest of all pairs and both directions\n"
+    finish(axis, results, colours, log, f"{title}bounds of each certified at {' or '.join(percents)}")
+    return save(figure, path)
+
+
+def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
+    """Draw the error of δ̂ against test samples per database, as in Figures 4c and 4d of Lu et al. (2024).
+
+    Points: root mean square error over seeds, a line of expected standard error beside it (asymptotic, Figure 1 with the
+    Bayes classifier), a colour for each ε. Where samples teach and test, all of them are counted as test samples. With a path
+    (.png or .svg), write it. Returns the matplotlib Figure.
+    """
+    from matplotlib.figure import Figure
+
+    check_path(path)
+    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
+    axis = figure.subplots()
+    colours = shades(len(repeats.epsilon))
+    test = np.array([sum(size) if repeats.reuse else size[1] for size in repeats.sizes])
+    for colour, epsilon, rms, expected in zip(
+        colours, repeats.epsilon, repeats.error.T, repeats.expected.T, strict=True
+    ):
+        axis.plot(test, np.where(rms > 0, rms, np.nan), "o", color=colour, markersize=5, label=f"ε = {epsilon:g}")
+        axis.plot(test, expected, color=colour, linewidth=1.1)
+    about = "exact value" if repeats.exact is not None else "mean over seeds"
+    axis.plot([], [], color=QUIET, linewidth=1.1, label="standard error, Bayes classifier")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="samples per database" if repeats.reuse else "test samples per database",
+        ylabel=f"rms error of δ̂ about the {about}",
+        title=f"{repeats.name}: error of δ̂ over {len(repeats.seeds)} seeds",
+    )
+    axis.grid(alpha=0.25, which="both")
+    axis.legend(frameon=False)
+    return save(figure, path)
+
+
+def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
+    ends = span([result])
+    draw_spectrum(axis, result, ends, CERTIFIED, "o", ESTIMATED_WORDS, SHADE)
+    fine = np.linspace(*ends, _STEPS)
+    claim = claim_of(result)
+    if claim is not None:
+        axis.plot(fine, claim.implied(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
+    truth = exact_of(result, fine)
+    if truth is not None:
+        axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")
+    finish(axis, [result], [CERTIFIED], log, _title(result))
+
+
+def _title(result: Result) -> str:
+    """Study, claim and verdict; whose δ it is; at which confidence the bounds hold."""
+    claim = claim_of(result)
+    said = "privacy spectrum" if claim is None else f"{claim.text}: {verify(result, claim).verdict}"
+    lines = [f"{result.name}: {said}" + ("" if result.complete else " (INCOMPLETE)")]
+    if len(result.pairs) == 1:
+        lines.append("pair 0, both directions")
+    else:
+        found = find_exposure(result)
+        lines.append(f"largest of {len(result.pairs):,} pairs and both directions")
+        if found is not None:
+            lines.append(f"most exposed: {pair_words(result, found.pair)}")
+    lines[-1] += f"; all bounds certified together at {percent(result.confidence)}"
+    return "\n".join(lines)
+
+
+def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> None:
+    axis.plot([0, 1], [1, 0], color=QUIET, linewidth=0.8, linestyle=":", label="perfect privacy")
+    claim = claim_of(result)
+    if claim is not None:
+        grid = np.linspace(0, 1, 401)
+        axis.plot(
+            grid, claim.tradeoff(grid), color=CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}"
+        )
+    truth = exact_curve(result, 0) if len(result.pairs) == 1 else None
+    if truth is not None:
+        grid = np.linspace(0, 1, 1001)
+        axis.plot(grid, truth.tradeoff(grid), color=EXACT, linewidth=1.2, label="exact")
+    alpha, beta = ([p[name] for p in points] for name in ("alpha", "beta"))
+    over = [[p[f"{name}_upper"] - p[name] for p in points] for name in ("alpha", "beta")]
+    axis.errorbar(
+        alpha,
+        beta,
+        xerr=[np.zeros(len(points)), over[0]],
+        yerr=[np.zeros(len(points)), over[1]],
+        fmt="o",
+        color=CERTIFIED,
+        markersize=4,
+        linewidth=0.8,
+        label="estimated, with certified upper limits",
+    )
+    axis.set(xlabel="type-I error α", ylabel="type-II error β", title="trade-off points", xlim=(0, 1), ylim=(0, 1))
+    axis.grid(alpha=0.25)
+    axis.legend(frameon=False)

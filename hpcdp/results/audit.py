@@ -1,0 +1,225 @@
+"""The audit of a claimed trade-off curve: one test a pair, at a threshold that training alone chose.
+
+Askin et al. (2025), Algorithm 2, in the corrected form: a violation is found exactly when T0(α⁺) > β⁺ at the upper
+limits α⁺, β⁺ of both error rates. The false-alarm probability is at most γ for any numbers of samples, any classifier
+and any threshold that does not depend on the test outputs (their Theorem 5.2(1)); finite-sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import StudyError
+from hpcdp.notions.box import Limits, error_limits, margins, promises
+from hpcdp.notions.converted import epsilon_lower, mu_lower
+from hpcdp.notions.levels import share_level
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.study.claims import Claim, as_claim
+
+Floats = NDArray[np.float64]
+Orientation = Literal["both", "forward", "reverse"]
+
+DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""Masses for which a lower bound on ε is printed."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """One test: a pair, an orientation, the η that training chose, and where both error rates are.
+
+    orientation: "forward" compares the trade-off curve of (D, D') with the claimed one, "reverse" that of (D', D).
+    alpha, beta: shares of M(D) outputs that are rejected and of M(D') outputs that are not. alpha_upper, beta_upper: they
+    are at most so large, together, with probability 1 − level (finite-sample). claimed: the least type-II error that the
+    claim allows at the upper limit of the type-I error, in this orientation. margin: claimed minus the upper limit of the
+    type-II error; above 0 the claim is violated. point_margin: the same at the estimated errors themselves.
+    """
+
+    pair: int
+    orientation: str
+    eta: float
+    alpha: float
+    beta: float
+    alpha_upper: float
+    beta_upper: float
+    level: float
+    claimed: float
+    margin: float
+    point_margin: float
+    violated: bool
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Certified lower bounds that hold for the largest privacy loss of all pairs; each by itself at the confidence.
+
+    mu: of Gaussian DP, from the audit's box and from the limits that hold at every η at once; a fit of a curve is neither.
+    epsilon: (δ, from the box, from every η) at several δ.
+    """
+
+    mu: tuple[float, float]
+    epsilon: tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found.
+
+    verdict: "violation" (certified); "not separable" when some estimated point lies below the claimed curve, but no box
+    does; else "consistent". The last two say that no violation was found with so many samples, which proves no privacy.
+    boxes: one a pair and orientation, pair by pair. bounds: lower bounds on ε and μ.
+    """
+
+    result: Result
+    claim: Claim
+    orientation: Orientation
+    limits: Limits
+    verdict: str
+    boxes: Sequence[Box]
+    bounds: Bounds
+
+    def __str__(self) -> str:
+        """The text that `hpcdp audit` prints."""
+        from hpcdp.report.audit import report
+
+        return report(self)
+
+    @property
+    def worst(self) -> Box:
+        """The box with the largest margin."""
+        return max(self.boxes, key=lambda box: box.margin)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `audit --format json` prints; all numbers are finite, or null."""
+        return {
+            "verdict": self.verdict,
+            "claim": self.claim.text,
+            "confidence": self.result.confidence,
+            "name": self.result.name,
+            "orientation": self.orientation,
+            "limits": self.limits,
+            "bounds": {
+                "mu": {"box": self.bounds.mu[0], "all": self.bounds.mu[1]},
+                "epsilon": [{"delta": d, "box": box, "all": every} for d, box, every in self.bounds.epsilon],
+            },
+            "cells": [vars(box) for box in self.boxes],
+        }
+
+
+def audit(result: Result, claim: Claim | str, orientation: Orientation = "both", limits: Limits = "exact") -> Audit:
+    """Audit a claim by the counts of a complete result with a grid of η.
+
+    Each pair and orientation has one η, where training promises the clearest violation: the largest distance from the
+    claimed curve in units of a box. That box is of so many outputs that it is as wide as training and test shares differ by
+    chance, 1/n = 1/train + 1/test; else few training outputs would send the test to rare events. The failure probability
+    1 − confidence is shared by the boxes: half equally, half to the one that training ranks first (a union bound). A claim
+    whose curve is its own inverse says the same in both orientations, so that one box serves them.
+
+    Args:
+        result: complete, of a study with etas.
+        claim: T0, by its `tradeoff`; or its text such as "gaussian(mu=1)", with paths relative to the current folder.
+        orientation: "both" for a claim about all neighbours, as f-DP is defined; "forward" for T0 of (D, D') only.
+        limits: "exact" (Clopper–Pearson) or "hoeffding", √(ln(2/level)/(2·test)).
+
+    Raises:
+        StudyError: the result is incomplete, its samples taught and tested, it has no η, comes from other counts than those
+            of one L̂, or was derived before there were audits; or the text is no claim.
+    """
+    claim = as_claim(claim)
+    if result.is_reused:
+        raise StudyError(
+            "estimate.reuse: an audit tests one L̂ on samples that taught nothing; accepted by audit: false"
+        )
+    if "eta" not in result.arrays:
+        raise StudyError("estimate.etas: none in this study; an audit needs a grid of thresholds")
+    if result.is_literal:
+        raise StudyError(
+            f"estimate.loss: {result.study.estimate.default_loss} was given; accepted by audit: every other loss"
+        )
+    if "training_rejected" not in result.arrays:
+        raise StudyError(
+            f"{result.store}: its results are of an earlier hpcdp; remove records/results.json there, which is made again"
+        )
+    if not result.complete:
+        raise StudyError(f"{result.store} is not complete yet; go on with: hpcdp resume {result.store}")
+    failure, sides = 1.0 - result.confidence, sides_of(claim, orientation)
+    test = np.broadcast_to(result["rejected_test"][:, None, :], result["rejected"].shape)
+    errors = np.stack([result["rejected"][..., 0], test[..., 1] - result["rejected"][..., 1]], axis=-1)
+    shares = result["training_rejected"]
+    training = np.stack([shares[..., 0], 1.0 - shares[..., 1]], axis=-1)
+    size = np.maximum(1, np.rint(1.0 / (1.0 / test + 1.0 / result.study.estimate.train)).astype(np.int64))
+    score = np.stack(
+        [promises(claim.tradeoff, turn(training, side), turn(size, side), failure, limits) for side in sides], axis=1
+    )
+    chosen = score.argmax(axis=2)  # (pair, orientation)
+    most = np.take_along_axis(score, chosen[..., None], 2)
+    level = share_level(most, (*most.shape[:2], 1), failure)[..., 0]
+    boxes = [
+        _box(claim, pair, side, result["eta"], errors[pair], test[pair], int(chosen[pair, n]), level[pair, n], limits)
+        for pair in range(len(result.pairs))
+        for n, side in enumerate(sides)
+    ]
+    verdict = CONSISTENT
+    if any(box.violated for box in boxes):
+        verdict = VIOLATION
+    elif any(box.point_margin > 0.0 for box in boxes):
+        verdict = NOT_SEPARABLE
+    return Audit(result, claim, orientation, limits, verdict, boxes, _bounds(result, boxes))
+
+
+def sides_of(claim: Claim, orientation: Orientation) -> list[str]:
+    """The orientations in which a claim is tested: one where it says the same in both."""
+    if orientation == "both":
+        return ["forward"] if claim.is_symmetric else ["forward", "reverse"]
+    return [orientation]
+
+
+def turn(errors: NDArray[Any], side: str) -> NDArray[Any]:
+    """Errors (…, 2) of (D, D') as those of an orientation: in reverse the second error comes first."""
+    return errors if side == "forward" else errors[..., ::-1]
+
+
+def _box(
+    claim: Claim,
+    pair: int,
+    side: str,
+    etas: Floats,
+    errors: NDArray[np.int64],
+    test: NDArray[np.int64],
+    column: int,
+    level: float,
+    limits: Limits,
+) -> Box:
+    found, n = errors[column], test[column]
+    over = error_limits(found, n, np.asarray(level), limits)
+    turned = turn(over, side)
+    margin = float(margins(claim.tradeoff, turned))
+    return Box(
+        pair=pair,
+        orientation=side,
+        eta=float(etas[column]),
+        alpha=float(found[0] / n[0]),
+        beta=float(found[1] / n[1]),
+        alpha_upper=float(over[0]),
+        beta_upper=float(over[1]),
+        level=float(level),
+        claimed=float(claim.tradeoff(min(1.0, float(turned[0])))),
+        margin=margin,
+        point_margin=float(margins(claim.tradeoff, turn(found / n, side))),
+        violated=margin > 0.0,
+    )
+
+
+def _bounds(result: Result, boxes: Sequence[Box]) -> Bounds:
+    first, second = (np.minimum([getattr(box, name) for box in boxes], 1.0) for name in ("alpha_upper", "beta_upper"))
+    alpha, beta = result["alpha_upper"], result["beta_upper"]
+    mu = (float(mu_lower(first, second).max()), float(mu_lower(alpha, beta).max()))
+    epsilon = tuple(
+        (d, float(epsilon_lower(first, second, d).max()), float(epsilon_lower(alpha, beta, d).max())) for d in DELTAS
+    )
+    return Bounds(mu, epsilon)

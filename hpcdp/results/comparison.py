@@ -1,0 +1,156 @@
+"""Several results beside each other: at each common ε, which spectrum is below which beyond the bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import StudyError
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import careful_error
+
+Floats = NDArray[np.float64]
+
+_SAME = 1e-9  # levels of two grids that differ by less are one level
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Spectra at their common levels.
+
+    results, names: at least two, each with a name of its own. epsilon: common levels, shape (k,). delta, lower, upper,
+    standard_error: shape (results, k), the largest estimate, certified bound and approximate limit of each result, and the
+    standard error of the largest estimate. limit: the same shape, where the largest estimate is not resolved an upper
+    limit of what the learned sets hold (see `hpcdp.results.resolution`), else NaN. below: entry (i, j, k) is whether result i is
+    below
+    result j beyond the bounds: the certified lower bound of j is above the approximate upper limit of i, and above its
+    `limit`. Finite-sample for j, but **approximate** for i, as nothing certifies an upper limit: normal, one cell at a
+    time, and without the regret of i's classifier.
+    """
+
+    results: tuple[Result, ...]
+    names: tuple[str, ...]
+    epsilon: Floats
+    delta: Floats
+    lower: Floats
+    upper: Floats
+    standard_error: Floats
+    limit: Floats
+
+    @property
+    def reach(self) -> Floats:
+        """What each result may reach, shape (results, k): the approximate limit, that of the learned sets, or what is certified.
+
+        The largest of them, so that no two results are below each other.
+        """
+        return np.fmax(np.fmax(self.upper, self.limit), self.lower)
+
+    @property
+    def below(self) -> NDArray[np.bool_]:
+        """Shape (results, results, k), see the class."""
+        return np.asarray(self.reach[:, None] < self.lower)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all results are."""
+        return all(result.complete for result in self.results)
+
+    def score(self, i: int, j: int) -> Floats:
+        """(δ̂ of j − δ̂ of i) in standard errors of the difference, shape (k,); asymptotic, results taken as independent."""
+        spread = np.hypot(self.standard_error[i], self.standard_error[j])
+        return np.asarray((self.delta[j] - self.delta[i]) / spread)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `compare --format json` prints."""
+        return {
+            "complete": self.complete,
+            "stores": [
+                {"name": name, "store": str(result.store), "confidence": result.confidence, "complete": result.complete}
+                for name, result in zip(self.names, self.results, strict=True)
+            ],
+            "spectra": [
+                {
+                    "name": name,
+                    "epsilon": float(epsilon),
+                    "delta": float(self.delta[i, k]),
+                    "lower": float(self.lower[i, k]),
+                    "upper": float(self.upper[i, k]),
+                    "standard_error": float(self.standard_error[i, k]),
+                    "limit": None if np.isnan(self.limit[i, k]) else float(self.limit[i, k]),
+                }
+                for i, name in enumerate(self.names)
+                for k, epsilon in enumerate(self.epsilon)
+            ],
+            "below": [
+                {
+                    "below": self.names[i],
+                    "above": self.names[j],
+                    "epsilon": float(self.epsilon[k]),
+                    "upper": float(self.reach[i, k]),
+                    "lower": float(self.lower[j, k]),
+                }
+                for i, j in permutations(range(len(self.names)), 2)
+                for k in np.flatnonzero(self.below[i, j])
+            ],
+        }
+
+
+def compare(results: Sequence[Result]) -> Comparison:
+    """Put results beside each other at the levels that all of them have counts for.
+
+    Raises:
+        StudyError: fewer than two results, or no common level.
+    """
+    if len(results) < 2:
+        raise StudyError(f"compare: {len(results)} store was given; accepted: two or more")
+    found = [_leading(result) for result in results]
+    places = [[_place(levels, e) for levels, _ in found] for e in found[0][0]]
+    shared = [row for row in places if None not in row]
+    if not shared:
+        grids = "; ".join(f"{r.name}: {', '.join(f'{e:g}' for e in found[i][0])}" for i, r in enumerate(results))
+        raise StudyError(f"compare: the stores have no ε in common that is counted in each ({grids})")
+    columns = np.array(shared, np.int64)
+    common = found[0][0][columns[:, 0]]
+    values = np.stack([rows[:, columns[:, i]] for i, (_, rows) in enumerate(found)])
+    return Comparison(tuple(results), _names(results), common, *np.moveaxis(values, 1, 0))
+
+
+def _leading(result: Result) -> tuple[Floats, Floats]:
+    """Levels with a known cell, ascending, and δ̂, lower, upper, the standard error of δ̂ and its limit there, shape (5, k)."""
+    names = ("spectrum_delta", "spectrum_lower", "spectrum_upper")
+    place = (result["spectrum_pair"], result["spectrum_direction"], np.arange(result["epsilon"].size))
+    rows = np.stack([*(result[name] for name in names), careful_error(result)[place], result.resolution.limits])
+    order = np.argsort(result["epsilon"])
+    order = order[~np.isnan(rows[0, order])]
+    return result["epsilon"][order], rows[:, order]
+
+
+def _place(levels: Floats, epsilon: float) -> int | None:
+    """Where a level is in a grid, if it is."""
+    near = np.flatnonzero(np.abs(levels - epsilon) <= _SAME * max(1.0, abs(epsilon)))
+    return int(near[0]) if near.size else None
+
+
+def _names(results: Sequence[Result]) -> tuple[str, ...]:
+    """The studies' names; where two are equal, the stores' paths."""
+    names = [result.name for result in results]
+    if len(set(names)) == len(names):
+        return tuple(names)
+    paths = [str(result.store) for result in results]
+    if len(set(paths)) < len(paths):
+        raise StudyError(f"compare: {', '.join(paths)}; accepted: stores that differ")
+    return tuple(path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True))
+
+
+def largest_difference(comparison: Comparison, i: int, j: int) -> tuple[float, float, float]:
+    """Where two spectra differ most in standard errors: ε, δ̂ of j − δ̂ of i, and how many standard errors. Asymptotic."""
+    score = comparison.score(i, j)
+    place = int(np.abs(score).argmax())
+    difference = float(comparison.delta[j, place] - comparison.delta[i, place])
+    return float(comparison.epsilon[place]), difference, math.fabs(float(score[place]))

@@ -1,0 +1,114 @@
+"""ε at a given δ of a result: the estimate, and a certified lower limit from all cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import StudyError
+from hpcdp.notions.epsilon_at import (
+    BELOW,
+    BRACKETED,
+    cell_corners,
+    corner_epsilon,
+    crossing,
+    envelope_shares,
+    prefer_split,
+    promising,
+    spectrum_epsilon,
+)
+from hpcdp.results.assemble import Arrays
+from hpcdp.results.resolution import Resolution
+
+Floats = NDArray[np.float64]
+
+_MOST_CELLS = 64  # whose regions are computed for one δ; the others are further from leading
+
+NO_ESTIMATE = "no estimate"
+
+
+@dataclass(frozen=True)
+class Level:
+    """ε at one δ.
+
+    estimate: the ε from which on the largest δ̂ is at most δ, but at least `lower`; None unless `found` is "bracketed". found:
+    how (see `hpcdp.notions.epsilon_at.crossing`), or "no estimate" at δ = 0. reach: where not bracketed, the ε that it is
+    beyond, or of "below the grid" at most; None where nothing is known. upper: the same of the approximate upper limits of
+    the learned sets, None where they stay above δ, at least `lower` too; **heuristic**, it ignores the regret.
+    lower: certified: the pair of laws is (ε, δ)-private for no smaller ε. **Finite-sample**, at the study's confidence, for
+    every δ at once. pair, direction, epsilon: the cell whose set shows it; None where the limit is 0.
+    """
+
+    delta: float
+    estimate: float | None
+    found: str
+    reach: float | None
+    upper: float | None
+    lower: float
+    pair: int | None
+    direction: str | None
+    epsilon: float | None
+
+
+def level_at(arrays: Arrays, resolution: Resolution, delta: float) -> Level:
+    """ε at one δ.
+
+    Raises:
+        StudyError: a δ below 0, or of 1 or more.
+    """
+    if not 0.0 <= delta < 1.0:
+        raise StudyError(f"delta: a number from 0 to below 1; given: {delta}")
+    estimate, found, reach, upper = _estimate(arrays, resolution, delta)
+    lower, cell = _certified(arrays, delta)
+    if found == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
+        estimate, found, reach = lower, BRACKETED, None
+    estimate, upper = (None if v is None else max(v, lower) for v in (estimate, upper))
+    if lower == 0.0 or cell is None:
+        return Level(delta, estimate, found, reach, upper, lower, None, None, None)
+    pair, direction, column = cell
+    named = ("forward", "reverse")[direction]
+    return Level(delta, estimate, found, reach, upper, lower, pair, named, float(arrays["epsilon"][1][column]))
+
+
+def _estimate(
+    arrays: Arrays, resolution: Resolution, delta: float
+) -> tuple[float | None, str, float | None, float | None]:
+    """The estimate, how it was found, how far it reaches, and the same of the upper limits."""
+    known = ~np.isnan(arrays["spectrum_delta"][1])
+    columns = np.flatnonzero(known)[np.argsort(arrays["epsilon"][1][known])]
+    if delta == 0.0 or not columns.size:  # δ̂ = 0 is no knowledge, so that nothing brackets δ = 0
+        return None, NO_ESTIMATE, None, None
+    epsilons, rows, limits = arrays["epsilon"][1][columns], resolution.rows[columns], resolution.limits[columns]
+    values = np.where(rows, arrays["spectrum_delta"][1][columns], limits)
+    place, found = crossing(epsilons, values, rows, delta)
+    optimistic = np.where(rows, arrays["spectrum_upper"][1][columns], limits)
+    top, how = crossing(epsilons, optimistic, np.ones(columns.size, np.bool_), delta)
+    upper = top if how == BRACKETED else None
+    if found == BRACKETED:
+        return place, found, None, upper
+    return None, found, None if np.isnan(place) else place, upper
+
+
+def _certified(arrays: Arrays, delta: float) -> tuple[float, tuple[int, int, int] | None]:
+    """The largest lower limit over cells, and the cell; None where no cell is known."""
+    known = ~np.isnan(arrays["delta"][1])
+    if not known.any():
+        return 0.0, None
+    cells = np.argwhere(known)
+    epsilons = arrays["epsilon"][1]
+    if "errors" in arrays or "block_exceed" in arrays:  # no one set has counts of its own, so the bounds on δ must do
+        lower = spectrum_epsilon(epsilons[cells[:, 2]], arrays["lower"][1][known], delta)
+    else:
+        x, n, level = (arrays[name][1][known] for name in ("exceed", "test", "level"))
+        chosen = promising(x, n, level, delta, _MOST_CELLS)
+        share = envelope_shares(arrays["training_delta"][1], epsilons)[known][chosen]
+        cells = cells[chosen]
+        inflation = np.exp(epsilons[cells[:, 2]])
+        split = prefer_split(share, n[chosen], inflation, level[chosen])
+        corners = cell_corners(x[chosen], n[chosen], inflation, level[chosen], split)
+        lower = corner_epsilon(*corners, delta)
+    best = int(lower.argmax())
+    pair, direction, column = (int(v) for v in cells[best])
+    return float(lower[best]), (pair, direction, column)

@@ -1,0 +1,74 @@
+"""The exact spectrum of a study, where its mechanism has one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp.study.databases import Pair
+from hpcdp.study.distributions import Conditional
+from hpcdp.study.file import Study
+
+if TYPE_CHECKING:
+    from hpcdp.analytic import Curve
+    from hpcdp.results.result import Result
+
+_MOST_PAIRS, _MOST_SECONDS = 20_000, 60.0  # beyond these, the maximum over pairs is not worth a plot's wait
+
+
+def exact_spectrum(study: Study, pairs: Iterable[Pair], epsilon: ArrayLike) -> NDArray[np.float64] | None:
+    """Largest exact δ over pairs and directions at each ε, shape of epsilon; None where a pair has no closed form."""
+    from hpcdp.analytic import exact
+
+    call = study.mechanism.call
+    if not isinstance(call, str):
+        return None  # of a program nothing is known
+    grid = np.asarray(epsilon, np.float64)
+    best, begin = np.zeros(grid.shape), time.monotonic()
+    for number, pair in enumerate(pairs):
+        if isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
+            return None
+        curve = exact(call, study.mechanism.parameters, pair.d, pair.d_prime)
+        if curve is None or number >= _MOST_PAIRS or time.monotonic() - begin > _MOST_SECONDS:
+            return None
+        best = np.maximum(best, np.maximum(curve.delta(grid, "forward"), curve.delta(grid, "reverse")))
+    return best
+
+
+def exact_of(result: Result, epsilon: ArrayLike) -> NDArray[np.float64] | None:
+    """The same of a result, whose databases are read from its store."""
+    pairs = _stored_pairs(result)
+    return None if pairs is None else exact_spectrum(result.study, pairs, epsilon)
+
+
+def exact_curve(result: Result, pair: int) -> Curve | None:
+    """The exact curves of one pair of a result; None where there is no closed form."""
+    from hpcdp.analytic import exact
+
+    pairs, call = _stored_pairs(result), result.study.mechanism.call
+    if pairs is None or not isinstance(call, str):
+        return None
+    found = pairs[pair]
+    if isinstance(found.d, Conditional) or isinstance(found.d_prime, Conditional):
+        return None
+    return exact(call, result.study.mechanism.parameters, found.d, found.d_prime)
+
+
+@lru_cache(maxsize=1)
+def _stored_pairs(result: Result) -> list[Pair] | None:
+    """Pairs of a result; those of the last one are kept, because neighbours are told apart by the bytes of all."""
+    from hpcdp.store.arrays import read_array
+    from hpcdp.store.layout import Layout
+    from hpcdp.store.studies import latest_version, stored_databases
+    from hpcdp.study.databases import enumerate_pairs
+
+    if result.study.pairs.distributional is not None:
+        return None
+    layout = Layout(result.store)
+    databases = [read_array(layout.database(d)) for d in stored_databases(layout, latest_version(layout))]
+    return enumerate_pairs(result.study, databases)

@@ -1,0 +1,241 @@
+"""A study's result: cells, spectrum and trade-off points, as Python objects, JSON, a table, an xarray data set."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import DamagedError, StoreError, StudyError
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
+from hpcdp.planning.index import all_done, read_index
+from hpcdp.results.assemble import Arrays, assemble, pair_entries
+from hpcdp.results.epsilon_at import Level, level_at
+from hpcdp.results.resolution import Resolution, find_resolution
+from hpcdp.store.records import foreign, read_json
+from hpcdp.store.results import read_results
+from hpcdp.store.studies import history, latest_version, open_layout, read_problem, stored_study
+from hpcdp.study.file import Study
+from hpcdp.study.reuse import FOLDS
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+DIRECTIONS = ("forward", "reverse")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a store holds.
+
+    arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
+    are d numbers each, else None.
+    """
+
+    study: Study
+    store: Path
+    complete: bool
+    pairs: list[dict[str, Any]]
+    arrays: Arrays
+    grown: list[str]
+    columns: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.study.name
+
+    @property
+    def confidence(self) -> float:
+        """Confidence at which all lower bounds hold together."""
+        return self.study.estimate.confidence
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether cells come from Fig. 1 to the letter."""
+        return "errors" in self.arrays
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether every sample taught and tested: estimates are cross-fitted, bounds prequential."""
+        return "block_exceed" in self.arrays
+
+    @property
+    def tests_words(self) -> str:
+        """What the counts of `test` are, as messages say it."""
+        return "samples" if self.is_reused else "test samples"
+
+    def __str__(self) -> str:
+        """The table that `hpcdp show` prints."""
+        from hpcdp.report.table import table
+
+        return table(self)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name][1]
+
+    @cached_property
+    def data(self) -> xr.Dataset:
+        """All arrays with named dimensions (pair, direction, epsilon, eta)."""
+        import xarray as xr
+
+        coordinates: dict[str, Any] = {"pair": np.arange(len(self.pairs)), "direction": list(DIRECTIONS)}
+        variables = {k: v for k, v in self.arrays.items() if k not in ("epsilon", "eta", "direction")}
+        coordinates |= {k: self[k] for k in ("epsilon", "eta") if k in self.arrays}
+        attributes = {"name": self.name, "confidence": self.confidence, "complete": int(self.complete)}
+        return xr.Dataset(variables, coordinates, attributes)
+
+    @cached_property
+    def resolution(self) -> Resolution:
+        """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
+        return find_resolution(self.arrays, self.study.estimate)
+
+    def epsilon_at(self, delta: float) -> Level:
+        """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ."""
+        return level_at(self.arrays, self.resolution, delta)
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""
+        found = []
+        for pair, direction, column in zip(*np.nonzero(~np.isnan(self["delta"])), strict=True):
+            place = (pair, direction, column)
+            cell: dict[str, Any] = {
+                "pair": int(pair),
+                "direction": DIRECTIONS[direction],
+                "epsilon": float(self["epsilon"][column]),
+                "delta": float(self["delta"][place]),
+                "lower": float(self["lower"][place]),
+                "upper": float(self["upper"][place]),
+                "standard_error": float(self["standard_error"][place]),
+            }
+            if self.is_literal:
+                cell |= {"errors": int(self["errors"][place]), "tests": int(self["tests"][place])}
+            else:
+                cell |= {"exceed": self["exceed"][place].tolist(), "test": self["test"][place].tolist()}
+            cell["resolved"] = bool(self.resolution.cells[place])
+            found.append(cell)
+        return found
+
+    def spectrum(self) -> list[dict[str, Any]]:
+        """The maximum over pairs and directions at each ε; what no cell knows yet is left out."""
+        found = []
+        for column in np.nonzero(~np.isnan(self["spectrum_delta"]))[0]:
+            at = {
+                name.removeprefix("spectrum_"): a[column]
+                for name, (_, a) in self.arrays.items()
+                if name[:9] == "spectrum_"
+            }
+            found.append(
+                {
+                    "epsilon": float(self["epsilon"][column]),
+                    "delta": float(at["delta"]),
+                    "pair": int(at["pair"]),
+                    "direction": DIRECTIONS[at["direction"]],
+                    "lower": float(at["lower"]),
+                    "lower_pair": int(at["lower_pair"]),
+                    "lower_direction": DIRECTIONS[at["lower_direction"]],
+                    "upper": float(at["upper"]),
+                    "resolved": bool(self.resolution.rows[column]),
+                    "limit": self.resolution.limit(int(column)),
+                }
+            )
+        return found
+
+    def tradeoff(self) -> list[dict[str, Any]]:
+        """Trade-off points, pair by pair, η ascending."""
+        if "eta" not in self.arrays:
+            return []
+        names = ("alpha", "beta", "radius", "alpha_upper", "beta_upper")
+        return [
+            {"pair": int(p), "eta": float(self["eta"][h]), **{name: float(self[name][p, h]) for name in names}}
+            for p, h in zip(*np.nonzero(~np.isnan(self["alpha"])), strict=True)
+        ]
+
+    def accuracy(self) -> list[Statement]:
+        """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic."""
+        test = int(self["test"].min()) if "test" in self.arrays else None
+        return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.is_reused)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `show --format json` prints; nothing in it differs between two equal runs."""
+        reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.is_reused else None
+        return {
+            "name": self.name,
+            "complete": self.complete,
+            "confidence": self.confidence,
+            "pairs": self.pairs,
+            "cells": self.cells(),
+            "spectrum": self.spectrum(),
+            "tradeoff": self.tradeoff(),
+            "accuracy": [vars(statement) for statement in self.accuracy()],
+            "warnings": list(self.resolution.warnings),
+            **({"reuse": reuse} if reuse else {}),
+        }
+
+    def to_json(self) -> str:
+        """JSON in full precision, infinities as null."""
+        return json.dumps(_finite(self.to_dict()), allow_nan=False, ensure_ascii=False)
+
+    def plot(self, path: str | Path | None = None, log: bool | None = None) -> Any:
+        """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given.
+
+        log: δ on a logarithmic axis; None: of a study with a target or a time.
+        """
+        from hpcdp.report.plots import draw
+
+        return draw(self, path, log)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def load_result(store: str | Path) -> Result:
+    """The result of a store as it is now: from its root arrays when they are whole, else from its records.
+
+    The store may be anyone's: nothing in it is run, and StoreError or StudyError says what cannot be read.
+    """
+    with foreign(store):
+        return _load(store)
+
+
+def _load(store: str | Path) -> Result:
+    layout = open_layout(Path(store))
+    version = latest_version(layout)
+    if not version:
+        raise StoreError(f"{store} holds no study yet; run the study file again")
+    study = stored_study(layout, version)
+    versions = history(layout)
+    earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
+    try:
+        found = read_results(layout)
+    except DamagedError:
+        found = None  # they are derived from the records, so can be again
+    if found is not None and found[1]["version"] == version and found[1]["complete"]:
+        arrays, head = found
+        columns = dimension(Schema.from_dict(read_json(layout.study(version))["schema"]))
+        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns)
+    problem = read_problem(layout, version)
+    index = read_index(layout)
+    arrays = assemble(problem, index)
+    columns = dimension(problem.schema)
+    return Result(study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier, columns)
+
+
+def load_spectrum(store: str | Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """ε and the largest δ̂ of a complete store, shape (epsilons,) each; for the claim store(path)."""
+    result = load_result(store)
+    if not result.complete:
+        raise StudyError(f"{store} is not complete yet; go on with: hpcdp resume {store}")
+    return result["epsilon"], result["spectrum_delta"]

@@ -1,0 +1,230 @@
+"""A result against a claim: violated (certified), consistent, or not separable at this number of test samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from hpcdp.notions.bounds import binomial_upper, joint_lower, split_lower, standard_error
+from hpcdp.notions.prequential import blocks, prequential_lower
+from hpcdp.results.result import DIRECTIONS, Result
+from hpcdp.study.claims import Claim, as_claim
+from hpcdp.study.reuse import first_block
+
+Floats = NDArray[np.float64]
+
+VIOLATION, NOT_SEPARABLE, CONSISTENT = "violation", "not separable", "consistent"
+"""The verdicts, the worst first."""
+
+_MOST_TESTS = 2**50  # beyond this many nobody can draw; counts stay exact in float64
+_FEW_ERRORS = 2.0  # a gap of fewer standard errors is chance, however few cells there are
+
+
+@dataclass(frozen=True)
+class Separation:
+    """The cell whose estimate is furthest above the claim, in standard errors.
+
+    gap: δ̂ − claimed. standard_error: asymptotic. chance: at most this is the probability that noise alone gives so many
+    standard errors at one of the cells (normal tail times cells, so asymptotic). test: test samples per database at which
+    the bound would pass the claim at the estimated rates, to two digits; None beyond 2^50. now: test samples there are. Both
+    count all samples where every one teaches and tests.
+    """
+
+    pair: int
+    direction: str
+    epsilon: float
+    gap: float
+    standard_error: float
+    chance: float
+    is_chance: bool
+    test: int | None
+    now: int
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What a result says of a claim. verdict: "violation", "not separable" or "consistent".
+
+    known, claimed, standard_error: whether each cell (pair, direction, epsilon) has all its counts, δ that the claim
+    allows there, and the standard error of its estimate. separation: of a claim that is not separable, else None.
+    """
+
+    result: Result
+    claim: Claim
+    verdict: str
+    known: NDArray[np.bool_]
+    claimed: Floats
+    standard_error: Floats
+    separation: Separation | None
+
+    def __str__(self) -> str:
+        """The text that `hpcdp verify` prints."""
+        from hpcdp.report.verdict import report
+
+        return report([self])
+
+    @property
+    def cells_words(self) -> str:
+        """How many cells were judged, of how many."""
+        return f"{int(self.known.sum()):,} of {self.known.size:,} cells"
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Every cell that has all its counts, pair by pair, forward before reverse, ε as in the study."""
+        found = []
+        for place in zip(*np.nonzero(self.known), strict=True):
+            delta, lower, claimed = (
+                float(a[place]) for a in (self.result["delta"], self.result["lower"], self.claimed)
+            )
+            found.append(
+                {
+                    "pair": int(place[0]),
+                    "direction": DIRECTIONS[place[1]],
+                    "epsilon": float(self.result["epsilon"][place[2]]),
+                    "delta": delta,
+                    "lower": lower,
+                    "claimed": claimed,
+                    "gap": delta - claimed,
+                    "standard_error": float(self.standard_error[place]),
+                    "violated": lower > claimed,
+                }
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `verify --format json` prints for one claim; all numbers are finite, or null."""
+        return {
+            "verdict": self.verdict,
+            "claim": self.claim.text,
+            "confidence": self.result.confidence,
+            "name": self.result.name,
+            "complete": self.result.complete,
+            "cells_known": int(self.known.sum()),
+            "cells_planned": self.known.size,
+            "separation": None if self.separation is None else vars(self.separation),
+            "cells": self.cells(),
+        }
+
+
+def verify(result: Result, claim: Claim | str) -> Verdict:
+    """Judge a claim by all cells of a result that have all their counts, both directions of every pair.
+
+    Violation: a certified lower bound (finite-sample, all cells together) lies above the claim. Not separable: none does,
+    but an estimate lies above it, or no cell is known. Consistent: no estimate does, which proves no privacy. The claim is
+    compared at the levels of the study; `Claim.implied` says what it claims there.
+
+    Args:
+        result: complete or not; see `Result.complete`.
+        claim: a claim, or its text such as "laplace(epsilon=1)"; paths in it are relative to the current folder.
+
+    Raises:
+        StudyError: the text is no claim.
+    """
+    claim = as_claim(claim)
+    known = ~np.isnan(result["delta"])
+    claimed = np.broadcast_to(claim.implied(result["epsilon"]), known.shape)
+    error = careful_error(result)
+    separation = None
+    if (result["lower"][known] > claimed[known]).any():
+        verdict = VIOLATION
+    elif (result["delta"][known] > claimed[known]).any():
+        verdict = NOT_SEPARABLE
+        separation = _separate(result, claimed, error)
+    else:
+        verdict = CONSISTENT if known.any() else NOT_SEPARABLE
+    return Verdict(result, claim, verdict, known, claimed, error, separation)
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """The first of those with the worst verdict."""
+    return min(verdicts, key=lambda v: (VIOLATION, NOT_SEPARABLE, CONSISTENT).index(v.verdict))
+
+
+def careful_error(result: Result) -> Floats:
+    """Standard error of each cell's estimate with (x + 1)/(n + 2) put in, so never 0; NaN where counts are missing.
+
+    Asymptotic. Where few outputs fell into a set, the plain standard error is far too small: e^ε times no output is 0.
+    """
+    inflation = np.broadcast_to(np.exp(result["epsilon"]), result["delta"].shape)
+    if result.is_literal:
+        known, n = result["errors"] >= 0, result["tests"] + 2.0
+        risk = (np.maximum(result["errors"], 0) + 1.0) / n
+        found = 2.0 * inflation * np.sqrt(risk * (1.0 - risk) / n)
+    else:
+        known = result["exceed"].min(axis=-1) >= 0
+        x, n = np.maximum(result["exceed"], 0) + 1, result["test"] + 2
+        found = standard_error(x[..., 0], n[..., 0], x[..., 1], n[..., 1], inflation)
+    return np.where(known, found, np.nan)
+
+
+def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
+    gap = result["delta"] - claimed
+    score = np.where(np.isnan(gap), -np.inf, gap / error)
+    place = np.unravel_index(int(score.argmax()), score.shape)
+    most = float(score[place])
+    chance = min(1.0, int((score > -np.inf).sum()) * float(ndtr(-most)))
+    bound, now = _bound(result, place)
+    return Separation(
+        pair=int(place[0]),
+        direction=DIRECTIONS[place[1]],
+        epsilon=float(result["epsilon"][place[2]]),
+        gap=float(gap[place]),
+        standard_error=float(error[place]),
+        chance=chance,
+        is_chance=most < _FEW_ERRORS or chance > 1.0 - result.confidence,
+        test=_needed(bound, float(claimed[place]), now),
+        now=now,
+    )
+
+
+def _bound(result: Result, place: tuple[Any, ...]) -> tuple[Callable[[int], float], int]:
+    """The certified bound of a cell as a function of the test samples per database, at its estimated rates and level.
+
+    Where every sample teaches and tests, of all samples per database, every block at the rates of the pool.
+    """
+    level, inflation = float(result["level"][place]), math.exp(float(result["epsilon"][place[2]]))
+    if result.is_literal:
+        risk = int(result["errors"][place]) / int(result["tests"][place])
+
+        def literal(n: int) -> float:
+            return 1.0 - 2.0 * inflation * float(binomial_upper(round(risk * 2 * n), 2 * n, level))
+
+        return literal, int(result["tests"][place]) // 2
+    a, b = (int(x) / int(n) for x, n in zip(result["exceed"][place], result["test"][place], strict=True))
+    if result.is_reused:
+
+        def of_blocks(n: int) -> float:
+            sizes = np.array([len(block) for block in blocks(n, first_block(n))])
+            return float(prequential_lower(np.rint(a * sizes), sizes, np.rint(b * sizes), sizes, inflation, level))
+
+        return of_blocks, int(result["test"][place][0])
+
+    def joint_or_split(n: int) -> float:
+        cell = (round(a * n), n, round(b * n), n, inflation, level)
+        return max(float(joint_lower(*cell)), float(split_lower(*cell)))
+
+    return joint_or_split, int(result["test"][place][0])
+
+
+def _needed(bound: Callable[[int], float], claimed: float, now: int) -> int | None:
+    """The fewest test samples at which the bound passes the claim, within 1 %, rounded up to two digits."""
+    few, many = now, now
+    while bound(many) <= claimed:
+        few, many = many, 2 * many
+        if many > _MOST_TESTS:
+            return None
+    while many > few * 1.01 and many > few + 1:
+        middle = round(math.sqrt(few * many))
+        few, many = (few, middle) if bound(middle) > claimed else (middle, many)
+    return round_up(many)
+
+
+def round_up(value: float) -> int:
+    """A positive number rounded up to two significant digits."""
+    unit = 10 ** max(0, math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit) * unit

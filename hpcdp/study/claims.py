@@ -1,0 +1,344 @@
+"""Claims about a mechanism's privacy, written as text: `laplace(epsilon=1)`, `dp(epsilon=1, delta=1e-6)`."""
+
+import ast
+import csv
+import io
+import math
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp._base.files import read_bytes
+from hpcdp._base.messages import did_you_mean
+from hpcdp._base.raised import readable
+from hpcdp._check import fraction, non_negative, refusal
+from hpcdp.analytic import (
+    ApproximateDP,
+    GaussianShift,
+    LaplaceShift,
+    LaplaceVector,
+    SpectrumPoints,
+    TradeOffPoints,
+    gaussian_sigma,
+)
+from hpcdp.errors import StudyError
+from hpcdp.notions.curve import TradeOffCurve
+from hpcdp.notions.tensor import Bound, tensor
+
+FORMS = {
+    "laplace": "laplace(epsilon=...)",
+    "gaussian": "gaussian(mu=...) or gaussian(epsilon=..., delta=...)",
+    "dp": "dp(epsilon=..., delta=0)",
+    "file": "file(path)",
+    "store": "store(path)",
+}
+"""What is accepted, by the name that a claim begins with, as messages say it."""
+
+PRODUCT = (
+    "a product of these, such as laplace(epsilon=1)*gaussian(mu=1), for a mechanism that publishes several outputs"
+)
+_TIMES = re.compile(rf"(?<=\))\s*\*\s*(?=(?:{'|'.join(FORMS)})\s*\()")  # a star in a path is none
+_SHOWN = 500  # characters of a claim, or of what stands in one, that a message quotes
+_MOST_FACTORS, _MOST_DIFFERENT, _MOST_READ = 1000, 64, 8
+"""Claims of a product: all; those but for gaussians and equal laplaces (64 different laplaces take 3 s); those that are read from
+files and stores (8 take 5 s)."""
+_MOST_BYTES = 16 << 20  # of a file with points
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a claim allows, for both directions of every pair.
+
+    Args:
+        text: the claim as it was written.
+        bound: the exact curve, or the known points, that it stands for.
+        is_estimate: whether it is the estimated spectrum of another run, no guarantee.
+    """
+
+    text: str
+    bound: Bound
+    is_estimate: bool = False
+
+    def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
+        """Return the largest delta that the claim allows at each level.
+
+        Args:
+            epsilon: levels >= 0, any shape.
+
+        Returns:
+            float64 of the shape of `epsilon`, between 0 and 1.
+
+        Raises:
+            ValueError: a negative or NaN level.
+        """
+        return self.bound.spectrum(epsilon)
+
+    def implied(self, epsilon: ArrayLike) -> NDArray[np.float64]:
+        """Return the largest delta that a mechanism which meets the claim at all levels can have at each level.
+
+        That is `delta`, but for points of a file: (1 - delta)/e^epsilon never rises, so what a point (e, d) claims also
+        says delta <= 1 - exp(epsilon - e) (1 - d) at the levels below it. Points of a store are estimates, whose noise
+        this would carry on, and stay as they are.
+
+        Args:
+            epsilon: levels >= 0, any shape.
+
+        Returns:
+            float64 of the shape of `epsilon`, between 0 and 1.
+
+        Raises:
+            ValueError: a negative or NaN level.
+        """
+        allowed = self.delta(epsilon)
+        if not isinstance(self.bound, SpectrumPoints) or self.is_estimate:
+            return allowed
+        levels = np.asarray(epsilon, np.float64)
+        for level, mass in zip(self.bound.epsilons, self.bound.deltas, strict=True):
+            below = 1.0 - np.exp(np.minimum(levels - level, 0.0)) * (1.0 - mass)
+            allowed = np.where(levels < level, np.minimum(allowed, below), allowed)
+        return np.clip(allowed, 0.0, 1.0)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the claimed trade-off curve is its own inverse, so that it says the same of (D, D') and of (D', D)."""
+        if isinstance(self.bound, TradeOffPoints):
+            return self.bound.is_symmetric
+        if isinstance(self.bound, TradeOffCurve):
+            return self.bound.is_symmetric()
+        return isinstance(self.bound, ApproximateDP | GaussianShift | LaplaceShift | LaplaceVector | SpectrumPoints)
+
+    @property
+    def convex_tradeoff(self) -> Callable[[ArrayLike], NDArray[np.float64]]:
+        """The claimed trade-off curve as a convex function: of points in a file, the largest one below what they say."""
+        return self.bound.convex if isinstance(self.bound, TradeOffPoints) else self.bound.tradeoff
+
+    def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """Return the smallest type-II error that the claim allows for a test of each size.
+
+        Args:
+            alpha: sizes between 0 and 1, any shape.
+
+        Returns:
+            float64 of the shape of `alpha`, between 0 and 1 - alpha.
+
+        Raises:
+            ValueError: a size out of range.
+        """
+        return self.bound.tradeoff(alpha)
+
+
+def parse_claim(text: str, folder: Path) -> Claim:
+    """Read a claim.
+
+    `laplace(epsilon=...)`, `gaussian(mu=...)` and `gaussian(epsilon=..., delta=...)` (classical calibration,
+    sensitivity 1) stand for that mechanism's exact curve, `dp(epsilon=..., delta=0)` for f_{epsilon,delta}.
+    `file(path)` is a CSV file with the header `epsilon,delta`, strictly increasing levels and a delta that
+    never rises, or with the header `alpha,beta`, points of a convex trade-off curve of (D, D') with strictly
+    increasing alpha; `store(path)` is the estimated spectrum of another run. What holds between their levels is
+    said at `SpectrumPoints` and `TradeOffPoints`. A path may stand in quotes. Claims joined by * are about a mechanism that
+    publishes the outputs of all of them, with independent coins; see `tensor`.
+
+    Args:
+        text: the claim.
+        folder: what relative paths are relative to.
+
+    Returns:
+        the claim, ready to be asked for delta and trade-off.
+
+    Raises:
+        StudyError: the text is no claim, or its file or store does not hold one; the message names what was
+            given and what is accepted.
+    """
+    parts = _TIMES.split(text)
+    if len(parts) > 1:
+        _refuse_many(text, parts)
+        read = {part: parse_claim(part, folder) for part in dict.fromkeys(parts)}
+        claims = [read[part] for part in parts]
+        try:
+            return Claim(text, tensor([claim.bound for claim in claims]), any(claim.is_estimate for claim in claims))
+        except ValueError as error:
+            raise StudyError(f"claim {_quoted(text)}: {error}") from None
+    name = text.partition("(")[0].strip()
+    if name not in FORMS or not text.rstrip().endswith(")"):
+        meant = did_you_mean(name, FORMS)
+        raise StudyError(f"claim: {_quoted(text)} was given; accepted: {', '.join(FORMS.values())}; {PRODUCT}{meant}")
+    try:
+        if name == "file":
+            return Claim(text, _read_file(folder / _path(text)))
+        if name == "store":
+            return Claim(text, _read_store(folder / _path(text)), is_estimate=True)
+        return Claim(text, _curve(name, _numbers(text)))
+    except _Unreadable as error:
+        raise StudyError(
+            f"claim {_quoted(text)}: {readable(str(error), _SHOWN)} was given; accepted: {FORMS[name]}"
+        ) from None
+    except ValueError as error:
+        raise StudyError(f"claim {_quoted(text)}: {readable(str(error))}") from None
+
+
+def _refuse_many(text: str, parts: list[str]) -> None:
+    """StudyError for a product that would take long: equal laplaces are one sum, gaussians one gaussian."""
+    merged = {part for part in parts if part.lstrip().startswith("laplace")}
+    read = [part for part in parts if part.lstrip().startswith(("file", "store"))]
+    rest = [part for part in parts if part.lstrip().startswith("dp")]
+    different = len(merged) + len(read) + len(rest)
+    if len(parts) > _MOST_FACTORS or different > _MOST_DIFFERENT or len(read) > _MOST_READ:
+        raise StudyError(
+            f"claim {_quoted(text)}: a product of {len(parts)} claims was given ({different} but for gaussians and equal "
+            f"laplaces, {len(read)} of files and stores); accepted: at most {_MOST_FACTORS} ({_MOST_DIFFERENT}, {_MOST_READ})"
+        )
+
+
+def _quoted(text: str) -> str:
+    """The text in quotes; of a long one the beginning."""
+    return repr(text) if len(text) <= _SHOWN else readable(repr(text), _SHOWN)
+
+
+def as_claim(claim: Claim | str) -> Claim:
+    """A claim, or its text read with paths relative to the current folder, as `parse_claim`."""
+    return parse_claim(claim, Path.cwd()) if isinstance(claim, str) else claim
+
+
+class _Unreadable(Exception):
+    """What was given instead of the arguments that a claim of this name takes."""
+
+
+def _call(text: str) -> ast.Call | None:
+    """The text as the syntax tree of one plain call, or None; nothing is evaluated."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    return tree if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else None
+
+
+def _numbers(text: str) -> dict[str, float]:
+    call = _call(text)
+    if call is None:
+        raise _Unreadable("something that is no call")
+    if call.args:
+        raise _Unreadable(f"{ast.unparse(call.args[0])} without a name")
+    numbers: dict[str, float] = {}
+    for keyword in call.keywords:
+        if keyword.arg is None or keyword.arg in numbers:
+            raise _Unreadable(f"{ast.unparse(keyword)} twice" if keyword.arg else ast.unparse(keyword))
+        numbers[keyword.arg] = _number(keyword.arg, keyword.value)
+    return numbers
+
+
+def _number(name: str, node: ast.expr) -> float:
+    value: Any = None
+    with suppress(ValueError, TypeError, MemoryError, RecursionError):
+        value = ast.literal_eval(node)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name}: {readable(ast.unparse(node), _SHOWN)} was given; accepted: a number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # the curve refuses it, as it is not finite
+
+
+def _curve(name: str, numbers: dict[str, float]) -> Bound:
+    forms: dict[tuple[str, ...], Callable[..., Bound]] = {
+        ("laplace", "epsilon"): _laplace,
+        ("gaussian", "mu"): GaussianShift,
+        ("gaussian", "delta", "epsilon"): _gaussian,
+        ("dp", "epsilon"): _dp,
+        ("dp", "delta", "epsilon"): _dp,
+    }
+    form = forms.get((name, *sorted(numbers)))
+    if form is None:
+        raise _Unreadable(", ".join(numbers) or "no argument")
+    return form(**numbers)
+
+
+def _laplace(epsilon: float) -> Bound:
+    return LaplaceShift(non_negative("epsilon", epsilon))
+
+
+def _gaussian(epsilon: float, delta: float) -> Bound:
+    return GaussianShift(1.0 / gaussian_sigma(epsilon, delta))
+
+
+def _dp(epsilon: float, delta: float = 0.0) -> Bound:
+    return ApproximateDP(non_negative("epsilon", epsilon), fraction("delta", delta))
+
+
+def _path(text: str) -> str:
+    """The one path between the parentheses, bare or in quotes."""
+    inside = text.partition("(")[2].rstrip()[:-1].strip()
+    call = _call(text)
+    parts = [] if call is None else [*call.args, *call.keywords]
+    if len(parts) == 1 and isinstance(parts[0], ast.Constant) and isinstance(parts[0].value, str):
+        inside = parts[0].value
+    elif len(parts) > 1 or inside[:1] in ("'", '"'):
+        raise _Unreadable(inside)
+    if not inside:
+        raise _Unreadable("no path")
+    return inside
+
+
+def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
+    try:
+        text = io.StringIO(read_bytes(path, _MOST_BYTES).decode("utf-8-sig"), newline="")
+        rows = [(number, row) for number, row in enumerate(csv.reader(text), start=1) if row]
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or 'unreadable'}; accepted: a CSV file") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"{path}: bytes that are no text were given; accepted: a CSV file") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    header = [cell.strip() for cell in rows[0][1]] if rows else []
+    if header not in (["epsilon", "delta"], ["alpha", "beta"]):
+        raise refusal(f"{path}: header", ",".join(header), "epsilon,delta or alpha,beta")
+    points = [_point(path, number, row) for number, row in rows[1:]]
+    if not points:
+        raise refusal(f"{path}: points", "no line after the header", "one or more")
+    if header == ["alpha", "beta"]:
+        return _tradeoff_points(path, np.array(points))
+    for (_, before), (epsilon, after) in pairwise(points):
+        if after > before:
+            raise refusal(f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before")
+    return _points(path, np.array(points).reshape(-1, 2))
+
+
+def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
+    try:
+        epsilon, delta = map(float, row)
+    except ValueError:
+        raise refusal(f"{path}: line {number}", ",".join(row), "two numbers") from None
+    return epsilon, delta
+
+
+def _read_store(path: Path) -> SpectrumPoints:
+    from hpcdp.results.result import load_spectrum
+
+    try:
+        is_there = path.exists()
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(f"{path}: {error.strerror}; accepted: a store") from None
+    if not is_there:
+        raise ValueError(f"{path}: nothing is there; accepted: a store")
+    points = np.column_stack(load_spectrum(path))
+    return _points(path, points[np.argsort(points[:, 0])])
+
+
+def _tradeoff_points(path: Path, points: NDArray[np.float64]) -> TradeOffPoints:
+    try:
+        return TradeOffPoints(points[:, 0], points[:, 1])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _points(path: Path, points: NDArray[np.float64]) -> SpectrumPoints:
+    try:
+        return SpectrumPoints(points[:, 0], points[:, 1])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

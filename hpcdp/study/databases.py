@@ -1,0 +1,279 @@
+"""T and the pairs: databases from lists, files or a callable, and their neighbours; rows of distributions held at values."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.parent import at_risk
+from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp.errors import WRONG, StudyError
+from hpcdp.keys import digest_array
+from hpcdp.mechanisms.user_code import import_callable
+from hpcdp.study.distributions import Conditional, Distribution
+from hpcdp.study.file import Relative, Study
+
+Database = NDArray[Any]
+_MOST_PAIRS = 1_000_000  # a pair takes about a kilobyte in every process
+
+Input = Database | Conditional
+"""What a mechanism is run on: one database, or databases drawn from a distribution with a row held."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """An ordered pair (D, D') and where it comes from.
+
+    number: its place in the study. origin: {} of a given pair; database and rows (and value, of an edit) of a
+    relative one; distribution, index and two values of a distributional one, as `show` prints it. d, d_prime: the
+    databases, 1-D or 2-D numeric arrays, or a distribution with a row held at each of the two values. A neighbour is made
+    when asked for, because all neighbours of a database together are as large as its square.
+    """
+
+    number: int
+    d: Input
+    given: Input | None = None
+    origin: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def d_prime(self) -> Input:
+        """The neighbour."""
+        if self.given is not None:
+            return self.given
+        assert isinstance(self.d, np.ndarray)
+        return neighbour(self.d, self.origin["rows"][0], self.origin.get("value"))
+
+
+def neighbour(database: Database, row: int, value: Any = None) -> Database:
+    """A database without one row, or (a value is given) with one row edited."""
+    if value is None:
+        return np.delete(database, row, axis=0)
+    edited = database.copy()
+    edited[row] = value
+    return edited
+
+
+def load_databases(study: Study) -> list[Database]:
+    """Databases of T (relative pairs), or D and D' of each given pair in turn; none of distributional pairs."""
+    pairs = study.pairs
+    if pairs.distributional is not None:
+        return []
+    if pairs.given is not None:
+        return [
+            to_database(value, f"pairs.given.{number}.{side}")
+            for number, pair in enumerate(pairs.given)
+            for side, value in (("d", pair.d), ("d_prime", pair.d_prime))
+        ]
+    relative = pairs.relative
+    assert relative is not None
+    if relative.databases is not None:
+        return [to_database(v, f"pairs.relative.databases.{i}") for i, v in enumerate(relative.databases)]
+    if relative.file is not None:
+        return [read_database(study.folder / relative.file)]
+    assert relative.call is not None
+    function = import_callable(relative.call, study.folder, "pairs.relative.call")
+    try:
+        with at_risk(f"pairs.relative.call {relative.call}", WRONG):
+            made = function()
+    except interruptions():
+        raise
+    except BaseException as error:  # one that exits would take hpcdp along without a word
+        raise StudyError(f"pairs.relative.call: {relative.call} raised {describe_raised(error)}") from error
+    many = list(made) if isinstance(made, (list, tuple)) else [made]
+    if not many:
+        raise StudyError(f"pairs.relative.call: {relative.call} returned no database")
+    return [to_database(v, f"pairs.relative.call: database {i}") for i, v in enumerate(many)]
+
+
+def enumerate_pairs(
+    study: Study, databases: Sequence[Database], distributions: Sequence[Distribution] = ()
+) -> list[Pair]:
+    """All ordered pairs of the study; identical neighbours of one database are one pair with several rows."""
+    if study.pairs.distributional is not None:
+        return _held_rows(study, distributions)
+    if study.pairs.given is not None:
+        return [Pair(i, databases[2 * i], databases[2 * i + 1]) for i in range(len(databases) // 2)]
+    relative = study.pairs.relative
+    assert relative is not None
+    pairs: list[Pair] = []
+    for number, database in enumerate(databases):
+        for origin in _neighbours(relative, number, database):
+            pairs.append(Pair(len(pairs), database, None, {"database": number, **origin}))
+    if not pairs:
+        raise StudyError("pairs.relative: no neighbour differs from its database")
+    return pairs
+
+
+def _held_rows(study: Study, distributions: Sequence[Distribution]) -> list[Pair]:
+    """Every distribution, row, and two of its values; of exchangeable rows the first stands for all."""
+    pairs: list[Pair] = []
+    for section, distribution in zip(study.pairs.distributional or (), distributions, strict=True):
+        rows = range(distribution.rows) if section.index == "all" else section.index
+        chosen = rows[:1] if section.exchangeable else rows
+        _refuse_many("pairs.distributional", len(pairs) + len(chosen) * math.comb(len(section.values), 2))
+        for row in chosen:
+            held = [Conditional(distribution, int(row), value) for value in section.values]
+            for first, second in combinations(held, 2):
+                values = [first.value, second.value]
+                origin = {"distribution": distribution.number, "index": int(row), "values": values}
+                pairs.append(Pair(len(pairs), first, second, origin))
+    return pairs
+
+
+def _refuse_many(key: str, pairs: int) -> None:
+    if pairs > _MOST_PAIRS:
+        raise StudyError(f"{key}: at most {_MOST_PAIRS:,} pairs; given: {pairs:,}")
+
+
+def _neighbours(relative: Relative, number: int, database: Database) -> list[dict[str, Any]]:
+    """Rows (and value) of each distinct neighbour, in the order of the rows."""
+    rows = range(database.shape[0]) if relative.rows == "all" else relative.rows
+    beyond = [row for row in rows if row >= database.shape[0]]
+    if beyond:
+        raise StudyError(
+            f"pairs.relative.rows: database {number} has rows 0 to {database.shape[0] - 1}; given: {beyond[0]}"
+        )
+    found: dict[str, dict[str, Any]] = {}
+    if relative.relation == "remove":
+        for row in rows:
+            found.setdefault(digest_array(neighbour(database, row)), {"rows": []})["rows"].append(int(row))
+        return list(found.values())
+    own = digest_array(database)
+    values = np.unique(database, axis=0) if relative.values is None else _edit_values(relative.values, database)
+    _refuse_many("pairs.relative", len(rows) * len(values))
+    for row in rows:
+        for value in values:
+            key = digest_array(neighbour(database, row, value))
+            if key != own:
+                found.setdefault(key, {"rows": [int(row)], "value": value.tolist()})
+    return list(found.values())
+
+
+def _edit_values(values: list[Any], database: Database) -> Database:
+    array = to_database(values, "pairs.relative.values")
+    if array.shape[1:] != database.shape[1:]:
+        raise StudyError(
+            f"pairs.relative.values: each value is a row of the database, shape {database.shape[1:]}; "
+            f"given: shape {array.shape[1:]}"
+        )
+    if not np.can_cast(array.dtype, database.dtype, "same_kind"):
+        raise StudyError(f"pairs.relative.values: values of type {database.dtype}; given: {array.dtype}")
+    return array.astype(database.dtype)
+
+
+def to_database(value: Any, where: str) -> Database:
+    """A database as bool, int64 or float64 of shape (rows,) or (rows, columns), or StudyError naming `where`."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise StudyError(f"{where}: rows of one length; given: rows of different lengths") from None
+    if array.size == 0:
+        raise StudyError(f"{where}: an empty database (shape {array.shape}); accepted: at least one row")
+    if array.ndim not in (1, 2):
+        raise StudyError(f"{where}: a list of numbers or of rows of numbers; given: shape {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise StudyError(f"{where}: numbers only; given: {_first_odd(array)}")
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
+        if not np.isfinite(array).all():
+            raise StudyError(f"{where}: finite numbers only; given: {array[~np.isfinite(array)].flat[0]}")
+    elif array.dtype.kind in "iu":
+        array = array.astype(np.int64)
+    array = np.ascontiguousarray(array)
+    array.setflags(write=False)
+    return array
+
+
+def _first_odd(array: NDArray[Any]) -> str:
+    for item in array.flat:
+        try:
+            float(item)
+        except (TypeError, ValueError):
+            return repr(item.item() if hasattr(item, "item") else item)
+    return f"values of type {array.dtype}"
+
+
+def read_database(path: Path) -> Database:
+    """A database from a .csv (header optional), .npy or .parquet file; one column gives shape (rows,)."""
+    where = f"pairs.relative.file {path.name}"
+    if not path.is_file():
+        raise StudyError(f"{where}: no file at {path}")
+    readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise StudyError(f"{where}: accepted are .csv, .npy and .parquet; given: {path.suffix or 'no suffix'}")
+    array = reader(path, where)
+    return to_database(array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array, where)
+
+
+def _read_npy(path: Path, where: str) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise StudyError(f"{where}: not a readable .npy file of numbers: {error}") from None
+
+
+def _read_csv(path: Path, where: str) -> NDArray[Any]:
+    with path.open(newline="", encoding="utf-8-sig") as handle:
+        lines = [line for line in csv.reader(handle) if line]
+    if not lines:
+        raise StudyError(f"{where}: an empty database (no rows); accepted: at least one row")
+    header = None if all(_number(cell) is not None for cell in lines[0]) else lines[0]
+    names = header or [f"column {i}" for i in range(len(lines[0]))]
+    rows: list[list[int | float]] = []
+    for number, line in enumerate(lines[1:] if header else lines):
+        if len(line) != len(names):
+            raise StudyError(f"{where}: row {number} has {len(line)} cells; accepted: {len(names)}")
+        cells = [_number(cell) for cell in line]
+        for name, cell in zip(names, cells, strict=True):
+            if cell is None:
+                # not the text: rows are private, and messages end in logs
+                raise StudyError(f"{where}: column {name!r} is not numeric in row {number}; accepted: numbers only")
+        rows.append([cell for cell in cells if cell is not None])
+    if not rows:
+        raise StudyError(f"{where}: an empty database (a header and no rows); accepted: at least one row")
+    return np.asarray(rows)
+
+
+def _number(text: str) -> int | float | None:
+    text = text.strip()
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _read_parquet(path: Path, where: str) -> NDArray[Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise StudyError(f"{where}: .parquet needs pyarrow; install hpcdp[parquet]") from None
+    try:
+        table = parquet.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise StudyError(f"{where}: not a readable .parquet file: {error}") from None
+    columns = []
+    for name in table.column_names:
+        column = table[name]
+        numeric = (
+            pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+        )
+        if not numeric or column.null_count:
+            given = f"type {column.type}" if not numeric else f"{column.null_count} missing values"
+            raise StudyError(f"{where}: column {name!r} is not numeric; given: {given}")
+        columns.append(column.to_numpy())
+    return np.column_stack(columns) if columns else np.empty((0, 0))

@@ -1,0 +1,69 @@
+"""Decided sizes in the store: one record a decision, of all the pairs that it is about, named by the target and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from hpcdp.errors import DamagedError
+from hpcdp.keys import digest_json
+from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.records import commit, read_json, record_names, set_aside
+from hpcdp.study.problem import Problem
+from hpcdp.study.sizes import Sizes
+
+
+def known_sizes(layout: Layout, problem: Problem) -> dict[str, Sizes]:
+    """The latest decision of every pair of a study with a target, by pilot key; what is damaged is decided anew."""
+    own = set(problem.pilot_keys)
+    steps = (_decided(layout, name) for name in _steps(layout, problem))
+    return {pilot: sizes for step in steps for pilot, sizes in step.items() if pilot in own}
+
+
+def set_sizes_aside(layout: Layout, pilots: AbstractSet[str]) -> set[str]:
+    """Take every decision about these pairs out of use; keys of all that they learned with the sizes decided."""
+    models = set(pilots)
+    for name in record_names(layout, "sizes"):
+        step = _decided(layout, name)
+        models |= {sizes.model_key(pilot) for pilot, sizes in step.items() if pilot in pilots}
+        if pilots & step.keys():
+            set_aside(layout, "sizes", name)
+    return models
+
+
+def commit_sizes(
+    layout: Layout, problem: Problem, sizes: Mapping[str, Sizes], why: Mapping[str, Any], generation: Generation
+) -> None:
+    """Record one decision, sizes by pilot key, and what it rests on, before anything acts on it."""
+    pairs = {pilot: [s.refine, s.validation, s.test, *s.split, s.screen] for pilot, s in sizes.items()}
+    last = max((int(name.rpartition("-")[2]) for name in _steps(layout, problem)), default=-1)
+    commit(layout, "sizes", f"{_key(problem)}-{last + 1:06d}", {"pairs": pairs, "why": dict(why)}, generation)
+
+
+def with_known_sizes(layout: Layout, problem: Problem) -> Problem:
+    """The problem with what runs into this store have decided; as it is where nothing is to decide."""
+    return problem.sized(known_sizes(layout, problem)) if problem.study.estimate.has_budget else problem
+
+
+def _decided(layout: Layout, name: str) -> dict[str, Sizes]:
+    """Sizes by pilot key of one decision; none where it is damaged."""
+    try:
+        pairs = read_json(layout.record("sizes", name))["pairs"]
+    except DamagedError:
+        return {}
+    return {
+        pilot: Sizes(refine, validation, test, (d, d_prime), screen)
+        for pilot, (refine, validation, test, d, d_prime, screen) in pairs.items()
+    }
+
+
+def _steps(layout: Layout, problem: Problem) -> list[str]:
+    """Names of the decisions about this target, in order."""
+    head = f"{_key(problem)}-"
+    return sorted(name for name in record_names(layout, "sizes") if name.startswith(head))
+
+
+def _key(problem: Problem) -> str:
+    target, time = problem.study.estimate.target, problem.study.estimate.time
+    return digest_json(["target", time if target is None else target.model_dump(mode="json")])

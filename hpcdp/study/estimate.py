@@ -1,0 +1,186 @@
+"""The section [estimate] of a study file: the loss, how many samples, the grids, targets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from hpcdp.study.section import DURATION, Grid, Names, OptionalGrid, Section, duration_seconds
+
+_TEST = 1 << 20
+_MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
+_MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
+_MOST_EPSILON = 200  # e^ε must stay far from the largest float
+
+
+def _reuse(value: Any) -> Any:
+    if value is True or value is False or value == "auto":
+        return value
+    raise ValueError('true, false or "auto"')
+
+
+Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
+
+
+class Target(Section):
+    """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative standard error of δ̂.
+
+    direction: of which δ is meant; None for the larger one. most: test draws a side of a pair, at most.
+    """
+
+    epsilon: Annotated[float, Field(ge=0)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    direction: Literal["forward", "reverse"] | None = None
+    most: Annotated[int, Field(ge=1, le=10**18)] = 10**11
+    relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.1
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        given = [key for key in ("epsilon", "delta") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of epsilon, delta; given: {', '.join(given) or 'none'}")
+        return self
+
+
+class Estimate(Section):
+    """[estimate]: the loss, how many samples, the grids, what is kept, the confidence.
+
+    reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out.
+    """
+
+    epsilons: Grid
+    loss: str | Names = "knn"
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    train: Annotated[int, Field(ge=1, le=_MOST)] = 1 << 20
+    test: Annotated[int, Field(ge=1, le=_MOST)] = _TEST
+    chunk: Annotated[int, Field(ge=1, le=_MOST)] = 1 << 18
+    etas: OptionalGrid = ()
+    keep: Literal["all", "train", "none"] = "all"
+    confidence: Annotated[float, Field(ge=1e-9, lt=1)] = 0.95
+    refine: Annotated[int, Field(ge=0, le=_MOST)] = 0
+    validation: Annotated[int, Field(ge=1, le=_MOST)] | None = None
+    target: Target | None = None
+    time: Annotated[str, Field(pattern=DURATION)] | None = None
+    reuse: Reuse = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sizes_of_a_budget(cls, data: Any) -> Any:
+        """A target or a time decides sizes, so none are given; there are too many samples to keep."""
+        keys = [key for key in ("target", "time") if isinstance(data, dict) and data.get(key) is not None]
+        if not keys or ("target" in keys and not isinstance(data["target"], dict | Target)):
+            return data  # which the key itself refuses
+        if len(keys) > 1:
+            raise ValueError("time: instead of target; given: both")
+        given = [f"estimate.{key}" for key in ("refine", "validation") if data.get(key)]
+        given += ["estimate.test"] if data.get("test", _TEST) != _TEST else []
+        if given:
+            raise ValueError(f"{keys[0]}: instead of {', '.join(given)}, which it decides; accepted: one or the other")
+        return {"keep": "train", **data}
+
+    @model_validator(mode="after")
+    def _values(self) -> Self:
+        from hpcdp.losses import validate_parameters
+
+        if self.epsilons[0] < 0:
+            raise ValueError(f"epsilons: at least 0; given: {self.epsilons[0]}")
+        if self.epsilons[-1] > _MOST_EPSILON:
+            raise ValueError(f"epsilons: at most {_MOST_EPSILON}; given: {self.epsilons[-1]}")
+        if self.etas and self.etas[0] <= 0:
+            raise ValueError(f"etas: above 0; given: {self.etas[0]}")
+        if self.validation is not None and not self.refine:
+            raise ValueError(
+                f"validation: with refine only, whose candidates it chooses among; given: {self.validation}"
+            )
+        for key in ("train", "test", "refine", "validation"):
+            size = getattr(self, key)
+            if size is not None and size > _MOST_CHUNKS * self.chunk:
+                raise ValueError(
+                    f"chunk: at least {-(-size // _MOST_CHUNKS):,} with {key} = {size:,}; given: {self.chunk}"
+                )
+        if self.has_budget and self.keep == "all":
+            raise ValueError(
+                'keep: "train" or "none" with a target or a time: there are too many samples; given: "all"'
+            )
+        if self.target is not None and self.target.epsilon is not None and self.target.epsilon not in self.epsilons:
+            raise ValueError(f"target.epsilon: one of the epsilons; given: {self.target.epsilon}")
+        parameters = validate_parameters(self.default_loss, self.parameters)
+        if not isinstance(self.loss, str):
+            self._check_losses(self.loss)
+        k = getattr(parameters, "k", None)
+        if isinstance(k, int) and k > 2 * self.train:
+            raise ValueError(f"parameters.k: at most all training points, 2·train = {2 * self.train}; given: {k}")
+        if self.reuse is not False:
+            self._check_reuse(k)
+        return self
+
+    @property
+    def default_loss(self) -> str:
+        """The loss, the first of several."""
+        return self.loss if isinstance(self.loss, str) else self.loss[0]
+
+    @property
+    def other_losses(self) -> tuple[str, ...]:
+        """The losses after the first, whose parameters are their defaults."""
+        return () if isinstance(self.loss, str) else self.loss[1:]
+
+    def _check_losses(self, losses: tuple[str, ...]) -> None:
+        from hpcdp.losses import LOSSES, validate_parameters
+
+        for name in losses:
+            validate_parameters(name, {})
+        if len(set(losses)) < len(losses) or any(LOSSES[name].make is None for name in losses):
+            raise ValueError(f"loss: several are distinct, without literal-knn; given: {list(losses)}")
+        if len(losses) > 1 and not self.refine and not self.has_budget:
+            raise ValueError(
+                f"loss: several need refine, target or time, which choose among them; given: {list(losses)}"
+            )
+
+    def _check_reuse(self, k: Any) -> None:
+        from hpcdp.study.reuse import FEWEST, least_learned
+
+        with_it = [key for key in ("etas", "refine", "target", "time") if getattr(self, key)]
+        with_it += [f"loss = {list(self.loss)}"] if self.other_losses else []
+        with_it += ["loss = literal-knn"] if self.default_loss == "literal-knn" else []
+        if with_it:
+            raise ValueError(
+                f"reuse: cross-fitted are the cells of one loss, learned from train and test samples; given with it: "
+                f"{', '.join(with_it)}; accepted: reuse = false, or any one loss but literal-knn without etas, refine, target "
+                "and time"
+            )
+        if self.pool < FEWEST:
+            raise ValueError(f"reuse: at least {FEWEST} samples, train and test together; given: {self.pool}")
+        fewest = 2 * least_learned(self.pool)
+        if isinstance(k, int) and k > fewest:
+            raise ValueError(
+                f"parameters.k: with reuse at most {fewest}, so many points of both sides teach the first L̂; given: {k}"
+            )
+
+    @property
+    def pool(self) -> int:
+        """Samples a side that teach and test, where they are reused."""
+        return self.train + self.test
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether a run decides the sizes of all stages after training."""
+        return self.target is not None or self.time is not None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long a run may take."""
+        return None if self.time is None else duration_seconds(self.time)
+
+    @property
+    def validating(self) -> int:
+        """Validation draws a side: as given, else as many as refine."""
+        return self.validation if self.validation is not None else self.refine
+
+    @model_serializer(mode="wrap")
+    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        for key, default in (("refine", 0), ("validation", None), ("target", None), ("time", None), ("reuse", False)):
+            if values.get(key, default) == default:  # stores of versions without these keys keep their studies
+                values.pop(key, None)
+        return values

@@ -1,0 +1,236 @@
+"""The study file: parsed once, validated, frozen.
+
+Every key of the file is a field here; an unknown key, a wrong type or an impossible value raises `StudyError` that
+names the key, what was given and what is accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
+
+from hpcdp._base.files import read_toml
+from hpcdp._base.messages import accepted_keys, describe_errors
+from hpcdp.errors import StudyError
+from hpcdp.keys import canonical_json
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.section import Rows, Seconds, Section
+
+_RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
+
+
+class Header(Section):
+    """[study]: what it is called, the seed from which the whole run follows, and an optional claim."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    seed: Annotated[int, Field(ge=0)]
+    claim: str | None = None
+
+    @model_validator(mode="after")
+    def _name_is_a_file_name(self) -> Self:
+        bad = _RESERVED.search(self.name)
+        if bad or self.name.startswith("."):
+            raise ValueError(f"name: letters, digits and . _ + - only, not starting with a dot; given: {self.name!r}")
+        if self.claim is not None and not self.claim.isprintable():
+            raise ValueError(f"claim: characters that can be printed; given: {self.claim!r}")
+        return self
+
+
+class ProgramCall(Section):
+    """mechanism.call as a table: a program in an environment of its own. timeout: seconds a chunk may take."""
+
+    command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
+    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
+
+
+_NAME, _PROGRAM = "(name)", "(program)"  # messages leave out parts of a location in parentheses
+
+
+class MechanismSection(Section):
+    """[mechanism]: a built-in's name, "package.module:callable" or a program, and its parameters.
+
+    reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
+    timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
+    """
+
+    call: Annotated[
+        Annotated[str, Field(min_length=1), Tag(_NAME)] | Annotated[ProgramCall, Tag(_PROGRAM)],
+        Discriminator(lambda value: _PROGRAM if isinstance(value, (dict, ProgramCall)) else _NAME),
+    ]
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    reproducible: bool = True
+    timeout: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _one_timeout(self) -> Self:
+        from hpcdp.mechanisms import READERS
+
+        if self.timeout is not None and isinstance(self.call, ProgramCall):
+            raise ValueError(
+                f"timeout: a program has its own, mechanism.call.timeout; given: {self.timeout:g}; accepted: "
+                "call = { command = [...], timeout = ... }"
+            )
+        if self.timeout is not None and self.call in READERS:
+            raise ValueError(f"timeout: {self.call} draws nothing; leave this key out; given: {self.timeout:g}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        if self.timeout is None:  # stores of versions without this key keep their studies
+            values.pop("timeout", None)
+        return values
+
+
+class GivenPair(Section):
+    """One ordered pair (D, D')."""
+
+    d: list[Any]
+    d_prime: list[Any]
+
+
+class Relative(Section):
+    """T, and the neighbours of each of its databases: one row removed, or one row edited to other values."""
+
+    databases: list[list[Any]] | None = None
+    file: str | None = None
+    call: str | None = None
+    rows: Rows = "all"
+    relation: Literal["remove", "edit"] = "remove"
+    values: list[Any] | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [key for key in ("databases", "file", "call") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of databases, file, call; given: {', '.join(given) or 'none'}")
+        if self.databases is not None and not self.databases:
+            raise ValueError("databases: at least one database")
+        if isinstance(self.rows, tuple) and (not self.rows or len(set(self.rows)) < len(self.rows)):
+            raise ValueError('rows: "all" or a list of distinct row numbers, at least one')
+        if self.values is not None and (self.relation != "edit" or not self.values):
+            raise ValueError('values: a list of at least one row, with relation = "edit" only')
+        return self
+
+
+class Distributional(Section):
+    """One distribution of Δ: what draws databases, which rows are held, and at which values."""
+
+    call: Annotated[str, Field(min_length=1)]
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    index: Rows = "all"
+    values: list[Any]
+    exchangeable: bool = False
+
+    @model_validator(mode="after")
+    def _rows_and_values(self) -> Self:
+        if isinstance(self.index, tuple) and (not self.index or len(set(self.index)) < len(self.index)):
+            raise ValueError('index: "all" or a list of distinct row numbers, at least one')
+        if len({canonical_json(value) for value in self.values}) < max(2, len(self.values)):
+            raise ValueError("values: a list of at least two distinct values of a row")
+        return self
+
+
+class Pairs(Section):
+    """[pairs]: exactly one of given, relative, distributional."""
+
+    given: list[GivenPair] | None = None
+    relative: Relative | None = None
+    distributional: Annotated[
+        list[Distributional] | None, BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
+    ] = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        found = [key for key in ("given", "relative", "distributional") if getattr(self, key) is not None]
+        if len(found) != 1:
+            raise ValueError(f"exactly one of given, relative, distributional; given: {', '.join(found) or 'none'}")
+        if self.given is not None and not self.given:
+            raise ValueError("given: at least one pair")
+        if self.distributional is not None and not self.distributional:
+            raise ValueError("distributional: at least one distribution")
+        return self
+
+
+class Study(Section):
+    """A whole study, frozen; compare studies by `to_dict`. folder: where relative paths start and what is importable."""
+
+    study: Header
+    mechanism: MechanismSection
+    pairs: Pairs
+    estimate: Estimate
+    folder: Path = Field(default_factory=Path.cwd, exclude=True, repr=False)
+
+    @model_validator(mode="after")
+    def _drawn_once(self) -> Self:
+        """Samples that are not kept are drawn again when they are needed, so they must be the same ones again."""
+        if not self.mechanism.reproducible and self.estimate.keep != "all":
+            raise ValueError(
+                'estimate.keep: with mechanism.reproducible = false only "all", for what is not kept is drawn again; '
+                f"given: {self.estimate.keep!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reused_from_the_store(self) -> Self:
+        """Samples that are reused are read again and again; stored files hold them already."""
+        from hpcdp.mechanisms import STORED
+
+        e = self.estimate
+        if e.reuse is not False and e.keep != "all" and self.mechanism.call != STORED:
+            raise ValueError(
+                f'estimate.keep: with reuse only "all", but for mechanism.call = "stored"; given: {e.keep!r}'
+            )
+        return self
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Study:
+        """Read a study file; raises StudyError with one message for all that is wrong with it."""
+        path = Path(path)
+        try:
+            data = read_toml(path)
+        except FileNotFoundError:
+            raise StudyError(f"no study file at {path}") from None
+        except OSError as error:
+            raise StudyError(f"cannot read the study file {path}: {error}") from None
+        except ValueError as error:
+            raise StudyError(f"{path} is not TOML: {error}") from None
+        return cls.from_dict(data, path.resolve().parent)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], folder: str | Path | None = None) -> Study:
+        """Validate a study given as nested dictionaries with the keys of the study file."""
+        if "folder" in data:
+            raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
+        try:
+            return cls.model_validate({**data, "folder": Path(folder or ".").absolute()})
+        except pydantic.ValidationError as error:
+            raise StudyError(describe_errors(error, cls)) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The study as JSON values, defaults filled in; equal studies give equal dictionaries."""
+        return self.model_dump(mode="json")
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.study.name
+
+    @property
+    def seed(self) -> int:
+        """The seed from which the whole run follows."""
+        return self.study.seed

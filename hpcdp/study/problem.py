@@ -1,0 +1,374 @@
+"""A study with everything resolved: its databases, pairs, laws, sampler, output schema, stages and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.folder import same_folder
+from hpcdp._base.parent import at_risk
+from hpcdp._base.prints import printing_to_stderr
+from hpcdp.errors import WRONG, MechanismError, StudyError
+from hpcdp.keys import digest_json
+from hpcdp.losses import PROJECTING, VALUED, refuse_unusable, validate_parameters
+from hpcdp.losses.counts import merge_thresholds
+from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms.outputs import Schema, describe
+from hpcdp.mechanisms.stored import StoredSamples
+from hpcdp.store.stages import Stage
+from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs, load_databases
+from hpcdp.study.distributions import Conditional, Distribution, load_distributions
+from hpcdp.study.file import Study
+from hpcdp.study.reuse import FOLDS, first_block, least_learned
+from hpcdp.study.sampler import Sampler
+from hpcdp.study.sizes import Sizes, first_sizes
+from hpcdp.study.trial_draws import Trial, try_out
+
+DIRECTIONS = ("forward", "reverse")
+LITERAL = "literal-knn"
+_POINT = "tradeoff"
+_UNSIZED = ("pairs", "pair_laws", "laws", "thresholds", "pilot_keys", "train", "risk_cells", "point_cells")
+
+
+@dataclass(frozen=True)
+class LiteralCell:
+    """A cell of `literal-knn`, which draws and trains for itself.
+
+    direction: "forward" or "reverse" of a cell of the spectrum, "tradeoff" of a trade-off point. level: its ε, or its η.
+    """
+
+    pair: int
+    direction: str
+    level: float
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it is a trade-off point."""
+        return self.direction == _POINT
+
+    def describe(self) -> str:
+        """Which cell, in words."""
+        which = f"eta {self.level}" if self.is_point else f"{self.direction}, epsilon {self.level}"
+        return f"cell of pair {self.pair}, {which}"
+
+
+class _Laws(Mapping[str, Input]):
+    """Inputs by law key; of a pair, its neighbour or not."""
+
+    def __init__(self, where: dict[str, tuple[Pair, bool]]) -> None:
+        self._where = where
+
+    def __getitem__(self, law: str) -> Input:
+        pair, is_neighbour = self._where[law]
+        return pair.d_prime if is_neighbour else pair.d
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._where)
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """All that tasks are functions of.
+
+    databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ. sizes: of a study with a
+    target, what the run has decided so far, by pilot key, or of all the pairs that a task works on. chosen: of a study that
+    leaves reuse open, what the run chose, None before.
+    """
+
+    study: Study
+    databases: Sequence[Database]
+    sampler: Sampler
+    schema: Schema
+    distributions: Sequence[Distribution] = ()
+    sizes: Sizes | Mapping[str, Sizes] | None = None
+    chosen: bool | None = None
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """All ordered pairs, in the study's order."""
+        return enumerate_pairs(self.study, self.databases, self.distributions)
+
+    @cached_property
+    def pair_laws(self) -> list[tuple[str, str]]:
+        """Keys of the laws of M(D) and M(D') of each pair."""
+        known: dict[int, str] = {}
+        for pair in self.pairs:  # D serves many pairs; its bytes are digested once
+            if id(pair.d) not in known:
+                known[id(pair.d)] = self.sampler.key(pair.d)
+        others = (
+            (known[id(p.d)], p.d_prime) for p in self.pairs
+        )  # what is known is alive, so that no other has its id
+        return [(key, known.get(id(d_prime)) or self.sampler.key(d_prime)) for key, d_prime in others]
+
+    @cached_property
+    def laws(self) -> Mapping[str, Input]:
+        """Every law once: its key and its input; a neighbour is made when asked for."""
+        found: dict[str, tuple[Pair, bool]] = {}
+        for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
+            found.setdefault(d, (pair, False))
+            found.setdefault(d_prime, (pair, True))
+        return _Laws(found)
+
+    @cached_property
+    def thresholds(self) -> NDArray[np.float64]:
+        """Thresholds of L̂ that the study's cells need, sorted and distinct."""
+        return merge_thresholds(self.study.estimate.epsilons, self.study.estimate.etas)
+
+    @cached_property
+    def model_keys(self) -> list[str]:
+        """Key of each pair's learned L̂: its pilot's, and how many draws refined and validated it, if any."""
+        return [self.model_key(number) for number in range(len(self.pilot_keys))]
+
+    def model_key(self, number: int) -> str:
+        """Key of one pair's learned L̂."""
+        return self.sizes_of(number).model_key(self.pilot_keys[number])
+
+    @cached_property
+    def pilot_keys(self) -> list[str]:
+        """Key of what each pair's training samples teach: the loss, its parameters, the training samples."""
+        e = self.study.estimate
+        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
+        named = [e.default_loss, *e.other_losses] if e.other_losses else e.default_loss
+        head = ["model", named, parameters, e.train, e.chunk]
+        return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
+
+    @cached_property
+    def train(self) -> Stage:
+        """The training stage of every law."""
+        return Stage.of("train", self.study.estimate.train, self.study.estimate.chunk, self.schema)
+
+    @cached_property
+    def test(self) -> Stage:
+        """The test stage of every law; of a study with a target the longest that is decided."""
+        if not self.study.estimate.has_budget or isinstance(self.sizes, Sizes):
+            return self.stage_of("test", 0)
+        return max((self.stage_of("test", n) for n in range(len(self.pairs))), key=lambda stage: stage.chunks)
+
+    def stage_of(self, name: str, number: int, side: int = 0) -> Stage:
+        """A pair's "screen", "refine", "validation" or "test" stage, of D or D' (side 1); no chunks until its size is decided."""
+        sizes = self.sizes_of(number)
+        if name == "test" and sizes.split[side]:
+            return Stage.of(name, sizes.tests[side], sizes.split[side], self.schema)
+        return self._stage(name, getattr(sizes, name))
+
+    def _stage(self, name: str, total: int) -> Stage:
+        return Stage.of(name, total, self.study.estimate.chunk, self.schema)
+
+    def sizes_of(self, number: int) -> Sizes:
+        """Samples a side of a pair's stages after training, as the study says or a run has decided."""
+        if isinstance(self.sizes, Sizes):
+            return self.sizes
+        e = self.study.estimate
+        if not e.has_budget:
+            return Sizes(e.refine, e.validating, e.test)
+        return (self.sizes or {}).get(self.pilot_keys[number], first_sizes(e.train, e.chunk, len(self.pairs)))
+
+    def sized(self, sizes: Sizes | Mapping[str, Sizes]) -> Problem:
+        """The same problem with these sizes: of all its pairs, or by pilot key."""
+        made = replace(self, sizes=sizes)
+        made.__dict__.update({key: self.__dict__[key] for key in _UNSIZED if key in self.__dict__})
+        return made
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether L̂ is refined by tallies of fresh draws: of all the pairs that a task works on, else of any pair."""
+        if isinstance(self.sizes, Sizes):
+            return self.sizes.refine > 0
+        return self.study.estimate.refine > 0 or self.study.estimate.has_budget
+
+    @property
+    def is_screened(self) -> bool:
+        """Whether the pairs that a task works on race with what training taught."""
+        return isinstance(self.sizes, Sizes) and self.sizes.refine == 0 and self.sizes.screen > 0
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether every sample teaches and tests."""
+        reuse = self.study.estimate.reuse
+        return bool(self.chosen) if reuse == "auto" else reuse
+
+    @cached_property
+    def pool_keys(self) -> list[str]:
+        """Key of each pair's counts where samples are reused: the loss, its parameters, the samples and how they are cut."""
+        e = self.study.estimate
+        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
+        cut = [FOLDS, first_block(e.pool)]
+        head = ["reuse", e.default_loss, parameters, e.train, e.test, e.chunk, cut]
+        return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether each cell draws and trains for itself (Fig. 1 to the letter)."""
+        return self.study.estimate.default_loss == LITERAL
+
+    @property
+    def kept_stages(self) -> tuple[Stage, ...]:
+        """The stages whose samples stay in the store; the literal reference keeps none."""
+        if self.is_literal:
+            return ()
+        return {"all": (self.train, self.test), "train": (self.train,), "none": ()}[self.study.estimate.keep]
+
+    @cached_property
+    def risk_cells(self) -> list[LiteralCell]:
+        """The literal cells of the spectrum, pair by pair, forward before reverse, ε ascending."""
+        levels = [(direction, epsilon) for direction in DIRECTIONS for epsilon in self.study.estimate.epsilons]
+        return [LiteralCell(pair.number, *level) for pair in self.pairs for level in levels]
+
+    @cached_property
+    def point_cells(self) -> list[LiteralCell]:
+        """The literal cells of the trade-off points, pair by pair, η ascending."""
+        return [LiteralCell(pair.number, _POINT, eta) for pair in self.pairs for eta in self.study.estimate.etas]
+
+    def cell_key(self, cell: LiteralCell) -> str:
+        """Key of a literal cell: it draws for itself, so its key is its stream."""
+        return digest_json(["cell", self.model_key(cell.pair), self.study.estimate.test, cell.direction, cell.level])
+
+    def describe_law(self, law: str) -> str:
+        """Where a law's database comes from, in words."""
+        for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
+            number = pair.origin.get("database")
+            if law in (d, d_prime) and isinstance(pair.d, Conditional):
+                return describe_held(pair.origin, pair.origin["values"][law == d_prime])
+            if law == d:
+                return f"database {number}" if number is not None else f"d of pair {pair.number}"
+            if law == d_prime:
+                return describe_pair(pair.number, pair.origin)
+        return f"law {law}"
+
+
+def describe_pairs(problem: Problem, numbers: Sequence[int]) -> str:
+    """The first of some pairs in words, and how many more there are."""
+    first = f"pair {numbers[0]} ({describe_pair(numbers[0], problem.pairs[numbers[0]].origin)})"
+    return first if len(numbers) == 1 else f"{first} and {len(numbers) - 1} more"
+
+
+def describe_pair(number: int, origin: dict[str, Any]) -> str:
+    """A neighbour in words: whose rows were removed, edited or held; never what is in a row of a database."""
+    if "values" in origin:
+        return describe_held(origin, " against ".join(map(str, origin["values"])))
+    if "rows" not in origin:
+        return f"d_prime of pair {number}"
+    rows = origin["rows"]
+    which = f"row {rows[0]}" if len(rows) == 1 else f"one of the equal rows {', '.join(map(str, rows[:4]))}"
+    if len(rows) > 4:
+        which += ", …"
+    if "value" in origin:
+        return f"database {origin['database']} with {which} edited"
+    return f"database {origin['database']} without {which}"
+
+
+def describe_held(origin: Mapping[str, Any], value: Any) -> str:
+    """A distribution's row held at a value, in words."""
+    return f"distribution {origin['distribution']} with row {origin['index']} held at {value}"
+
+
+def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
+    """D and D' of the first pair, then the others, no D twice; of distributions the largest databases come first."""
+    seen: set[int] = set()
+    for pair in sorted(pairs, key=lambda p: -p.d.distribution.cells if isinstance(p.d, Conditional) else 0):
+        if id(pair.d) not in seen:
+            seen.add(id(pair.d))
+            yield pair.d
+        yield pair.d_prime
+
+
+@at_risk("study", WRONG)
+@printing_to_stderr()
+def try_study(
+    study: Study, sampler: Sampler, pairs: Sequence[Pair], note: Callable[[str], None], threads: int = 1
+) -> Trial:
+    """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
+    e = study.estimate
+    trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads)
+    fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
+    refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
+    for name in e.other_losses:
+        refuse_unusable(name, {}, trial.schema, e.train)
+    return trial
+
+
+def refuse_unrefinable(study: Study, schema: Schema) -> None:
+    """StudyError where L̂ cannot be refined by tallies, as the study wants."""
+    e = study.estimate
+    if not e.refine and not e.has_budget:
+        return
+    key = "estimate." + ("target" if e.target is not None else "time" if e.time is not None else "refine")
+    if e.default_loss == LITERAL or study.mechanism.call in READERS:
+        what = f"loss = {e.default_loss}" if e.default_loss == LITERAL else f"mechanism.call = {study.mechanism.call}"
+        raise StudyError(
+            f"{key}: needs fresh draws for tallies; given: {what}; accepted: any other loss, and what draws"
+        )
+    if not study.mechanism.reproducible:
+        raise StudyError(f"{key}: needs draws that can be drawn again; given: mechanism.reproducible = false")
+    is_scalar = schema.kind != "bytes" and schema.columns in (None, 1)
+    if not is_scalar and e.other_losses:
+        raise StudyError(
+            f"estimate.loss: several need outputs on a line; given: {describe(schema)} with {list(e.loss)}; accepted: one"
+        )
+    accepted = VALUED if schema.kind == "bytes" else (*PROJECTING, *VALUED)
+    if not is_scalar and e.default_loss not in accepted:
+        raise StudyError(
+            f"{key}: of such outputs ({describe(schema)}) accepted with loss = {' | '.join(accepted)}; given: "
+            f"loss = {e.default_loss}"
+        )
+
+
+def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:
+    """The study where it names both sizes, or stored outputs suffice for the defaults; else halves of the smallest file.
+
+    A size that is named leaves the rest of the file for the other.
+    """
+    e = study.estimate
+    left_out = [key for key in ("train", "test") if key not in e.model_fields_set]
+    if not left_out or e.has_budget or study.pairs.distributional is not None:
+        return study
+    try:
+        total = min(stored.total(database) for database in databases)
+    except MechanismError as error:
+        raise StudyError(f"mechanism.call {study.mechanism.call}: {error}") from None
+    if total >= e.train + e.test or total < 2:
+        return study
+    rest = total // 2 if len(left_out) == 2 else total - getattr(e, "test" if left_out == ["train"] else "train")
+    sizes = {key: max(1, min(getattr(e, key), rest)) for key in left_out}
+    return Study.from_dict({**study.to_dict(), "estimate": {**study.to_dict()["estimate"], **sizes}}, study.folder)
+
+
+@at_risk("study", WRONG)
+@same_folder()
+@printing_to_stderr()
+def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
+    """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs.
+
+    note: told of trial draws that take long. threads: that libraries may use in workers.
+    """
+    databases, distributions = load_databases(study), load_distributions(study)
+    sampler = Sampler.of(study)
+    if isinstance(sampler.mechanism, StoredSamples):
+        study = _with_halves(study, sampler.mechanism, databases)
+        e = study.estimate
+        sampler = replace(sampler, chunk=min(e.chunk, max(e.train, e.test)))
+    pairs = enumerate_pairs(study, databases, distributions)
+    if study.pairs.distributional is not None and study.mechanism.call in READERS:
+        raise StudyError(
+            "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
+            "accepted: a built-in, a callable or a program"
+        )
+    if study.estimate.default_loss == LITERAL and study.mechanism.call in READERS:
+        raise StudyError(
+            "estimate.loss: literal-knn draws anew for every ε and η; stored samples cannot; accepted: knn, frequency"
+        )
+    trial = try_study(study, sampler, pairs, note, threads)
+    refuse_unrefinable(study, trial.schema)
+    if study.study.claim is not None:
+        from hpcdp.study.claims import parse_claim
+
+        parse_claim(study.study.claim, study.folder)
+    return Problem(study, databases, sampler, trial.schema, distributions), trial

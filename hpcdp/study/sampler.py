@@ -1,0 +1,164 @@
+"""Draws chunks of outputs: the mechanism, the random streams, and the checks that every chunk passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hpcdp._base.messages import did_you_mean
+from hpcdp._base.raised import readable
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.keys import digest_array, digest_bytes, law_key, stream
+from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
+from hpcdp.mechanisms._apart import ApartMechanism
+from hpcdp.mechanisms._builtin import bind_builtin
+from hpcdp.mechanisms._callable import CallableMechanism, bind
+from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
+from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
+from hpcdp.mechanisms.scores import load_scores, models_digest
+from hpcdp.mechanisms.slow_draws import naming, tell_type
+from hpcdp.mechanisms.spelling import items_of
+from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
+from hpcdp.mechanisms.user_code import import_callable, source_digest
+from hpcdp.study.databases import Input
+from hpcdp.study.distributions import Conditional
+from hpcdp.study.file import ProgramCall, Study
+
+Mechanism = CallableMechanism | ApartMechanism | ProgramMechanism | StoredSamples
+
+TRIAL_SIZE = 16
+"""Outputs of a first trial, where that does not take long."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws canonical outputs of a study's mechanism.
+
+    source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
+    reproducible: whether equal streams give equal outputs.
+    """
+
+    seed: int
+    call: str
+    parameters: dict[str, Any]
+    mechanism: Mechanism
+    source: str
+    chunk: int
+    reproducible: bool = True
+
+    @classmethod
+    def of(cls, study: Study) -> Sampler:
+        """Resolve the study's mechanism; StudyError says what is wrong with its name or parameters."""
+        section, parameters, e = study.mechanism, study.mechanism.parameters, study.estimate
+        call = name_mechanism(study)
+        mechanism: Mechanism
+        if not section.reproducible and call in READERS:
+            raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
+        if isinstance(section.call, ProgramCall):
+            mechanism = bind_program(section.call, parameters, study.folder)
+            source = program_digest(section.call, study.folder)
+        elif call == STORED:
+            mechanism = load_stored(parameters, study.folder)
+            source = files_digest(mechanism)
+        elif call == SCORES:
+            mechanism = load_scores(parameters, study.folder)
+            own_source = source_digest(parameters["score"], study.folder)
+            source = digest_bytes(b"scores", models_digest(mechanism).encode(), own_source.encode())
+        elif call in BUILTINS:
+            mechanism, source = bind_builtin(call, parameters, study.folder, section.reproducible)
+        elif ":" in call:
+            mechanism = bind(
+                import_callable(call, study.folder, "mechanism.call"), parameters, call, section.reproducible
+            )
+            source = source_digest(call, study.folder)
+        else:
+            names = [*BUILTINS, *READERS]
+            raise StudyError(
+                f'mechanism.call: a built-in ({", ".join(names)}), "package.module:callable" or '
+                f"{{ command = [...] }}; given: {call!r}{did_you_mean(call, names)}"
+            )
+        if section.timeout is not None:
+            mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout)
+        chunk = min(e.chunk, max(e.train, e.test))
+        return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible)
+
+    @classmethod
+    def keys_only(cls, study: Study, source: str) -> Sampler:
+        """A sampler that knows the keys of its laws but cannot draw: reading results needs no mechanism."""
+        mechanism = CallableMechanism(_refuse_to_draw, {}, True)
+        call, parameters = name_mechanism(study), study.mechanism.parameters
+        return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk)
+
+    def key(self, database: Input) -> str:
+        """Key of the law of the mechanism on this input."""
+        digest = database.key if isinstance(database, Conditional) else digest_array(database)
+        return law_key(self.call, self.parameters, digest)
+
+    def draw(self, database: Input, key: str, stage: str, chunk: int, start: int, size: int, schema: Schema) -> Outputs:
+        """Outputs of one chunk of one stage, a pure function of its arguments; start: the chunk's first sample."""
+        if isinstance(self.mechanism, StoredSamples):
+            assert isinstance(database, np.ndarray)
+            raw = self.mechanism.take(database, self.seed, key, stage, start, size)
+            return canonicalise(raw, size, schema)
+        return self.draw_from(database, key, stage, chunk, size, schema)
+
+    def draw_from(self, database: Input, key: str, stage: str, chunk: int, size: int, schema: Schema) -> Outputs:
+        """Outputs from the random stream of any key, canonical and in the study's schema."""
+        if isinstance(self.mechanism, StoredSamples):
+            raise MechanismError("stored samples cannot be drawn anew")
+        raw = self._outputs(database, size, stream(self.seed, key, stage, chunk))
+        if schema.kind == "bytes":
+            return canonicalise(raw, size, schema)
+        outputs = canonicalise(raw, size)
+        found = raw.dtype if isinstance(raw, np.ndarray) and raw.dtype.kind == "f" else outputs.dtype
+        tell_type("integers" if found.kind == "i" else found.name)
+        return conform(outputs, schema)
+
+    def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
+        """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""
+        if isinstance(self.mechanism, StoredSamples):
+            assert isinstance(database, np.ndarray)
+            outputs = self.mechanism.first(database, size)
+            return canonicalise(outputs, outputs.shape[0], schema)
+        return canonicalise(self.unchecked(database, size, number), size, schema)
+
+    def unchecked(self, database: Input, size: int, number: int) -> Any:
+        """What the mechanism returns for a trial's stream, as it comes."""
+        with naming(lambda: f"{size:,} trial outputs of {_describe(database)}"):
+            return self._outputs(database, size, stream(self.seed, "0" * 32, None, number))
+
+    def end(self) -> None:
+        """End what this thread's draws have started; the next draw starts it anew."""
+        if isinstance(self.mechanism, ProgramMechanism | ApartMechanism):
+            self.mechanism.end()
+
+    def first_trial(self, database: Input, size: int) -> tuple[Outputs, bool]:
+        """The first trial's outputs, and whether they came one by one as lists, tuples or vectors, of any length perhaps."""
+        raw = self.unchecked(database, size, 0)
+        items = items_of(raw) or ()
+        return canonicalise(raw, size), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
+
+    def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
+        assert not isinstance(self.mechanism, StoredSamples)
+        if isinstance(database, Conditional):
+            return database.draw(self.mechanism, size, rng)
+        return self.mechanism.draw(database, size, rng)
+
+
+def _describe(database: Input) -> str:
+    """An input in a few words."""
+    if isinstance(database, Conditional):
+        return f"distribution {database.distribution.number} with row {database.row} held at {database.value}"
+    return "database " + readable(np.array2string(database, threshold=8, edgeitems=2), 80)
+
+
+def name_mechanism(study: Study) -> str:
+    """The mechanism's name in keys and messages: what the study calls, of a program its command."""
+    call = study.mechanism.call
+    return name_program(call) if isinstance(call, ProgramCall) else call
+
+
+def _refuse_to_draw(*_: Any, **__: Any) -> None:
+    raise MechanismError("this problem was opened to read results; it cannot draw")

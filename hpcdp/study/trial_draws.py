@@ -1,0 +1,260 @@
+"""Trial draws: what a mechanism's outputs look like, that they are random and repeatable, and what drawing costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.parent import at_risk
+from hpcdp._base.raised import readable
+from hpcdp._base.threads import worker_threads
+from hpcdp.errors import WRONG, MechanismError, StudyError, UnansweredError
+from hpcdp.keys import digest_array
+from hpcdp.mechanisms._apart import ApartMechanism
+from hpcdp.mechanisms._program import ProgramMechanism
+from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
+from hpcdp.mechanisms.slow_draws import noting, watched
+from hpcdp.mechanisms.stored import StoredSamples
+from hpcdp.study._timing import Timing, time_draws
+from hpcdp.study.databases import Input
+from hpcdp.study.distributions import Conditional
+from hpcdp.study.sampler import TRIAL_SIZE, Sampler
+
+_SECOND_SIZE = 1024
+_SEQUENCES = 4  # times as many outputs show whether sequences are of one length
+_SLOW_SECONDS = 0.3  # a call for one output that takes longer may be one of a slow mechanism, or of a loaded machine
+_TRIAL_SECONDS = 1.0
+_TIMING_SECONDS = 3.0
+_WAITING = 2.0  # seconds after which a program's start is told of
+_REPEATS = 0.5  # more equal outputs within a call than between two, as a share, after which it is looked at closely
+_CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What trial draws showed: the schema, the seconds that a call and a draw take, how many columns have many values.
+
+    All but the schema only decide how tasks are cut and what the plan says of time.
+    """
+
+    schema: Schema
+    seconds_per_call: float
+    seconds_per_draw: float
+    many_valued: int
+
+
+def try_out(
+    sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None], threads: int = 1
+) -> Trial:
+    """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
+
+    needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
+    test samples would overlap. Databases come in order of importance. note: told of draws that take long. threads: that
+    numerical libraries may use, as in workers.
+    """
+
+    try:
+        what = f"mechanism.call {sampler.call} (trial draws)"
+        with at_risk(what, WRONG), worker_threads(threads), noting(note):
+            return _try_out(sampler, databases, needed, note)
+    except MechanismError as error:
+        raise StudyError(f"mechanism.call {sampler.call}: {readable(str(error))} (seen in trial draws)") from error
+    finally:
+        sampler.end()
+
+
+def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None]) -> Trial:
+    begin = time.perf_counter()
+    schemas: list[Schema] = []
+    tried: list[Input] = []
+    are_sequences: list[bool] = []
+    first: Input | None = None
+    size = TRIAL_SIZE
+    if isinstance(sampler.mechanism, ProgramMechanism):
+        with watched(lambda seconds: note(f"waiting for the program {sampler.call} ({seconds:.0f} s)"), _WAITING):
+            sampler.mechanism.start()
+    for number, database in enumerate(databases):
+        first = database if first is None else first
+        is_late = number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS
+        if isinstance(sampler.mechanism, StoredSamples):
+            _check_stored(sampler.mechanism, database, needed)
+            if is_late:
+                continue
+            outputs = sampler.trial(database, TRIAL_SIZE, 0)
+        else:
+            if is_late:
+                break
+            size = _affordable(sampler, database) if number == 0 else size
+            outputs, may_be_mixed = sampler.first_trial(database, size)
+            are_sequences.append(may_be_mixed)
+            if number == 0:
+                sampler.end()  # what follows must come from the seed alone, not from a process's memory
+            if number < 2:
+                _check_randomness(sampler, database, outputs)
+            if number < 2 and may_be_mixed:
+                schemas.append(schema_of(sampler.trial(database, _SEQUENCES * size, 3)))
+                tried.append(database)
+        schemas.append(schema_of(outputs))
+        tried.append(database)
+    if first is None:
+        raise StudyError("pairs: at least one pair; given: none")
+    lengths = {found.columns for found in schemas}
+    # sequences of one length each, but not of the same for all databases
+    is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)
+    schema = Schema("bytes", None) if is_mixed else widest(schemas)
+    for database, found in zip(tried, schemas, strict=True):
+        if found.kind != schema.kind == "bytes":
+            sampler.trial(database, size, 0, schema)
+    timing = _time(sampler, first, tried, size)
+    _refuse_slow_chunks(sampler, timing)
+    return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
+
+
+def _affordable(sampler: Sampler, database: Input) -> int:
+    """How many outputs a first trial draws: fewer where drawing some takes seconds, as where each is a trained model."""
+
+    def seconds(size: int) -> float:
+        begin = time.perf_counter()
+        sampler.unchecked(database, size, 4)
+        return time.perf_counter() - begin
+
+    try:
+        return _afforded(seconds)
+    except UnansweredError:
+        raise
+    except MechanismError:  # the first trial tells of it
+        return TRIAL_SIZE
+
+
+def _afforded(seconds: Callable[[int], float]) -> int:
+    """How many outputs, given the seconds that a call for so many takes."""
+    if seconds(1) < _SLOW_SECONDS:
+        return TRIAL_SIZE
+    one = seconds(1)  # the first call may have loaded libraries
+    if one < _SLOW_SECONDS:
+        return TRIAL_SIZE
+    per_draw = seconds(2) - one
+    return min(TRIAL_SIZE, max(1, int(_TRIAL_SECONDS / max(per_draw, 1e-9))))
+
+
+def _check_stored(stored: StoredSamples, database: Input, needed: int) -> None:
+    assert isinstance(database, np.ndarray)
+    total = stored.total(database)
+    if total < needed:
+        raise MechanismError(
+            f"{stored.describe(database)} holds {total} outputs; accepted: at least train + test = {needed}"
+        )
+
+
+def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> None:
+    is_program = isinstance(sampler.mechanism, ProgramMechanism)
+    given, what = ("seeds", "the seed") if is_program else ("random generators", "rng")
+    size = outputs.shape[0]
+    again = sampler.trial(database, size, 0) if sampler.reproducible else outputs
+    if again.shape != outputs.shape or digest_array(again) != digest_array(outputs):
+        raise MechanismError(
+            f"it gave different outputs from equal {given}; all its randomness must come from {what}, or a run could not be "
+            "repeated or resumed; what has randomness of its own needs mechanism.reproducible = false"
+        )
+    begin = time.perf_counter()
+    other = sampler.trial(database, size, 1)
+    if size == TRIAL_SIZE:  # fewer where a draw takes seconds, as where each is a trained model
+        _check_independence(sampler, database, outputs, other)
+    if digest_array(other) != digest_array(outputs):
+        return
+    if not equals_no_chance(outputs):  # a few discrete outputs may well be equal, many may not
+        per_draw = (time.perf_counter() - begin) / size
+        size = max(TRIAL_SIZE, min(_SECOND_SIZE, int(_TRIAL_SECONDS / per_draw)))
+        outputs, other = (sampler.trial(database, size, number) for number in (0, 1))
+    if digest_array(other) == digest_array(outputs) and equals_no_chance(outputs):
+        raise MechanismError(
+            f"it gave identical outputs from different {given}; it ignores {what if is_program else 'its rng'}, so its draws "
+            "are not independent"
+        )
+
+
+def _check_independence(sampler: Sampler, database: Input, outputs: Outputs, other: Outputs) -> None:
+    """Outputs of one call that repeat each other, as when one noise is drawn for all of them; not all of it is found.
+
+    Of independent draws, neighbours within a call are equal as often as outputs of two calls.
+    """
+    within, between = _equal_neighbours(outputs), _equal(outputs, other[: outputs.shape[0]])
+    if within.sum() / max(1, within.size) - between.sum() / max(1, between.size) < _REPEATS:
+        return
+    first, second, third = (sampler.trial(database, _SECOND_SIZE, number) for number in (5, 6, 7))
+    within, between = _equal_neighbours(first), _equal(second, third)[: _SECOND_SIZE // 2]
+    from scipy.stats import hypergeom
+
+    found, size = int(within.sum()), within.size
+    if hypergeom.logsf(found - 1, 2 * size, found + int(between.sum()), size) < -_CHANCE:
+        raise MechanismError(
+            f"its outputs repeat each other within a call: {found} of {size} neighbours are equal, and {int(between.sum())} of "
+            f"{size} outputs of two calls; each of the `size` outputs needs noise of its own, or no bound would hold"
+        )
+
+
+def _equal(some: Outputs, others: Outputs) -> NDArray[np.bool_]:
+    if some.shape[1:] != others.shape[1:]:
+        return np.zeros(min(some.shape[0], others.shape[0]), np.bool_)
+    same = np.asarray(some[: others.shape[0]] == others[: some.shape[0]], np.bool_)
+    return np.asarray(same.reshape(same.shape[0], -1).all(axis=1), np.bool_)
+
+
+def _equal_neighbours(outputs: Outputs) -> NDArray[np.bool_]:
+    """Whether the first and second are equal, the third and fourth, and so on."""
+    half = outputs.shape[0] // 2
+    return _equal(outputs[: 2 * half : 2], outputs[1 : 2 * half : 2])
+
+
+def equals_no_chance(outputs: Outputs) -> bool:
+    """Whether other draws as varied as these cannot be equal to them by chance (chance below 10⁻¹⁷).
+
+    Two independent draws are equal with probability Σ p², here with the shares of the first values as p (heuristic:
+    it errs towards chance where values are rarer than the first ones show).
+    """
+    head = outputs[:1024]
+    _, held = np.unique(head, axis=0 if head.ndim == 2 else None, return_counts=True)
+    return bool(-head.shape[0] * np.log(np.square(held / head.shape[0]).sum()) > _CHANCE)
+
+
+def _many_valued(outputs: Outputs) -> int:
+    """How many columns of some outputs hold more distinct values than a tenth of their number."""
+    head = outputs[:4096]
+    columns = [head] if head.ndim == 1 else list(head.T)
+    return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
+
+
+def _time(sampler: Sampler, first: Input, tried: Sequence[Input], size: int) -> Timing:
+    """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow.
+
+    size: outputs that a first trial could afford.
+    """
+    if isinstance(sampler.mechanism, StoredSamples):
+        return Timing(0.0, sampler.mechanism.seconds_each, sampler.trial(first, TRIAL_SIZE, 0))
+    most = sampler.chunk if size == TRIAL_SIZE else min(size, sampler.chunk)
+    by_distribution = {id(one.distribution): one for one in tried if isinstance(one, Conditional)}
+    begin = time.perf_counter()
+    found: list[Timing] = []
+    for one in by_distribution.values() or [first]:
+        found.append(time_draws(partial(sampler.trial, one, number=2), most))
+        if time.perf_counter() - begin > _TIMING_SECONDS:
+            break
+    calls, draws = (sum(each) / len(found) for each in zip(*((t.per_call, t.per_draw) for t in found), strict=True))
+    return Timing(calls, draws, found[0].outputs)
+
+
+def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:
+    if not isinstance(sampler.mechanism, ProgramMechanism | ApartMechanism):
+        return
+    key = "mechanism.call.timeout" if isinstance(sampler.mechanism, ProgramMechanism) else "mechanism.timeout"
+    seconds = timing.per_call + timing.per_draw * sampler.chunk
+    if seconds > sampler.mechanism.timeout:
+        raise StudyError(
+            f"{key}: a chunk of {sampler.chunk:,} draws would take about {seconds:.0f} s, as measured on a few, "
+            f"and is given up after {sampler.mechanism.timeout:g} s; accepted: a longer timeout, or a smaller estimate.chunk"
+        )

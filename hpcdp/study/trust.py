@@ -1,0 +1,110 @@
+"""Whose code a store's study would run: another user's store is gone on with only when who runs it says so."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from hpcdp.errors import DamagedError, StudyError
+from hpcdp.losses import named_code, stores_pickles
+from hpcdp.mechanisms import BUILTINS, SCORES
+from hpcdp.mechanisms._builtin import named_callables
+from hpcdp.store.layout import Layout
+from hpcdp.store.studies import latest_version, stored_study
+from hpcdp.study.file import ProgramCall, Study
+
+
+def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:
+    """StudyError that says what would run, where another user could say what: the store, or part of it, is theirs.
+
+    given: the study that is about to be run, for a store that holds none yet: its owner may put another in its place.
+    """
+    stored = _stored(layout) if layout.root.exists() else None
+    pickles = [study for study in (stored, given) if study is not None and _reads_pickles(study)]
+    owners = (_owners(layout) | (_owners_of_states(layout) if pickles else set())) - {os.geteuid()}
+    if not owners:
+        return
+    study = stored or given
+    code = list(_named(study)) if study is not None else []
+    code += [
+        f"estimate.loss = {study.estimate.default_loss}, whose stored models, in {layout.root / 'counters'} and "
+        f"{layout.root / 'pilots'}, are pickles, which can run code when they are read"
+        for study in pickles[:1]
+    ]
+    if code:
+        raise StudyError(
+            f"{layout.root} belongs to {' and '.join(map(_user, sorted(owners)))}, and its study names code, or reads "
+            f"pickles, which would run as yours: {'; '.join(code)}; read it and add --trust-code, or give another --store"
+        )
+
+
+def _owners(layout: Layout) -> set[int]:
+    """Who owns the store, what lies in it and what lies beside its study: each could put another study there."""
+    root = layout.root
+    if not root.exists():
+        return set()
+    parts = [root, *(path for folder in (root, root / "study") if folder.is_dir() for path in folder.iterdir())]
+    return {path.lstat().st_uid for path in parts} | {root.stat().st_uid}
+
+
+def _owners_of_states(layout: Layout) -> set[int]:
+    """Who owns any part of what was learned: each could put another model there."""
+    return {
+        os.lstat(os.path.join(folder, name)).st_uid
+        for group in ("counters", "pilots")
+        for folder, folders, files in os.walk(layout.root / group)
+        for name in (*folders, *files)
+    }
+
+
+def _reads_pickles(study: Study) -> bool:
+    """Whether a task may read models that no other format can hold."""
+    e = study.estimate
+    return stores_pickles(e.default_loss, e.parameters) or any(stores_pickles(name, {}) for name in e.other_losses)
+
+
+def _stored(layout: Layout) -> Study | None:
+    """The store's study; None where there is none or it is damaged, and a run stores its own."""
+    try:
+        version = latest_version(layout)
+        return stored_study(layout, version) if version else None
+    except DamagedError:
+        return None
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (user {uid})"
+    except KeyError:
+        return f"user {uid}"
+
+
+def _named(study: Study) -> Iterator[str]:
+    """Every piece of code that a study names: its key, its name, and where it is."""
+    section, pairs, e = study.mechanism, study.pairs, study.estimate
+    call = section.call
+    if isinstance(call, ProgramCall):
+        yield f"mechanism.call = {call.command}, in {study.folder}"
+    elif call in BUILTINS:
+        for place, path in named_callables(call, section.parameters).items():
+            yield f"{'.'.join(('mechanism.parameters', *place))} = {_where(path, study.folder)}"
+    elif call == SCORES:
+        yield f"mechanism.parameters.score = {_where(str(section.parameters.get('score')), study.folder)}"
+    elif ":" in call:
+        yield f"mechanism.call = {_where(call, study.folder)}"
+    if pairs.relative is not None and pairs.relative.call is not None:
+        yield f"pairs.relative.call = {_where(pairs.relative.call, study.folder)}"
+    for distribution in pairs.distributional or ():
+        yield f"pairs.distributional.call = {_where(distribution.call, study.folder)}"
+    for name in (e.default_loss, named_code(e.default_loss, e.parameters)):
+        if name is not None and ":" in name:
+            yield f"estimate.loss = {_where(name, study.folder)}"
+
+
+def _where(path: str, folder: Path) -> str:
+    """A callable's name and its module's file, found without importing it."""
+    spec = PathFinder.find_spec(path.partition(":")[0].partition(".")[0], [str(folder)])
+    return f"{path} from {spec.origin}" if spec is not None and spec.origin else f"{path}, an installed module"
