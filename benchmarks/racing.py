@@ -22,8 +22,9 @@ from benchmarks.tiny import WORKERS
 from hpcdp.clusters import open_local
 from hpcdp.results.exact import exact_curve
 from hpcdp.results.result import DIRECTIONS
-from hpcdp.store.studies import open_layout, read_problem
+from hpcdp.store.root import open_layout
 from hpcdp.study.file import Study
+from hpcdp.study.versions import read_problem
 
 ROOT = Path(__file__).parent.parent
 EPSILON = 0.3

@@ -24,7 +24,7 @@ from hpcdp.engine.tasks import run_task
 from hpcdp.planning.task import CountItems, TallyItems, Task
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import acquire
-from hpcdp.store.studies import latest_version, open_layout
+from hpcdp.store.root import latest_version, open_layout
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve
 

@@ -254,7 +254,8 @@ def run_case(case: Case, small: bool, client: Client, pool: Pool, seed: int = SE
 
 def _draws(store: Path, result: Any) -> int:
     """All draws of both sides that the run took."""
-    from hpcdp.store.studies import open_layout, read_problem
+    from hpcdp.store.root import open_layout
+    from hpcdp.study.versions import read_problem
 
     problem = read_problem(open_layout(store), 1)
     sizes = problem.sizes_of(0)

@@ -71,5 +71,7 @@ def __getattr__(name: str) -> Any:
     if name in _WHERE:
         import importlib
 
+        if _WHERE[name].startswith(("results.", "engine.")):
+            importlib.import_module("hpcdp.report.printed")  # so that print(result) is the table
         return getattr(importlib.import_module(f"hpcdp.{_WHERE[name]}"), name)
     raise AttributeError(f"module 'hpcdp' has no attribute {name!r}")

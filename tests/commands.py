@@ -21,8 +21,9 @@ from hpcdp.cli.command import main
 from hpcdp.keys import digest_array, stream
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json
-from hpcdp.store.studies import latest_version, read_problem
+from hpcdp.store.root import latest_version
 from hpcdp.study.problem import Problem
+from hpcdp.study.versions import read_problem
 
 COMMAND = [sys.executable, "-m", "hpcdp"]
 SEED = 20240520

@@ -220,7 +220,7 @@ def test_bootstrap_over_chunks_of_a_store(stores, monkeypatch):
         return index
 
     def small_chunks(layout, version):
-        from hpcdp.store.studies import read_problem
+        from hpcdp.study.versions import read_problem
 
         problem = read_problem(layout, version)
         study = problem.study.model_copy(update={"estimate": problem.study.estimate.model_copy(update={"chunk": 100})})
@@ -229,7 +229,7 @@ def test_bootstrap_over_chunks_of_a_store(stores, monkeypatch):
         return problem
 
     from hpcdp.store.layout import Layout
-    from hpcdp.store.studies import read_problem
+    from hpcdp.study.versions import read_problem
 
     model_keys = read_problem(Layout(result.store), 1).model_keys
     monkeypatch.setattr(module, "read_index", chunked)

@@ -13,10 +13,9 @@ import xarray
 from commands import records, show, write_study
 from frozen import Place, Run, run_here
 
-from hpcdp.results.assemble import Arrays
 from hpcdp.store.lease import acquire
-from hpcdp.store.results import read_results, write_results
-from hpcdp.store.studies import create_store
+from hpcdp.store.results import Arrays, read_results, write_results
+from hpcdp.store.root import create_store
 
 Files = dict[str, tuple[int, int, bytes]]
 

@@ -38,8 +38,8 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.lease import STALE, Lease, acquire, holder
 from hpcdp.store.processes import identify
 from hpcdp.store.records import commit
+from hpcdp.store.root import create_store
 from hpcdp.store.states import write_state
-from hpcdp.store.studies import create_store
 
 SLOW = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "train": 1000, "test": 16000}
 
@@ -137,7 +137,7 @@ SLEEPER = """
 import json, sys
 from pathlib import Path
 from hpcdp.store.lease import acquire
-from hpcdp.store.studies import create_store
+from hpcdp.store.root import create_store
 
 lease = acquire(create_store(Path(sys.argv[1])))
 print("ready", flush=True)
@@ -207,7 +207,7 @@ import sys, time
 from pathlib import Path
 from hpcdp.errors import LeaseError
 from hpcdp.store.lease import acquire
-from hpcdp.store.studies import create_store
+from hpcdp.store.root import create_store
 
 root, start = Path(sys.argv[1]), Path(sys.argv[2])
 print("ready", flush=True)

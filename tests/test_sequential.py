@@ -34,8 +34,8 @@ from hpcdp.notions.betting import Wealth, is_refuted, lines_of, play
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json
 from hpcdp.store.stages import Stage
-from hpcdp.store.studies import load_problem
 from hpcdp.study.claims import parse_claim
+from hpcdp.study.versions import load_problem
 
 PAIR = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]", "databases": [], "rows": [], "chunk": 25}
 SEQUENTIAL = ["--sequential", "--batch", 50, "--budget", 800]

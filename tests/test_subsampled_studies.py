@@ -11,9 +11,10 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.results.exact import exact_of
 from hpcdp.store.lease import acquire
-from hpcdp.store.studies import create_store, save_problem
+from hpcdp.store.root import create_store
 from hpcdp.study.problem import resolve
 from hpcdp.study.sampler import Sampler
+from hpcdp.study.versions import save_problem
 
 ZEROS, ODD = [0.0] * 10, [1.0] + [0.0] * 9
 OWN = """

@@ -11,7 +11,7 @@ LONGEST = 2000
 """Characters of a message that quotes others."""
 
 _QUOTED = 400  # characters of an exception's own text
-_OWN = str(Path(__file__).parent)
+_OWN = str(Path(__file__).parents[1])
 _PACKAGES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 _STANDARD = sysconfig.get_path("stdlib")
 

@@ -26,7 +26,7 @@ from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import FAILED, WRONG, HpcdpError, StudyError
 
 _WITH_WORKERS = ("run", "resume", "audit")
-_MODULE = Path(__file__).with_name("__main__.py")
+_MODULE = Path(__file__).parents[1] / "__main__.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,7 +133,8 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
     if getattr(options, "chained", False) and error.is_walltime:
         from hpcdp.clusters.folder import job_folder
         from hpcdp.clusters.submit import submit_next
-        from hpcdp.store.studies import latest_version, open_layout, stored_study
+        from hpcdp.store.root import latest_version, open_layout
+        from hpcdp.study.versions import stored_study
 
         layout = open_layout(store)
         name = stored_study(layout, latest_version(layout)).name
@@ -149,7 +150,7 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
 
 def _go_on(options: argparse.Namespace) -> str:
     """What becomes of an interrupted command: the command that goes on with its run where it ran, once there is a store."""
-    from hpcdp.store.studies import is_store
+    from hpcdp.store.root import is_store
 
     store: Path | None = getattr(options, "found_store", None)
     if store is None or not is_store(store):

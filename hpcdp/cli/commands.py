@@ -96,6 +96,7 @@ def _stoppable(where: Any) -> Iterator[Stop]:
     """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
     stop, profile = Stop(), where.profile
     if where.is_here:
+        import hpcdp.engine.tasks  # noqa: F401  # which workers need
         from hpcdp.clusters._processes import fork_nursery
 
         fork_nursery()
@@ -193,7 +194,8 @@ def _folder_of(store: Path) -> Any:
     """The folder of a store's jobs; StudyError when there is no store."""
     from hpcdp.clusters.folder import job_folder
     from hpcdp.store.records import foreign
-    from hpcdp.store.studies import latest_version, open_layout, stored_study
+    from hpcdp.store.root import latest_version, open_layout
+    from hpcdp.study.versions import stored_study
 
     with foreign(store):
         layout = open_layout(store)

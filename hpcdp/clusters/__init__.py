@@ -88,11 +88,13 @@ def connect(
     generation: int = 0,
     note: Callable[[str], None] = lambda _: None,
     dashboard: bool = False,
+    modules: tuple[str, ...] = (),
 ) -> Iterator[Place]:
     """Open a place; whatever it started ends with the context.
 
     workers: processes on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which run.
     note: told of jobs that end, are refused, or wait. dashboard: of workers on this machine; a profile says it itself.
+    modules: what tasks need, for workers on this machine.
     Raises StoreError when no scheduler answers.
     """
     if where.profile is not None:
@@ -103,7 +105,7 @@ def connect(
         with _attach(where) as place:
             yield place
     else:
-        with open_local(workers or default_workers(), dashboard) as place:
+        with open_local(workers or default_workers(), dashboard, modules) as place:
             yield place
 
 

@@ -8,6 +8,7 @@ the nursery kills the rest.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import select
 import signal
@@ -26,6 +27,8 @@ _LONGEST = 10.0  # seconds that a keeper may take to kill what is below it; it g
 
 def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
     """Keep so many workers until the driver ends this, which ends the process; returns in a worker that was told to leave."""
+    for name in serving.modules:
+        importlib.import_module(name)
     gc.freeze()  # what is loaded stays shared with the workers
     adopt_orphans()
     name_process("hpcdp-nursery")

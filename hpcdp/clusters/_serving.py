@@ -11,7 +11,6 @@ from typing import Any
 import dask
 import numpy as np
 
-import hpcdp.engine.tasks  # noqa: F401  # loaded before a worker is forked, not by each of them
 from hpcdp._base.prints import end_results
 from hpcdp.clusters.scheduler import QuietWorker
 
@@ -19,6 +18,7 @@ from hpcdp.clusters.scheduler import QuietWorker
 @dataclass(frozen=True)
 class Serving:
     """config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker; name, number: of this worker.
+    modules: loaded once, before workers are forked.
 
     They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment.
 
@@ -28,6 +28,7 @@ class Serving:
     config: dict[str, Any]
     worker: dict[str, Any]
     name: str
+    modules: tuple[str, ...] = ()
     number: int = 0
 
     def named(self, name: str) -> Serving:

@@ -19,10 +19,11 @@ def default_workers() -> int:
 
 
 @contextmanager
-def open_local(workers: int, dashboard: bool = False) -> Iterator[Place]:
+def open_local(workers: int, dashboard: bool = False, modules: tuple[str, ...] = ()) -> Iterator[Place]:
     """Processes of one thread each: mechanisms hold the GIL, and the kernels are sized for one core's cache.
 
     Other users of the machine reach their ports, so they talk over TLS. dashboard: one that anybody here can look at.
+    modules: what tasks need, loaded once for all workers.
     """
     import dask
     from distributed import Client, SpecCluster
@@ -47,7 +48,7 @@ def open_local(workers: int, dashboard: bool = False) -> Iterator[Place]:
                     silence_logs="CRITICAL",
                 )
                 address, config = cluster.scheduler_address, dask.config.config
-                processes = Processes(workers, Serving(config, {**own, **_worker(address)}, "worker"))
+                processes = Processes(workers, Serving(config, {**own, **_worker(address)}, "worker", modules))
                 ending.callback(processes.end)
                 ending.callback(cluster.close)  # which asks the workers to leave
                 client = ending.enter_context(Client(cluster, set_as_default=False))

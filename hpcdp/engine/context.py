@@ -24,9 +24,9 @@ from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.samples import read_blocks
 from hpcdp.store.stages import Stage
-from hpcdp.store.studies import load_problem
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
+from hpcdp.study.versions import load_problem
 
 _SIDES_BYTES = 1 << 29
 

@@ -16,7 +16,7 @@ from hpcdp._base.folder import same_folder
 from hpcdp._base.signals import ignored
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
 from hpcdp.clusters.folder import job_folder
-from hpcdp.engine.execute import Outcome, PlaceError, execute, run_batches
+from hpcdp.engine.execute import TASKS, Outcome, PlaceError, execute, run_batches
 from hpcdp.engine.failures import RunFailed, describe_killed, failed
 from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.last_draw import take_last_draw
@@ -42,24 +42,16 @@ from hpcdp.store.fence import refuse_gone
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
 from hpcdp.store.modes import own_files
+from hpcdp.store.provenance import provenance
 from hpcdp.store.records import foreign, put_json, read_json
 from hpcdp.store.results import read_results, write_results
-from hpcdp.store.studies import (
-    create_store,
-    is_store,
-    latest_version,
-    load_problem,
-    make_group,
-    mend,
-    open_layout,
-    provenance,
-    save_problem,
-)
+from hpcdp.store.root import create_store, is_store, latest_version, make_group, open_layout
 from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve, try_study
 from hpcdp.study.trial_draws import Trial
 from hpcdp.study.trust import refuse_foreign_code
+from hpcdp.study.versions import load_problem, mend, save_problem
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -314,7 +306,7 @@ def place_of(
     if where.profile is not None:
         make_group(layout.root, layout.jobs, {})
         folder = job_folder(layout, problem.study.name)
-    with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard) as place:
+    with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard, TASKS) as place:
         place.find_dashboard()
         monitor.at(place)
         with monitor.listening(topic):

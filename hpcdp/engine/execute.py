@@ -40,6 +40,10 @@ _LATE_TIMES = 3
 _QUIET = 60.0  # seconds without a finished task after which a run says that it lives
 
 
+TASKS = ("hpcdp.engine.tasks",)
+"""Modules that workers need."""
+
+
 class PlaceError(StoreError):
     """The place where tasks run is gone or has no workers; the store can be resumed."""
 

@@ -121,6 +121,7 @@ def repeat(
         RunFailed: a run ended without all its cells.
     """
     from hpcdp.clusters import default_workers, open_local
+    from hpcdp.engine.execute import TASKS
 
     parsed = study if isinstance(study, Study) else Study.from_toml(study)
     seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in seeds]
@@ -137,7 +138,7 @@ def repeat(
         )
     with ExitStack() as ending:
         place = Path(folder) if folder is not None else Path(ending.enter_context(TemporaryDirectory(prefix="hpcdp-")))
-        runner = client or ending.enter_context(open_local(workers or default_workers())).client
+        runner = client or ending.enter_context(open_local(workers or default_workers(), modules=TASKS)).client
         found = [[_run_one(parsed, seed, size, place, runner) for seed in seeds] for size in pairs]
         estimates, lower = (
             np.array([[result[f"spectrum_{name}"] for result in row] for row in found]) for name in ("delta", "lower")

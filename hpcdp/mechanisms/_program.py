@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from hpcdp._base.raised import readable
 from hpcdp.errors import MechanismError, StudyError, UnansweredError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms._process import OutOfTime, Process
-from hpcdp.study.file import ProgramCall
 
 VERSION = 1
 """Of the protocol that this hpcdp speaks."""
@@ -38,6 +37,14 @@ MOST_BYTES = 1 << 32
 _DTYPE = re.compile(r"(<[iu][248]|<f[248]|\|[biu]1|\|S[1-9]\d{0,6}|<U[1-9]\d{0,6})")
 _ACCEPTED_DTYPES = '"|b1", "|i1", "<i8", "<f8" and the like, "|S5" or "<U5" for strings of at most 5'
 _SHOWN = 120  # characters of something that is no answer
+
+
+class ProgramCall(Protocol):
+    """How a study names a program."""
+
+    command: list[str]
+    timeout: float
+    start_timeout: float
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_records, record_names
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import TallySpan, known_tallies
-from hpcdp.study.choices import known_choice
+from hpcdp.study.decisions import known_choice
 from hpcdp.study.problem import Problem
 from hpcdp.study.reuse import Cut
 

@@ -12,7 +12,7 @@ from hpcdp.mechanisms import READERS
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.reuse import part_seconds
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.study.choices import commit_choice, known_choice
+from hpcdp.study.decisions import commit_choice, known_choice
 from hpcdp.study.problem import LITERAL, Problem
 from hpcdp.study.reuse import FEWEST, Cut
 

@@ -15,11 +15,12 @@ from hpcdp.report.jobs import job_lines, rate_lines, slow_lines, used_lines
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
 from hpcdp.store.records import foreign, read_records, record_names
+from hpcdp.store.root import latest_version, open_layout
 from hpcdp.store.stages import Stage
-from hpcdp.store.studies import latest_version, open_layout, read_problem
 from hpcdp.study.databases import Input
 from hpcdp.study.problem import Problem
 from hpcdp.study.reuse import Cut
+from hpcdp.study.versions import read_problem
 
 _SHOWN = 10
 

@@ -16,11 +16,9 @@ from hpcdp.notions.spectrum import Cells, LowerBounds, exceedances, lower_bounds
 from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
 from hpcdp.notions.tradeoff import TradeOff, make_tradeoff
 from hpcdp.planning.index import Index
+from hpcdp.store.results import Arrays
 from hpcdp.study.problem import Problem
 from hpcdp.study.reuse import FOLDS, Cut
-
-Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
-"""Results by name: dimension names and values."""
 
 _CELL = ("pair", "direction", "epsilon")
 

@@ -19,6 +19,7 @@ from hpcdp.notions.box import Limits, error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower
 from hpcdp.notions.levels import share_level
 from hpcdp.results.result import Result
+from hpcdp.results.shown import Shown
 from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.study.claims import Claim, as_claim
 
@@ -67,7 +68,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Shown):
     """What an audit found.
 
     verdict: "violation" (certified); "not separable" when some estimated point lies below the claimed curve, but no box
@@ -82,12 +83,6 @@ class Audit:
     verdict: str
     boxes: Sequence[Box]
     bounds: Bounds
-
-    def __str__(self) -> str:
-        """The text that `hpcdp audit` prints."""
-        from hpcdp.report.audit import report
-
-        return report(self)
 
     @property
     def worst(self) -> Box:

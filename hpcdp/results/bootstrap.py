@@ -14,9 +14,10 @@ from hpcdp.notions.accuracy import resample_chunks, resample_classes
 from hpcdp.planning.index import Index, Span, read_index
 from hpcdp.results.result import DIRECTIONS, Result
 from hpcdp.store.layout import Layout
-from hpcdp.store.studies import latest_version, read_problem
+from hpcdp.store.root import latest_version
 from hpcdp.study.problem import Problem
 from hpcdp.study.reuse import FOLDS
+from hpcdp.study.versions import read_problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -19,8 +19,8 @@ from hpcdp.notions.epsilon_at import (
     promising,
     spectrum_epsilon,
 )
-from hpcdp.results.assemble import Arrays
 from hpcdp.results.resolution import Resolution
+from hpcdp.store.results import Arrays
 
 Floats = NDArray[np.float64]
 

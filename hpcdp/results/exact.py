@@ -64,8 +64,9 @@ def _stored_pairs(result: Result) -> list[Pair] | None:
     """Pairs of a result; those of the last one are kept, because neighbours are told apart by the bytes of all."""
     from hpcdp.store.arrays import read_array
     from hpcdp.store.layout import Layout
-    from hpcdp.store.studies import latest_version, stored_databases
+    from hpcdp.store.root import latest_version
     from hpcdp.study.databases import enumerate_pairs
+    from hpcdp.study.versions import stored_databases
 
     if result.study.pairs.distributional is not None:
         return None

@@ -11,7 +11,7 @@ from hpcdp.losses import validate_parameters
 from hpcdp.losses.parameters import KnnParameters, choose_k
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.resolution import extrapolate, is_resolved, largest_upper, needed_tests
-from hpcdp.results.assemble import Arrays
+from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.reuse import most_learned
 

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.errors import DamagedError, StoreError, StudyError
+from hpcdp.errors import DamagedError, StoreError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
 from hpcdp.planning.index import all_done, read_index
-from hpcdp.results.assemble import Arrays, assemble, pair_entries
+from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.resolution import Resolution, find_resolution
+from hpcdp.results.shown import Shown
 from hpcdp.store.records import foreign, read_json
-from hpcdp.store.results import read_results
-from hpcdp.store.studies import history, latest_version, open_layout, read_problem, stored_study
+from hpcdp.store.results import Arrays, read_results
+from hpcdp.store.root import latest_version, open_layout
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
+from hpcdp.study.versions import history, read_problem, stored_study
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,7 +34,7 @@ DIRECTIONS = ("forward", "reverse")
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Shown):
     """What a store holds.
 
     arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
@@ -71,12 +73,6 @@ class Result:
     def tests_words(self) -> str:
         """What the counts of `test` are, as messages say it."""
         return "samples" if self.is_reused else "test samples"
-
-    def __str__(self) -> str:
-        """The table that `hpcdp show` prints."""
-        from hpcdp.report.table import table
-
-        return table(self)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]
@@ -231,11 +227,3 @@ def _load(store: str | Path) -> Result:
     arrays = assemble(problem, index)
     columns = dimension(problem.schema)
     return Result(study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier, columns)
-
-
-def load_spectrum(store: str | Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """ε and the largest δ̂ of a complete store, shape (epsilons,) each; for the claim store(path)."""
-    result = load_result(store)
-    if not result.complete:
-        raise StudyError(f"{store} is not complete yet; go on with: hpcdp resume {store}")
-    return result["epsilon"], result["spectrum_delta"]

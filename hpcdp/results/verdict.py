@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from hpcdp.notions.bounds import binomial_upper, joint_lower, split_lower, standard_error
 from hpcdp.notions.prequential import blocks, prequential_lower
 from hpcdp.results.result import DIRECTIONS, Result
+from hpcdp.results.shown import Shown
 from hpcdp.study.claims import Claim, as_claim
 from hpcdp.study.reuse import first_block
 
@@ -48,7 +49,7 @@ class Separation:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Verdict(Shown):
     """What a result says of a claim. verdict: "violation", "not separable" or "consistent".
 
     known, claimed, standard_error: whether each cell (pair, direction, epsilon) has all its counts, δ that the claim
@@ -62,12 +63,6 @@ class Verdict:
     claimed: Floats
     standard_error: Floats
     separation: Separation | None
-
-    def __str__(self) -> str:
-        """The text that `hpcdp verify` prints."""
-        from hpcdp.report.verdict import report
-
-        return report([self])
 
     @property
     def cells_words(self) -> str:

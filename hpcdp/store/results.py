@@ -7,14 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from hpcdp._base.files import parse_json, read_bytes
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
-from hpcdp.results.assemble import Arrays
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.fence import behind, discard, put
 from hpcdp.store.layout import VERSION, Generation, Layout, group_metadata
 from hpcdp.store.records import put_json, read_json
+
+Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
+"""Results by name: dimension names and values."""
 
 _NAME = re.compile(r"[a-z][a-z_]*")  # of a root array
 _ATTRIBUTES: dict[str, dict[str, Any]] = {

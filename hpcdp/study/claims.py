@@ -318,7 +318,9 @@ def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
 
 
 def _read_store(path: Path) -> SpectrumPoints:
-    from hpcdp.results.result import load_spectrum
+    from hpcdp.store.records import foreign
+    from hpcdp.store.results import read_results
+    from hpcdp.store.root import latest_version, open_layout
 
     try:
         is_there = path.exists()
@@ -326,7 +328,12 @@ def _read_store(path: Path) -> SpectrumPoints:
         raise ValueError(f"{path}: {error.strerror}; accepted: a store") from None
     if not is_there:
         raise ValueError(f"{path}: nothing is there; accepted: a store")
-    points = np.column_stack(load_spectrum(path))
+    with foreign(path):
+        layout = open_layout(path)
+        found = read_results(layout)
+    if found is None or not found[1]["complete"] or found[1]["version"] != latest_version(layout):
+        raise StudyError(f"{path} is not complete yet; go on with: hpcdp resume {path}")
+    points = np.column_stack([found[0][name][1] for name in ("epsilon", "spectrum_delta")])
     return _points(path, points[np.argsort(points[:, 0])])
 
 

@@ -1,4 +1,4 @@
-"""Decided sizes in the store: one record a decision, of all the pairs that it is about, named by the target and the step."""
+"""What runs decide once for a store: sizes, one record a decision, and whether samples are reused."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
+
+_REUSE = {"reuse": True, "no-reuse": False}
 
 
 def known_sizes(layout: Layout, problem: Problem) -> dict[str, Sizes]:
@@ -67,3 +69,15 @@ def _steps(layout: Layout, problem: Problem) -> list[str]:
 def _key(problem: Problem) -> str:
     target, time = problem.study.estimate.target, problem.study.estimate.time
     return digest_json(["target", time if target is None else target.model_dump(mode="json")])
+
+
+def known_choice(layout: Layout) -> bool | None:
+    """Whether samples of this store are reused; None where no run has chosen yet."""
+    found = record_names(layout, "choices")
+    return next((reuse for name, reuse in _REUSE.items() if name in found), None)
+
+
+def commit_choice(layout: Layout, reuse: bool, why: Mapping[str, Any], generation: Generation) -> None:
+    """Record the choice, and what it rests on, before anything acts on it."""
+    name = next(name for name, value in _REUSE.items() if value == reuse)
+    commit(layout, "choices", name, dict(why), generation)

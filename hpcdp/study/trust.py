@@ -13,8 +13,9 @@ from hpcdp.losses import named_code, stores_pickles
 from hpcdp.mechanisms import BUILTINS, SCORES
 from hpcdp.mechanisms._builtin import named_callables
 from hpcdp.store.layout import Layout
-from hpcdp.store.studies import latest_version, stored_study
+from hpcdp.store.root import latest_version
 from hpcdp.study.file import ProgramCall, Study
+from hpcdp.study.versions import stored_study
 
 
 def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:

@@ -12,7 +12,7 @@ from hpcdp.engine.driver import run
 from hpcdp.engine.repeats import repeat
 from hpcdp.errors import StudyError
 from hpcdp.results.ranking import rank
-from hpcdp.store.studies import is_store
+from hpcdp.store.root import is_store
 from hpcdp.study.claims import parse_claim
 from paper_figures.parts import Found, Part
 

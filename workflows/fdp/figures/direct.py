@@ -24,9 +24,9 @@ from hpcdp.notions.box import Limits, margins
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.perturbed import Points, error, most_vulnerable, perturbed_points
 from hpcdp.notions.tradeoff import make_tradeoff
-from hpcdp.results.assemble import Arrays
 from hpcdp.results.audit import audit
 from hpcdp.results.result import Result
+from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import Claim, parse_claim
 from hpcdp.study.file import Study

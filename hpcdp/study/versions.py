@@ -5,19 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import re
-import socket
-import subprocess
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.files import make_folders, parse_toml, read_bytes
-from hpcdp._base.opening import read_attributes
-from hpcdp.errors import DamagedError, StoreError, StudyError
+from hpcdp._base.files import parse_toml, read_bytes
+from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array
 from hpcdp.losses import named_code
 from hpcdp.losses.counts import audit_etas
@@ -25,14 +19,12 @@ from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.mechanisms.user_code import lies_in, source_digest
 from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.fence import discard, move, replacing
-from hpcdp.store.layout import VERSION, Generation, Layout, group_metadata
-from hpcdp.store.links import refuse_links
+from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json, read_json
-from hpcdp.study.choices import known_choice
+from hpcdp.store.root import MARK, has_lost_its_root, latest_version
 from hpcdp.study.databases import Database
-from hpcdp.study.decisions import with_known_sizes
+from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
@@ -41,41 +33,16 @@ from hpcdp.study.sampler import Sampler
 _SHOWN = 80  # characters of a value in a message
 _MOST_FILES = 100  # that are read to find a study's
 _MOST_STUDY = 1 << 20  # bytes of one of them
-_MARK = {"hpcdp": VERSION}
-_PACKAGES = ("hpcdp", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed")
-
-
-def create_store(root: Path) -> Layout:
-    """Make the groups of a new store, or accept an existing one of this layout version.
-
-    Every step may be done already: by a run that was killed here, or by one that makes the same store at this moment. One
-    that has lost the metadata of its root is made whole under a lease, by `mend_root`.
-    """
-    layout = Layout(root)
-    refuse_links(root)
-    if _has_lost_its_root(layout):
-        return layout
-    if is_store(root):
-        for group in layout.groups:  # those of later versions
-            make_group(root, group, {})
-        return open_layout(root)
-    if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
-        raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
-    root.mkdir(parents=True, exist_ok=True)
-    for group in (*layout.groups, layout.root / "study" / "databases"):
-        make_group(root, group, {})
-    make_group(root, root, _MARK)  # last: now it is a store
-    return open_layout(root)
 
 
 def mend(layout: Layout, generation: Generation) -> Iterator[str]:
     """Write the root's metadata anew where they are damaged or missing, and set aside the study's latest records where they are
     damaged, so that the study is stored anew as if they were missing; tells of each.
     """
-    if _has_lost_its_root(layout):
+    if has_lost_its_root(layout):
         discard(layout, generation, layout.results)  # attributes of the root come with the results
         with replacing(layout, generation, layout.root / "zarr.json") as new:
-            new.write_text(group_metadata(_MARK))
+            new.write_text(group_metadata(MARK))
         yield f"damaged: {layout.root / 'zarr.json'}; it is written anew"
     while version := latest_version(layout):
         try:
@@ -86,55 +53,6 @@ def mend(layout: Layout, generation: Generation) -> Iterator[str]:
             move(layout, generation, path, path.with_name(f"{path.stem}.damaged"))
         else:
             break
-
-
-def make_group(root: Path, path: Path, attributes: dict[str, Any]) -> None:
-    """A Zarr group in a store, whole or not at all, and never in place of one that is there."""
-    make_folders(root, path)
-    with contextlib.suppress(FileExistsError):
-        create_exclusively(path / "zarr.json", group_metadata(attributes))
-
-
-def _is_unfinished(layout: Layout) -> bool:
-    """Whether a folder holds nothing but what a run leaves that is killed while it makes a store."""
-    names = {"databases", *(group.name for group in layout.groups)}
-    return layout.root.is_dir() and all(
-        path.name in names if path.is_dir() else path.name.lstrip(".").startswith("zarr.json")
-        for path in layout.root.rglob("*")
-    )
-
-
-def _has_lost_its_root(layout: Layout) -> bool:
-    """Whether this is a store but for the metadata of its root, which can be written anew."""
-    return layout.study(1).is_file() and not is_store(layout.root)
-
-
-def is_store(root: Path) -> bool:
-    """Whether a folder is an hpcdp store (of whatever layout version)."""
-    path = Layout(root).root  # refuses addresses
-    try:
-        return "hpcdp" in read_attributes(path)
-    except (ValueError, FileNotFoundError, NotADirectoryError):
-        return False
-
-
-def open_layout(root: Path) -> Layout:
-    """The layout of an existing store; StoreError when there is none or it is of another version."""
-    if _has_lost_its_root(Layout(root)):
-        raise StoreError(f"{root / 'zarr.json'} is damaged or missing; run the study file again, which writes it anew")
-    if not is_store(root):
-        raise StudyError(f"no hpcdp store at {root}")
-    found: Any = read_attributes(root)["hpcdp"]
-    version = found.get("layout") if isinstance(found, dict) else found  # the first stores had {"layout": 1}
-    if version != VERSION:
-        raise StoreError(f"{root} has layout version {version}; this hpcdp reads version {VERSION}")
-    return Layout(root)
-
-
-def latest_version(layout: Layout) -> int:
-    """Number of the study's latest version, 0 of an empty store."""
-    names = (re.fullmatch(r"study-(\d{6})\.json", p.name) for p in (layout.root / "study").glob("study-*.json"))
-    return max((int(m.group(1)) for m in names if m), default=0)
 
 
 def _read_study(layout: Layout, version: int) -> Any:
@@ -411,30 +329,3 @@ def _later(estimate: dict[str, Any]) -> str:
 def _inputs(body: dict[str, Any]) -> list[Any]:
     """What tells the databases or distributions of a stored study apart."""
     return list(body["databases"] or body["study"]["pairs"]["distributional"] or [])
-
-
-def provenance() -> dict[str, Any]:
-    """Who computes: package versions, the commit when known, host, Python, and the time now."""
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "unknown"
-    return {
-        "packages": versions,
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "host": socket.gethostname(),
-        "platform": platform.platform(),
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _commit() -> str | None:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None

@@ -1,0 +1,90 @@
+"""The root of a store: made, opened, told apart from other folders."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import Any
+
+from hpcdp._base.files import make_folders
+from hpcdp._base.opening import read_attributes
+from hpcdp.errors import StoreError, StudyError
+from hpcdp.store.exclusive import create_exclusively
+from hpcdp.store.layout import VERSION, Layout, group_metadata
+from hpcdp.store.links import refuse_links
+
+MARK = {"hpcdp": VERSION}
+"""Attributes of a store's root."""
+
+
+def create_store(root: Path) -> Layout:
+    """Make the groups of a new store, or accept an existing one of this layout version.
+
+    Every step may be done already: by a run that was killed here, or by one that makes the same store at this moment. One
+    that has lost the metadata of its root is made whole under a lease, by `mend_root`.
+    """
+    layout = Layout(root)
+    refuse_links(root)
+    if has_lost_its_root(layout):
+        return layout
+    if is_store(root):
+        for group in layout.groups:  # those of later versions
+            make_group(root, group, {})
+        return open_layout(root)
+    if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
+        raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
+    root.mkdir(parents=True, exist_ok=True)
+    for group in (*layout.groups, layout.root / "study" / "databases"):
+        make_group(root, group, {})
+    make_group(root, root, MARK)  # last: now it is a store
+    return open_layout(root)
+
+
+def make_group(root: Path, path: Path, attributes: dict[str, Any]) -> None:
+    """A Zarr group in a store, whole or not at all, and never in place of one that is there."""
+    make_folders(root, path)
+    with contextlib.suppress(FileExistsError):
+        create_exclusively(path / "zarr.json", group_metadata(attributes))
+
+
+def _is_unfinished(layout: Layout) -> bool:
+    """Whether a folder holds nothing but what a run leaves that is killed while it makes a store."""
+    names = {"databases", *(group.name for group in layout.groups)}
+    return layout.root.is_dir() and all(
+        path.name in names if path.is_dir() else path.name.lstrip(".").startswith("zarr.json")
+        for path in layout.root.rglob("*")
+    )
+
+
+def has_lost_its_root(layout: Layout) -> bool:
+    """Whether this is a store but for the metadata of its root, which can be written anew."""
+    return layout.study(1).is_file() and not is_store(layout.root)
+
+
+def is_store(root: Path) -> bool:
+    """Whether a folder is an hpcdp store (of whatever layout version)."""
+    path = Layout(root).root  # refuses addresses
+    try:
+        return "hpcdp" in read_attributes(path)
+    except (ValueError, FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def open_layout(root: Path) -> Layout:
+    """The layout of an existing store; StoreError when there is none or it is of another version."""
+    if has_lost_its_root(Layout(root)):
+        raise StoreError(f"{root / 'zarr.json'} is damaged or missing; run the study file again, which writes it anew")
+    if not is_store(root):
+        raise StudyError(f"no hpcdp store at {root}")
+    found: Any = read_attributes(root)["hpcdp"]
+    version = found.get("layout") if isinstance(found, dict) else found  # the first stores had {"layout": 1}
+    if version != VERSION:
+        raise StoreError(f"{root} has layout version {version}; this hpcdp reads version {VERSION}")
+    return Layout(root)
+
+
+def latest_version(layout: Layout) -> int:
+    """Number of the study's latest version, 0 of an empty store."""
+    names = (re.fullmatch(r"study-(\d{6})\.json", p.name) for p in (layout.root / "study").glob("study-*.json"))
+    return max((int(m.group(1)) for m in names if m), default=0)
