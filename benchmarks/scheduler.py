@@ -22,8 +22,8 @@ from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.stopping import Stop
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
-from hpcdp.planning.schedule import schedule
 from hpcdp.planning.task import Task
+from hpcdp.planning.ways import schedule
 from hpcdp.study.problem import resolve
 
 _CHUNK = 64
@@ -63,7 +63,7 @@ def graph(tasks: int) -> list[Task]:
     problem, _ = resolve(laplace_study("scheduler", 1024, tasks * _CHUNK, "none", chunk=_CHUNK))
     per_sample = 20.0 / (2 * _CHUNK)
     found = schedule(problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, fit=1e-9, count=per_sample), 128)
-    counts = [task for task in found if task.kind == "count"]
+    counts = [task for task in found if task.work.kind == "count"]
     assert len(counts) == tasks
     return found
 

@@ -21,7 +21,9 @@ import numpy as np
 from benchmarks.memory import peak_megabytes
 from hpcdp.engine.driver import store_problem
 from hpcdp.engine.tasks import run_task
-from hpcdp.planning.task import CountItems, TallyItems, Task
+from hpcdp.planning.counted import Count, Learn
+from hpcdp.planning.refining import LearnPilots, Tally
+from hpcdp.planning.task import Task
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import acquire
 from hpcdp.store.root import latest_version, open_layout
@@ -89,19 +91,19 @@ def _peak(_: int) -> tuple[int, float]:
 
 def _before(problem: Problem, work: str, thresholds: tuple[float, ...]) -> list[Task]:
     """What is learned before anything is streamed."""
-    fit = Task("fit", "fit", ((0,), thresholds), (), 1, 1.0)
-    pilot = Task("pilot", "pilot", (0,), (), 1, 1.0)
+    fit = Task("fit", Learn((0,), thresholds), (), 1, 1.0)
+    pilot = Task("pilot", LearnPilots((0,)), (), 1, 1.0)
     if work in ("kde", "knn"):
         return [fit]
     if work == "tally":
         return [pilot]
-    whole = [TallyItems((0,), name, 0, problem.stage_of(name, 0).chunks) for name in ("refine", "validation")]
-    return [pilot, *(Task(items.stage, "tally", (items,), (), 1, 1.0) for items in whole), fit]
+    whole = [Tally((0,), name, 0, problem.stage_of(name, 0).chunks) for name in ("refine", "validation")]
+    return [pilot, *(Task(work.stage, work, (), 1, 1.0) for work in whole), fit]
 
 
 def _streamed(work: str, start: int, stop: int, thresholds: tuple[float, ...]) -> Task:
-    items = TallyItems((0,), "refine", start, stop) if work == "tally" else CountItems((0,), start, stop, thresholds)
-    return Task(f"{start}", "tally" if work == "tally" else "count", (items,), (), stop - start, 1.0)
+    does = Tally((0,), "refine", start, stop) if work == "tally" else Count((0,), start, stop, thresholds)
+    return Task(f"{start}", does, (), stop - start, 1.0)
 
 
 def _compare(law: str, work: str, train: int, chunks: int, repeats: int) -> dict[str, float]:

@@ -23,8 +23,8 @@ from hpcdp.engine.tasks import check_blocks, run_task
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.reuse_choice import choose_reuse
-from hpcdp.planning.schedule import schedule
 from hpcdp.planning.targets import decide, share_time
+from hpcdp.planning.ways import schedule
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.store.results import write_results
 from hpcdp.study.decisions import with_known_sizes

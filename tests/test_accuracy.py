@@ -202,7 +202,7 @@ def test_bootstrap_of_a_store(stores, name, method):
 
 def test_bootstrap_over_chunks_of_a_store(stores, monkeypatch):
     from hpcdp.planning.index import Span, read_index
-    from hpcdp.results import bootstrap as module
+    from hpcdp.results import ways as module
 
     result = load_result(stores / "plain.zarr")
     rng = np.random.default_rng(8)

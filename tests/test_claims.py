@@ -2,8 +2,6 @@
 
 import itertools
 import pickle
-import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,9 @@ import pytest
 
 from hpcdp.analytic import ApproximateDP, GaussianShift, LaplaceShift, gaussian_sigma
 from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.store.lease import acquire
+from hpcdp.store.results import write_results
+from hpcdp.store.root import create_store
 from hpcdp.study.claims import parse_claim
 
 LEVELS = np.linspace(0.0, 3.0, 31)
@@ -148,20 +149,25 @@ def test_file_refused(tmp_path, content, parts):
         assert part in str(caught.value)
 
 
-def test_store_claim(tmp_path, monkeypatch):
-    asked = []
-
-    def load_spectrum(path):
-        asked.append(path)
-        return np.array([1.0, 0.0, 0.5]), np.array([0.05, 0.3, 0.2])
-
-    result = types.ModuleType("hpcdp.results.result")
-    result.load_spectrum = load_spectrum
-    monkeypatch.setitem(sys.modules, "hpcdp.results.result", result)
-    (tmp_path / "runs" / "x.zarr").mkdir(parents=True)
+def test_store_claim(tmp_path):
+    layout = create_store(tmp_path / "runs" / "x.zarr")
+    lease = acquire(layout)
+    (layout.root / "study" / "study-000001.json").write_text("{}")
+    values = {"epsilon": [1.0, 0.0, 0.5], "delta": [0.05, 0.3, 0.2], "spectrum_delta": [0.05, 0.3, 0.2]}
+    arrays = {name: (("epsilon",), np.array(numbers)) for name, numbers in values.items()}
+    head = {"version": 1, "complete": True, "name": "x", "confidence": 0.95, "pairs": []}
+    with pytest.raises(StudyError, match=r"x\.zarr is not complete yet; go on with: hpcdp resume"):
+        parse_claim("store(runs/x.zarr)", tmp_path)
+    write_results(layout, arrays, head | {"complete": False}, lease.generation)
+    with pytest.raises(StudyError, match=r"x\.zarr is not complete yet"):
+        parse_claim("store(runs/x.zarr)", tmp_path)
+    write_results(layout, arrays, head, lease.generation)
+    lease.release()
     claim = parse_claim("store(runs/x.zarr)", tmp_path)
-    assert asked == [tmp_path / "runs" / "x.zarr"]
     np.testing.assert_allclose(claim.delta([0.0, 0.5, 1.0, 4.0]), [0.3, 0.2, 0.05, 0.05])
+    (layout.root / "study" / "study-000002.json").write_text("{}")
+    with pytest.raises(StudyError, match=r"x\.zarr is not complete yet"):
+        parse_claim("store(runs/x.zarr)", tmp_path)
     with pytest.raises(StudyError, match=r"y\.zarr: nothing is there; accepted: a store"):
         parse_claim("store('runs/y.zarr')", tmp_path)
 

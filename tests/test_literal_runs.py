@@ -13,6 +13,7 @@ from hpcdp.engine.driver import Options, resume, run_problem
 from hpcdp.engine.failures import describe_killed
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stop, Stopped
+from hpcdp.planning.literal import TrainCells
 from hpcdp.planning.summary import make_plan
 from hpcdp.planning.task import Task
 from hpcdp.report.status import status
@@ -90,7 +91,7 @@ def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
 def test_a_cell_that_fails_is_named():
     problem = pose(small_study([0.5, 3.0]))
     found = [
-        describe_killed(problem, Task("literal-0", "literal", (cell,), (), 1, 0.1)).what
+        describe_killed(problem, Task("literal-0", TrainCells((cell,)), (), 1, 0.1)).what
         for cell in (problem.risk_cells[-1], problem.point_cells[1])
     ]
     assert found == [

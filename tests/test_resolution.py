@@ -256,7 +256,7 @@ def test_cells_of_the_literal_estimator(tmp_path, client):
         test=4000,
         epsilons=[0.0, 3.0],
     )
-    assert pose(study).is_literal
+    assert pose(study).way.name == "literal"
     run(study, tmp_path / "l.zarr", client)
     found = load_result(tmp_path / "l.zarr")
     assert found.resolution.rows.tolist() == [True, False]

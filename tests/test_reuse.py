@@ -307,7 +307,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     assert "estimate.reuse = true would get more from the same draws" in str(call_plan(small_study(reuse=False)))
     assert "would get more" not in str(call_plan(small_study(reuse=False, etas=[1.0])))
     result = run(study, store, client)
-    assert result.is_reused
+    assert result.way.pools
     (record,) = records(store, "choices")
     body = json.loads(record.read_text())["body"]
     assert record.stem == "reuse"
@@ -318,7 +318,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     assert again.to_json() == result.to_json() == load_result(store).to_json()
     assert records(store, "choices") == [record]
     cheap = run(study, tmp_path / "cheap.zarr", client)
-    assert not cheap.is_reused
+    assert not cheap.way.pools
     assert [path.stem for path in records(tmp_path / "cheap.zarr", "choices")] == ["no-reuse"]
 
 
@@ -346,7 +346,7 @@ def test_stored_samples_are_reused_wherever_they_are(client, tmp_path):
     study = make_study("stored", files, [([0], [1])], seed=1, folder=tmp_path, **estimate)
     assert "chosen: the samples are stored" in str(call_plan(study))
     result = run(study, tmp_path / "s.zarr", client)
-    assert result.is_reused
+    assert result.way.pools
     kept = make_study("stored", files, [([0], [1])], seed=1, folder=tmp_path, **{**estimate, "keep": "all"})
     assert run(kept, tmp_path / "kept.zarr", client).to_json() == result.to_json()
 

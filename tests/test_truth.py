@@ -372,8 +372,8 @@ def test_literal_agrees_with_the_truth_and_with_knn(call, client, tmp_path):
         )
         for loss in ("knn", "literal-knn")
     )
-    assert literal.is_literal
-    assert not fast.is_literal
+    assert literal.way.draws_apart
+    assert not fast.way.draws_apart
     found = []
     for side, direction in enumerate(DIRECTIONS):
         truth, delta = curve.delta(epsilons, direction), literal["delta"][0, side]

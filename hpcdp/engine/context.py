@@ -15,7 +15,7 @@ from hpcdp._base.raised import readable
 from hpcdp.engine.last_draw import note_draw
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
-from hpcdp.losses import foreign_code, make_loss
+from hpcdp.losses import LOSSES, foreign_code, make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.protocol import STREAMED_BYTES, Loss, Side, StreamedSide
 from hpcdp.mechanisms.outputs import Outputs
@@ -153,5 +153,5 @@ def _open(root: str, version: int, _study: str) -> Context:
     layout = Layout(Path(root))
     problem = load_problem(layout, version)
     e = problem.study.estimate
-    loss = None if problem.is_literal else make_loss(e.default_loss, e.parameters, problem.study.folder)
+    loss = make_loss(e.default_loss, e.parameters, problem.study.folder) if LOSSES[e.default_loss].make else None
     return Context(layout, problem, loss, {name: make_loss(name, {}) for name in e.other_losses})

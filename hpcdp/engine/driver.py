@@ -30,12 +30,12 @@ from hpcdp.mechanisms.slow_draws import topic_of
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.cluster_needs import forecast
 from hpcdp.planning.costs import Costs
-from hpcdp.planning.index import Index, all_done, read_index
+from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.reuse_choice import choose_reuse
-from hpcdp.planning.schedule import schedule
 from hpcdp.planning.summary import refuse_endless
 from hpcdp.planning.targets import decide, share_time, summary
 from hpcdp.planning.task import Task
+from hpcdp.planning.ways import all_done, schedule
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, load_result
 from hpcdp.store.fence import refuse_gone

@@ -311,7 +311,7 @@ def execute(
                     outcome.failures += report.failures
                     outcome.seconds += report.seconds
                     finish(task, report.seconds)
-                elif task.name in whole or (place.blames_exactly and task.kind == "round"):
+                elif task.name in whole or (place.blames_exactly and task.work.is_one_draw):
                     outcome.failures.append(watch.as_failure(task))
                     finish(task, math.nan)
                 elif place.blames_exactly:
@@ -325,15 +325,7 @@ def execute(
 
 def split(task: Task) -> list[Task]:
     """The parts of a task that can fail for themselves: its blocks, pairs or cells."""
-    items: list[tuple[Any, ...]]
-    if task.kind == "fit":
-        numbers, thresholds = task.items
-        items = [((number,), thresholds) for number in numbers]
-    elif task.kind in ("count", "tally"):
-        items = [(replace(task.items[0], pairs=(number,)),) for number in task.items[0].pairs]
-    else:
-        items = [(item,) for item in task.items]
-    return [replace(task, name=f"{task.name}.{i}", items=some, is_part=True) for i, some in enumerate(items)]
+    return [replace(task, name=f"{task.name}.{i}", work=work, is_part=True) for i, work in enumerate(task.work.split())]
 
 
 def run_batches(

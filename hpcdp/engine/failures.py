@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from hpcdp.engine.outcomes import Failure
 from hpcdp.errors import HpcdpError
 from hpcdp.planning.task import Task
-from hpcdp.store.stages import Stage
-from hpcdp.study.problem import Problem, describe_pairs
+from hpcdp.study.problem import Problem
 
 _SHOWN = 20  # failures that a message lists
 
@@ -47,23 +46,5 @@ def describe_failures(failures: Sequence[Failure]) -> list[str]:
 
 def describe_killed(problem: Problem, task: Task, last: str | None = None) -> Failure:
     """The failure of a task, one of the parts of a larger one, that ended its worker. last: the draw that it did."""
-    item, cause = task.items[0], task.name
-    if task.kind == "sample":
-        law, name, block = item
-        stage = problem.train if name == "train" else problem.test
-        chunks, cause = stage.block_chunks(block), stage.name_of(law, block)
-        what = f"{name} chunks {chunks[0]} to {chunks[-1]} of {problem.describe_law(law)}"
-    elif task.kind == "round":
-        law, number, size = item
-        what, cause = f"round chunk {number} of {problem.describe_law(law)}", Stage.endless(size).name_of(law, number)
-    elif task.kind == "reuse":
-        what = f"{describe_pairs(problem, [item.pair])}, part {item.part} of its samples"
-    elif task.kind == "literal":
-        what = item.describe()
-    elif task.kind in ("count", "tally"):
-        name = "test" if task.kind == "count" else item.stage
-        what = f"{describe_pairs(problem, item.pairs[:1])}, {name} chunks {item.start} to {item.stop - 1}"
-    else:
-        what = describe_pairs(problem, task.items[:1] if task.kind == "pilot" else item[:1])
     how = "it ended its worker process each time it ran" + (f", at {last}" if last else "")
-    return Failure(f"task {task.name}: {what}", how, cause)
+    return Failure(f"task {task.name}: {task.work.describe(problem)}", how, task.work.cause(problem) or task.name)

@@ -27,7 +27,7 @@ Chunk = tuple[str, str, int]
 
 def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
     """Set aside what rests on identical chunks, and raise MechanismError naming two of them."""
-    if problem.sampler.call in READERS or problem.is_literal:
+    if problem.sampler.call in READERS or not problem.way.keeps:
         return
     found: dict[str, set[Chunk]] = {}
     for chunk, text in _fingerprints(layout, problem):

@@ -13,24 +13,21 @@ from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sweep import sweep
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.keys import digest_json
 from hpcdp.losses.protocol import Counter, Densities, Model
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.planning.counted import Learn
 from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, read_records
-from hpcdp.store.states import has_state, read_state, write_state
+from hpcdp.store.states import read_state, write_state
 from hpcdp.study.problem import describe_pairs
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
 _SLOW_RANKING_SAMPLES = 1 << 12
 
 
-def learn(
-    context: Context, generation: Generation, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
-) -> None:
+def learn(context: Context, generation: Generation, work: Learn, report: Report) -> None:
     """Learn pairs at these thresholds: store their counters where tasks share them, and record what they show."""
-    if _is_fitted(context, numbers, thresholds):
-        return  # this task ran before, in a worker that died
+    numbers, thresholds = work.pairs, work.thresholds
     if context.problem.is_screened:
         _screen(context, generation, numbers, thresholds, report)
         return
@@ -137,7 +134,7 @@ def _commit_fits(
     """Record what was learned of some of these pairs."""
     if not entries:
         return
-    name = _fits_name(thresholds, [(e["model"], e["stored"]) for e in entries])
+    name = Learn((), thresholds).name([(e["model"], e["stored"]) for e in entries])
     if context.layout.record("fits", name).is_file():
         return  # learned again only to count; a record that is there stays as it is
     models = {e["model"] for e in entries}
@@ -146,18 +143,6 @@ def _commit_fits(
     prints = {law: context.training_prints[law] for law in sorted(laws) if law in context.training_prints}
     body = {"thresholds": list(thresholds), "entries": entries, "fingerprints": prints}
     commit(context.layout, "fits", name, body, generation)
-
-
-def _fits_name(thresholds: Sequence[float], models: Sequence[tuple[str, bool]]) -> str:
-    return digest_json(["fits", list(thresholds), [list(model) for model in models]])
-
-
-def _is_fitted(context: Context, numbers: Sequence[int], thresholds: tuple[float, ...]) -> bool:
-    """Whether these pairs have a record together, and each its stored counter, unless they race."""
-    models, stores = [context.problem.model_key(number) for number in numbers], not context.problem.is_screened
-    name = _fits_name(thresholds, [(model, stores) for model in models])
-    whole = not stores or all(has_state(context.layout.counter(model, thresholds)) for model in models)
-    return whole and context.layout.record("fits", name).is_file()
 
 
 def _pair_failure(context: Context, number: int, error: Exception) -> Failure:

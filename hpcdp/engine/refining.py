@@ -15,24 +15,22 @@ from hpcdp.losses.protocol import Counter
 from hpcdp.losses.refined.choice import CellTally
 from hpcdp.losses.refined.refined import Pilot, refine
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.planning.refining import LearnPilots, Tally
 from hpcdp.planning.spans import disjoint, gaps
-from hpcdp.planning.task import TallyItems
 from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, set_aside
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import read_state, write_state
-from hpcdp.store.tallies import TallySpan, is_tallied, known_tallies, sum_tallies, write_tally
+from hpcdp.store.tallies import TallySpan, known_tallies, sum_tallies, write_tally
 from hpcdp.study.problem import describe_pairs
 
 
-def learn_pilots(context: Context, generation: Generation, numbers: tuple[int, ...], report: Report) -> None:
+def learn_pilots(context: Context, generation: Generation, work: LearnPilots, report: Report) -> None:
     """Learn and store the pilots of these pairs."""
     problem = context.problem
     assert context.loss is not None
-    for number in numbers:
+    for number in work.pairs:
         key = problem.pilot_keys[number]
-        if context.layout.record("pilots", key).is_file():
-            continue  # this task ran before, in a worker that died
         try:
             laws = problem.pair_laws[number]
             p, q = (context.training(law) for law in laws)
@@ -45,15 +43,12 @@ def learn_pilots(context: Context, generation: Generation, numbers: tuple[int, .
         commit(context.layout, "pilots", key, {"fingerprints": prints}, generation)
 
 
-def tally(context: Context, generation: Generation, items: TallyItems, report: Report) -> None:
+def tally(context: Context, generation: Generation, items: Tally, report: Report) -> None:
     """Draw a span of chunks of both sides of each pair, and store how many outputs lie in each cell."""
     problem = context.problem
     stage = problem.stage_of(items.stage, items.pairs[0])
-    samples = sum(stage.chunk_size(chunk) for chunk in range(items.start, items.stop))
-    spans = {n: TallySpan(problem.pilot_keys[n], stage.name, items.start, items.stop, samples) for n in items.pairs}
-    todo = [n for n in items.pairs if not is_tallied(context.layout, spans[n])]
     pilots: dict[int, Pilot] = {}
-    for number in todo:
+    for number in items.pairs:
         try:
             pilots[number] = restore_pilot(context, number)
         except DamagedError as error:
@@ -64,7 +59,7 @@ def tally(context: Context, generation: Generation, items: TallyItems, report: R
         counts[number][side] += pilots[number].tally(outputs)
 
     for number in sweep(context, (stage, stage), list(pilots), range(items.start, items.stop), use, report):
-        write_tally(context.layout, spans[number], counts[number], generation)
+        write_tally(context.layout, items.span(problem, number), counts[number], generation)
 
 
 def restore_pilot(context: Context, number: int) -> Pilot:

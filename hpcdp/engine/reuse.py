@@ -2,56 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.keys import digest_json
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.protocol import Loss, Outputs, Side
-from hpcdp.planning.reuse import ReuseItem
+from hpcdp.planning.reuse import CountParts
+from hpcdp.planning.task import Work
 from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit
 from hpcdp.study.problem import describe_pairs
 from hpcdp.study.reuse import Cut, Part
 
 
-def reuse(context: Context, generation: Generation, items: Sequence[ReuseItem], report: Report) -> None:
-    """Learn and count parts of pools, all at the same thresholds, and commit one record of their histograms."""
-    problem, thresholds = context.problem, items[0].thresholds
+def count_parts(context: Context, generation: Generation, work: CountParts, report: Report) -> None:
+    """Learn and count parts of pools, and record their histograms."""
+    problem = context.problem
     assert context.loss is not None
-    keys = [[problem.pool_keys[item.pair], item.part] for item in items]
-    if context.layout.record("reuse", _name(thresholds, keys)).is_file():
-        return  # this task ran before, in a worker that died
-    cut, points = Cut.of(problem.study.estimate.pool), np.asarray(thresholds)
+    cut, points = Cut.of(problem.study.estimate.pool), np.asarray(work.thresholds)
     pools: dict[str, Outputs] = {}
-    entries = []
-    for item, (pool, number) in zip(items, keys, strict=True):
-        laws = problem.pair_laws[item.pair]
+    counted = {}
+    for pair, part in work.parts:
+        laws = problem.pair_laws[pair]
         pools = {law: outputs for law, outputs in pools.items() if law in laws}
         try:
             for law in laws:
                 if law not in pools:
                     pools[law] = read_pool(context, law)
             both = pools[laws[0]], pools[laws[1]]
-            part, chunk = cut.parts[item.part], problem.study.estimate.chunk
-            counts = count_part(context.loss, both, part, points, chunk, context.foreign)
+            chunk = problem.study.estimate.chunk
+            found = count_part(context.loss, both, cut.parts[part], points, chunk, context.foreign)
         except (MechanismError, DamagedError) as error:
-            report.failures.append(Failure.of(describe_pairs(problem, [item.pair]), error))
+            report.failures.append(Failure.of(describe_pairs(problem, [pair]), error))
             continue
-        entries.append({"pool": pool, "part": number, "counts": counts.tolist()})
-    if entries:
-        name = _name(thresholds, [[entry["pool"], entry["part"]] for entry in entries])
-        commit(context.layout, "reuse", name, {"thresholds": list(thresholds), "entries": entries}, generation)
-
-
-def _name(thresholds: Sequence[float], keys: Sequence[Sequence[object]]) -> str:
-    return digest_json(["reuse", list(thresholds), [list(key) for key in keys]])
+        counted[pair, part] = {"pool": problem.pool_keys[pair], "part": part, "counts": found.tolist()}
+    if counted:
+        body = {"thresholds": list(work.thresholds), "entries": [*counted.values()]}
+        commit(context.layout, "reuse", work.name(problem, [*counted]), body, generation)
 
 
 def read_pool(context: Context, law: str) -> Outputs:
@@ -97,3 +91,6 @@ def _side(outputs: Outputs) -> Side:
     if outputs.ndim == 1 and outputs.dtype == np.float64:
         return Side(ascending(outputs), outputs.shape[0], is_sorted=True)
     return Side(outputs, outputs.shape[0])
+
+
+RUNS: Mapping[type[Work], Run] = {CountParts: count_parts}

@@ -35,6 +35,7 @@ from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions._rounds import Check, Learner, Rules
 from hpcdp.notions.betting import Lines, Wealth, average, count_cells, is_refuted, lines_of, play
+from hpcdp.planning.sampling import DrawRounds
 from hpcdp.planning.task import Task
 from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.store.layout import Generation, Layout
@@ -325,7 +326,7 @@ def _draw(game: _Game, place: Place, lease: Lease, version: int, number: int, mo
                     monitor.note(f"damaged: {error}; it is drawn again")
                     set_aside(layout, "samples", error.record)
     tasks = [
-        Task(f"round-{number}-{law}-{chunk}", "round", ((law, chunk, game.rounds.chunk),), (), 1, 1.0)
+        Task(f"round-{number}-{law}-{chunk}", DrawRounds(((law, chunk, game.rounds.chunk),)), (), 1, 1.0)
         for law in problem.laws
         for chunk in game.rounds.chunks(number)
         if not layout.record("samples", stage.name_of(law, chunk)).is_file()

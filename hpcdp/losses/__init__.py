@@ -44,13 +44,14 @@ class LossKind:
     """A loss by name: its parameters' model, and how to make it (None: it is no `Loss`, it trains anew for each ε).
 
     refuse: raises ValueError where parameters, what the outputs look like and how many train it do not go together. code:
-    the parameter that may name a user's class, "package.module:Class".
+    the parameter that may name a user's class, "package.module:Class". way: of estimating, where it has its own.
     """
 
     parameters: type[BaseModel]
     make: Callable[[Any], Loss] | None
     refuse: Callable[[Any, Schema, int], None] | None = None
     code: str | None = None
+    way: str | None = None
 
 
 def _make_frequency(parameters: FrequencyParameters) -> Loss:
@@ -106,7 +107,7 @@ LOSSES: Mapping[str, LossKind] = {
     "kde": LossKind(KdeParameters, _make_kde, _refuse_unestimable),
     "knn": LossKind(KnnParameters, _make_knn),
     "learned": LossKind(LearnedParameters, _make_learned, _refuse_unlearnable, code="classifier"),
-    "literal-knn": LossKind(LiteralKnnParameters, None),
+    "literal-knn": LossKind(LiteralKnnParameters, None, way="literal"),
     "smooth": LossKind(SmoothParameters, _make_smooth, _refuse_unsmooth),
 }
 

@@ -17,8 +17,6 @@ from hpcdp.store.records import read_records, record_names
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import TallySpan, known_tallies
 from hpcdp.study.decisions import known_choice
-from hpcdp.study.problem import Problem
-from hpcdp.study.reuse import Cut
 
 Ints = NDArray[np.int64]
 Thresholds = tuple[float, ...]
@@ -197,28 +195,9 @@ def _sound(layout: Layout, kind: str, index: Index) -> Iterator[dict[str, Any]]:
             yield body
 
 
-def all_done(index: Index, problem: Problem) -> bool:
-    """Whether every cell of the problem has all its planned counts."""
-    if problem.is_literal:
-        return all(key in index.cells for key in literal_keys(problem))
-    wanted = problem.thresholds.tolist()
-    if problem.is_reused:
-        parts = range(len(Cut.of(problem.study.estimate.pool).parts))
-        return not any(index.unpooled(pool, part, wanted) for pool in first_of(problem.pool_keys) for part in parts)
-    return all(
-        index.is_counted(model, wanted, problem.stage_of("test", number)) and index.is_learned(model, wanted)
-        for model, number in first_of(problem.model_keys).items()
-    )
-
-
 def first_of(keys: Sequence[str]) -> dict[str, int]:
     """The first pair that has each key."""
     found: dict[str, int] = {}
     for number, key in enumerate(keys):
         found.setdefault(key, number)
     return found
-
-
-def literal_keys(problem: Problem) -> list[str]:
-    """Keys of all literal cells, those of the spectrum before those of the trade-off points."""
-    return [problem.cell_key(cell) for cell in (*problem.risk_cells, *problem.point_cells)]

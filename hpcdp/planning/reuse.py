@@ -4,42 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+from hpcdp.keys import digest_json
+from hpcdp.notions.accuracy import worst_share_error
 from hpcdp.planning.costs import Costs
+from hpcdp.planning.counted import draws_and_calls
 from hpcdp.planning.index import Index, Thresholds, first_of
-from hpcdp.planning.sampling import sample_tasks, sampling_seconds, task_seconds
-from hpcdp.planning.task import Task
-from hpcdp.study.problem import Problem
-from hpcdp.study.reuse import Cut, Part
+from hpcdp.planning.sampling import made_by, sample_tasks, sampling_seconds, task_seconds
+from hpcdp.planning.task import Amounts, Progress, Task, Work
+from hpcdp.store.layout import Layout
+from hpcdp.study.problem import Problem, describe_pairs
+from hpcdp.study.reuse import Cut, Part, most_learned
 
 
 @dataclass(frozen=True)
-class ReuseItem:
-    """One part of a pair's pool, by its number in `hpcdp.study.reuse.Cut.parts`, at some thresholds."""
+class CountParts(Work):
+    """Learn and count parts of pairs' pools, (pair, number in `hpcdp.study.reuse.Cut.parts`), all at these thresholds."""
 
-    pair: int
-    part: int
+    kind: ClassVar[str] = "reuse"
+    parts: tuple[tuple[int, int], ...]
     thresholds: Thresholds
 
+    def left(self, layout: Layout, problem: Problem) -> CountParts | None:
+        return None if layout.record("reuse", self.name(problem, self.parts)).is_file() else self
 
-def reuse_tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
+    def split(self) -> Sequence[CountParts]:
+        return [CountParts((part,), self.thresholds) for part in self.parts]
+
+    def describe(self, problem: Problem) -> str:
+        ((pair, part),) = self.parts
+        return f"{describe_pairs(problem, [pair])}, part {part} of its samples"
+
+    def name(self, problem: Problem, parts: Sequence[tuple[int, int]]) -> str:
+        """Of the record of these of its parts."""
+        keys = [[problem.pool_keys[pair], part] for pair, part in parts]
+        return digest_json(["reuse", list(self.thresholds), keys])
+
+
+_Item = tuple[int, int, Thresholds]  # a pair, a part of its pool, and thresholds
+
+
+def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
     """The tasks that are left; one that learns and counts comes after the samples of its pairs."""
     items = _missing(problem, index)
     parts = Cut.of(problem.study.estimate.pool).parts
     seconds = [part_seconds(costs, part) for part in parts]
-    learning = sum(seconds[item.part] for item in items)
+    learning = sum(seconds[part] for _, part, _ in items)
     target = task_seconds(learning + sampling_seconds(problem, index, costs), workers)
     samples = sample_tasks(problem, index, costs, target)
-    made_by: dict[str, set[str]] = {}
-    for task in samples:
-        for law, _, _ in task.items:
-            made_by.setdefault(law, set()).add(task.name)
-    tasks = list(samples)
-    for some in _grouped(items, seconds, target):
-        after = {name for item in some for law in problem.pair_laws[item.pair] for name in made_by.get(law, ())}
-        lasts = sum(seconds[item.part] for item in some)
-        tasks.append(Task(f"reuse-{len(tasks)}", "reuse", tuple(some), tuple(sorted(after)), len(some), lasts))
-    return tasks
+    drawn: dict[str, set[str]] = {}
+    for (law, _), blocks in made_by(samples).items():
+        drawn.setdefault(law, set()).update(name for _, name in blocks)
+    found = list(samples)
+    for work in _grouped(items, seconds, target):
+        after = {name for pair, _ in work.parts for law in problem.pair_laws[pair] for name in drawn.get(law, ())}
+        lasts = sum(seconds[part] for _, part in work.parts)
+        found.append(Task(f"reuse-{len(found)}", work, tuple(sorted(after)), len(work.parts), lasts))
+    return found
 
 
 def part_seconds(costs: Costs, part: Part) -> float:
@@ -48,7 +70,7 @@ def part_seconds(costs: Costs, part: Part) -> float:
     return learning + 2.0 * part.counted * (costs.count + costs.read)
 
 
-def _missing(problem: Problem, index: Index) -> list[ReuseItem]:
+def _missing(problem: Problem, index: Index) -> list[_Item]:
     """Parts that no record holds, pair by pair, those with one D together."""
     wanted = problem.thresholds.tolist()
     order = {law: place for place, law in enumerate(problem.laws)}
@@ -58,19 +80,45 @@ def _missing(problem: Problem, index: Index) -> list[ReuseItem]:
         for part in range(len(Cut.of(problem.study.estimate.pool).parts)):
             thresholds = index.unpooled(pool, part, wanted)
             if thresholds:
-                found.append(ReuseItem(pair, part, thresholds))
+                found.append((pair, part, thresholds))
     return found
 
 
-def _grouped(items: Sequence[ReuseItem], seconds: Sequence[float], target: float) -> Iterator[list[ReuseItem]]:
+def _grouped(items: Sequence[_Item], seconds: Sequence[float], target: float) -> Iterator[CountParts]:
     """Items in groups that last long enough to be worth a task, each of one set of thresholds."""
-    some: list[ReuseItem] = []
+    some: list[tuple[int, int]] = []
     lasts = 0.0
-    for item in items:
-        if some and (lasts + 0.5 * seconds[item.part] >= target or some[0].thresholds != item.thresholds):
-            yield some
+    at: Thresholds = ()
+    for pair, part, thresholds in items:
+        if some and (lasts + 0.5 * seconds[part] >= target or at != thresholds):
+            yield CountParts(tuple(some), at)
             some, lasts = [], 0.0
-        some.append(item)
-        lasts += seconds[item.part]
+        at = thresholds
+        some.append((pair, part))
+        lasts += seconds[part]
     if some:
-        yield some
+        yield CountParts(tuple(some), at)
+
+
+def is_done(problem: Problem, index: Index) -> bool:
+    """Whether every part of every pool is counted."""
+    return not _missing(problem, index)
+
+
+def progress(problem: Problem, index: Index) -> list[Progress]:
+    """Parts of pairs that are counted."""
+    total = len(first_of(problem.pool_keys)) * len(Cut.of(problem.study.estimate.pool).parts)
+    return [Progress("learn, count", total - len(_missing(problem, index)), total, "parts of pairs")]
+
+
+def amounts(problem: Problem) -> Amounts:
+    """What the whole of it takes; in memory the pools of both sides, four fifths of them again, and what a loss makes of it."""
+    e = problem.study.estimate
+    memory = 2 * 4 * e.pool * problem.schema.bytes_in_memory
+    return Amounts(*draws_and_calls(problem), memory, most_learned(e.pool))
+
+
+def worst_errors(problem: Problem, epsilon: float) -> tuple[float, float]:
+    """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set."""
+    pool = problem.study.estimate.pool
+    return worst_share_error(epsilon, pool), worst_share_error(epsilon, pool, is_sound=False)

@@ -1,19 +1,99 @@
-"""The tasks that draw the samples which a study keeps; and how long a task should last."""
+"""The tasks that draw the samples which are kept; and how long a task should last."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
-from hpcdp.planning.task import Task
+from hpcdp.planning.task import Task, Work
+from hpcdp.store.layout import Layout
+from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _TASKS_PER_WORKER = 8
 
+BLOCK_PAIRS = 16
+"""Pairs that share one drawn chunk of D, where a pair is cut in spans."""
+
+
+@dataclass(frozen=True)
+class Draw(Work):
+    """Draw and keep blocks: (law, stage by name, block)."""
+
+    kind: ClassVar[str] = "sample"
+    blocks: tuple[tuple[str, str, int], ...]
+
+    def left(self, layout: Layout, problem: Problem) -> Draw | None:
+        stages = {stage.name: stage for stage in problem.kept_stages}
+        todo = (block for block in self.blocks if not _is_kept(layout, stages[block[1]], block[0], block[2]))
+        return Draw(blocks) if (blocks := tuple(todo)) else None
+
+    def split(self) -> Sequence[Draw]:
+        return [Draw((block,)) for block in self.blocks]
+
+    def describe(self, problem: Problem) -> str:
+        ((law, name, block),) = self.blocks
+        chunks = _stage(problem, name).block_chunks(block)
+        return f"{name} chunks {chunks[0]} to {chunks[-1]} of {problem.describe_law(law)}"
+
+    def cause(self, problem: Problem) -> str:
+        ((law, name, block),) = self.blocks
+        return _stage(problem, name).name_of(law, block)
+
+
+@dataclass(frozen=True)
+class DrawRounds(Work):
+    """Draw chunks of a sequential audit's batches, each a block of its own, so that none waits for another.
+
+    chunks: (law, number, outputs).
+    """
+
+    kind: ClassVar[str] = "round"
+    is_one_draw: ClassVar[bool] = True
+    chunks: tuple[tuple[str, int, int], ...]
+
+    def left(self, layout: Layout, problem: Problem) -> DrawRounds | None:
+        todo = (chunk for chunk in self.chunks if not _is_kept(layout, Stage.endless(chunk[2]), chunk[0], chunk[1]))
+        return DrawRounds(chunks) if (chunks := tuple(todo)) else None
+
+    def split(self) -> Sequence[DrawRounds]:
+        return [DrawRounds((chunk,)) for chunk in self.chunks]
+
+    def describe(self, problem: Problem) -> str:
+        ((law, number, _),) = self.chunks
+        return f"round chunk {number} of {problem.describe_law(law)}"
+
+    def cause(self, problem: Problem) -> str:
+        ((law, number, size),) = self.chunks
+        return Stage.endless(size).name_of(law, number)
+
+
+def _stage(problem: Problem, name: str) -> Stage:
+    return problem.train if name == "train" else problem.test
+
+
+def _is_kept(layout: Layout, stage: Stage, law: str, block: int) -> bool:
+    return layout.record("samples", stage.name_of(law, block)).is_file()
+
 
 def task_seconds(seconds: float, workers: int) -> float:
     """How long a task should last where all take so many seconds: short enough for every worker to have some."""
     return min(_LONGEST, max(_SHORTEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
+
+
+def made_by(tasks: Sequence[Task]) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """Which task draws which block: (block, name of the task) by law and stage."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for task in tasks:
+        assert isinstance(task.work, Draw)
+        for law, stage, block in task.work.blocks:
+            found.setdefault((law, stage), []).append((block, task.name))
+    return found
 
 
 def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float) -> list[Task]:
@@ -27,7 +107,7 @@ def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float) ->
         nonlocal batch, seconds, drawing
         if batch:
             units = sum(len(stages[stage].block_chunks(block)) for _, stage, block in batch)
-            tasks.append(Task(f"sample-{len(tasks)}", "sample", tuple(batch), (), units, seconds, drawing))
+            tasks.append(Task(f"sample-{len(tasks)}", Draw(tuple(batch)), (), units, seconds, drawing))
         batch, seconds, drawing = [], 0.0, 0.0
 
     for law, stage, block, cost, part in _blocks_left(problem, index, costs):
@@ -59,3 +139,19 @@ def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[tuple[str
     few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
     keyed = sorted(found, key=lambda f: (stages[f[1]], order[f[0]], f[2]) if few else (order[f[0]], stages[f[1]], f[2]))
     return [(*key, *found[key]) for key in keyed]
+
+
+def cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
+    """Spans of at most `length` chunks; a short last chunk is a span of its own, so that more samples keep the rest."""
+    full = stage.total // stage.chunk
+    for start, stop in gaps:
+        edges = [*range(start, stop, length), stop]
+        if start < full < stop and full not in edges:
+            edges = sorted([*edges, full])
+        yield from pairwise(edges)
+
+
+def batches(items: Sequence[int], size: int) -> Iterator[list[int]]:
+    """So many at a time."""
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])

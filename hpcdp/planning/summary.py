@@ -11,33 +11,27 @@ from hpcdp._base.rounding import at_most, percent
 from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StudyError
 from hpcdp.losses import validate_parameters
-from hpcdp.losses.parameters import FrequencyParameters, choose_k
-from hpcdp.losses.protocol import MOST_SEQUENCES, STREAMED_BYTES
+from hpcdp.losses.parameters import choose_k
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
-from hpcdp.notions.accuracy import worst_risk_error, worst_share_error
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy, state_lines
 from hpcdp.planning.cluster_needs import Forecast, forecast
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
 from hpcdp.planning.reuse_choice import describe_reuse, with_choice
-from hpcdp.planning.schedule import schedule
 from hpcdp.planning.store_files import describe_files
 from hpcdp.planning.target_draws import foresee
 from hpcdp.planning.targets import COUNT_SECONDS, LEARNING
 from hpcdp.planning.task import Task
-from hpcdp.store.stages import Stage
+from hpcdp.planning.ways import planned, schedule
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve
-from hpcdp.study.reuse import most_learned
 from hpcdp.study.section import duration
 from hpcdp.study.trial_draws import Trial
 
 _LONGEST_DRAWING = 7 * 86400.0
 _TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
-_CLASS_BYTES = 128  # a class of values while it is learned
-_SEQUENCE_BYTES = 512  # a sequence and the parts it falls into
 _NAMED = 10  # pairs that a warning names
 _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 
@@ -170,12 +164,11 @@ def make_plan(
     e = problem.study.estimate
     cells = len(problem.pairs) * 2 * len(e.epsilons)
     laws = len(problem.laws)
-    points = len(problem.pairs) * len(e.etas) if problem.is_literal else 0
-    samples = 2 * (cells + points) * (e.train + e.test) if problem.is_literal else _draws_and_calls(problem)[0]
+    way = planned(problem)
+    amounts = way.amounts(problem)
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = max(1, min(workers, len(tasks)))
     k = getattr(validate_parameters(e.default_loss, e.parameters), "k", None)
-    trained, tests = (most_learned(e.pool), e.pool) if problem.is_reused else (e.train, e.test)
     shown = sorted({e.epsilons[0], e.epsilons[len(e.epsilons) // 2], e.epsilons[-1]})
     return Plan(
         name=problem.study.name,
@@ -185,16 +178,14 @@ def make_plan(
         cells=cells,
         outputs=describe(problem.schema),
         tasks=_by_kind(tasks),
-        samples=samples,
+        samples=amounts.draws,
         bytes_kept=kept,
         files=describe_files(problem, len(tasks)),
-        memory=_memory(problem),
+        memory=_BASE_MEMORY + amounts.memory,
         seconds=sum(task.seconds for task in tasks) / at_once + 3.0,
         workers=workers,
-        k=choose_k(k, 2 * trained) if k is not None else None,
-        worst_error=()
-        if e.has_budget
-        else tuple((epsilon, *_worst_errors(epsilon, tests, problem.is_literal)) for epsilon in shown),
+        k=choose_k(k, 2 * amounts.learned) if k is not None else None,
+        worst_error=() if e.has_budget else tuple((epsilon, *way.worst_errors(problem, epsilon)) for epsilon in shown),
         statements=()
         if e.has_budget
         else tuple(
@@ -209,7 +200,7 @@ def make_plan(
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
-        points=points,
+        points=amounts.points,
         chunk=problem.sampler.chunk,
         is_stored=problem.study.mechanism.call == STORED,
         forecast=forecast(tasks, profile) if profile else None,
@@ -223,21 +214,6 @@ def _equal_words(pairs: Sequence[int]) -> str:
     return (
         f"D and D′ are equal in pair{'s' if len(pairs) > 1 else ''} {shown}: δ is 0 there, whatever the mechanism does"
     )
-
-
-def _draws_and_calls(problem: Problem) -> tuple[int, int]:
-    """Draws of every law once, as far as their sizes are decided, and the mechanism's calls that these take."""
-    e, laws = problem.study.estimate, len(problem.laws)
-    if not e.has_budget:
-        stages = (e.train, e.refine, e.validating, e.test)
-        return laws * sum(stages), laws * sum(-(-total // e.chunk) for total in stages)
-    sizes = [problem.sizes_of(number) for number in range(len(problem.pairs))]
-    if len(set(sizes)) == 1:
-        later = laws * (2 * (sizes[0].refine + sizes[0].validation + sizes[0].screen) + sum(sizes[0].tests)) // 2
-    else:
-        later = sum(2 * (s.refine + s.validation + s.screen) + sum(s.tests) for s in sizes)
-    draws = laws * e.train + later
-    return draws, -(-draws // e.chunk)
 
 
 def _describe_budget(estimate: Estimate) -> str:
@@ -272,7 +248,8 @@ def _foresee(study: Study, costs: Costs, workers: int) -> str:
 
 def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
     """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
-    draws, calls = _draws_and_calls(problem)
+    amounts = planned(problem).amounts(problem)
+    draws, calls = amounts.draws, amounts.calls
     seconds = (draws * trial.seconds_per_draw + calls * trial.seconds_per_call) / max(1, workers)
     if problem.distributions and seconds > _LONGEST_DRAWING:
         raise StudyError(
@@ -294,41 +271,8 @@ def plan(
 def _by_kind(tasks: list[Task]) -> dict[str, int]:
     kinds: dict[str, int] = {}
     for task in tasks:
-        kinds[task.kind] = kinds.get(task.kind, 0) + 1
+        kinds[task.work.kind] = kinds.get(task.work.kind, 0) + 1
     return kinds
-
-
-def _worst_errors(epsilon: float, test: int, literal: bool) -> tuple[float, float]:
-    """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set."""
-    if literal:
-        return worst_risk_error(epsilon, 2 * test), worst_risk_error(epsilon, 2 * test, is_sound=False)
-    return worst_share_error(epsilon, test), worst_share_error(epsilon, test, is_sound=False)
-
-
-def _memory(problem: Problem) -> int:
-    """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn.
-
-    Where samples are reused: the pools of both sides, four fifths of them again, and what a loss makes of those.
-    """
-    e, width = problem.study.estimate, problem.schema.bytes_in_memory
-    if problem.is_reused:
-        return _BASE_MEMORY + 2 * 4 * e.pool * width
-    stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
-    block = min(stage.total, stage.chunk * stage.chunks_per_block)
-    drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
-    return 2 * drawn + _BASE_MEMORY + _training_memory(problem) + 3 * block * width
-
-
-def _training_memory(problem: Problem) -> int:
-    """Bytes for the training samples of both sides, or, where they are read by blocks, for what is kept of them."""
-    e, schema = problem.study.estimate, problem.schema
-    side = e.train * schema.bytes_in_memory
-    if e.default_loss == "frequency" and (schema.kind != "float" or schema.columns is not None):
-        most = FrequencyParameters.model_validate(e.parameters).distinct
-        return 2 * min(side, STREAMED_BYTES) + _CLASS_BYTES * min(2 * e.train, most)
-    if schema.kind == "bytes":
-        return 2 * min(side, STREAMED_BYTES) + _SEQUENCE_BYTES * min(2 * e.train, 2 * MOST_SEQUENCES)
-    return 3 * 2 * side
 
 
 def _bytes(size: float) -> str:

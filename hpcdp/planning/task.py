@@ -1,27 +1,55 @@
-"""What a task is, and what its keys are."""
+"""A task, and what every kind of work says of itself."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar, Self
 
-from hpcdp.planning.index import Thresholds
+from hpcdp.store.layout import Layout
+from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
 
 
 @dataclass(frozen=True)
-class Task:
-    """A unit of distribution: a pure function of the study and of these keys.
+class Work(ABC):
+    """What a task does: a pure function of the study and of these keys. Each way of estimating has its own kinds.
 
-    kind: sample, pilot, tally, fit, count, reuse, literal or round (the functions of `hpcdp.engine.tasks`). items: its keys.
-    after: names of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take; drawing: how
-    much of that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
+    kind: in the plan's words. is_one_draw: a chunk that is a task for itself, so that who kills its worker is known.
+    """
+
+    kind: ClassVar[str]
+    is_one_draw: ClassVar[bool] = False
+
+    @abstractmethod
+    def left(self, layout: Layout, problem: Problem) -> Self | None:
+        """What no record holds yet of it, None where all is done: it ran before, in a worker that died."""
+
+    @abstractmethod
+    def split(self) -> Sequence[Self]:
+        """The parts that can fail for themselves."""
+
+    @abstractmethod
+    def describe(self, problem: Problem) -> str:
+        """A part, in words."""
+
+    def cause(self, problem: Problem) -> str | None:
+        """What others lack too where this part fails, the name of its record; None: nothing else needs it."""
+        return None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A unit of distribution.
+
+    after: names of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take;
+    drawing: how much of that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
     is_part: of a task that ended its worker.
     """
 
     name: str
-    kind: str
-    items: tuple[Any, ...]
+    work: Work
     after: tuple[str, ...]
     units: int
     seconds: float
@@ -31,20 +59,25 @@ class Task:
 
 
 @dataclass(frozen=True)
-class TallyItems:
-    """Pairs that share D, a stage by name, and a range of its chunks: what one tally task does."""
+class Progress:
+    """How far a part of the work is, as `hpcdp status` tells it."""
 
-    pairs: tuple[int, ...]
-    stage: str
-    start: int
-    stop: int
+    name: str
+    done: int
+    total: int
+    unit: str = ""
 
 
 @dataclass(frozen=True)
-class CountItems:
-    """Pairs that share D, a range of test chunks, and thresholds: what one count task does."""
+class Amounts:
+    """What a study takes, whatever is done already.
 
-    pairs: tuple[int, ...]
-    start: int
-    stop: int
-    thresholds: Thresholds
+    draws, calls: of the mechanism. memory: bytes of a worker process beside its libraries. learned: samples a side that
+    teach one L̂, at most. points: trade-off points that draw for themselves.
+    """
+
+    draws: int
+    calls: int
+    memory: int
+    learned: int
+    points: int = 0

@@ -33,7 +33,7 @@ def table(result: Result, errors: Sequence[Error]) -> str:
     lines = [f"{result.name}: accuracy of the largest δ̂", "", *grid(rows), ""]
     if any(limit is not None for limit in limits.values()):
         lines += limit_lines(sure, [result])
-    told = "the L̂ of its folds on average" if result.is_reused else "its L̂"
+    told = "the L̂ of its folds on average" if result.way.pools else "its L̂"
     lines += [f"resampled: {_METHODS[method]}; asymptotic" for method in methods]
     return "\n".join(
         [

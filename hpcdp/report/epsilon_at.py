@@ -50,7 +50,7 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
         "  finite-sample, rests on independent draws alone. δ = 0: pure differential privacy.",
         *trust_lines(result.study),
     ]
-    if result.is_literal or result.is_reused:
+    if result.way.draws_apart or result.way.pools:
         lines.append("  From the bounds on δ, and together with them.")
     else:
         lines.append("  A family of its own: these limits together, and the bounds on δ together, not all at once.")

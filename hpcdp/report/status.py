@@ -9,8 +9,8 @@ from pathlib import Path
 from hpcdp._base.raised import readable
 from hpcdp.clusters.folder import job_folder
 from hpcdp.errors import DamagedError, StoreError
-from hpcdp.planning.index import Index, all_done, first_of, literal_keys, read_index
-from hpcdp.planning.spans import merged_length
+from hpcdp.planning.index import Index, read_index
+from hpcdp.planning.ways import all_done, planned
 from hpcdp.report.jobs import job_lines, rate_lines, slow_lines, used_lines
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
@@ -19,7 +19,6 @@ from hpcdp.store.root import latest_version, open_layout
 from hpcdp.store.stages import Stage
 from hpcdp.study.databases import Input
 from hpcdp.study.problem import Problem
-from hpcdp.study.reuse import Cut
 from hpcdp.study.versions import read_problem
 
 _SHOWN = 10
@@ -40,11 +39,7 @@ def _status(store: str | Path) -> str:
     index = read_index(layout)
     complete = all_done(index, problem)
     lines = [f"{problem.study.name} in {store}: {'complete' if complete else 'incomplete'}, study version {version}"]
-    lines += (
-        [_line("cells", sum(k in index.cells for k in literal_keys(problem)), len(literal_keys(problem)))]
-        if (problem.is_literal)
-        else _stages(problem, index)
-    )
+    lines += _stages(problem, index)
     lines += _batches(layout, index)
     aside = sum(1 for depth in ("*", "*/*") for _ in (layout.root / "records").glob(f"{depth}/*.damaged"))
     since = "all computed again since" if complete else "computed again by the next run"
@@ -79,27 +74,7 @@ def _stages(problem: Problem, index: Index) -> list[str]:
     for stage in problem.kept_stages:
         done = sum(len(stage.block_chunks(b)) for b in _sampled(stage, problem.laws, index.samples))
         lines.append(_line(f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks"))
-    wanted = problem.thresholds.tolist()
-    if problem.is_reused:
-        pools, parts = first_of(problem.pool_keys), range(len(Cut.of(problem.study.estimate.pool).parts))
-        todo = sum(bool(index.unpooled(pool, part, wanted)) for pool in pools for part in parts)
-        return [
-            *lines,
-            _line("learn, count", len(pools) * len(parts) - todo, len(pools) * len(parts), "parts of pairs"),
-        ]
-    models = first_of(problem.model_keys)
-    if problem.is_refined:
-        lines += _tallied(problem, index)
-    learned = sum(index.is_learned(m, wanted) for m in models)
-    lines.append(_line("learn", learned, len(models), "pairs"))
-    done = total = 0
-    for model, number in models.items():
-        test = problem.stage_of("test", number)
-        sets = index.threshold_sets(model, wanted, test)
-        left = merged_length(gap for t in sets for gap in index.missing(model, t, test))
-        done, total = done + test.chunks - left, total + test.chunks
-    lines.append(_line("count test", done, total, "chunks"))
-    return lines
+    return lines + [_line(p.name, p.done, p.total, p.unit) for p in planned(problem).progress(problem, index)]
 
 
 def _sampled(stage: Stage, laws: Mapping[str, Input], names: AbstractSet[str]) -> Iterator[int]:
@@ -110,18 +85,6 @@ def _sampled(stage: Stage, laws: Mapping[str, Input], names: AbstractSet[str]) -
         block = int(number) if number.isdecimal() else stage.blocks
         if law in laws and block < stage.blocks and stage.name_of(law, block) == name:
             yield block
-
-
-def _tallied(problem: Problem, index: Index) -> list[str]:
-    found = first_of(problem.pilot_keys).items()
-    pilots = {key: number for key, number in found if problem.sizes_of(number).refine}
-    lines = [_line("learn pilots", sum(key in index.pilots for key in pilots), len(pilots), "pairs")]
-    for name in ("refine", "validation"):
-        stages = {key: problem.stage_of(name, number) for key, number in pilots.items()}
-        left = sum(len(gap) for key, stage in stages.items() for gap in index.untallied(key, stage))
-        total = sum(stage.chunks for stage in stages.values())
-        lines.append(_line(f"tally {name}", total - left, total, "chunks"))
-    return lines
 
 
 def _line(name: str, done: int, total: int, unit: str = "") -> str:

@@ -14,6 +14,7 @@ from hpcdp.losses import foreign_code
 from hpcdp.notions.spectrum import TOLD, told_pairs
 from hpcdp.planning.accuracy import state_lines
 from hpcdp.report.exposed import exposed_lines, pair_words
+from hpcdp.results.cells import CELL
 from hpcdp.results.result import Result
 from hpcdp.study.claims import Claim, parse_claim
 from hpcdp.study.file import Study
@@ -77,8 +78,8 @@ def estimate(delta: float, limit: float | None) -> str:
 
 def limit_lines(confidence: str, results: Sequence[Result]) -> list[str]:
     """What "<" and "*" of `estimate` mean in a text on some results."""
-    which = "this ε" if any(result.is_literal for result in results) else "any ε of the study"
-    over = " Of the sets, those that the last block tests." if any(result.is_reused for result in results) else ""
+    which = "this ε" if any(result.way.draws_apart for result in results) else "any ε of the study"
+    over = " Of the sets, those that the last block tests." if any(result.way.pools for result in results) else ""
     words = (
         f"* not resolved; with confidence {confidence}, at this ε alone, no set that was learned for {which} holds more than "
         f"this; finite-sample for those sets. Another set may hold more: this is no limit of δ.{over}"
@@ -177,10 +178,10 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
             *limit_lines(sure, [result]),
             *warning_lines(result),
         ]
-    lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy(), sure, result.is_reused)]
+    lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy(), sure, result.way.pools)]
     if result.study.estimate.has_budget:
         lines += _shares(result)
-    if result.is_reused:
+    if result.way.pools:
         lines += _reuse(result)
     if "eta" in result.arrays:
         lines.append(
@@ -202,7 +203,10 @@ def csv_text(result: Result) -> str:
     import io
     import json
 
-    counts = ["errors", "tests"] if result.is_literal else ["exceed_0", "exceed_1", "test_0", "test_1"]
+    sides = {name: len(result.arrays[name][0]) > len(CELL) for name in result.way.counts}
+    counts = [
+        key for name, has_sides in sides.items() for key in ((f"{name}_0", f"{name}_1") if has_sides else (name,))
+    ]
     fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
     origin = [key for key in _ORIGIN if any(key in entry for entry in result.pairs)]
     buffer = io.StringIO()
@@ -210,7 +214,7 @@ def csv_text(result: Result) -> str:
     writer.writerow([*fields, *origin])
     for cell in result.cells():
         head = [cell[name] for name in fields[:7]]
-        tail = [cell["errors"], cell["tests"]] if result.is_literal else [*cell["exceed"], *cell["test"]]
+        tail = [value for name in result.way.counts for value in np.ravel(cell[name]).tolist()]
         entry = result.pairs[cell["pair"]]
         where = [" ".join(map(str, v)) if isinstance(v := entry.get(key, ""), list) else v for key in origin]
         writer.writerow([*head, *tail, json.dumps(cell["resolved"]), *where])

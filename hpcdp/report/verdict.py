@@ -31,7 +31,7 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
         lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *grid(_rows(verdict)), ""]
         lines += [*_words(verdict), ""]
     if ranking is not None:
-        lines += [*_ranking(ranking, verdicts[0].result.tests_words), ""]
+        lines += [*_ranking(ranking, verdicts[0].result.way.tests_words), ""]
     exposed = exposed_lines(result)
     return "\n".join([*lines, *exposed, *([""] if exposed else []), *_notes(verdicts, ranking)])
 
@@ -81,7 +81,7 @@ def _words(verdict: Verdict) -> list[str]:
 
 def _separation(verdict: Verdict, found: Separation) -> list[str]:
     over = int((verdict.result["delta"][verdict.known] > verdict.claimed[verdict.known]).sum())
-    words = verdict.result.tests_words
+    words = verdict.result.way.tests_words
     lines = [
         f"No bound is above the claim, but δ̂ is, at {over:,} of {int(verdict.known.sum()):,} cells. The largest gap is at "
         f"ε = {found.epsilon:g}, {pair_words(verdict.result, found.pair)},",

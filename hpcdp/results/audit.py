@@ -126,13 +126,13 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
             of one L̂, or was derived before there were audits; or the text is no claim.
     """
     claim = as_claim(claim)
-    if result.is_reused:
+    if result.way.pools:
         raise StudyError(
             "estimate.reuse: an audit tests one L̂ on samples that taught nothing; accepted by audit: false"
         )
     if "eta" not in result.arrays:
         raise StudyError("estimate.etas: none in this study; an audit needs a grid of thresholds")
-    if result.is_literal:
+    if result.way.draws_apart:
         raise StudyError(
             f"estimate.loss: {result.study.estimate.default_loss} was given; accepted by audit: every other loss"
         )

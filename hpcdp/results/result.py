@@ -15,17 +15,20 @@ from numpy.typing import NDArray
 from hpcdp.errors import DamagedError, StoreError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
-from hpcdp.planning.index import all_done, read_index
+from hpcdp.planning.index import read_index
+from hpcdp.planning.ways import all_done
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.resolution import Resolution, find_resolution
 from hpcdp.results.shown import Shown
+from hpcdp.results.ways import Derived, derived
 from hpcdp.store.records import foreign, read_json
 from hpcdp.store.results import Arrays, read_results
 from hpcdp.store.root import latest_version, open_layout
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.versions import history, read_problem, stored_study
+from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -59,20 +62,10 @@ class Result(Shown):
         """Confidence at which all lower bounds hold together."""
         return self.study.estimate.confidence
 
-    @property
-    def is_literal(self) -> bool:
-        """Whether cells come from Fig. 1 to the letter."""
-        return "errors" in self.arrays
-
-    @property
-    def is_reused(self) -> bool:
-        """Whether every sample taught and tested: estimates are cross-fitted, bounds prequential."""
-        return "block_exceed" in self.arrays
-
-    @property
-    def tests_words(self) -> str:
-        """What the counts of `test` are, as messages say it."""
-        return "samples" if self.is_reused else "test samples"
+    @cached_property
+    def way(self) -> Derived:
+        """The way in which its estimates came to be."""
+        return derived(way_of(self.study.estimate, is_reused="block_exceed" in self.arrays))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]
@@ -91,7 +84,7 @@ class Result(Shown):
     @cached_property
     def resolution(self) -> Resolution:
         """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
-        return find_resolution(self.arrays, self.study.estimate)
+        return find_resolution(self.arrays, self.study.estimate, self.way)
 
     def epsilon_at(self, delta: float) -> Level:
         """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ."""
@@ -111,10 +104,7 @@ class Result(Shown):
                 "upper": float(self["upper"][place]),
                 "standard_error": float(self["standard_error"][place]),
             }
-            if self.is_literal:
-                cell |= {"errors": int(self["errors"][place]), "tests": int(self["tests"][place])}
-            else:
-                cell |= {"exceed": self["exceed"][place].tolist(), "test": self["test"][place].tolist()}
+            cell |= {name: self[name][place].tolist() for name in self.way.counts}
             cell["resolved"] = bool(self.resolution.cells[place])
             found.append(cell)
         return found
@@ -157,11 +147,11 @@ class Result(Shown):
     def accuracy(self) -> list[Statement]:
         """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic."""
         test = int(self["test"].min()) if "test" in self.arrays else None
-        return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.is_reused)
+        return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.way.pools)
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `show --format json` prints; nothing in it differs between two equal runs."""
-        reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.is_reused else None
+        reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.way.pools else None
         return {
             "name": self.name,
             "complete": self.complete,

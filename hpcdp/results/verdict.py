@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hpcdp.notions.bounds import binomial_upper, joint_lower, split_lower, standard_error
-from hpcdp.notions.prequential import blocks, prequential_lower
 from hpcdp.results.result import DIRECTIONS, Result
 from hpcdp.results.shown import Shown
 from hpcdp.study.claims import Claim, as_claim
-from hpcdp.study.reuse import first_block
 
 Floats = NDArray[np.float64]
 
@@ -145,29 +142,21 @@ def careful_error(result: Result) -> Floats:
 
     Asymptotic. Where few outputs fell into a set, the plain standard error is far too small: e^ε times no output is 0.
     """
-    inflation = np.broadcast_to(np.exp(result["epsilon"]), result["delta"].shape)
-    if result.is_literal:
-        known, n = result["errors"] >= 0, result["tests"] + 2.0
-        risk = (np.maximum(result["errors"], 0) + 1.0) / n
-        found = 2.0 * inflation * np.sqrt(risk * (1.0 - risk) / n)
-    else:
-        known = result["exceed"].min(axis=-1) >= 0
-        x, n = np.maximum(result["exceed"], 0) + 1, result["test"] + 2
-        found = standard_error(x[..., 0], n[..., 0], x[..., 1], n[..., 1], inflation)
-    return np.where(known, found, np.nan)
+    return result.way.careful_error(result.arrays)
 
 
 def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
     gap = result["delta"] - claimed
     score = np.where(np.isnan(gap), -np.inf, gap / error)
-    place = np.unravel_index(int(score.argmax()), score.shape)
+    pair, direction, column = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
+    place = (pair, direction, column)
     most = float(score[place])
     chance = min(1.0, int((score > -np.inf).sum()) * float(ndtr(-most)))
-    bound, now = _bound(result, place)
+    bound, now = result.way.bound_at(result.arrays, place)
     return Separation(
-        pair=int(place[0]),
-        direction=DIRECTIONS[place[1]],
-        epsilon=float(result["epsilon"][place[2]]),
+        pair=pair,
+        direction=DIRECTIONS[direction],
+        epsilon=float(result["epsilon"][column]),
         gap=float(gap[place]),
         standard_error=float(error[place]),
         chance=chance,
@@ -175,35 +164,6 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
         test=_needed(bound, float(claimed[place]), now),
         now=now,
     )
-
-
-def _bound(result: Result, place: tuple[Any, ...]) -> tuple[Callable[[int], float], int]:
-    """The certified bound of a cell as a function of the test samples per database, at its estimated rates and level.
-
-    Where every sample teaches and tests, of all samples per database, every block at the rates of the pool.
-    """
-    level, inflation = float(result["level"][place]), math.exp(float(result["epsilon"][place[2]]))
-    if result.is_literal:
-        risk = int(result["errors"][place]) / int(result["tests"][place])
-
-        def literal(n: int) -> float:
-            return 1.0 - 2.0 * inflation * float(binomial_upper(round(risk * 2 * n), 2 * n, level))
-
-        return literal, int(result["tests"][place]) // 2
-    a, b = (int(x) / int(n) for x, n in zip(result["exceed"][place], result["test"][place], strict=True))
-    if result.is_reused:
-
-        def of_blocks(n: int) -> float:
-            sizes = np.array([len(block) for block in blocks(n, first_block(n))])
-            return float(prequential_lower(np.rint(a * sizes), sizes, np.rint(b * sizes), sizes, inflation, level))
-
-        return of_blocks, int(result["test"][place][0])
-
-    def joint_or_split(n: int) -> float:
-        cell = (round(a * n), n, round(b * n), n, inflation, level)
-        return max(float(joint_lower(*cell)), float(split_lower(*cell)))
-
-    return joint_or_split, int(result["test"][place][0])
 
 
 def _needed(bound: Callable[[int], float], claimed: float, now: int) -> int | None:

@@ -28,6 +28,7 @@ from hpcdp.study.reuse import FOLDS, first_block, least_learned
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.sizes import Sizes, first_sizes
 from hpcdp.study.trial_draws import Trial, try_out
+from hpcdp.study.ways import Way, way_of
 
 DIRECTIONS = ("forward", "reverse")
 LITERAL = "literal-knn"
@@ -205,14 +206,14 @@ class Problem:
         return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
 
     @property
-    def is_literal(self) -> bool:
-        """Whether each cell draws and trains for itself (Fig. 1 to the letter)."""
-        return self.study.estimate.default_loss == LITERAL
+    def way(self) -> Way:
+        """The way of estimating: the loss's own, where it has one."""
+        return way_of(self.study.estimate, self.is_reused)
 
     @property
     def kept_stages(self) -> tuple[Stage, ...]:
-        """The stages whose samples stay in the store; the literal reference keeps none."""
-        if self.is_literal:
+        """The stages whose samples stay in the store."""
+        if not self.way.keeps:
             return ()
         return {"all": (self.train, self.test), "train": (self.train,), "none": ()}[self.study.estimate.keep]
 

@@ -1,0 +1,70 @@
+"""Work of the counted way: learn, tally where it is refined, count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hpcdp.engine.context import Context
+from hpcdp.engine.learning import counters_of, learn
+from hpcdp.engine.outcomes import Report
+from hpcdp.engine.refining import learn_pilots, tally
+from hpcdp.engine.sweep import sweep
+from hpcdp.engine.ways import Run
+from hpcdp.losses._alone import refuse_batch_dependent
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.planning.counted import Count, Learn
+from hpcdp.planning.refining import LearnPilots, Tally
+from hpcdp.planning.task import Work
+from hpcdp.store.arrays import fingerprint
+from hpcdp.store.layout import Generation
+from hpcdp.store.records import commit
+
+_TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are long: they tell it from others as well
+
+
+def count(context: Context, generation: Generation, items: Count, report: Report) -> None:
+    """Count a range of test chunks of some pairs, and record what each that got all of them counted."""
+    problem, chunks = context.problem, range(items.start, items.stop)
+    stages = (problem.stage_of("test", items.pairs[0]), problem.stage_of("test", items.pairs[0], 1))
+    counters = counters_of(context, generation, items.pairs, items.thresholds, report)
+    if not counters:
+        return
+    histograms = {number: np.zeros((2, 2 * len(items.thresholds) + 1), np.int64) for number in counters}
+    prints: dict[str, dict[int, str]] = {}
+    kept = [stage in problem.kept_stages for stage in stages]
+
+    foreign = context.foreign if items.start == 0 else None
+    alone: set[str] = set()  # laws whose first chunk was looked at
+
+    def use(number: int, side: int, outputs: Outputs) -> None:
+        law = problem.pair_laws[number][side]
+        if foreign is not None and law not in alone:
+            alone.add(law)
+            refuse_batch_dependent(counters[number], outputs, foreign)
+        histograms[number][side] += counters[number].count(outputs)
+
+    def see(law: str, side: int, chunk: int, outputs: Outputs) -> None:
+        if not kept[side]:
+            # streams of refined losses are long, and their beginnings tell them apart as well
+            told = outputs[:_TELLING] if problem.is_refined else outputs
+            prints.setdefault(law, {})[chunk] = fingerprint(told)
+
+    whole = sweep(context, stages, list(counters), chunks, use, report, see)
+    entries = [{"model": problem.model_key(n), "counts": histograms[n].tolist()} for n in whole]
+    draws = list(items.draws(problem))
+    body = {
+        "start": items.start,
+        "stop": items.stop,
+        "thresholds": list(items.thresholds),
+        "draws": draws,
+        "accepted": draws,
+        "entries": entries,
+        "fingerprints": {law: list(found.values()) for law, found in prints.items() if len(found) == len(chunks)},
+    }
+    if entries:
+        commit(context.layout, "counts", items.name(problem, whole), body, generation)
+
+
+RUNS: Mapping[type[Work], Run] = {LearnPilots: learn_pilots, Tally: tally, Learn: learn, Count: count}

@@ -1,0 +1,318 @@
+"""Counted: L̂ is learned from training samples and counts test samples, with or without tallies in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hpcdp.keys import digest_json
+from hpcdp.losses.parameters import FrequencyParameters
+from hpcdp.losses.protocol import MOST_SEQUENCES, STREAMED_BYTES
+from hpcdp.notions.accuracy import worst_share_error
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.index import Index, Thresholds, first_of
+from hpcdp.planning.refining import TalliesLeft, tallies_left, tally_progress, tally_tasks
+from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut, made_by, sample_tasks, sampling_seconds, task_seconds
+from hpcdp.planning.spans import merged_length
+from hpcdp.planning.task import Amounts, Progress, Task, Work
+from hpcdp.store.layout import Layout
+from hpcdp.store.stages import Stage
+from hpcdp.store.states import has_state
+from hpcdp.study.problem import Problem, describe_pairs
+from hpcdp.study.sizes import Sizes
+
+_CLASS_BYTES = 128  # a class of values while it is learned
+_SEQUENCE_BYTES = 512  # a sequence and the parts it falls into
+_LONG_FIT = 2.0  # seconds after which what is learned is stored, whoever counts with it
+_REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
+
+
+@dataclass(frozen=True)
+class Learn(Work):
+    """Learn pairs at these thresholds, in a task of its own because several count with it."""
+
+    kind: ClassVar[str] = "fit"
+    pairs: tuple[int, ...]
+    thresholds: Thresholds
+
+    def left(self, layout: Layout, problem: Problem) -> Learn | None:
+        """A race stores nothing learned; else each pair has its stored counter, too."""
+        models, stores = [problem.model_key(number) for number in self.pairs], not problem.is_screened
+        name = self.name([(model, stores) for model in models])
+        whole = not stores or all(has_state(layout.counter(model, self.thresholds)) for model in models)
+        return None if whole and layout.record("fits", name).is_file() else self
+
+    def split(self) -> Sequence[Learn]:
+        return [Learn((number,), self.thresholds) for number in self.pairs]
+
+    def describe(self, problem: Problem) -> str:
+        return describe_pairs(problem, self.pairs)
+
+    def name(self, models: Sequence[tuple[str, bool]]) -> str:
+        """Of the record of these: keys of what was learned, and whether it is stored."""
+        return digest_json(["fits", list(self.thresholds), [list(model) for model in models]])
+
+
+@dataclass(frozen=True)
+class Count(Work):
+    """Count a range of test chunks at these thresholds, for pairs that share D."""
+
+    kind: ClassVar[str] = "count"
+    pairs: tuple[int, ...]
+    start: int
+    stop: int
+    thresholds: Thresholds
+
+    def left(self, layout: Layout, problem: Problem) -> Count | None:
+        return None if layout.record("counts", self.name(problem, self.pairs)).is_file() else self
+
+    def split(self) -> Sequence[Count]:
+        return [replace(self, pairs=(number,)) for number in self.pairs]
+
+    def describe(self, problem: Problem) -> str:
+        return f"{describe_pairs(problem, self.pairs)}, test chunks {self.start} to {self.stop - 1}"
+
+    def name(self, problem: Problem, pairs: Sequence[int]) -> str:
+        """Of the record of these of its pairs."""
+        models = [problem.model_key(number) for number in pairs]
+        return digest_json(["counts", self.start, self.stop, self.draws(problem)[0], list(self.thresholds), models])
+
+    def draws(self, problem: Problem) -> tuple[int, int]:
+        """Outputs of D and of D' that it counts."""
+        chunks = range(self.start, self.stop)
+        d, d_prime = (
+            sum(stage.chunk_size(chunk) for chunk in chunks)
+            for stage in (problem.stage_of("test", self.pairs[0], side) for side in (0, 1))
+        )
+        return d, d_prime
+
+
+def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
+    """The tasks that are left; where a run decides sizes, pairs with the smallest ones come first, alone."""
+    groups: dict[Sizes, list[int]] = {}
+    for number in range(len(problem.pairs)):
+        groups.setdefault(problem.sizes_of(number), []).append(number)
+    for sizes in sorted(groups, key=lambda s: (s.test, s.refine)):
+        found = _of_sizes(problem.sized(sizes), groups[sizes], index, costs, workers)
+        if found:
+            return found
+    return []
+
+
+def _of_sizes(problem: Problem, numbers: Sequence[int], index: Index, costs: Costs, workers: int) -> list[Task]:
+    """The tasks of pairs whose stages have the same sizes, which are the problem's."""
+    needs = _needs(problem, numbers, index)
+    tallies = tallies_left(problem, numbers, index, costs) if problem.is_refined else []
+    seconds = _total_seconds(problem, index, costs, needs) + sum(left.seconds for left in tallies)
+    target = task_seconds(seconds, workers)
+    counts = list(_count_items(problem, costs, needs, target))
+    fits = _fit_items(problem, index, costs, needs, target)
+    found = _assemble(problem, index, costs, fits, counts, target, tallies)
+    if not problem.study.estimate.has_budget:
+        return found
+    assert isinstance(problem.sizes, Sizes)
+    return [replace(task, sizes=problem.sizes) for task in found]
+
+
+Need = tuple[int, Thresholds, tuple[tuple[int, int], ...]]  # a pair, thresholds, and the ranges of chunks to count
+
+
+def _needs(problem: Problem, numbers: Sequence[int], index: Index) -> list[Need]:
+    wanted = problem.thresholds.tolist()
+    needs: list[Need] = []
+    seen: set[str] = set()
+    for number in numbers:
+        model = problem.model_key(number)
+        if model in seen:
+            continue
+        seen.add(model)
+        for thresholds in index.threshold_sets(model, wanted, problem.test):
+            gaps = index.missing(model, thresholds, problem.test)
+            if gaps or (index.training_counts(model, thresholds).above < 0).any():
+                needs.append((number, thresholds, tuple((g.start, g.stop) for g in gaps)))
+    return needs
+
+
+def _pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
+    """Seconds to fit a pair, and to count one chunk of both sides of it."""
+    train, test = problem.train, problem.test
+    size = min(test.chunk, test.total)
+    draw_train, draw_test = _pair_drawing(problem, costs)
+    kept = {stage.name for stage in problem.kept_stages}
+    fit = 2 * train.total * (costs.fit + (costs.read if "train" in kept else 0.0)) + draw_train
+    if problem.is_screened:
+        fit += 2 * problem.stage_of("screen", 0).total * costs.count
+    chunk = 2 * size * (costs.count + (costs.read if "test" in kept else 0.0)) + draw_test
+    return fit, chunk
+
+
+def _pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
+    """Of the seconds to fit a pair, and to count a chunk of it, those that drawing takes: none where samples are kept."""
+    train, test = problem.train, problem.test
+    kept = {stage.name for stage in problem.kept_stages}
+    to_fit = 0.0 if "train" in kept else 2 * costs.drawing(train.total, train.chunks)
+    to_count = 0.0 if "test" in kept else 2 * costs.drawing(min(test.chunk, test.total), 1)
+    if problem.is_screened:
+        screen = problem.stage_of("screen", 0)
+        to_fit += 2 * costs.drawing(screen.total, screen.chunks)
+    return to_fit, to_count
+
+
+def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
+    fit, chunk = _pair_seconds(problem, costs)
+    counting = sum(fit + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
+    return counting + sampling_seconds(problem, index, costs)
+
+
+def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: float) -> Iterator[Count]:
+    fit, chunk = _pair_seconds(problem, costs)
+    groups: dict[tuple[str, Thresholds, tuple[tuple[int, int], ...]], list[int]] = {}
+    for number, thresholds, gaps in needs:
+        groups.setdefault((problem.pair_laws[number][0], thresholds, gaps), []).append(number)
+    for (_, thresholds, gaps), numbers in groups.items():
+        chunks = sum(stop - start for start, stop in gaps)
+        if not _is_split(fit, chunk, chunks, target):
+            size = max(1, int(target / max(1e-9, fit + chunk * chunks)))
+            for some in batches(numbers, size):
+                for start, stop in cut(problem.test, gaps, problem.test.chunks):
+                    yield Count(tuple(some), start, stop, thresholds)
+            continue
+        for some in batches(numbers, BLOCK_PAIRS):
+            length = max(1, int(target / (chunk * len(some))))
+            for start, stop in cut(problem.test, gaps, length):
+                yield Count(tuple(some), start, stop, thresholds)
+
+
+def _is_split(fit: float, chunk: float, chunks: int, target: float) -> bool:
+    """Whether a pair's counting goes into several tasks, after a fit that all of them use."""
+    return chunks > 1 and (fit > _LONG_FIT or fit + chunk * chunks > 2 * target)
+
+
+def _fit_items(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need], target: float) -> list[Learn]:
+    """Batches of pairs that are learned in tasks of their own, because several count tasks use them."""
+    fit, chunk = _pair_seconds(problem, costs)
+    groups: dict[Thresholds, list[int]] = {}
+    for number, thresholds, gaps in needs:
+        split = problem.is_refined or _is_split(fit, chunk, sum(b - a for a, b in gaps), target)
+        learned = (problem.model_key(number), thresholds) in index.stored_counters
+        trained = index.is_learned(problem.model_key(number), thresholds)
+        if not trained if problem.is_screened else (split and not learned) or not (gaps or trained):
+            groups.setdefault(thresholds, []).append(number)
+    size = max(1, int(target / max(1e-9, fit)))
+    return [Learn(tuple(some), t) for t, numbers in groups.items() for some in batches(numbers, size)]
+
+
+def _assemble(
+    problem: Problem,
+    index: Index,
+    costs: Costs,
+    fits: list[Learn],
+    counts: list[Count],
+    target: float,
+    tallies: Sequence[TalliesLeft] = (),
+) -> list[Task]:
+    found = sample_tasks(problem, index, costs, target)
+    drawn = made_by(found)
+
+    def sampled(law: str, stage: str, blocks: range | None = None) -> set[str]:
+        return {name for block, name in drawn.get((law, stage), []) if blocks is None or block in blocks}
+
+    fit_seconds, chunk_seconds = _pair_seconds(problem, costs)
+    fit_drawing, chunk_drawing = _pair_drawing(problem, costs)
+    tallied = tally_tasks(problem, costs, tallies, target, sampled, found)
+    if problem.is_refined:
+        fit_seconds, fit_drawing = _REFINE_SECONDS, 0.0
+    fitted: dict[tuple[int, Thresholds], str] = {}
+    for fit in fits:
+        after = {n for pair in fit.pairs for law in problem.pair_laws[pair] for n in sampled(law, "train")}
+        after |= {name for pair in fit.pairs for name in tallied.get(problem.pilot_keys[pair], ())}
+        name, size = f"fit-{len(found)}", len(fit.pairs)
+        found.append(Task(name, fit, tuple(sorted(after)), size, fit_seconds * size, fit_drawing * size))
+        fitted.update({(number, fit.thresholds): name for number in fit.pairs})
+    for items in counts:
+        blocks = range(problem.test.block_of(items.start), problem.test.block_of(items.stop - 1) + 1)
+        after = {fitted[n, items.thresholds] for n in items.pairs if (n, items.thresholds) in fitted}
+        learns = [n for n in items.pairs if (n, items.thresholds) not in fitted]
+        for pair in items.pairs:
+            for law in problem.pair_laws[pair]:
+                after |= sampled(law, "test", blocks)
+        for pair in learns:
+            for law in problem.pair_laws[pair]:
+                after |= sampled(law, "train")
+        length = (items.stop - items.start) * len(items.pairs)
+        seconds = chunk_seconds * length + fit_seconds * len(learns)
+        drawing = chunk_drawing * length + fit_drawing * len(learns)
+        found.append(Task(f"count-{len(found)}", items, tuple(sorted(after)), length, seconds, drawing))
+    return found
+
+
+def is_done(problem: Problem, index: Index) -> bool:
+    """Whether every cell has all its planned counts."""
+    wanted = problem.thresholds.tolist()
+    return all(
+        index.is_counted(model, wanted, problem.stage_of("test", number)) and index.is_learned(model, wanted)
+        for model, number in first_of(problem.model_keys).items()
+    )
+
+
+def progress(problem: Problem, index: Index) -> list[Progress]:
+    """What is learned and counted."""
+    wanted = problem.thresholds.tolist()
+    models = first_of(problem.model_keys)
+    found = tally_progress(problem, index) if problem.is_refined else []
+    found.append(Progress("learn", sum(index.is_learned(m, wanted) for m in models), len(models), "pairs"))
+    done = total = 0
+    for model, number in models.items():
+        test = problem.stage_of("test", number)
+        sets = index.threshold_sets(model, wanted, test)
+        left = merged_length(gap for t in sets for gap in index.missing(model, t, test))
+        done, total = done + test.chunks - left, total + test.chunks
+    return [*found, Progress("count test", done, total, "chunks")]
+
+
+def amounts(problem: Problem) -> Amounts:
+    """What the whole of it takes, as far as sizes are decided."""
+    return Amounts(*draws_and_calls(problem), memory(problem), problem.study.estimate.train)
+
+
+def worst_errors(problem: Problem, epsilon: float) -> tuple[float, float]:
+    """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set."""
+    test = problem.study.estimate.test
+    return worst_share_error(epsilon, test), worst_share_error(epsilon, test, is_sound=False)
+
+
+def draws_and_calls(problem: Problem) -> tuple[int, int]:
+    """Draws of every law once, as far as their sizes are decided, and the mechanism's calls that these take."""
+    e, laws = problem.study.estimate, len(problem.laws)
+    if not e.has_budget:
+        stages = (e.train, e.refine, e.validating, e.test)
+        return laws * sum(stages), laws * sum(-(-total // e.chunk) for total in stages)
+    sizes = [problem.sizes_of(number) for number in range(len(problem.pairs))]
+    if len(set(sizes)) == 1:
+        later = laws * (2 * (sizes[0].refine + sizes[0].validation + sizes[0].screen) + sum(sizes[0].tests)) // 2
+    else:
+        later = sum(2 * (s.refine + s.validation + s.screen) + sum(s.tests) for s in sizes)
+    draws = laws * e.train + later
+    return draws, -(-draws // e.chunk)
+
+
+def memory(problem: Problem) -> int:
+    """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn."""
+    e, width = problem.study.estimate, problem.schema.bytes_in_memory
+    stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
+    block = min(stage.total, stage.chunk * stage.chunks_per_block)
+    drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
+    return 2 * drawn + _training_memory(problem) + 3 * block * width
+
+
+def _training_memory(problem: Problem) -> int:
+    """Bytes for the training samples of both sides, or, where they are read by blocks, for what is kept of them."""
+    e, schema = problem.study.estimate, problem.schema
+    side = e.train * schema.bytes_in_memory
+    if e.default_loss == "frequency" and (schema.kind != "float" or schema.columns is not None):
+        most = FrequencyParameters.model_validate(e.parameters).distinct
+        return 2 * min(side, STREAMED_BYTES) + _CLASS_BYTES * min(2 * e.train, most)
+    if schema.kind == "bytes":
+        return 2 * min(side, STREAMED_BYTES) + _SEQUENCE_BYTES * min(2 * e.train, 2 * MOST_SEQUENCES)
+    return 3 * 2 * side

@@ -1,0 +1,92 @@
+"""Literal: each cell draws, trains and tests for itself (Fig. 1 to the letter)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hpcdp.keys import digest_json
+from hpcdp.notions.accuracy import worst_risk_error
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.counted import memory
+from hpcdp.planning.index import Index
+from hpcdp.planning.sampling import batches, task_seconds
+from hpcdp.planning.task import Amounts, Progress, Task, Work
+from hpcdp.store.layout import Layout
+from hpcdp.study.problem import LiteralCell, Problem
+
+
+@dataclass(frozen=True)
+class TrainCells(Work):
+    """Draw, train and test for each of these cells."""
+
+    kind: ClassVar[str] = "literal"
+    cells: tuple[LiteralCell, ...]
+
+    def left(self, layout: Layout, problem: Problem) -> TrainCells | None:
+        return (
+            None if layout.record("cells", self.name(problem.cell_key(cell) for cell in self.cells)).is_file() else self
+        )
+
+    def split(self) -> Sequence[TrainCells]:
+        return [TrainCells((cell,)) for cell in self.cells]
+
+    def describe(self, problem: Problem) -> str:
+        (cell,) = self.cells
+        return cell.describe()
+
+    @staticmethod
+    def name(keys: Iterable[str]) -> str:
+        """Of the record of cells with these keys."""
+        return digest_json(["cells", list(keys)])
+
+
+def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
+    """The cells that no record holds."""
+    todo = [cell for cell in _cells(problem) if problem.cell_key(cell) not in index.cells]
+    e = problem.study.estimate
+    drawing = 2 * (costs.drawing(e.train, problem.train.chunks) + costs.drawing(e.test, problem.test.chunks))
+    each = drawing + 2 * (e.train * costs.fit + e.test * costs.count)
+    target = task_seconds(each * len(todo), workers)
+    size = max(1, int(target / max(1e-9, each)))
+    return [
+        Task(
+            f"literal-{i}",
+            TrainCells(tuple(todo[j] for j in some)),
+            (),
+            len(some),
+            each * len(some),
+            drawing * len(some),
+        )
+        for i, some in enumerate(batches(range(len(todo)), size))
+    ]
+
+
+def is_done(problem: Problem, index: Index) -> bool:
+    """Whether every cell has its counts."""
+    return all(problem.cell_key(cell) in index.cells for cell in _cells(problem))
+
+
+def progress(problem: Problem, index: Index) -> list[Progress]:
+    """Cells that have their counts."""
+    done = sum(problem.cell_key(cell) in index.cells for cell in _cells(problem))
+    return [Progress("cells", done, len(_cells(problem)))]
+
+
+def _cells(problem: Problem) -> list[LiteralCell]:
+    """Those of the spectrum before those of the trade-off points."""
+    return [*problem.risk_cells, *problem.point_cells]
+
+
+def amounts(problem: Problem) -> Amounts:
+    """What all cells take."""
+    e = problem.study.estimate
+    draws = 2 * len(_cells(problem)) * (e.train + e.test)
+    return Amounts(draws, -(-draws // e.chunk), memory(problem), e.train, len(problem.point_cells))
+
+
+def worst_errors(problem: Problem, epsilon: float) -> tuple[float, float]:
+    """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set."""
+    test = 2 * problem.study.estimate.test
+    return worst_risk_error(epsilon, test), worst_risk_error(epsilon, test, is_sound=False)

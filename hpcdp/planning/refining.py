@@ -1,0 +1,159 @@
+"""Refined: pilots, and tallies of fresh draws by cell, from which L̂ is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.index import Index, first_of
+from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut
+from hpcdp.planning.task import Progress, Task, Work
+from hpcdp.store.layout import Layout
+from hpcdp.store.stages import Stage
+from hpcdp.store.tallies import TallySpan, is_tallied
+from hpcdp.study.problem import Problem, describe_pairs
+
+
+@dataclass(frozen=True)
+class LearnPilots(Work):
+    """Learn and store the pilots of these pairs."""
+
+    kind: ClassVar[str] = "pilot"
+    pairs: tuple[int, ...]
+
+    def left(self, layout: Layout, problem: Problem) -> LearnPilots | None:
+        todo = (n for n in self.pairs if not layout.record("pilots", problem.pilot_keys[n]).is_file())
+        return LearnPilots(pairs) if (pairs := tuple(todo)) else None
+
+    def split(self) -> Sequence[LearnPilots]:
+        return [LearnPilots((number,)) for number in self.pairs]
+
+    def describe(self, problem: Problem) -> str:
+        return describe_pairs(problem, self.pairs)
+
+
+@dataclass(frozen=True)
+class Tally(Work):
+    """Tally a range of a stage's chunks, for pairs that share D."""
+
+    kind: ClassVar[str] = "tally"
+    pairs: tuple[int, ...]
+    stage: str
+    start: int
+    stop: int
+
+    def left(self, layout: Layout, problem: Problem) -> Tally | None:
+        todo = (number for number in self.pairs if not is_tallied(layout, self.span(problem, number)))
+        return replace(self, pairs=pairs) if (pairs := tuple(todo)) else None
+
+    def split(self) -> Sequence[Tally]:
+        return [replace(self, pairs=(number,)) for number in self.pairs]
+
+    def describe(self, problem: Problem) -> str:
+        return f"{describe_pairs(problem, self.pairs)}, {self.stage} chunks {self.start} to {self.stop - 1}"
+
+    def span(self, problem: Problem, number: int) -> TallySpan:
+        """What is stored of one of its pairs."""
+        stage = problem.stage_of(self.stage, self.pairs[0])
+        samples = sum(stage.chunk_size(chunk) for chunk in range(self.start, self.stop))
+        return TallySpan(problem.pilot_keys[number], self.stage, self.start, self.stop, samples)
+
+
+@dataclass(frozen=True)
+class TalliesLeft:
+    """What is left to tally of a pair, or of pairs that share D and all of this: ranges of a stage's chunks.
+
+    pilots: of these pairs, those without a pilot yet. seconds: to tally one chunk of both sides of one pair, and in all.
+    """
+
+    pairs: tuple[int, ...]
+    pilots: tuple[int, ...]
+    stage: Stage
+    gaps: tuple[tuple[int, int], ...]
+    chunk_seconds: float
+    drawing: float
+
+    @property
+    def seconds(self) -> float:
+        """To draw and tally all of it."""
+        return self.chunk_seconds * len(self.pairs) * sum(stop - start for start, stop in self.gaps)
+
+
+def tallies_left(problem: Problem, numbers: Sequence[int], index: Index, costs: Costs) -> list[TalliesLeft]:
+    """What is left to tally of these pairs, whose stages have the same sizes; pairs of equal laws are one."""
+    groups: dict[tuple[str, str, tuple[tuple[int, int], ...]], list[int]] = {}
+    seen: set[str] = set()
+    stages = {name: problem.stage_of(name, numbers[0]) for name in ("refine", "validation")}
+    for number in numbers:
+        key = problem.pilot_keys[number]
+        if key in seen:
+            continue
+        seen.add(key)
+        for stage in stages.values():
+            left = tuple((gap.start, gap.stop) for gap in index.untallied(key, stage))
+            if left or (key not in index.pilots and stage.name == "refine"):
+                groups.setdefault((problem.pair_laws[number][0], stage.name, left), []).append(number)
+    found = []
+    for (_, name, left), group in groups.items():
+        size = min(stages[name].chunk, max(1, stages[name].total))
+        drawing = 2 * costs.drawing(size, 1)
+        for some in batches(group, BLOCK_PAIRS):
+            pilots = tuple(n for n in some if problem.pilot_keys[n] not in index.pilots)
+            found.append(
+                TalliesLeft(tuple(some), pilots, stages[name], left, drawing + 2 * size * costs.tally, drawing)
+            )
+    return found
+
+
+def tally_tasks(
+    problem: Problem,
+    costs: Costs,
+    tallies: Sequence[TalliesLeft],
+    target: float,
+    sampled: Callable[[str, str], set[str]],
+    tasks: list[Task],
+) -> dict[str, set[str]]:
+    """Append the tasks that learn pilots and tally; returns the names of those that a pair's fit needs, by pilot key."""
+    pilot_of: dict[int, str] = {}
+    needed: dict[str, set[str]] = {}
+    drawing = (
+        0.0 if problem.train in problem.kept_stages else 2 * costs.drawing(problem.train.total, problem.train.chunks)
+    )
+    each = 2 * problem.train.total * (costs.fit + costs.read) + drawing
+    for left in tallies:
+        todo = [n for n in left.pilots if n not in pilot_of]
+        for some in batches(todo, max(1, int(target / max(1e-9, each)))):
+            after = {name for n in some for law in problem.pair_laws[n] for name in sampled(law, "train")}
+            name = f"pilot-{len(tasks)}"
+            size = len(some)
+            tasks.append(Task(name, LearnPilots(tuple(some)), tuple(sorted(after)), size, each * size, drawing * size))
+            for n in some:
+                pilot_of[n] = name
+                needed.setdefault(problem.pilot_keys[n], set()).add(name)
+    for left in tallies:
+        pairs = len(left.pairs)
+        length = max(1, int(target / max(1e-9, left.chunk_seconds * pairs)))
+        after = {pilot_of[n] for n in left.pairs if n in pilot_of}
+        for start, stop in cut(left.stage, left.gaps, length):
+            name, units = f"tally-{len(tasks)}", (stop - start) * pairs
+            work = Tally(left.pairs, left.stage.name, start, stop)
+            seconds, drawn = left.chunk_seconds * units, left.drawing * units
+            tasks.append(Task(name, work, tuple(sorted(after)), units, seconds, drawn))
+            for n in left.pairs:
+                needed.setdefault(problem.pilot_keys[n], set()).add(name)
+    return needed
+
+
+def tally_progress(problem: Problem, index: Index) -> list[Progress]:
+    """What is learned and tallied before L̂."""
+    found = first_of(problem.pilot_keys).items()
+    pilots = {key: number for key, number in found if problem.sizes_of(number).refine}
+    lines = [Progress("learn pilots", sum(key in index.pilots for key in pilots), len(pilots), "pairs")]
+    for name in ("refine", "validation"):
+        stages = {key: problem.stage_of(name, number) for key, number in pilots.items()}
+        left = sum(len(gap) for key, stage in stages.items() for gap in index.untallied(key, stage))
+        total = sum(stage.chunks for stage in stages.values())
+        lines.append(Progress(f"tally {name}", total - left, total, "chunks"))
+    return lines

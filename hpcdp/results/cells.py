@@ -1,0 +1,42 @@
+"""Arrays that ways of estimating have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.notions.spectrum import Cells, maximum
+from hpcdp.notions.tradeoff import TradeOff
+from hpcdp.store.results import Arrays
+from hpcdp.study.problem import Problem
+
+CELL = ("pair", "direction", "epsilon")
+"""Dimensions of arrays by cell."""
+
+
+def cells_of(cells: Any) -> Arrays:
+    """What every way tells of a cell."""
+    return {name: (CELL, getattr(cells, name)) for name in ("delta", "standard_error", "lower", "upper")}
+
+
+def counted_cells(cells: Cells, level: NDArray[np.float64], ranked: NDArray[np.float64]) -> Arrays:
+    """Cells with the counts they rest on, their share of the failure probability, and what ranked them for it."""
+    counts: Arrays = {name: ((*CELL, "side"), getattr(cells, name)) for name in ("exceed", "test")}
+    return cells_of(cells) | counts | {"level": (CELL, level), "training_delta": (CELL, ranked)}
+
+
+def maximum_of(cells: Any, told: NDArray[np.bool_] | None = None) -> Arrays:
+    """The largest over pairs and directions at each ε."""
+    best = maximum(cells, told)
+    names = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
+    return {f"spectrum_{name}": (("epsilon",), getattr(best, name)) for name in names}
+
+
+def points_of(problem: Problem, rejected: NDArray[np.int64], points: TradeOff) -> Arrays:
+    """Trade-off points, and the counts they rest on."""
+    etas = np.asarray(problem.study.estimate.etas)
+    names = ("alpha", "beta", "radius", "alpha_upper", "beta_upper")
+    found: Arrays = {name: (("pair", "eta"), getattr(points, name)) for name in names}
+    return found | {"eta": (("eta",), etas), "rejected": (("pair", "eta", "side"), rejected)}

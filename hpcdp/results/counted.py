@@ -1,0 +1,195 @@
+"""Results of the counted way: one L̂ a pair, learned before the test, and how often test samples exceed it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import StoreError
+from hpcdp.losses import validate_parameters
+from hpcdp.losses.counts import above, below, eta_thresholds
+from hpcdp.losses.parameters import KnnParameters, choose_k
+from hpcdp.notions.accuracy import resample_chunks, resample_classes
+from hpcdp.notions.bounds import joint_lower, split_lower, standard_error
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import is_resolved, largest_upper, needed_tests
+from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, told_pairs
+from hpcdp.notions.tradeoff import make_tradeoff
+from hpcdp.planning.index import Index, Span
+from hpcdp.results.cells import counted_cells, maximum_of, points_of
+from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
+from hpcdp.store.results import Arrays
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.problem import Problem
+
+_FEWEST_CHUNKS = 30  # with fewer, the spread over chunks is itself too uncertain
+
+
+class Counted(Derived):
+    """See `Derived`."""
+
+    def arrays(
+        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
+    ) -> Arrays:
+        found = _spectrum(problem, index, epsilons, run)
+        return found | _tradeoff(problem, index) if problem.study.estimate.etas else found
+
+    def bounds(self, *arrays: Any) -> Floats:
+        return lower_bounds(*arrays)
+
+    def careful_error(self, arrays: Arrays) -> Floats:
+        exceed, test, delta = (arrays[name][1] for name in ("exceed", "test", "delta"))
+        inflation = np.broadcast_to(np.exp(arrays["epsilon"][1]), delta.shape)
+        x, n = np.maximum(exceed, 0) + 1, test + 2
+        found = standard_error(x[..., 0], n[..., 0], x[..., 1], n[..., 1], inflation)
+        return np.where(exceed.min(axis=-1) >= 0, found, np.nan)
+
+    def bound_at(self, arrays: Arrays, place: Place) -> tuple[Callable[[int], float], int]:
+        a, b, inflation, level = rates_of(arrays, place)
+
+        def joint_or_split(n: int) -> float:
+            cell = (round(a * n), n, round(b * n), n, inflation, level)
+            return max(float(joint_lower(*cell)), float(split_lower(*cell)))
+
+        return joint_or_split, int(arrays["test"][1][place][0])
+
+    def resample(
+        self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator
+    ) -> tuple[str, Floats]:
+        threshold = threshold_of(arrays, place)
+        thresholds, spans = _spans(records, place[0], threshold)
+        histograms = np.stack([span.histogram for span in spans])
+        if len(spans) >= _FEWEST_CHUNKS and all(span.stop - span.start == 1 for span in spans):
+            method, samples = "chunks", np.array([span.samples for span in spans])
+            drawn, _ = resample_chunks(histograms, samples, replicates, rng)
+        else:
+            method = "classes"
+            drawn, _ = resample_classes(histograms.sum(axis=0), replicates, rng)
+        return method, estimates_of(drawn, thresholds.index(threshold), arrays, place)
+
+    def tells(self, arrays: Arrays, estimate: Estimate) -> Bools:
+        delta, lower, exceed, test = (arrays[name][1] for name in ("delta", "lower", "exceed", "test"))
+        return ~np.isnan(delta) & is_resolved(delta, lower, exceed, test, least_mass(estimate, self.trained(estimate)))
+
+    def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
+        exceed, test = (arrays[name][1][known] for name in ("exceed", "test"))
+        return largest_upper(exceed, test, np.exp(arrays["epsilon"][1][columns]), confidence)
+
+    def needed(
+        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float
+    ) -> tuple[int | None, int]:
+        exceed, test = arrays["exceed"][1][place], arrays["test"][1][place]
+        share = float(exceed[0] / test[0])
+        return needed_tests(delta, min(1.0, share / measured * delta), inflation), int(test.min())
+
+
+DERIVED = Counted()
+
+
+def rates_of(arrays: Arrays, place: Place) -> tuple[float, float, float, float]:
+    """Of a cell: shares of both sides, e^ε, and the share of the failure probability."""
+    exceed, test = (arrays[name][1][place].tolist() for name in ("exceed", "test"))
+    inflation = math.exp(float(arrays["epsilon"][1][place[2]]))
+    return exceed[0] / test[0], exceed[1] / test[1], inflation, float(arrays["level"][1][place])
+
+
+def threshold_of(arrays: Arrays, place: Place) -> float:
+    """Of L̂, at which a cell counts."""
+    epsilon = float(arrays["epsilon"][1][place[2]])
+    return (epsilon if place[1] == 0 else -epsilon) + 0.0
+
+
+def estimates_of(drawn: Ints, column: int, arrays: Arrays, place: Place) -> Floats:
+    """Estimates of one cell from resampled histograms (replicates, 2, classes)."""
+    direction, epsilon = place[1], float(arrays["epsilon"][1][place[2]])
+    sides = above(drawn)[..., column] if direction == 0 else below(drawn)[:, ::-1, column]
+    totals = drawn.sum(axis=2)  # of D, then of D', which may differ
+    share: Any = sides / (totals if direction == 0 else totals[:, ::-1])
+    return np.asarray(share[:, 0] - np.exp(epsilon) * share[:, 1])
+
+
+def least_mass(estimate: Estimate, train: int) -> float:
+    """The smallest probability of a set of which the training samples tell anything; 0 where tallies decided the sizes."""
+    if estimate.has_budget:
+        return 0.0
+    if estimate.refine:
+        return 1.0 / estimate.refine
+    parameters = validate_parameters(estimate.default_loss, estimate.parameters)
+    k = choose_k(parameters.k, 2 * train) if isinstance(parameters, KnnParameters) else 2
+    return k / (2.0 * train)
+
+
+def _spans(records: Records, pair: int, threshold: float) -> tuple[tuple[float, ...], list[Span]]:
+    """A set of thresholds with this one that has counts of all test chunks, and these."""
+    problem, index = records.problem, records.index
+    model, stage = problem.model_keys[pair], problem.stage_of("test", pair)
+    for thresholds in index.threshold_sets(model, problem.thresholds.tolist(), stage):
+        if threshold in thresholds and not index.missing(model, thresholds, stage):
+            return thresholds, index.done(model, thresholds, stage)
+    raise StoreError(f"the counts of pair {pair} are not in the store any more")
+
+
+def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: LowerBounds) -> Arrays:
+    confidence = problem.study.estimate.confidence
+    wanted = problem.thresholds.tolist()
+    exceed, training = [], []
+    for number, model in enumerate(problem.model_keys):
+        counts = index.totals(model, wanted, problem.stage_of("test", number))
+        trained = index.training_counts(model, wanted)
+        exceed.append(exceedances(counts.above, counts.below, problem.thresholds, epsilons))
+        found = exceedances(trained.above, trained.below, problem.thresholds, epsilons)
+        training.append(np.where(found >= 0, found / max(1, trained.samples), np.nan))
+    counted, share = np.stack(exceed), np.stack(training)
+    sides = tests_of(problem)
+    test = np.broadcast_to(np.stack([sides, sides[:, ::-1]], axis=1)[:, :, None, :], counted.shape).copy()
+    ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
+    level = share_level(ranked, counted.shape[:3], 1.0 - confidence)
+    cells = make_cells(counted, test, share, epsilons, level, confidence, run)
+    return counted_cells(cells, level, ranked) | maximum_of(cells, told_pairs(test))
+
+
+def tests_of(problem: Problem) -> NDArray[np.int64]:
+    """Test samples of D and of D' of each pair, (pairs, 2), at least 1 where their number is not decided yet."""
+    return np.maximum(1, [problem.sizes_of(number).tests for number in range(len(problem.pairs))])
+
+
+def _tradeoff(problem: Problem, index: Index) -> Arrays:
+    thresholds = eta_thresholds(np.asarray(problem.study.estimate.etas)).tolist()
+    rejected = np.stack(
+        [
+            index.totals(model, thresholds, problem.stage_of("test", number)).below.T
+            for number, model in enumerate(problem.model_keys)
+        ]
+    )
+    test, families = tests_of(problem), 1
+    if problem.is_refined:  # thresholds that were added later have an L̂ of their own
+        stages = [problem.stage_of("test", number) for number in range(len(problem.pairs))]
+        families = max(index.families(*pair) for pair in zip(problem.model_keys, repeat(thresholds), stages))
+    found = points_of(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence, families))
+    return found | {"rejected_test": (("pair", "side"), test)} | _training_curve(problem, index, thresholds)
+
+
+def _training_curve(problem: Problem, index: Index, thresholds: list[float]) -> Arrays:
+    """What training alone tells at each η: shares of its own outputs that are rejected, and the curve's estimate.
+
+    The estimate is a density's perturbed points where there are densities, else the shares.
+    """
+    etas, sides = problem.study.estimate.etas, ("pair", "eta", "side")
+    shares = np.full((len(problem.pairs), len(etas), 2), np.nan)
+    for number, model in enumerate(problem.model_keys):
+        counts = index.training_counts(model, thresholds)
+        if (counts.below >= 0).all():
+            shares[number] = counts.below.T / max(1, counts.samples)
+    curve = np.stack([shares[..., 0], 1.0 - shares[..., 1]])
+    for number, model in enumerate(problem.model_keys):
+        known = index.perturbed.get(model, {})
+        for column, eta in enumerate(etas):
+            if eta in known:
+                curve[:, number, column] = known[eta]
+    points: Arrays = {f"training_{n}": (("pair", "eta"), v) for n, v in zip(("alpha", "beta"), curve, strict=True)}
+    return points | {"training_rejected": (sides, shares)}

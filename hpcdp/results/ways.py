@@ -1,0 +1,117 @@
+"""What results ask a way of estimating."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.planning.index import Index, read_index
+from hpcdp.store.layout import Layout
+from hpcdp.store.results import Arrays
+from hpcdp.store.root import latest_version
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.problem import Problem
+from hpcdp.study.versions import read_problem
+from hpcdp.study.ways import Way
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Place = tuple[int, int, int]
+"""Of a cell: pair, direction, ε."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records that a result rests on, read when they are asked for."""
+
+    store: Path
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem that the store holds."""
+        layout = Layout(self.store)
+        return read_problem(layout, latest_version(layout))
+
+    @cached_property
+    def index(self) -> Index:
+        """All its records."""
+        return read_index(Layout(self.store))
+
+
+class Derived(ABC):
+    """The part of a way that makes results of records, and says what they are.
+
+    counts: arrays by cell that say what δ̂ rests on. ranking: the array by cell that tells pairs apart, before the test where
+    there is one. draws_apart: whether each cell draws and learns for itself. pools: whether every sample teaches and tests.
+    """
+
+    counts: ClassVar[tuple[str, ...]] = ("exceed", "test")
+    ranking: ClassVar[str] = "training_delta"
+    draws_apart: ClassVar[bool] = False
+    pools: ClassVar[bool] = False
+
+    @abstractmethod
+    def arrays(
+        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
+    ) -> Arrays:
+        """Arrays by name; cells that lack counts hold NaN and −1. run: `bounds`, or the same elsewhere."""
+
+    @abstractmethod
+    def bounds(self, *arrays: Any) -> Floats:
+        """Certified bounds of cells from flat arrays."""
+
+    @abstractmethod
+    def careful_error(self, arrays: Arrays) -> Floats:
+        """Standard error of each δ̂ with (x + 1)/(n + 2) put in; NaN where counts are missing. Asymptotic."""
+
+    @abstractmethod
+    def bound_at(self, arrays: Arrays, place: Place) -> tuple[Callable[[int], float], int]:
+        """The certified bound of a cell as a function of samples per database, at its rates and level; their number now."""
+
+    @abstractmethod
+    def resample(
+        self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator
+    ) -> tuple[str, Floats]:
+        """How one cell was resampled, and its estimates before they are cut at 0, shape (replicates,)."""
+
+    @abstractmethod
+    def tells(self, arrays: Arrays, estimate: Estimate) -> Bools:
+        """Whether each δ̂ tells something, by itself (heuristic)."""
+
+    @abstractmethod
+    def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
+        """Upper limits of the learned sets at some ε, shape (columns,), one at a time; finite-sample."""
+
+    @abstractmethod
+    def needed(
+        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float
+    ) -> tuple[int | None, int]:
+        """Samples a database at which one δ would be resolved, a/δ being as measured in a cell; and how many there are."""
+
+    def trained(self, estimate: Estimate) -> int:
+        """Samples a side that each L̂ learned from."""
+        return estimate.train
+
+    def tested(self, arrays: Arrays, estimate: Estimate) -> int:
+        """Test samples a database."""
+        return int(arrays["test"][1].max())
+
+    @property
+    def tests_words(self) -> str:
+        """What is counted, as messages say it."""
+        return "samples" if self.pools else "test samples"
+
+
+def derived(way: Way) -> Derived:
+    """The part of a way."""
+    found: Derived = import_module(way.results).DERIVED
+    return found

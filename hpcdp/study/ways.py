@@ -1,0 +1,39 @@
+"""The ways of estimating: each is one module on every floor that has a part in it, under one name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcdp.losses import LOSSES
+from hpcdp.study.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of estimating.
+
+    planning, results, engine: the modules with its parts, see `hpcdp.planning.ways`, `hpcdp.results.ways` and
+    `hpcdp.engine.ways`. keeps: whether all cells use the same samples, which may then stay in the store.
+    """
+
+    name: str
+    planning: str
+    results: str
+    engine: str
+    keeps: bool = True
+
+
+WAYS = {
+    way.name: way
+    for way in (
+        Way("counted", "hpcdp.planning.counted", "hpcdp.results.counted", "hpcdp.engine.counted"),
+        Way("reused", "hpcdp.planning.reuse", "hpcdp.results.reuse", "hpcdp.engine.reuse"),
+        Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", "hpcdp.engine.literal", keeps=False),
+    )
+}
+"""By name; a loss may name its own (`hpcdp.losses.LossKind.way`)."""
+
+
+def way_of(estimate: Estimate, is_reused: bool) -> Way:
+    """The way of a study: its loss's own, where it has one. is_reused: as the study says, or a run has chosen."""
+    return WAYS[LOSSES[estimate.default_loss].way or ("reused" if is_reused else "counted")]
