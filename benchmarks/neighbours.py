@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.knn.knn import Knn, VectorModel
-from hpcdp.losses.parameters import choose_k
+from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.protocol import Side
 
 Floats = NDArray[np.float64]

@@ -12,10 +12,10 @@ from learning import LDA, learned, sides, vector
 
 from hpcdp.engine.reuse import count_part
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.losses import LOSSES, LossKind, foreign_code, refuse_unusable
+from hpcdp.losses import LOSSES, foreign_code, refuse_unusable
 from hpcdp.losses._alone import has_equal_scores, refuse_batch_dependent
 from hpcdp.losses.counts import count_losses
-from hpcdp.losses.parameters import KnnParameters
+from hpcdp.losses.knn.kind import KnnKind
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.study.reuse import Part, Step
 
@@ -257,5 +257,6 @@ def test_whose_judgement_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert foreign_code("learned", {"classifier": LDA}) == LDA
     assert foreign_code("learned", {"classifier": "mlp"}) is None
     assert foreign_code("knn", {}) is None
-    monkeypatch.setitem(LOSSES, "mine", LossKind(KnnParameters, lambda _: None))  # type: ignore[arg-type]
+    monkeypatch.setitem(LOSSES, "mine", KnnKind())  # type: ignore[arg-type]
     assert foreign_code("mine", {}) == "mine"
+    assert foreign_code("own:Loss", {}) == "own:Loss"

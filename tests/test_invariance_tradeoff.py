@@ -14,7 +14,7 @@ from test_invariance import nearest
 
 from hpcdp.losses import make_loss
 from hpcdp.losses.counts import below, eta_thresholds
-from hpcdp.losses.parameters import choose_k
+from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.protocol import Side
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.perturbed import default_etas, perturbed_points

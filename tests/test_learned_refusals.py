@@ -29,8 +29,8 @@ from sklearn.utils import all_estimators
 
 from hpcdp.errors import DamagedError, MechanismError, StudyError
 from hpcdp.losses import refuse_unusable, validate_parameters
-from hpcdp.losses._learned_options import READY
 from hpcdp.losses.learned._pickled import pack, unpack
+from hpcdp.losses.learned.options import READY
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.outputs import Schema
 

@@ -7,7 +7,7 @@ import pytest
 from brute import exact_deltas, laplace_delta
 
 from hpcdp.losses.knn.literal import testing_risk as risk
-from hpcdp.losses.parameters import LiteralKnnParameters
+from hpcdp.losses.knn.parameters import LiteralKnnParameters
 
 RULE = LiteralKnnParameters()
 

@@ -9,7 +9,7 @@ from test_invariance import nearest
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
 from hpcdp.losses.knn.literal import count_rejections
-from hpcdp.losses.parameters import LiteralKnnParameters, choose_k
+from hpcdp.losses.knn.parameters import LiteralKnnParameters, choose_k
 from hpcdp.notions.testing_risk import make_point_cells
 from hpcdp.notions.tradeoff import make_tradeoff
 

@@ -21,7 +21,7 @@ from hpcdp.losses.frequency._tally import HashClasses
 from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
 from hpcdp.losses.knn._sequences import split
 from hpcdp.losses.knn.knn import Knn, KnnParameters, VectorModel
-from hpcdp.losses.parameters import choose_k
+from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.protocol import Side, StreamedSide
 from hpcdp.mechanisms.outputs import Schema, canonicalise, describe
 from hpcdp.planning.summary import make_plan

@@ -21,7 +21,7 @@ from hpcdp.errors import StudyError
 from hpcdp.losses.counts import merge_thresholds
 from hpcdp.losses.kde.kde import Kde
 from hpcdp.losses.knn.knn import Knn
-from hpcdp.losses.parameters import KnnParameters
+from hpcdp.losses.knn.parameters import KnnParameters
 from hpcdp.notions.accuracy import share_radius
 from hpcdp.notions.bounds import joint_lower, standard_error
 from hpcdp.notions.prequential import prequential_lower

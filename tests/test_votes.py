@@ -14,9 +14,9 @@ from hpcdp.losses.frequency.distinct import Rows
 from hpcdp.losses.knn._strata import Strata, few_valued
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters, StepVotes
+from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.line.lookup import Tables
 from hpcdp.losses.line.step import Lookup, StepCounter, learn_votes
-from hpcdp.losses.parameters import choose_k
 from hpcdp.losses.protocol import Side
 
 THRESHOLDS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])

@@ -13,7 +13,7 @@ from hpcdp.losses.knn._rank_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, near
 from hpcdp.losses.knn._selection_kernels import bracket
 from hpcdp.losses.knn._tree import TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters
-from hpcdp.losses.parameters import choose_k
+from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.protocol import Side
 
 METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSHEV}

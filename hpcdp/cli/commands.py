@@ -430,12 +430,13 @@ def _audited_claim(options: argparse.Namespace, study: Any) -> Any:
 
 def _with_etas(study: Any) -> Any:
     """The study, with the audit's own thresholds where it has none."""
+    from hpcdp.losses import kind_of
     from hpcdp.losses.counts import audit_etas
 
-    if study.estimate.default_loss == "literal-knn":
+    if kind_of(study.estimate.default_loss).way:
         raise StudyError(
-            "estimate.loss: literal-knn learns anew for each η, so that nothing chooses among them before the test; "
-            "accepted by audit: every other loss"
+            f"estimate.loss: {study.estimate.default_loss} learns anew for each η, so that nothing chooses among them before "
+            "the test; accepted by audit: every other loss"
         )
     if study.estimate.reuse is not False:
         raise StudyError(

@@ -15,9 +15,10 @@ from hpcdp._base.raised import readable
 from hpcdp.engine.last_draw import note_draw
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
-from hpcdp.losses import LOSSES, foreign_code, make_loss
+from hpcdp.losses import foreign_code, kind_of, make_loss
 from hpcdp.losses._sort import ascending
-from hpcdp.losses.protocol import STREAMED_BYTES, Loss, Side, StreamedSide
+from hpcdp.losses.kind import STREAMED_BYTES
+from hpcdp.losses.protocol import Loss, Side, StreamedSide
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.slow_draws import naming
 from hpcdp.store.arrays import fingerprint
@@ -153,5 +154,6 @@ def _open(root: str, version: int, _study: str) -> Context:
     layout = Layout(Path(root))
     problem = load_problem(layout, version)
     e = problem.study.estimate
-    loss = make_loss(e.default_loss, e.parameters, problem.study.folder) if LOSSES[e.default_loss].make else None
-    return Context(layout, problem, loss, {name: make_loss(name, {}) for name in e.other_losses})
+    folder = problem.study.folder
+    loss = None if kind_of(e.default_loss).way else make_loss(e.default_loss, e.parameters, folder)
+    return Context(layout, problem, loss, {name: make_loss(name, {}, folder) for name in e.other_losses})

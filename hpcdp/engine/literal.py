@@ -12,7 +12,7 @@ from hpcdp.engine.ways import Run
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_json, stream
 from hpcdp.losses.knn.literal import count_rejections, testing_risk
-from hpcdp.losses.parameters import LiteralKnnParameters
+from hpcdp.losses.knn.parameters import LiteralKnnParameters
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.slow_draws import naming
 from hpcdp.planning.literal import TrainCells

@@ -28,7 +28,7 @@ from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.progress import Progress
 from hpcdp.errors import FAILED, DamagedError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import foreign_code, make_loss, validate_parameters
+from hpcdp.losses import foreign_code, kind_of, make_loss, validate_parameters
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import READERS
@@ -45,7 +45,7 @@ from hpcdp.store.samples import DamagedBlock, read_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import Claim
 from hpcdp.study.file import Study
-from hpcdp.study.problem import LITERAL, Problem
+from hpcdp.study.problem import Problem
 from hpcdp.study.trial_draws import equals_no_chance
 
 _DIGITS = 6
@@ -188,8 +188,9 @@ def refuse_unplayable(problem: Problem) -> None:
         )
     if problem.study.estimate.reuse is not False:
         raise StudyError("estimate.reuse: every batch of audit --sequential tests and then teaches; accepted: false")
-    if problem.study.estimate.default_loss == LITERAL:
-        raise StudyError(f"estimate.loss: {LITERAL} was given; accepted by audit --sequential: every other loss")
+    name = problem.study.estimate.default_loss
+    if kind_of(name).way:
+        raise StudyError(f"estimate.loss: {name} was given; accepted by audit --sequential: every other loss")
 
 
 def _words(look: Look, failure: float) -> str:

@@ -14,12 +14,6 @@ Outputs = NDArray[Any]
 """Outputs of one database: bool, integer or float64 of shape (size,) or (size, d), or an object array (size,) of
 canonical bytes when outputs are not numbers."""
 
-STREAMED_BYTES = 1 << 28
-"""Training outputs of one database above this are not held in memory, where the loss reads blocks."""
-
-MOST_SEQUENCES = 1 << 20
-"""So many training sequences with numbers of one database, the first, are looked at by `knn`."""
-
 _BLOCK = 1 << 20
 _SPREAD = 1 << 18
 

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcdp._base.rounding import at_most
-from hpcdp.losses import validate_parameters
-from hpcdp.losses.parameters import KnnParameters
+from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.notions.accuracy import corollary2, risk_radius, share_radius
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS, smallest_fold
-
-_LITERAL = "literal-knn"
 
 
 @dataclass(frozen=True)
@@ -50,14 +47,16 @@ def state_accuracy(
     if pooled:
         fold, share = smallest_fold(e.pool), each / FOLDS
         return [Statement(level, float(share_radius(level, fold, share)), None) for level in e.epsilons]
-    parameters = validate_parameters(e.default_loss, e.parameters)
-    nearest = isinstance(parameters, KnnParameters) and parameters.k == "sqrt" and parameters.metric == "euclidean"
-    nearest = nearest and not e.refine and not e.has_budget
+    kind = kind_of(e.default_loss)
+    is_published = kind.has_published_rate(validate_parameters(e.default_loss, e.parameters))
+    is_published = is_published and not e.refine and not e.has_budget
     samples = 4 * min(e.train, test)  # labelled samples of both halves of Figure 1
     found = []
     for level in e.epsilons:
-        radius = risk_radius(level, 2 * test, each) if e.default_loss == _LITERAL else share_radius(level, test, each)
-        alpha = corollary2(columns, level, samples, failure, 2 * pairs) if nearest and columns is not None else None
+        radius = risk_radius(level, 2 * test, each) if kind.way == "literal" else share_radius(level, test, each)
+        alpha = (
+            corollary2(columns, level, samples, failure, 2 * pairs) if is_published and columns is not None else None
+        )
         found.append(Statement(level, float(radius), alpha))
     return found
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hpcdp.keys import digest_json
-from hpcdp.losses.parameters import FrequencyParameters
-from hpcdp.losses.protocol import MOST_SEQUENCES, STREAMED_BYTES
+from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.notions.accuracy import worst_share_error
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, Thresholds, first_of
@@ -22,8 +21,6 @@ from hpcdp.store.states import has_state
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.sizes import Sizes
 
-_CLASS_BYTES = 128  # a class of values while it is learned
-_SEQUENCE_BYTES = 512  # a sequence and the parts it falls into
 _LONG_FIT = 2.0  # seconds after which what is learned is stored, whoever counts with it
 _REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
 
@@ -303,16 +300,10 @@ def memory(problem: Problem) -> int:
     stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
     block = min(stage.total, stage.chunk * stage.chunks_per_block)
     drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
-    return 2 * drawn + _training_memory(problem) + 3 * block * width
+    return 2 * drawn + _learning_memory(problem) + 3 * block * width
 
 
-def _training_memory(problem: Problem) -> int:
-    """Bytes for the training samples of both sides, or, where they are read by blocks, for what is kept of them."""
-    e, schema = problem.study.estimate, problem.schema
-    side = e.train * schema.bytes_in_memory
-    if e.default_loss == "frequency" and (schema.kind != "float" or schema.columns is not None):
-        most = FrequencyParameters.model_validate(e.parameters).distinct
-        return 2 * min(side, STREAMED_BYTES) + _CLASS_BYTES * min(2 * e.train, most)
-    if schema.kind == "bytes":
-        return 2 * min(side, STREAMED_BYTES) + _SEQUENCE_BYTES * min(2 * e.train, 2 * MOST_SEQUENCES)
-    return 3 * 2 * side
+def _learning_memory(problem: Problem) -> int:
+    e = problem.study.estimate
+    parameters = validate_parameters(e.default_loss, e.parameters)
+    return kind_of(e.default_loss).memory(parameters, problem.schema, e.train)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from hpcdp.losses import kind_of
 from hpcdp.mechanisms import READERS
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.reuse import part_seconds
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.decisions import commit_choice, known_choice
-from hpcdp.study.problem import LITERAL, Problem
+from hpcdp.study.problem import Problem
 from hpcdp.study.reuse import FEWEST, Cut
 
 SHARE = 0.1
@@ -54,7 +55,7 @@ class Price:
 def may_be_reused(problem: Problem) -> bool:
     """Whether a study without reuse could have it as it is."""
     e = problem.study.estimate
-    fits = not (e.etas or e.refine or e.has_budget or e.other_losses) and e.default_loss != LITERAL
+    fits = not (e.etas or e.refine or e.has_budget or e.other_losses) and kind_of(e.default_loss).way is None
     return fits and e.keep == "all" and e.pool >= FEWEST
 
 

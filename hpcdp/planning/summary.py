@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from hpcdp._base.rounding import at_most, percent
 from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StudyError
-from hpcdp.losses import validate_parameters
-from hpcdp.losses.parameters import choose_k
+from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy, state_lines
@@ -168,7 +167,6 @@ def make_plan(
     amounts = way.amounts(problem)
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = max(1, min(workers, len(tasks)))
-    k = getattr(validate_parameters(e.default_loss, e.parameters), "k", None)
     shown = sorted({e.epsilons[0], e.epsilons[len(e.epsilons) // 2], e.epsilons[-1]})
     return Plan(
         name=problem.study.name,
@@ -184,7 +182,7 @@ def make_plan(
         memory=_BASE_MEMORY + amounts.memory,
         seconds=sum(task.seconds for task in tasks) / at_once + 3.0,
         workers=workers,
-        k=choose_k(k, 2 * amounts.learned) if k is not None else None,
+        k=kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned),
         worst_error=() if e.has_budget else tuple((epsilon, *way.worst_errors(problem, epsilon)) for epsilon in shown),
         statements=()
         if e.has_budget

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import StoreError
-from hpcdp.losses import validate_parameters
+from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.losses.counts import above, below, eta_thresholds
-from hpcdp.losses.parameters import KnnParameters, choose_k
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
 from hpcdp.notions.bounds import joint_lower, split_lower, standard_error
 from hpcdp.notions.levels import share_level
@@ -120,8 +119,7 @@ def least_mass(estimate: Estimate, train: int) -> float:
     if estimate.refine:
         return 1.0 / estimate.refine
     parameters = validate_parameters(estimate.default_loss, estimate.parameters)
-    k = choose_k(parameters.k, 2 * train) if isinstance(parameters, KnnParameters) else 2
-    return k / (2.0 * train)
+    return kind_of(estimate.default_loss).least_mass(parameters, train)
 
 
 def _spans(records: Records, pair: int, threshold: float) -> tuple[tuple[float, ...], list[Span]]:

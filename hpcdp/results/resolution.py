@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.notions.resolution import extrapolate
 from hpcdp.results.counted import least_mass
 from hpcdp.results.ways import Derived
@@ -121,8 +122,8 @@ def _needed(arrays: Arrays, way: Derived, column: int, rows: Bools) -> str:
 
 def _training(estimate: Estimate, train: int) -> str:
     words = "Training may need more too"
-    if estimate.refine or estimate.has_budget or estimate.default_loss != "knn":
+    k = kind_of(estimate.default_loss).votes(validate_parameters(estimate.default_loss, estimate.parameters), train)
+    if estimate.refine or estimate.has_budget or k is None:
         return f"{words}."
     least = least_mass(estimate, train)
-    k = round(2 * train * least)
     return f"{words}: k = {k:,} of {2 * train:,} training points tell nothing of sets of probability below {least:.1e}."

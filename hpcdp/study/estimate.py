@@ -81,7 +81,7 @@ class Estimate(Section):
 
     @model_validator(mode="after")
     def _values(self) -> Self:
-        from hpcdp.losses import validate_parameters
+        from hpcdp.losses import kind_of, validate_parameters
 
         if self.epsilons[0] < 0:
             raise ValueError(f"epsilons: at least 0; given: {self.epsilons[0]}")
@@ -108,11 +108,10 @@ class Estimate(Section):
         parameters = validate_parameters(self.default_loss, self.parameters)
         if not isinstance(self.loss, str):
             self._check_losses(self.loss)
-        k = getattr(parameters, "k", None)
-        if isinstance(k, int) and k > 2 * self.train:
-            raise ValueError(f"parameters.k: at most all training points, 2·train = {2 * self.train}; given: {k}")
+        points = 2 * self.train
+        kind_of(self.default_loss).refuse_points(parameters, points, f"at most all training points, 2·train = {points}")
         if self.reuse is not False:
-            self._check_reuse(k)
+            self._check_reuse(parameters)
         return self
 
     @property
@@ -126,23 +125,24 @@ class Estimate(Section):
         return () if isinstance(self.loss, str) else self.loss[1:]
 
     def _check_losses(self, losses: tuple[str, ...]) -> None:
-        from hpcdp.losses import LOSSES, validate_parameters
+        from hpcdp.losses import kind_of, validate_parameters
 
         for name in losses:
             validate_parameters(name, {})
-        if len(set(losses)) < len(losses) or any(LOSSES[name].make is None for name in losses):
+        if len(set(losses)) < len(losses) or any(kind_of(name).way for name in losses):
             raise ValueError(f"loss: several are distinct, without literal-knn; given: {list(losses)}")
         if len(losses) > 1 and not self.refine and not self.has_budget:
             raise ValueError(
                 f"loss: several need refine, target or time, which choose among them; given: {list(losses)}"
             )
 
-    def _check_reuse(self, k: Any) -> None:
+    def _check_reuse(self, parameters: Any) -> None:
+        from hpcdp.losses import kind_of
         from hpcdp.study.reuse import FEWEST, least_learned
 
         with_it = [key for key in ("etas", "refine", "target", "time") if getattr(self, key)]
         with_it += [f"loss = {list(self.loss)}"] if self.other_losses else []
-        with_it += ["loss = literal-knn"] if self.default_loss == "literal-knn" else []
+        with_it += [f"loss = {self.default_loss}"] if kind_of(self.default_loss).way else []
         if with_it:
             raise ValueError(
                 f"reuse: cross-fitted are the cells of one loss, learned from train and test samples; given with it: "
@@ -152,10 +152,8 @@ class Estimate(Section):
         if self.pool < FEWEST:
             raise ValueError(f"reuse: at least {FEWEST} samples, train and test together; given: {self.pool}")
         fewest = 2 * least_learned(self.pool)
-        if isinstance(k, int) and k > fewest:
-            raise ValueError(
-                f"parameters.k: with reuse at most {fewest}, so many points of both sides teach the first L̂; given: {k}"
-            )
+        words = f"with reuse at most {fewest}, so many points of both sides teach the first L̂"
+        kind_of(self.default_loss).refuse_points(parameters, fewest, words)
 
     @property
     def pool(self) -> int:

@@ -15,7 +15,7 @@ from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import PROJECTING, VALUED, refuse_unusable, validate_parameters
+from hpcdp.losses import LOSSES, kind_of, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import merge_thresholds
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Schema, describe
@@ -31,7 +31,6 @@ from hpcdp.study.trial_draws import Trial, try_out
 from hpcdp.study.ways import Way, way_of
 
 DIRECTIONS = ("forward", "reverse")
-LITERAL = "literal-knn"
 _POINT = "tradeoff"
 _UNSIZED = ("pairs", "pair_laws", "laws", "thresholds", "pilot_keys", "train", "risk_cells", "point_cells")
 
@@ -292,7 +291,7 @@ def try_study(
     fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
     refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
     for name in e.other_losses:
-        refuse_unusable(name, {}, trial.schema, e.train)
+        refuse_unusable(name, {}, trial.schema, e.train, study.folder)
     return trial
 
 
@@ -302,8 +301,9 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
     if not e.refine and not e.has_budget:
         return
     key = "estimate." + ("target" if e.target is not None else "time" if e.time is not None else "refine")
-    if e.default_loss == LITERAL or study.mechanism.call in READERS:
-        what = f"loss = {e.default_loss}" if e.default_loss == LITERAL else f"mechanism.call = {study.mechanism.call}"
+    kind = kind_of(e.default_loss)
+    if kind.way or study.mechanism.call in READERS:
+        what = f"loss = {e.default_loss}" if kind.way else f"mechanism.call = {study.mechanism.call}"
         raise StudyError(
             f"{key}: needs fresh draws for tallies; given: {what}; accepted: any other loss, and what draws"
         )
@@ -314,8 +314,10 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
         raise StudyError(
             f"estimate.loss: several need outputs on a line; given: {describe(schema)} with {list(e.loss)}; accepted: one"
         )
-    accepted = VALUED if schema.kind == "bytes" else (*PROJECTING, *VALUED)
-    if not is_scalar and e.default_loss not in accepted:
+    is_bytes = schema.kind == "bytes"
+    if not is_scalar and not (kind.tells_values or (kind.projects and not is_bytes)):
+        accepted = [name for name, other in LOSSES.items() if other.projects and not is_bytes]
+        accepted += [name for name, other in LOSSES.items() if other.tells_values]
         raise StudyError(
             f"{key}: of such outputs ({describe(schema)}) accepted with loss = {' | '.join(accepted)}; given: "
             f"loss = {e.default_loss}"
@@ -362,9 +364,10 @@ def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads:
             "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
             "accepted: a built-in, a callable or a program"
         )
-    if study.estimate.default_loss == LITERAL and study.mechanism.call in READERS:
+    if kind_of(study.estimate.default_loss).way and study.mechanism.call in READERS:
         raise StudyError(
-            "estimate.loss: literal-knn draws anew for every ε and η; stored samples cannot; accepted: knn, frequency"
+            f"estimate.loss: {study.estimate.default_loss} draws anew for every ε and η; stored samples cannot; accepted: "
+            "knn, frequency"
         )
     trial = try_study(study, sampler, pairs, note, threads)
     refuse_unrefinable(study, trial.schema)

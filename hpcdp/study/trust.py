@@ -100,7 +100,7 @@ def _named(study: Study) -> Iterator[str]:
         yield f"pairs.relative.call = {_where(pairs.relative.call, study.folder)}"
     for distribution in pairs.distributional or ():
         yield f"pairs.distributional.call = {_where(distribution.call, study.folder)}"
-    for name in (e.default_loss, named_code(e.default_loss, e.parameters)):
+    for name in dict.fromkeys((e.default_loss, named_code(e.default_loss, e.parameters))):
         if name is not None and ":" in name:
             yield f"estimate.loss = {_where(name, study.folder)}"
 

@@ -129,7 +129,8 @@ def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[st
     found = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
     path = named_code(study.estimate.default_loss, study.estimate.parameters)
     if path is not None and lies_in(path, study.folder):
-        found[f"estimate.parameters: the source of {path}"] = source_digest(path, study.folder)
+        key = "loss" if path == study.estimate.default_loss else "parameters"
+        found[f"estimate.{key}: the source of {path}"] = source_digest(path, study.folder)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcdp.losses import LOSSES
+from hpcdp.losses import kind_of
 from hpcdp.study.estimate import Estimate
 
 
@@ -36,4 +36,4 @@ WAYS = {
 
 def way_of(estimate: Estimate, is_reused: bool) -> Way:
     """The way of a study: its loss's own, where it has one. is_reused: as the study says, or a run has chosen."""
-    return WAYS[LOSSES[estimate.default_loss].way or ("reused" if is_reused else "counted")]
+    return WAYS[kind_of(estimate.default_loss).way or ("reused" if is_reused else "counted")]

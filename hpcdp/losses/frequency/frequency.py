@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hpcdp.losses._votes import classes, log_ratios
 from hpcdp.losses.frequency._tally import HashClasses, Tally
 from hpcdp.losses.frequency.distinct import Distinct, learn_distinct, restore_values
-from hpcdp.losses.parameters import FrequencyParameters
+from hpcdp.losses.frequency.parameters import FrequencyParameters
 from hpcdp.losses.protocol import Outputs, Side
 
 __all__ = ["Frequency", "FrequencyCounter", "FrequencyModel", "FrequencyParameters"]

@@ -22,8 +22,8 @@ from hpcdp.losses._sort import ascending
 from hpcdp.losses.kde import _ratio_kernels as kernels
 from hpcdp.losses.kde._bandwidth import Summary, choose_bandwidths
 from hpcdp.losses.kde._density import Line, Plane
+from hpcdp.losses.kde.parameters import KdeParameters
 from hpcdp.losses.line.step import Lookup, StepCounter
-from hpcdp.losses.parameters import KdeParameters
 from hpcdp.losses.protocol import Outputs, Side
 
 if TYPE_CHECKING:

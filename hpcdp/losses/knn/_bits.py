@@ -19,7 +19,7 @@ from hpcdp.losses.frequency._hashes import pack_bits
 from hpcdp.losses.frequency.distinct import Rows
 from hpcdp.losses.knn._hamming import BitSearch
 from hpcdp.losses.knn._tree import BallVotes
-from hpcdp.losses.parameters import Metric
+from hpcdp.losses.knn.parameters import Metric
 from hpcdp.losses.protocol import Outputs
 
 Floats = NDArray[np.float64]

@@ -20,7 +20,8 @@ from hpcdp.losses._plain import PlainCounter
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.frequency.distinct import Words
 from hpcdp.losses.knn._strata import VoteSource, group
-from hpcdp.losses.protocol import MOST_SEQUENCES, Outputs, Side
+from hpcdp.losses.knn.parameters import MOST_SEQUENCES
+from hpcdp.losses.protocol import Outputs, Side
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

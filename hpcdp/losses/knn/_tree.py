@@ -14,7 +14,7 @@ from hpcdp.losses.knn._group_kernels import vote_in_groups
 from hpcdp.losses.knn._hamming import HammingSearch
 from hpcdp.losses.knn._kdtree import KdTree
 from hpcdp.losses.knn._rank_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN
-from hpcdp.losses.parameters import Metric
+from hpcdp.losses.knn.parameters import Metric
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

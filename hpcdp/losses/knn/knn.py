@@ -20,12 +20,13 @@ from hpcdp.losses._plain import PlainCounter
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.frequency.distinct import Rows
 from hpcdp.losses.frequency.frequency import Frequency, FrequencyCounter
+from hpcdp.losses.frequency.parameters import FrequencyParameters
 from hpcdp.losses.knn._bits import BitModel, are_bits
 from hpcdp.losses.knn._sequences import SequenceModel, hold_numbers
 from hpcdp.losses.knn._strata import Strata, VoteSource, few_valued
 from hpcdp.losses.knn._tree import BallVotes
+from hpcdp.losses.knn.parameters import KnnParameters, choose_k
 from hpcdp.losses.line.step import Lookup, StepCounter, Votes, learn_votes
-from hpcdp.losses.parameters import FrequencyParameters, KnnParameters, choose_k
 from hpcdp.losses.protocol import Counter, Model, Outputs, Side
 
 __all__ = ["Knn", "KnnParameters", "choose_k"]

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
-from hpcdp.losses._learned_options import READY
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.learned._additive import Additive, Batches, learn_additive
 from hpcdp.losses.learned._calibration import Calibration, learn_calibration, restore_calibration
@@ -25,7 +24,8 @@ from hpcdp.losses.learned._columns import SAMPLE, Columns, as_rows
 from hpcdp.losses.learned._estimator import BOOSTING, Estimator, fit_estimator, try_estimator
 from hpcdp.losses.learned._network import Network, learn_network
 from hpcdp.losses.learned._threads import one_thread
-from hpcdp.losses.parameters import FEWEST_LEARNED, LearnedParameters
+from hpcdp.losses.learned.options import READY
+from hpcdp.losses.learned.parameters import FEWEST_LEARNED, LearnedParameters
 from hpcdp.losses.protocol import Outputs, Side
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from hpcdp.losses._votes import classes
 from hpcdp.losses.line.cells import Cells
 from hpcdp.losses.line.projected import ProjectedCounter, restore_steps
 from hpcdp.losses.line.step import StepCounter
-from hpcdp.losses.parameters import SmoothParameters
 from hpcdp.losses.protocol import Outputs, Side
 from hpcdp.losses.smooth._spline import fit_log_ratio
 from hpcdp.losses.smooth._vectors import Predictor, learn_predictor
+from hpcdp.losses.smooth.parameters import SmoothParameters
 
 if TYPE_CHECKING:
     from hpcdp.mechanisms.outputs import Schema

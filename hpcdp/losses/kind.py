@@ -1,0 +1,127 @@
+"""What a loss says about itself before it is made: parameters, costs, what it can learn from. Imports nothing numerical."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from hpcdp.losses.protocol import Loss
+    from hpcdp.mechanisms.outputs import Schema
+
+STREAMED_BYTES = 1 << 28
+"""Training outputs of one database above this are not held in memory, where the loss reads blocks."""
+
+Seconds = tuple[float, float, float]
+"""To learn one training point, to count one output, and to learn however few the points; rough."""
+
+_EACH = 5.0e-4
+
+
+class Parameters(BaseModel):
+    """Of a loss: frozen, and nothing that is unknown is accepted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LossKind(ABC):
+    """A loss by name.
+
+    parameters: their model. code: the parameter that may name a user's class, "package.module:Class". way: of estimating,
+    where it has its own (`hpcdp.study.ways`), and no `Loss` is made. projects: whether it brings vectors to a line, on which
+    tallies can refine it. tells_values: whether it tells values apart, which tallies can count.
+    """
+
+    parameters: ClassVar[type[BaseModel]]
+    code: ClassVar[str | None] = None
+    way: ClassVar[str | None] = None
+    projects: ClassVar[bool] = False
+    tells_values: ClassVar[bool] = False
+
+    @abstractmethod
+    def make(self, parameters: Any) -> Loss:
+        """The loss with these parameters."""
+
+    def refuse(self, parameters: Any, schema: Schema, train: int) -> None:  # noqa: B027
+        """Raise ValueError where these parameters cannot learn from `train` outputs a side that look like this."""
+
+    def refuse_points(self, parameters: Any, points: int, when: str) -> None:  # noqa: B027
+        """Raise ValueError where so many training points of both sides are too few. when: put after "parameters.NAME: "."""
+
+    def seconds(self, parameters: Any, schema: Schema, train: int, many_valued: int) -> Seconds:
+        """Rough costs on one core. many_valued: columns with so many values that they are no classes."""
+        columns = schema.columns or 1
+        return 1.0e-5 + 1.0e-6 * columns, 1.0e-6 + 1.0e-7 * columns, _EACH  # a guess of anybody's
+
+    def memory(self, parameters: Any, schema: Schema, train: int) -> int:
+        """Bytes for what teaches one L̂, and what is kept of it."""
+        return 3 * 2 * train * schema.bytes_in_memory
+
+    def least_mass(self, parameters: Any, train: int) -> float:
+        """The smallest probability of a set of which `train` outputs a side tell anything (heuristic)."""
+        return 1.0 / train
+
+    def votes(self, parameters: Any, train: int) -> int | None:
+        """k of a loss that counts the votes of k neighbours among 2·train points, None of others."""
+        return None
+
+    def has_published_rate(self, parameters: Any) -> bool:
+        """Whether Corollaries 2 to 4 of Lu et al. (2024) are about this loss."""
+        return False
+
+    def is_pickled(self, parameters: Any) -> bool:
+        """Whether what is learned may be stored as a pickle, whose reading can run code."""
+        return False
+
+
+def plain_seconds(schema: Schema, many_valued: int) -> Seconds | None:
+    """Costs of classes that are found by sorting, searching and hashing; None where a tree of vectors is searched."""
+    if schema.kind == "bytes":
+        return 1.0e-6, 5.0e-7, _EACH
+    if schema.columns is None:
+        return 6.0e-8, 1.5e-8, _EACH
+    if many_valued <= 1:  # strata, frequencies, or both: no tree is searched
+        return 1.0e-6, 4.0e-7, _EACH
+    return None
+
+
+class Anything(BaseModel):
+    """Parameters of a user's own loss as a study gives them: its class checks them when it is loaded."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class NamedKind(LossKind):
+    """A user's class, "package.module:Class": it is loaded where it is made, and not to read a store.
+
+    The class is called with `Parameters` of its own, a pydantic model, or, where it has none, with a dictionary. A method
+    `refuse(schema, train)` of it may raise ValueError before anything runs.
+    """
+
+    parameters = Anything
+
+    def __init__(self, path: str, folder: Path) -> None:
+        self.path, self.folder = path, folder
+
+    def make(self, parameters: Any) -> Loss:
+        """The loss; StudyError where its class cannot be loaded, ValueError names the parameter that is wrong."""
+        from hpcdp.mechanisms.user_code import import_callable
+
+        made = import_callable(self.path, self.folder, "estimate.loss")
+        given: Mapping[str, Any] = parameters.model_dump()
+        model = getattr(made, "Parameters", None)
+        found: Loss = made(dict(given) if model is None else model.model_validate(given))
+        missing = [name for name in ("fit", "restore") if not callable(getattr(found, name, None))]
+        if missing:
+            raise ValueError(f"loss: a class with fit and restore; given: {self.path} without {' and '.join(missing)}")
+        return found
+
+    def refuse(self, parameters: Any, schema: Schema, train: int) -> None:
+        """Make it, and ask it."""
+        made = self.make(parameters)
+        if hasattr(made, "refuse"):
+            made.refuse(schema, train)

@@ -1,0 +1,74 @@
+"""What `knn` and `literal-knn` say about themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hpcdp.losses.kind import STREAMED_BYTES, LossKind, Seconds, plain_seconds
+from hpcdp.losses.knn.parameters import MOST_SEQUENCES, KnnParameters, LiteralKnnParameters, choose_k
+
+if TYPE_CHECKING:
+    from hpcdp.losses.protocol import Loss
+    from hpcdp.mechanisms.outputs import Schema
+
+_SEQUENCE_BYTES = 512  # a sequence and the parts it falls into
+
+
+class KnnKind(LossKind):
+    """`knn`."""
+
+    parameters = KnnParameters
+
+    def make(self, parameters: KnnParameters) -> Loss:
+        """The loss."""
+        from hpcdp.losses.knn.knn import Knn
+
+        return Knn(parameters)
+
+    def refuse_points(self, parameters: KnnParameters, points: int, when: str) -> None:
+        """A number of neighbours is at most that of all points."""
+        if isinstance(parameters.k, int) and parameters.k > points:
+            raise ValueError(f"parameters.k: {when}; given: {parameters.k}")
+
+    def seconds(self, parameters: KnnParameters, schema: Schema, train: int, many_valued: int) -> Seconds:
+        """With many columns of many values, by the leaves of the tree that a ball meets."""
+        if schema.kind == "bytes" and many_valued:  # perhaps sequences that hold reals
+            return 8.0e-6, 1.1e-5, 5.0e-4
+        if plain := plain_seconds(schema, many_valued):
+            return plain
+        k = choose_k(parameters.k, 2 * train)
+        # a ball of k points meets leaves of some 64: so many points lie in them, but many columns prune better than that
+        met = min((k ** (1 / many_valued) + 64 ** (1 / many_valued)) ** many_valued, train / 4)
+        return 6.0e-7 + 1.5e-7 * many_valued, 2.0e-6 + 4.0e-9 * (1 + many_valued / 5) * met, 5.0e-4
+
+    def memory(self, parameters: KnnParameters, schema: Schema, train: int) -> int:
+        """Sequences are read by blocks, and the first are kept."""
+        if schema.kind != "bytes":
+            return super().memory(parameters, schema, train)
+        side = train * schema.bytes_in_memory
+        return 2 * min(side, STREAMED_BYTES) + _SEQUENCE_BYTES * min(2 * train, 2 * MOST_SEQUENCES)
+
+    def least_mass(self, parameters: KnnParameters, train: int) -> float:
+        """k of all training points."""
+        return choose_k(parameters.k, 2 * train) / (2.0 * train)
+
+    def votes(self, parameters: KnnParameters, train: int) -> int:
+        """k."""
+        return choose_k(parameters.k, 2 * train)
+
+    def has_published_rate(self, parameters: KnnParameters) -> bool:
+        """With k = √n and the Euclidean distance."""
+        return parameters.k == "sqrt" and parameters.metric == "euclidean"
+
+
+class LiteralKnnKind(KnnKind):
+    """`literal-knn`, which learns anew for each cell."""
+
+    parameters = LiteralKnnParameters
+    way = "literal"
+
+    def make(self, parameters: KnnParameters) -> Loss:
+        """None: it trains anew for each ε."""
+        raise ValueError(
+            "loss 'literal-knn' trains anew for each epsilon: hpcdp.losses.knn.literal.testing_risk runs it"
+        )
