@@ -48,14 +48,12 @@ def plan(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run a study, or go on with its store."""
     from hpcdp.clusters import parse_place
-    from hpcdp.study.file import Study
+    from hpcdp.engine.driver import read_study
     from hpcdp.study.problem import resolve
 
     where = parse_place(options.cluster)
-    study = Study.from_toml(options.study)
-    from hpcdp.engine.driver import default_store
-
-    store = options.found_store = options.store or default_store(study)
+    study, store = read_study(options.study, options.store)
+    options.found_store = store
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
         _print_plan(options, store, problem, trial, where.profile)
@@ -149,15 +147,13 @@ def submit(options: argparse.Namespace) -> None:
     """Put a whole run on a cluster as a job."""
     from hpcdp.clusters import slurm
     from hpcdp.clusters.profile import Profile
-    from hpcdp.engine.driver import default_store, store_problem
-    from hpcdp.study.file import Study
+    from hpcdp.engine.driver import read_study, store_problem
     from hpcdp.study.problem import resolve
 
     profile = Profile.from_toml(options.profile)
     slurm.check_installed()
-    study = Study.from_toml(options.study)
+    study, store = read_study(options.study, options.store)
     problem, trial = resolve(study, _say, profile.worker.library_threads)
-    store = options.store or default_store(study)
     _print_plan(options, store, problem, trial, profile)
     from hpcdp.clusters.folder import job_folder
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
@@ -355,22 +351,21 @@ def verify(options: argparse.Namespace) -> int:
 def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
     from hpcdp.clusters import parse_place
-    from hpcdp.engine.driver import default_store
+    from hpcdp.engine.driver import read_study
     from hpcdp.report.audit import report, to_json
     from hpcdp.report.plots import check_path
     from hpcdp.report.plots_audit import draw_audit
     from hpcdp.results.audit import audit
     from hpcdp.results.verdict import VIOLATION
-    from hpcdp.study.file import Study
     from hpcdp.study.problem import resolve
 
     _refuse_contents(options)
     if options.sequential and options.show_rows:
         raise StudyError("--show-rows: accepted without --sequential; given: both")
     where = parse_place(options.cluster)
-    study = Study.from_toml(options.study)
+    study, store = read_study(options.study, options.store)
+    options.found_store = store
     claim = _audited_claim(options, study)
-    store = options.found_store = options.store or default_store(study)
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)
     if options.sequential:

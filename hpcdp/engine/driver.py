@@ -51,7 +51,7 @@ from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve, try_study
 from hpcdp.study.trial_draws import Trial
 from hpcdp.study.trust import refuse_foreign_code
-from hpcdp.study.versions import load_problem, mend, save_problem
+from hpcdp.study.versions import going_on, load_problem, mend, save_problem
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -79,6 +79,14 @@ def default_store(study: Study) -> Path:
     return Path("runs") / f"{study.name}.zarr"
 
 
+def read_study(study: Study | str | Path, store: str | Path | None = None) -> tuple[Study, Path]:
+    """A study or its file, as it goes on with its store; and where that is."""
+    parsed = study if isinstance(study, Study) else Study.from_toml(study)
+    root = Path(store) if store is not None else default_store(parsed)
+    with _store_errors(root), foreign(root):
+        return going_on(parsed, root), root
+
+
 def run(
     study: Study | str | Path,
     store: str | Path | None = None,
@@ -98,11 +106,11 @@ def run(
     some chunks failed (the store keeps everything else), StoreError when the store cannot be written, PlaceError (a
     StoreError) when there is no worker for too long.
     """
-    parsed = study if isinstance(study, Study) else Study.from_toml(study)
+    parsed, root = read_study(study, store)
     told = progress or Silent()
     problem, trial = resolve(parsed, told.note, parse_place(cluster).library_threads)
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    return run_problem(problem, trial, Path(store) if store is not None else default_store(parsed), options, told)
+    return run_problem(problem, trial, root, options, told)
 
 
 def resume(

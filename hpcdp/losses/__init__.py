@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.parent import at_risk
 from hpcdp.errors import WRONG, StudyError
 from hpcdp.losses.frequency.kind import FrequencyKind
 from hpcdp.losses.kde.kind import KdeKind
-from hpcdp.losses.kind import LossKind, NamedKind
+from hpcdp.losses.kind import LossKind, NamedKind, check_parameters
 from hpcdp.losses.knn.kind import KnnKind, LiteralKnnKind
 from hpcdp.losses.learned.kind import LearnedKind
 from hpcdp.losses.smooth.kind import SmoothKind
@@ -64,19 +64,7 @@ def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:
     Raises:
         ValueError: the loss is unknown or comes later ("loss: …"), or a parameter is wrong ("parameters.NAME: …").
     """
-    model = kind_of(name).parameters
-    try:
-        return model.model_validate(dict(parameters))
-    except ValidationError as error:
-        problems: dict[str, str] = {}
-        for item in error.errors():
-            key = str(item["loc"][0])
-            if item["type"] == "extra_forbidden":
-                text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
-            else:
-                text = f"{item['msg'].removeprefix('Input should be ')}; given: {item['input']!r}"
-            problems[key] = f"{problems[key].partition(';')[0]}, or {text}" if key in problems else text
-        raise ValueError("; ".join(f"parameters.{key}: {text}" for key, text in problems.items())) from None
+    return check_parameters(kind_of(name).parameters, name, parameters)
 
 
 def named_code(name: str, parameters: Mapping[str, Any]) -> str | None:

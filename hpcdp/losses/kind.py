@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hpcdp._base.messages import did_you_mean
 
 if TYPE_CHECKING:
     from hpcdp.losses.protocol import Loss
@@ -89,6 +91,22 @@ def plain_seconds(schema: Schema, many_valued: int) -> Seconds | None:
     return None
 
 
+def check_parameters(model: type[BaseModel], name: str, parameters: Mapping[str, Any]) -> BaseModel:
+    """The parameters of a loss of this name as its model; ValueError names what is wrong."""
+    try:
+        return model.model_validate(dict(parameters))
+    except ValidationError as error:
+        problems: dict[str, str] = {}
+        for item in error.errors():
+            key = str(item["loc"][0])
+            if item["type"] == "extra_forbidden":
+                text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
+            else:
+                text = f"{item['msg'].removeprefix('Input should be ')}; given: {item['input']!r}"
+            problems[key] = f"{problems[key].partition(';')[0]}, or {text}" if key in problems else text
+        raise ValueError("; ".join(f"parameters.{key}: {text}" for key, text in problems.items())) from None
+
+
 class Anything(BaseModel):
     """Parameters of a user's own loss as a study gives them: its class checks them when it is loaded."""
 
@@ -114,7 +132,7 @@ class NamedKind(LossKind):
         made = import_callable(self.path, self.folder, "estimate.loss")
         given: Mapping[str, Any] = parameters.model_dump()
         model = getattr(made, "Parameters", None)
-        found: Loss = made(dict(given) if model is None else model.model_validate(given))
+        found: Loss = made(dict(given) if model is None else check_parameters(model, self.path, given))
         missing = [name for name in ("fit", "restore") if not callable(getattr(found, name, None))]
         if missing:
             raise ValueError(f"loss: a class with fit and restore; given: {self.path} without {' and '.join(missing)}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from hpcdp.study.section import DURATION, Grid, Names, OptionalGrid, Section, duration_seconds
+from hpcdp.losses.counts import audit_etas
+from hpcdp.study.section import DURATION, Grid, Key, Names, OptionalGrid, Section, duration_seconds
 
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
@@ -21,6 +22,9 @@ def _reuse(value: Any) -> Any:
 
 
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
+
+Validation = Annotated[int, Field(ge=1, le=_MOST)]
+Time = Annotated[str, Field(pattern=DURATION)]
 
 
 class Target(Section):
@@ -49,20 +53,20 @@ class Estimate(Section):
     reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out.
     """
 
-    epsilons: Grid
-    loss: str | Names = "knn"
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    train: Annotated[int, Field(ge=1, le=_MOST)] = 1 << 20
-    test: Annotated[int, Field(ge=1, le=_MOST)] = _TEST
-    chunk: Annotated[int, Field(ge=1, le=_MOST)] = 1 << 18
-    etas: OptionalGrid = ()
-    keep: Literal["all", "train", "none"] = "all"
-    confidence: Annotated[float, Field(ge=1e-9, lt=1)] = 0.95
-    refine: Annotated[int, Field(ge=0, le=_MOST)] = 0
-    validation: Annotated[int, Field(ge=1, le=_MOST)] | None = None
-    target: Target | None = None
-    time: Annotated[str, Field(pattern=DURATION)] | None = None
-    reuse: Reuse = False
+    epsilons: Annotated[Grid, Key("family", "gain")]
+    loss: Annotated[str | Names, Key("pilot")] = "knn"
+    parameters: Annotated[dict[str, Any], Key("pilot")] = Field(default_factory=dict)
+    train: Annotated[int, Field(ge=1, le=_MOST), Key("pilot", "grow")] = 1 << 20
+    test: Annotated[int, Field(ge=1, le=_MOST), Key("family", "grow")] = _TEST
+    chunk: Annotated[int, Field(ge=1, le=_MOST), Key("pilot")] = 1 << 18
+    etas: Annotated[OptionalGrid, Key("family", "gain", added=audit_etas)] = ()
+    keep: Annotated[Literal["all", "train", "none"], Key("nothing")] = "all"
+    confidence: Annotated[float, Field(ge=1e-9, lt=1), Key("family")] = 0.95
+    refine: Annotated[int, Field(ge=0, le=_MOST), Key("learned", "grow", absent=0)] = 0
+    validation: Annotated[Validation | None, Key("learned", "grow", absent=None)] = None
+    target: Annotated[Target | None, Key("learned", absent=None)] = None
+    time: Annotated[Time | None, Key("learned", absent=None)] = None
+    reuse: Annotated[Reuse, Key("learned", "change", absent=False)] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -174,11 +178,3 @@ class Estimate(Section):
     def validating(self) -> int:
         """Validation draws a side: as given, else as many as refine."""
         return self.validation if self.validation is not None else self.refine
-
-    @model_serializer(mode="wrap")
-    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = dump(self)
-        for key, default in (("refine", 0), ("validation", None), ("target", None), ("time", None), ("reuse", False)):
-            if values.get(key, default) == default:  # stores of versions without these keys keep their studies
-                values.pop(key, None)
-        return values

@@ -16,9 +16,7 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
-    model_serializer,
     model_validator,
 )
 
@@ -27,7 +25,7 @@ from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.section import Rows, Seconds, Section
+from hpcdp.study.section import Key, Rows, Seconds, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -35,9 +33,9 @@ _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 class Header(Section):
     """[study]: what it is called, the seed from which the whole run follows, and an optional claim."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200)]
-    seed: Annotated[int, Field(ge=0)]
-    claim: str | None = None
+    name: Annotated[str, Field(min_length=1, max_length=200), Key("nothing")]
+    seed: Annotated[int, Field(ge=0), Key("law")]
+    claim: Annotated[str | None, Key("nothing")] = None
 
     @model_validator(mode="after")
     def _name_is_a_file_name(self) -> Self:
@@ -52,9 +50,9 @@ class Header(Section):
 class ProgramCall(Section):
     """mechanism.call as a table: a program in an environment of its own. timeout: seconds a chunk may take."""
 
-    command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
-    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
-    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
+    command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Key("law")]
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 600.0
+    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 120.0
 
 
 _NAME, _PROGRAM = "(name)", "(program)"  # messages leave out parts of a location in parentheses
@@ -70,10 +68,11 @@ class MechanismSection(Section):
     call: Annotated[
         Annotated[str, Field(min_length=1), Tag(_NAME)] | Annotated[ProgramCall, Tag(_PROGRAM)],
         Discriminator(lambda value: _PROGRAM if isinstance(value, (dict, ProgramCall)) else _NAME),
+        Key("law"),
     ]
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    reproducible: bool = True
-    timeout: Seconds | None = None
+    parameters: Annotated[dict[str, Any], Key("law")] = Field(default_factory=dict)
+    reproducible: Annotated[bool, Key("law")] = True
+    timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:
@@ -87,13 +86,6 @@ class MechanismSection(Section):
         if self.timeout is not None and self.call in READERS:
             raise ValueError(f"timeout: {self.call} draws nothing; leave this key out; given: {self.timeout:g}")
         return self
-
-    @model_serializer(mode="wrap")
-    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = dump(self)
-        if self.timeout is None:  # stores of versions without this key keep their studies
-            values.pop("timeout", None)
-        return values
 
 
 class GivenPair(Section):

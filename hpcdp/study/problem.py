@@ -135,9 +135,10 @@ class Problem:
     def pilot_keys(self) -> list[str]:
         """Key of what each pair's training samples teach: the loss, its parameters, the training samples."""
         e = self.study.estimate
-        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
-        named = [e.default_loss, *e.other_losses] if e.other_losses else e.default_loss
-        head = ["model", named, parameters, e.train, e.chunk]
+        values = {name: getattr(e, name) for name, key in e.keys().items() if key.decides == "pilot"}
+        values["parameters"] = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
+        values["loss"] = [e.default_loss, *e.other_losses] if e.other_losses else e.default_loss
+        head = ["model", *(value for name, value in values.items() if value != e.keys()[name].absent)]
         return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
 
     @cached_property

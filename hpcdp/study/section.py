@@ -4,17 +4,59 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 _MOST_POINTS = 100_000  # of a grid: cells of one pair are twice as many
+
+
+ALWAYS: Any = object()
+"""What the absence of a key means that every store has: nothing."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a key of the study file says about itself; records, refusals, stored studies and defaults follow from it.
+
+    decides: "law", what is drawn; "pilot", what training teaches; "learned", L̂ beyond that; "family", which bounds hold
+    together; "nothing", no number. may, from one version of a store's study to the next: "stay", "grow", "gain" points or
+    "change". absent: what its absence in a store means, and so what is never stored; a file that leaves the key out goes on
+    with such a store, whatever the default is by now. added: what a command adds by itself, which a file may lack.
+    """
+
+    decides: Literal["law", "pilot", "learned", "family", "nothing"]
+    may: Literal["stay", "grow", "gain", "change"] = "stay"
+    absent: Any = ALWAYS
+    added: Callable[[], Any] | None = None
 
 
 class Section(BaseModel):
     """A frozen table of the study file; unknown keys are errors, and no type is turned into another."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @classmethod
+    def keys(cls) -> dict[str, Key]:
+        """What its keys say about themselves, in their order; of tables within, and of what is no setting, nothing."""
+        found = ((name, [m for m in field.metadata if isinstance(m, Key)]) for name, field in cls.model_fields.items())
+        return {name: said[0] for name, said in found if said}
+
+    @model_serializer(mode="wrap")
+    def _leave_out_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        absent = {name: key.absent for name, key in self.keys().items() if key.absent is not ALWAYS}
+        return {name: value for name, value in values.items() if name not in absent or value != absent[name]}
 
     @model_validator(mode="before")
     @classmethod

@@ -14,21 +14,22 @@ from hpcdp._base.files import parse_toml, read_bytes
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array
 from hpcdp.losses import named_code
-from hpcdp.losses.counts import audit_etas
 from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.mechanisms.user_code import lies_in, source_digest
+from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.fence import discard, move, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json, read_json
-from hpcdp.store.root import MARK, has_lost_its_root, latest_version
+from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
 from hpcdp.study.databases import Database
 from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
-from hpcdp.study.file import Study
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.file import Header, MechanismSection, ProgramCall, Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
+from hpcdp.study.section import ALWAYS, Section
 
 _SHOWN = 80  # characters of a value in a message
 _MOST_FILES = 100  # that are read to find a study's
@@ -90,7 +91,7 @@ def _is_study(body: Any) -> bool:
 def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:
     """The problem of one version, from the store and the mechanism's code; StudyError if the code changed."""
     body = _read_study(layout, version)
-    study = Study.from_dict(body["study"], body["folder"])
+    study = _study_of(body)
     sampler, distributions = Sampler.of(study), load_distributions(study)
     if not allow_changed_code:
         _refuse_changed_code(body, sampler, study, distributions)
@@ -100,23 +101,56 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
 def read_problem(layout: Layout, version: int) -> Problem:
     """The problem of one version for reading results: from the store alone, so its sampler cannot draw."""
     body = _read_study(layout, version)
-    study = Study.from_dict(body["study"], body["folder"])
+    study = _study_of(body)
     distributions = known_distributions(study, body.get("shapes", ()))
     return with_known_sizes(layout, _problem(layout, body, Sampler.keys_only(study, body["source"]), distributions))
 
 
 def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler, distributions: Sequence[Distribution]) -> Problem:
-    study = Study.from_dict(body["study"], body["folder"])
+    study = _study_of(body)
     known = {digest: _read_database(layout, digest) for digest in dict.fromkeys(body["databases"])}
     databases = [known[digest] for digest in body["databases"]]  # one database may be in many pairs
     chosen = known_choice(layout) if study.estimate.reuse == "auto" else None
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
 
 
+def _study_of(body: dict[str, Any]) -> Study:
+    """A stored study: a key that it lacks has the value that its absence means, whatever the default is by now."""
+    sections: dict[str, type[Section]] = {"study": Header, "mechanism": MechanismSection, "estimate": Estimate}
+    filled = {
+        name: {k: key.absent for k, key in model.keys().items() if key.absent is not ALWAYS}
+        | body["study"].get(name, {})
+        for name, model in sections.items()
+    }
+    return Study.from_dict(body["study"] | filled, body["folder"])
+
+
+def going_on(study: Study, root: Path) -> Study:
+    """The study for the store at a path, if there is one: keys that the file leaves out and the store lacks mean what their
+    absence in a store means, so that a newer default makes no other study of it.
+    """
+    if not is_store(root):
+        return study
+    layout = open_layout(root)
+    version = latest_version(layout)
+    stored = _earlier_study(layout, version) if version else None
+    if stored is None:
+        return study
+    for name in ("study", "mechanism", "estimate"):
+        section = getattr(study, name)
+        update = {
+            k: key.absent
+            for k, key in section.keys().items()
+            if key.absent is not ALWAYS and k not in section.model_fields_set and k not in stored["study"][name]
+        }
+        study = study.model_copy(update={name: section.model_copy(update=update)})
+    return study
+
+
 def stored_study(layout: Layout, version: int) -> Study:
     """The study of one version, without loading its databases or mechanism."""
     body = _read_study(layout, version)
-    return Study.from_dict(body["study"], body["folder"])
+    return _study_of(body)
 
 
 def stored_databases(layout: Layout, version: int) -> list[str]:
@@ -128,8 +162,10 @@ def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[st
     """Digests of code that is neither the mechanism's nor an installed package's, by the key that names it."""
     found = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
     path = named_code(study.estimate.default_loss, study.estimate.parameters)
+    key = "loss" if path == study.estimate.default_loss else "parameters"
+    if path is not None:
+        import_callable(path, study.folder, f"estimate.{key}")
     if path is not None and lies_in(path, study.folder):
-        key = "loss" if path == study.estimate.default_loss else "parameters"
         found[f"estimate.{key}: the source of {path}"] = source_digest(path, study.folder)
     return found
 
@@ -215,19 +251,11 @@ def _read_database(layout: Layout, digest: str) -> Database:
 def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """StudyError naming every key in which `new` is more than an addition to `old` (contract of the study file)."""
     before, after = old["study"], new["study"]
-    changed = _changes("study", before["study"], after["study"])
-    first, second = _without_time_outs(before["mechanism"]), _without_time_outs(after["mechanism"])
-    changed += _changes("mechanism", first, second)
-    a, b = before["estimate"], after["estimate"]
-    fixed = ("loss", "parameters", "chunk", "keep", "confidence", "target", "time")
-    changed += _changes("estimate", {k: a.get(k) for k in fixed}, {k: b.get(k) for k in fixed})
-    if tuple(a["etas"]) == audit_etas():  # an audit added them, so a study file need not have them
-        a = a | {"etas": []}
-    for k in ("epsilons", "etas"):
-        left_out = sorted(set(a[k]) - set(b[k]))
-        changed += [f"estimate.{k} without {_brief(left_out)} (points may only be added)"] if left_out else []
-    grown = [k for k in ("train", "test", "refine", "validation") if (b.get(k) or 0) < (a.get(k) or 0)]
-    changed += [f"{_change(f'estimate.{k}', a[k], b.get(k))} (may only grow)" for k in grown]
+    changed = [
+        words
+        for section, model in (("study", Header), ("mechanism", MechanismSection), ("estimate", Estimate))
+        for words in _changed_keys(section, model, before[section], after[section])
+    ]
     changed += _changed_pairs(old, new)
     if changed:
         file = _file_of(old)
@@ -239,10 +267,30 @@ def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None
         )
 
 
+def _changed_keys(section: str, model: type[Section], old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What changed in a section that may not, key by key, in words."""
+    found = []
+    for name, key in model.keys().items():
+        a: Any
+        b: Any
+        a, b = (values.get(name, None if key.absent is ALWAYS else key.absent) for values in (old, new))
+        where = f"{section}.{name}"
+        if key.may == "stay":
+            found += _changes(where, a, b)
+        elif key.may == "grow" and (b or 0) < (a or 0):
+            found.append(f"{_change(where, a, b)} (may only grow)")
+        elif key.may == "gain" and not (key.added is not None and tuple(a) == key.added()):
+            left_out = sorted(set(a) - set(b))
+            found += [f"{where} without {_brief(left_out)} (points may only be added)"] if left_out else []
+    return found
+
+
 def _changes(key: str, old: Any, new: Any) -> list[str]:
     """The keys below this one whose values differ, with both values; of tables those of their keys."""
     if isinstance(old, dict) and isinstance(new, dict):
-        return [words for k in dict.fromkeys([*old, *new]) for words in _changes(f"{key}.{k}", old.get(k), new.get(k))]
+        program = ProgramCall.keys() if key == "mechanism.call" else {}
+        names = [k for k in dict.fromkeys([*old, *new]) if k not in program or program[k].may != "change"]
+        return [words for k in names for words in _changes(f"{key}.{k}", old.get(k), new.get(k))]
     return [] if old == new else [_change(key, old, new)]
 
 
@@ -270,13 +318,6 @@ def _file_of(body: dict[str, Any]) -> Path | None:
             if Study.from_dict(parse_toml(text), folder.resolve()).to_dict() == body["study"]:
                 return path
     return None
-
-
-def _without_time_outs(mechanism: dict[str, Any]) -> dict[str, Any]:
-    """What decides a mechanism's outputs: how long it may take does not."""
-    call = mechanism["call"]
-    mechanism = {key: value for key, value in mechanism.items() if key != "timeout"}
-    return {**mechanism, "call": {"command": call["command"]} if isinstance(call, dict) else call}
 
 
 def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

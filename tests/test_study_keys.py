@@ -1,0 +1,166 @@
+"""Every key of a study file says what it decides, and what its absence in a store means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import call, hpcdp, one_message, show, write_study
+
+from hpcdp.store.root import open_layout
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.file import Header, MechanismSection, ProgramCall, Study
+from hpcdp.study.section import ALWAYS
+from hpcdp.study.versions import going_on, stored_study
+
+PAIRS = "given = [{ d = [0.0], d_prime = [1.0] }]"
+
+
+@pytest.mark.parametrize("section", [Header, MechanismSection, ProgramCall, Estimate])
+def test_every_key_says_what_it_decides(section):
+    assert set(section.keys()) == set(section.model_fields)
+
+
+def test_what_is_never_stored_is_the_default_of_today():
+    for section in (MechanismSection, Estimate):
+        for name, key in section.keys().items():
+            if key.absent is not ALWAYS:
+                assert section.model_fields[name].get_default() == key.absent, name
+
+
+def test_a_newer_default_makes_no_other_study_of_an_older_store(tmp_path, monkeypatch, scheduler):
+    study = write_study(
+        tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=PAIRS, train=300, test=300, etas=[]
+    )
+    store = tmp_path / "s.zarr"
+    call("run", study, "--store", store, "--cluster", scheduler)
+    before = show(store)
+    stored = json.loads((store / "study" / "study-000001.json").read_text())
+    assert "reuse" not in stored["body"]["study"]["estimate"]
+    monkeypatch.setattr(Estimate.model_fields["reuse"], "default", True)
+    Estimate.model_rebuild(force=True)
+    Study.model_rebuild(force=True)
+    try:
+        newer = Study.from_toml(study)
+        assert newer.estimate.reuse is True  # what the file means where there is no store yet
+        assert going_on(newer, tmp_path / "none.zarr") is newer
+        assert going_on(newer, store).estimate.reuse is False
+        assert stored_study(open_layout(store), 1).estimate.reuse is False
+        call("run", study, "--store", store, "--cluster", scheduler)
+        assert len(list((store / "study").glob("study-*.json"))) == 1
+        assert show(store) == before
+    finally:
+        monkeypatch.undo()
+        Estimate.model_rebuild(force=True)
+        Study.model_rebuild(force=True)
+    assert Study.from_toml(study).estimate.reuse is False
+
+
+LOSS = """
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from hpcdp.losses.counts import count_losses
+
+
+class Slope(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    slope: float = 1.0
+
+
+@dataclass
+class Counter:
+    slope: float
+    thresholds: object
+
+    def count(self, outputs):
+        return count_losses(self.slope * outputs, self.thresholds)
+
+    def state(self):
+        return {"slope": np.array(self.slope)}
+
+
+class Own:
+    Parameters = Slope
+
+    def __init__(self, parameters):
+        self.slope = parameters.slope
+
+    def refuse(self, schema, train):
+        if train < 20:
+            raise ValueError(f"train: at least 20; given: {train}")
+
+    def fit(self, p, q):
+        return self
+
+    def counter(self, thresholds):
+        return Counter(self.slope, thresholds)
+
+    def restore(self, state, thresholds):
+        return Counter(float(state["slope"]), thresholds)
+
+
+class Half:
+    def __init__(self, parameters):
+        pass
+
+    def fit(self, p, q):
+        pass
+"""
+
+
+def own_study(folder: Path, loss: str = "own_loss:Own", **changes) -> Path:
+    (folder / "own_loss.py").write_text(changes.pop("text", LOSS))
+    values = {"loss": loss, "train": 500, "test": 2000, "etas": [], "call": "laplace", "pairs": PAIRS, **changes}
+    return write_study(folder, **{"parameters": {"epsilon": 1.0}, **values})
+
+
+def test_a_loss_of_a_users_own_is_named_as_a_mechanism_is(tmp_path):
+    study, store = own_study(tmp_path), tmp_path / "s.zarr"
+    hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
+    text = call("show", store).stdout
+    assert "own_loss:Own" in text  # bounds rest on its judging outputs one by one
+    found = json.loads(show(store))
+    assert found["complete"]
+    other = own_study(tmp_path, text=LOSS.replace("slope: float = 1.0", "slope: float = 2.0"))
+    message = one_message(hpcdp("run", other, "--store", store, "--workers", 1, folder=tmp_path, code=2))
+    assert "estimate.loss: the source of own_loss:Own changed since the store was made" in message
+    (tmp_path / "own_loss.py").unlink()
+    assert json.loads(show(store)) == found  # reading loads no code
+    message = one_message(hpcdp("resume", store, folder=tmp_path, code=2))
+    assert "estimate.loss: cannot import module 'own_loss'" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"loss": "own_loss:None_such"}, "estimate.loss: module 'own_loss' has no 'None_such'"),
+        ({"loss": "other_loss:Own"}, "estimate.loss: cannot import module 'other_loss'"),
+        (
+            {"loss": "own_loss:Half"},
+            "estimate.loss: a class with fit and restore; given: own_loss:Half without restore",
+        ),
+        ({"train": 10}, "estimate.train: at least 20; given: 10"),
+        ({"loss": "own_los"}, "loss: 'own_los' is unknown; accepted: frequency"),
+    ],
+)
+def test_a_loss_that_cannot_be_used_is_refused_before_anything_runs(tmp_path, changes, words):
+    done = hpcdp("run", own_study(tmp_path, **changes), folder=tmp_path, code=2)
+    assert words in one_message(done)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_wrong_parameter_of_it_is_named(tmp_path):
+    study = own_study(tmp_path)
+    head, _, tail = study.read_text().partition("[estimate]\n")
+    for given, words in {
+        "slope = 'steep'": "slope: ",
+        "slop = 1.0": "slop: unknown; accepted by own_loss:Own: slope",
+    }.items():
+        study.write_text(f"{head}[estimate]\nparameters = {{ {given} }}\n{tail}")
+        message = one_message(hpcdp("run", study, folder=tmp_path, code=2))
+        assert f"estimate.parameters.{words}" in message, message
