@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -21,8 +22,14 @@ class Section(BaseModel):
     def _whole_numbers(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        counted = {name for name, field in cls.model_fields.items() if _is_integer(field.annotation)}
+        counted = _counted(cls)
         return {key: whole(value) if key in counted else value for key, value in data.items()}
+
+
+@cache  # a study may have 10⁴ sections of one kind
+def _counted(section: type[Section]) -> frozenset[str]:
+    """The keys of a section that take integers."""
+    return frozenset(name for name, field in section.model_fields.items() if _is_integer(field.annotation))
 
 
 def _is_integer(annotation: Any) -> bool:

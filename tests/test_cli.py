@@ -107,6 +107,17 @@ def test_a_second_run_changes_nothing_and_status_says_complete(folder: Path) -> 
     assert "nobody" in status
 
 
+def test_status_loads_only_what_it_needs(folder: Path) -> None:
+    """Most of its time is imports, and it is asked often."""
+    heavy = "{'dask', 'distributed', 'matplotlib', 'numba', 'rich', 'scipy', 'sklearn', 'xarray', 'zarr'}"
+    code = (
+        f"import sys; from hpcdp.cli import main; main(['status', 'runs/tiny.zarr']); print({heavy} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    assert "complete" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 def test_plots_are_files_of_the_asked_kind(folder: Path) -> None:
     assert hpcdp(folder, "plot", "runs/tiny.zarr", "-o", "p.svg").returncode == 0
     assert "<svg" in (folder / "p.svg").read_text()
