@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from hpcdp.section import DURATION, Grid, Names, OptionalGrid, Section, duration_seconds
+from hpcdp.section import DURATION, Grid, OptionalGrid, Section, duration_seconds
 
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
@@ -20,6 +20,17 @@ def _reuse(value: Any) -> Any:
     raise ValueError('true, false or "auto"')
 
 
+def _losses(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    from hpcdp.losses import LOSSES
+
+    raise ValueError(f"{' | '.join(LOSSES)}, or a list of several of them; given: {value!r}")
+
+
+Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
 
@@ -50,7 +61,7 @@ class Estimate(Section):
     """
 
     epsilons: Grid
-    loss: str | Names = "knn"
+    loss: Losses = "knn"
     parameters: dict[str, Any] = Field(default_factory=dict)
     train: Annotated[int, Field(ge=1, le=_MOST)] = 1 << 20
     test: Annotated[int, Field(ge=1, le=_MOST)] = _TEST

@@ -112,11 +112,6 @@ def _seconds(value: Any) -> Any:
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 Grid = Annotated[tuple[float, ...], BeforeValidator(_grid)]
 OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else _grid(v))]
-Names = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    Field(min_length=1),
-    BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
-]
 Rows = Annotated[
     Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...],
     BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
