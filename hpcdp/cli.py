@@ -20,6 +20,7 @@ from hpcdp._prints import end_results
 from hpcdp._raised import describe_raised, readable
 from hpcdp._signals import once
 from hpcdp._threads import worker_environment
+from hpcdp.again import resume_command
 from hpcdp.commands import DONE, INTERRUPTED
 from hpcdp.errors import FAILED, WRONG, HpcdpError, StudyError
 from hpcdp.stopping import Stopped
@@ -155,7 +156,6 @@ def _go_on(options: argparse.Namespace) -> str:
     if store is None or not is_store(store):
         return "; nothing was stored" if store is not None else ""
     place = getattr(options, "cluster", "local")
-    words = f"hpcdp resume {store}" + (f" --cluster {place}" if place != "local" else "")
-    if options.given[0] == "audit":  # it is more than the run in its store
-        words = shlex.join(["hpcdp", *options.given])
+    is_audit = options.given[0] == "audit"  # which is more than the run in its store
+    words = shlex.join(["hpcdp", *options.given]) if is_audit else resume_command(store, place)
     return f"; what is committed is kept; go on with: {words}"

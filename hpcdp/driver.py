@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hpcdp._folder import same_folder
 from hpcdp._signals import ignored
+from hpcdp.again import resume_command
 from hpcdp.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.bounds import BOUNDS_VERSION
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
@@ -348,7 +349,7 @@ def _finish(
         }
         write_results(layout, arrays, head, lease.generation)
     if not complete:
-        raise failed(outcome.failures, f"hpcdp resume {layout.root}")
+        raise failed(outcome.failures, resume_command(layout.root))
 
 
 def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool:

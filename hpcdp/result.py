@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.again import resume_command
 from hpcdp.assemble import Arrays, assemble, pair_entries
 from hpcdp.at_delta import Level, level_at
 from hpcdp.errors import DamagedError, StoreError, StudyError
@@ -237,5 +238,5 @@ def load_spectrum(store: str | Path) -> tuple[NDArray[np.float64], NDArray[np.fl
     """ε and the largest δ̂ of a complete store, shape (epsilons,) each; for the claim store(path)."""
     result = load_result(store)
     if not result.complete:
-        raise StudyError(f"{store} is not complete yet; go on with: hpcdp resume {store}")
+        raise StudyError(f"{store} is not complete yet; go on with: {resume_command(store)}")
     return result["epsilon"], result["spectrum_delta"]

@@ -16,7 +16,12 @@ import numpy as np
 import pytest
 from commands import LONG, call
 
+from hpcdp.again import resume_command
+from hpcdp.driver import store_problem
 from hpcdp.errors import StudyError
+from hpcdp.outcomes import unusable
+from hpcdp.problem import resolve
+from hpcdp.study import Study
 
 STUDY = """
 [study]
@@ -186,6 +191,31 @@ def test_wrong_commands(folder: Path, arguments: list[str], code: int, words: li
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+@pytest.mark.parametrize("loss", ["[]", "3", '["knn", 3]', "{}"])
+def test_a_loss_that_is_none_is_one_message(tmp_path: Path, loss: str) -> None:
+    (tmp_path / "s.toml").write_text(STUDY.replace("[estimate]\n", f"[estimate]\nloss = {loss}\n"))
+    accepted = "frequency | kde | knn | learned | literal-knn | smooth, or a list of several of them"
+    given = loss.replace('"', "'")
+    assert call("plan", tmp_path / "s.toml", code=2).stderr == f"hpcdp: estimate.loss: {accepted}; given: {given}\n"
+
+
+def test_how_to_go_on_is_typed_as_it_is_printed(tmp_path: Path) -> None:
+    """Also where the store's path has a space: the shell must take it for one word."""
+    store = tmp_path / "my runs" / "s.zarr"
+    (tmp_path / "study.toml").write_text(STUDY)
+    store_problem(resolve(Study.from_toml(tmp_path / "study.toml"))[0], store)
+    words = f"hpcdp resume '{store}'"
+    told = [
+        call("status", store).stdout,
+        call("verify", store, code=1).stderr,
+        call("verify", store, code=1).stdout,
+        call("verify", store, "--claim", f"store({store})", code=2).stderr,
+        str(unusable(store, OSError("full"))),
+    ]
+    assert [words in text for text in told] == [True] * len(told), told
+    assert resume_command(store, "my site.toml") == f"{words} --cluster 'my site.toml'"
 
 
 def test_a_wrong_place_leaves_no_store(folder: Path) -> None:
