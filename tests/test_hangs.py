@@ -123,6 +123,28 @@ def test_a_hanging_chunk_is_named_while_it_hangs(tmp_path: Path, scheduler: str)
     assert "ended early" not in told
 
 
+@pytest.mark.parametrize("held", ["chunk", "all"])
+def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: Path, held: str) -> None:
+    """No thread of its process can run meanwhile, so that others must tell: the driver of a run, the parent of a command."""
+    store, study = tmp_path / "s.zarr", hanging_study(tmp_path)
+    module = tmp_path / "own.py"
+    module.write_text(module.read_text().replace("time.sleep(0.1)", "__import__('ctypes').PyDLL(None).sleep(1000)"))
+    (tmp_path / "held.txt").write_text(after_draw(2, 500) if held == "chunk" else "all")
+    named = "test chunk 2 of database 0" if held == "chunk" else "trial outputs of database [0."
+    said: list[str] = []
+    begin = time.monotonic()
+    with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
+        reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
+        reader.start()
+        wait_until(lambda: any("still drawing after 1" in line and named in line for line in said), "it is named", 100)
+        if held == "chunk":
+            wait_until(lambda: f"still drawing  {named}" in call("status", store).stdout, "status names it", 60)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(100) == 130
+        reader.join()
+    assert sum("still drawing" in line for line in said) <= 1 + (time.monotonic() - begin) / 10.0
+
+
 def test_hanging_trial_draws_are_named(tmp_path: Path) -> None:
     (tmp_path / "held.txt").write_text("all")
     with started("plan", hanging_study(tmp_path), folder=tmp_path) as process:

@@ -20,6 +20,8 @@ from hpcdp.clusters.scheduler import QuietWorker
 class Serving:
     """config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker; name, number: of this worker.
 
+    notes: a file that is the driver's memory, where workers note what they draw.
+
     They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment.
 
     Names differ, because the scheduler may not have missed the last one yet.
@@ -29,6 +31,7 @@ class Serving:
     worker: dict[str, Any]
     name: str
     number: int = 0
+    notes: str = ""
 
     def named(self, name: str) -> Serving:
         """For the workers of one keeper."""
