@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import MECHANISM, SEED, call, contents, one_message, show, started, wait_until, write_study
+from commands import MECHANISM, SEED, call, contents, hpcdp, one_message, show, started, wait_until, write_study
 from programs import program_study
 from studies import make_study
 
@@ -143,6 +143,19 @@ def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: P
         assert process.wait(100) == 130
         reader.join()
     assert sum("still drawing" in line for line in said) <= 1 + (time.monotonic() - begin) / 10.0
+
+
+def test_a_worker_whose_files_were_closed_is_replaced(tmp_path: Path) -> None:
+    """It hears nobody any more; Dask would wait five minutes for it."""
+    store, study = tmp_path / "s.zarr", hanging_study(tmp_path)
+    module = tmp_path / "own.py"
+    module.write_text(module.read_text().replace("time.sleep(0.1)", "os.closerange(3, 1000); time.sleep(0.1)"))
+    (tmp_path / "held.txt").write_text(after_draw(2, 500))
+    begin = time.monotonic()
+    error = hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path, code=1).stderr
+    assert time.monotonic() - begin < 200
+    assert "it ended its worker process each time it ran, at test chunk 2 of database 0" in error
+    assert "hpcdp: a worker process ended: Bad file descriptor" in error
 
 
 def test_hanging_trial_draws_are_named(tmp_path: Path) -> None:

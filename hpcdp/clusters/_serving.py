@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import multiprocessing.spawn
+import os
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,5 +57,11 @@ def serve(serving: Serving, preparation: dict[str, Any]) -> None:
     end_results()  # standard output is the driver's: what is printed here goes to standard error
     multiprocessing.spawn.prepare(preparation)
     dask.config.set(serving.config)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    asyncio.run(run())
+    for library in ("distributed", "tornado.application", "asyncio"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    try:
+        asyncio.run(run())
+    except OSError as error:  # as where a mechanism closed all files; Python's own end would wait for its thread
+        with suppress(OSError):
+            print(f"hpcdp: a worker process ended: {error.strerror or error}", file=sys.stderr, flush=True)
+        os._exit(1)
