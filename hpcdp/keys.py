@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 STAGES = {"train": 0, "test": 1, "round": 2, "refine": 3, "validation": 4, "screen": 5}
 """Stage codes of the random streams; later stages get the next numbers, the numbers never change."""
 
+# One for all, since making it costs as much as its use.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _TRIAL = 1 << 30  # a stage of its own, so that trial draws share no stream with a run
 
 
@@ -27,7 +29,7 @@ def digest_bytes(*parts: bytes) -> str:
 
 def canonical_json(value: Any) -> bytes:
     """One spelling of a JSON value: sorted keys, no spaces, shortest floats."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def digest_json(value: Any) -> str:

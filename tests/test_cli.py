@@ -15,8 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import LONG, call
+from hpcdp.driver import store_problem
+from hpcdp.outcomes import unusable
 
+from hpcdp._base.again import resume_command
 from hpcdp.errors import StudyError
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
 
 STUDY = """
 [study]
@@ -107,6 +112,17 @@ def test_a_second_run_changes_nothing_and_status_says_complete(folder: Path) -> 
     assert "nobody" in status
 
 
+def test_status_loads_only_what_it_needs(folder: Path) -> None:
+    """Most of its time is imports, and it is asked often."""
+    heavy = "{'dask', 'distributed', 'matplotlib', 'numba', 'rich', 'scipy', 'sklearn', 'xarray', 'zarr'}"
+    code = (
+        f"import sys; from hpcdp.cli import main; main(['status', 'runs/tiny.zarr']); print({heavy} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    assert "complete" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 def test_plots_are_files_of_the_asked_kind(folder: Path) -> None:
     assert hpcdp(folder, "plot", "runs/tiny.zarr", "-o", "p.svg").returncode == 0
     assert "<svg" in (folder / "p.svg").read_text()
@@ -175,6 +191,31 @@ def test_wrong_commands(folder: Path, arguments: list[str], code: int, words: li
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+@pytest.mark.parametrize("loss", ["[]", "3", '["knn", 3]', "{}"])
+def test_a_loss_that_is_none_is_one_message(tmp_path: Path, loss: str) -> None:
+    (tmp_path / "s.toml").write_text(STUDY.replace("[estimate]\n", f"[estimate]\nloss = {loss}\n"))
+    accepted = "frequency | kde | knn | learned | literal-knn | smooth, or a list of several of them"
+    given = loss.replace('"', "'")
+    assert call("plan", tmp_path / "s.toml", code=2).stderr == f"hpcdp: estimate.loss: {accepted}; given: {given}\n"
+
+
+def test_how_to_go_on_is_typed_as_it_is_printed(tmp_path: Path) -> None:
+    """Also where the store's path has a space: the shell must take it for one word."""
+    store = tmp_path / "my runs" / "s.zarr"
+    (tmp_path / "study.toml").write_text(STUDY)
+    store_problem(resolve(Study.from_toml(tmp_path / "study.toml"))[0], store)
+    words = f"hpcdp resume '{store}'"
+    told = [
+        call("status", store).stdout,
+        call("verify", store, code=1).stderr,
+        call("verify", store, code=1).stdout,
+        call("verify", store, "--claim", f"store({store})", code=2).stderr,
+        str(unusable(store, OSError("full"))),
+    ]
+    assert [words in text for text in told] == [True] * len(told), told
+    assert resume_command(store, "my site.toml") == f"{words} --cluster 'my site.toml'"
 
 
 def test_a_wrong_place_leaves_no_store(folder: Path) -> None:

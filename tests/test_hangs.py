@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import MECHANISM, SEED, call, contents, one_message, show, started, wait_until, write_study
+from commands import MECHANISM, SEED, call, contents, hpcdp, one_message, show, started, wait_until, write_study
 from programs import program_study
 from studies import make_study
 
+from hpcdp._base.slow_draws import watched
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_array, law_key, stream
-from hpcdp.mechanisms.slow_draws import watched
 from hpcdp.study.file import Study
 
 # Waits while a file holds the state of its generator after the draws, or "all".
@@ -121,6 +121,41 @@ def test_a_hanging_chunk_is_named_while_it_hangs(tmp_path: Path, scheduler: str)
     told = call("status", store).stdout
     assert ": complete, " in told
     assert "ended early" not in told
+
+
+@pytest.mark.parametrize("held", ["chunk", "all"])
+def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: Path, held: str) -> None:
+    """No thread of its process can run meanwhile, so that others must tell: the driver of a run, the parent of a command."""
+    store, study = tmp_path / "s.zarr", hanging_study(tmp_path)
+    module = tmp_path / "own.py"
+    module.write_text(module.read_text().replace("time.sleep(0.1)", "__import__('ctypes').PyDLL(None).sleep(1000)"))
+    (tmp_path / "held.txt").write_text(after_draw(2, 500) if held == "chunk" else "all")
+    named = "test chunk 2 of database 0" if held == "chunk" else "trial outputs of database [0."
+    said: list[str] = []
+    begin = time.monotonic()
+    with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
+        reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
+        reader.start()
+        wait_until(lambda: any("still drawing after 1" in line and named in line for line in said), "it is named", 100)
+        if held == "chunk":
+            wait_until(lambda: f"still drawing  {named}" in call("status", store).stdout, "status names it", 60)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(100) == 130
+        reader.join()
+    assert sum("still drawing" in line for line in said) <= 1 + (time.monotonic() - begin) / 10.0
+
+
+def test_a_worker_whose_files_were_closed_is_replaced(tmp_path: Path) -> None:
+    """It hears nobody any more; Dask would wait five minutes for it."""
+    store, study = tmp_path / "s.zarr", hanging_study(tmp_path)
+    module = tmp_path / "own.py"
+    module.write_text(module.read_text().replace("time.sleep(0.1)", "os.closerange(3, 1000); time.sleep(0.1)"))
+    (tmp_path / "held.txt").write_text(after_draw(2, 500))
+    begin = time.monotonic()
+    error = hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path, code=1).stderr
+    assert time.monotonic() - begin < 200
+    assert "it ended its worker process each time it ran, at test chunk 2 of database 0" in error
+    assert "hpcdp: a worker process ended: Bad file descriptor" in error
 
 
 def test_hanging_trial_draws_are_named(tmp_path: Path) -> None:

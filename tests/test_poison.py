@@ -20,13 +20,14 @@ from typing import Any
 import numcodecs.pickles
 import numpy as np
 import pytest
+import zarr
 from commands import COMMAND, call, records, write_study
 
 from hpcdp import Study, load_result
 from hpcdp import run as hpcdp_run
 from hpcdp.cli.command import main
 from hpcdp.engine.driver import store_problem
-from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.errors import DamagedError, HpcdpError, StudyError
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, write_json
 from hpcdp.study.problem import resolve
@@ -391,6 +392,24 @@ def test_own_arrays_are_read_as_they_were_written(tmp_path: Path) -> None:
             found = read_array(tmp_path / f"a{number}")
             assert found.dtype == array.dtype
             np.testing.assert_array_equal(found, array)
+            np.testing.assert_array_equal(zarr.open_array(tmp_path / f"a{number}", mode="r")[...], array)
+
+
+@pytest.mark.parametrize("chunk", [None, 4])
+def test_every_changed_byte_of_an_own_array_is_seen(tmp_path: Path, chunk: int | None) -> None:
+    from hpcdp.store.arrays import read_array, write_array
+
+    write_array(tmp_path / "a", np.arange(10.0), chunk, checks=2)
+    path = tmp_path / "a" / "c" / "0"
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(DamagedError, match="checksum"):
+            read_array(tmp_path / "a")
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DamagedError, match="damaged"):
+            read_array(tmp_path / "a")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a store to another user")

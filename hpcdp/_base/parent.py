@@ -1,8 +1,8 @@
 """The parent of a command: it does none of the work, so that nobody else's code can end the command without a word.
 
 The process that the shell started forks at once. Its child works; before it ends it says with which code, in memory that
-both share, and at what work of others it is meanwhile. Signals are passed on, what is left below the child ends with it, and
-it ends with its parent (PR_SET_PDEATHSIG). Only on Linux.
+both share, and at what work of others it is meanwhile: trial draws that take long are named here. Signals are passed on, what
+is left below the child ends with it, and it ends with its parent (PR_SET_PDEATHSIG). Only on Linux.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hpcdp._base.below import adopt_orphans, die_with, kill_below, reap
+from hpcdp._base.slow_draws import Slot, note_in, patient
+from hpcdp._base.terminal import plain
 
 _PASSED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _LOOK = 0.5  # seconds between looks at the child
@@ -33,7 +35,8 @@ def fork_command() -> int | None:
     global _memory, _worker
     if sys.platform != "linux" or threading.active_count() > 1:
         return None
-    memory, parent = mmap.mmap(-1, _SIZE), os.getpid()
+    memory, parent = mmap.mmap(-1, _SIZE + Slot.size), os.getpid()
+    drawing = Slot(memory, _SIZE)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD})
     try:
@@ -41,10 +44,11 @@ def fork_command() -> int | None:
     except OSError:  # no process is left; the work is done here
         child = -1
     if child > 0:
-        return _attend(child, memory)
+        return _attend(child, memory, drawing)
     if child == 0:
         die_with(parent)
         _memory, _worker = memory, os.getpid()
+        note_in(drawing)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return None
 
@@ -69,7 +73,7 @@ def no_copy() -> Iterator[None]:
 @contextmanager
 def at_risk(what: str, code: int) -> Iterator[None]:
     """Other people's code runs within: should it end this process, the parent names `what` and exits with `code`."""
-    before = _memory[_RISK:] if _memory is not None and os.getpid() == _worker else None
+    before = _memory[_RISK:_SIZE] if _memory is not None and os.getpid() == _worker else None
     if _memory is not None and before is not None:
         text = what.encode(errors="replace")[: _SIZE - _RISK - 3]
         _memory[_RISK : _RISK + 3 + len(text)] = len(text).to_bytes(2, "big") + bytes((code,)) + text
@@ -78,19 +82,22 @@ def at_risk(what: str, code: int) -> Iterator[None]:
             yield
     finally:
         if _memory is not None and before is not None:
-            _memory[_RISK:] = before
+            _memory[_RISK:_SIZE] = before
 
 
-def _attend(child: int, memory: mmap.mmap) -> int:
+def _attend(child: int, memory: mmap.mmap, drawing: Slot) -> int:
     """Pass signals on until the child ends; the exit code."""
     adopt_orphans()
     passed: set[int] = set()
     spoke = None
+    hear = patient(lambda words: print(plain(words), file=sys.stderr, flush=True))
     while (status := reap(child)) is None:
         found = signal.sigtimedwait({*_PASSED, signal.SIGCHLD}, _LOOK)
         if found is not None and found.si_signo != signal.SIGCHLD:
             passed.add(found.si_signo)
             os.kill(child, found.si_signo)
+        if message := drawing.read():
+            hear(message)
         if memory[_SAID]:
             spoke = spoke or time.monotonic()
             if time.monotonic() - spoke > _AFTER:  # threads or exit handlers of others that do not end

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.parent import fork_command, say_end
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
@@ -156,7 +157,6 @@ def _go_on(options: argparse.Namespace) -> str:
     if store is None or not is_store(store):
         return "; nothing was stored" if store is not None else ""
     place = getattr(options, "cluster", "local")
-    words = f"hpcdp resume {store}" + (f" --cluster {place}" if place != "local" else "")
-    if options.given[0] == "audit":  # it is more than the run in its store
-        words = shlex.join(["hpcdp", *options.given])
+    is_audit = options.given[0] == "audit"  # which is more than the run in its store
+    words = shlex.join(["hpcdp", *options.given]) if is_audit else resume_command(store, place)
     return f"; what is committed is kept; go on with: {words}"

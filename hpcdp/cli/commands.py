@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.raised import describe_raised
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 from hpcdp.errors import FAILED, StudyError
@@ -164,7 +165,8 @@ def submit(options: argparse.Namespace) -> None:
     store_problem(problem, store, options.allow_changed_code, options.trust_code)
     text = Path(options.profile).read_text(encoding="utf-8")
     print(submit_driver(profile, text, folder, store.resolve(), options.trust_code), flush=True)
-    print(f"store: {store}; see hpcdp status {store}, hpcdp logs {store}, hpcdp cancel {store}", file=sys.stderr)
+    path = shlex.quote(str(store))
+    print(f"store: {store}; see hpcdp status {path}, hpcdp logs {path}, hpcdp cancel {path}", file=sys.stderr)
 
 
 def logs(options: argparse.Namespace) -> None:
@@ -341,8 +343,8 @@ def verify(options: argparse.Namespace) -> int:
     if result.complete or options.incomplete:
         return DONE
     print(
-        f"hpcdp: {options.store} is not complete: {verdicts[0].cells_words} have all their counts; go on with: hpcdp resume "
-        f"{options.store}, or accept what there is with --incomplete",
+        f"hpcdp: {options.store} is not complete: {verdicts[0].cells_words} have all their counts; go on with: "
+        f"{resume_command(options.store)}, or accept what there is with --incomplete",
         file=sys.stderr,
     )
     return FAILED

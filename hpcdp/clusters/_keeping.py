@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcdp._base.below import adopt_orphans, children, die_with, kill_below, name_process, reap
+from hpcdp._base.slow_draws import Slot, note_in, slots_of
 from hpcdp.clusters._serving import Serving, serve
 
 _AGAIN = 0.25  # seconds from one fork to the next: what ends as it starts must not keep a core busy
@@ -32,7 +33,7 @@ def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
     gc.freeze()  # what is loaded stays shared with the workers
     adopt_orphans()
     name_process("hpcdp-nursery")
-    signals = _Signals()
+    signals, slots = _Signals(), _slots(serving, count)
     kept: list[_Kept | None] = [None] * count
     started = [float("-inf")] * count
     number, replaces = 0, True
@@ -48,7 +49,7 @@ def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
                 started[place], number = time.monotonic(), number + 1
                 found = _Kept.fork(signals, [other.pipe for other in kept if other is not None])
                 if found is None:
-                    return _keep_one(signals, serving.named(f"{place}-{number}"), preparation)
+                    return _keep_one(signals, serving.named(f"{place}-{number}"), preparation, slots[place])
                 kept[place] = found if found.pid else None
         if not replaces and not any(kept):
             os._exit(0)
@@ -69,7 +70,19 @@ def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
         os._exit(0)
 
 
-def _keep_one(signals: _Signals, serving: Serving, preparation: dict[str, Any]) -> None:
+def _slots(serving: Serving, count: int) -> list[Slot] | list[None]:
+    """Where the workers note what they draw; without them they tell of it themselves, as far as they can."""
+    try:
+        handle = os.open(serving.notes, os.O_RDWR)
+    except OSError:
+        return [None] * count
+    try:
+        return slots_of(handle, count)
+    finally:
+        os.close(handle)
+
+
+def _keep_one(signals: _Signals, serving: Serving, preparation: dict[str, Any], slot: Slot | None) -> None:
     """A keeper: one worker after another until the nursery says so, which ends the process; returns in a worker at its end."""
     name_process("hpcdp-keeper")
     adopt_orphans()
@@ -82,6 +95,7 @@ def _keep_one(signals: _Signals, serving: Serving, preparation: dict[str, Any]) 
         time.sleep(max(0.0, begin + _AGAIN - time.monotonic()))
         serving = serving.again()
     name_process("hpcdp-worker")
+    note_in(slot)
     serve(serving, preparation)
 
 

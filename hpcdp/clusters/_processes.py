@@ -12,11 +12,12 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp._base.below import die_with
+from hpcdp._base.slow_draws import Slot, slots_of
 from hpcdp._base.threads import worker_environment
 from hpcdp.clusters._serving import Serving
 from hpcdp.mechanisms.user_code import has_imported, names_main
@@ -147,12 +148,17 @@ class Processes:
         self._count, self._serving = count, serving
         self._nursery: _Nursery | None = None
         self._starts = 0
+        self._notes, self._slots = _share(count)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hpcdp-processes", daemon=True)
 
     def start(self) -> None:
         """Start them, and begin to look after them."""
         self._thread.start()
+
+    def drawing(self) -> list[dict[str, Any]]:
+        """What each worker draws now, as messages to the driver."""
+        return [message for slot in self._slots if (message := slot.read())]
 
     def stop(self) -> None:
         """Replace none from now on."""
@@ -163,6 +169,8 @@ class Processes:
 
     def end(self) -> None:
         """Wait a little for workers to leave, and kill those that do not, with all that they started."""
+        if self._notes >= 0:
+            os.close(self._notes)
         if self._nursery is None:
             return
         end = time.monotonic() + _POLITE
@@ -187,9 +195,19 @@ class Processes:
         self._starts += 1
         nursery, _forked = _forked or _start(), None
         if nursery is not None:
-            told = pickle.dumps((self._count, _preparation())) + pickle.dumps(self._serving.named(str(self._starts)))
+            serving = replace(self._serving.named(str(self._starts)), notes=f"/proc/{os.getpid()}/fd/{self._notes}")
+            told = pickle.dumps((self._count, _preparation())) + pickle.dumps(serving)
             nursery.say(len(told).to_bytes(8, "big") + told)
         return nursery
+
+
+def _share(count: int) -> tuple[int, list[Slot]]:
+    """Memory that workers open as a file, to note there what they draw; -1 and no slots where only Linux has it."""
+    if sys.platform != "linux":
+        return -1, []
+    handle = os.memfd_create("hpcdp-drawing")
+    os.ftruncate(handle, count * Slot.size)
+    return handle, slots_of(handle, count)
 
 
 def _preparation() -> dict[str, Any]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import multiprocessing.spawn
+import os
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +23,8 @@ class Serving:
     """config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker; name, number: of this worker.
     modules: loaded once, before workers are forked.
 
+    notes: a file that is the driver's memory, where workers note what they draw.
+
     They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment.
 
     Names differ, because the scheduler may not have missed the last one yet.
@@ -30,6 +35,7 @@ class Serving:
     name: str
     modules: tuple[str, ...] = ()
     number: int = 0
+    notes: str = ""
 
     def named(self, name: str) -> Serving:
         """For the workers of one keeper."""
@@ -52,5 +58,11 @@ def serve(serving: Serving, preparation: dict[str, Any]) -> None:
     end_results()  # standard output is the driver's: what is printed here goes to standard error
     multiprocessing.spawn.prepare(preparation)
     dask.config.set(serving.config)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    asyncio.run(run())
+    for library in ("distributed", "tornado.application", "asyncio"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    try:
+        asyncio.run(run())
+    except OSError as error:  # as where a mechanism closed all files; Python's own end would wait for its thread
+        with suppress(OSError):
+            print(f"hpcdp: a worker process ended: {error.strerror or error}", file=sys.stderr, flush=True)
+        os._exit(1)

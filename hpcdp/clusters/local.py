@@ -54,7 +54,7 @@ def open_local(workers: int, dashboard: bool = False, modules: tuple[str, ...] =
                 client = ending.enter_context(Client(cluster, set_as_default=False))
                 processes.start()
                 ending.callback(processes.stop)
-            yield Place(client, _PATIENCE, blames_exactly=True)
+            yield Place(client, _PATIENCE, blames_exactly=True, drawing=processes.drawing)
         finally:
             with ignored():
                 ending.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,13 +37,15 @@ class Fleet(Protocol):
 class Place:
     """client: of the scheduler. patience: seconds without any worker after which a run ends.
 
-    blames_exactly: when a worker process dies, only the tasks that it was executing count as its killers.
+    blames_exactly: when a worker process dies, only the tasks that it was executing count as its killers. drawing: what workers
+    draw now, as messages (see `hpcdp.slow`), where it can be seen without asking them.
     """
 
     client: Client
     patience: float
     blames_exactly: bool = False
     fleet: Fleet | None = None
+    drawing: Callable[[], list[dict[str, Any]]] | None = None
     known_threads: int = field(default=0, repr=False)
     known_dashboard: str | None = field(default=None, repr=False)
     _asked: float = field(default=float("-inf"), repr=False)

@@ -98,4 +98,5 @@ def submit_next(layout: Layout, folder: JobFolder) -> str:
     try:
         return slurm.submit(str(folder.driver_script), after)
     except slurm.SlurmError as error:
-        raise StoreError(f"the next job was refused: {error}; go on with: sbatch {folder.driver_script}") from None
+        again = shlex.join(["sbatch", str(folder.driver_script)])
+        raise StoreError(f"the next job was refused: {error}; go on with: {again}") from None

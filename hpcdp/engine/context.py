@@ -12,6 +12,7 @@ from threading import Lock
 import numpy as np
 
 from hpcdp._base.raised import readable
+from hpcdp._base.slow_draws import naming
 from hpcdp.engine.last_draw import note_draw
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
@@ -20,7 +21,6 @@ from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
 from hpcdp.losses.protocol import Loss, Side, StreamedSide
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.mechanisms.slow_draws import naming
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.samples import read_blocks

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.folder import same_folder
 from hpcdp._base.signals import ignored
+from hpcdp._base.slow_draws import topic_of
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
 from hpcdp.clusters.folder import job_folder
 from hpcdp.engine.execute import TASKS, Outcome, PlaceError, execute, run_batches
@@ -26,7 +28,6 @@ from hpcdp.engine.progress import Progress, Silent
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
 from hpcdp.engine.stopping import Stop, Stopped
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
-from hpcdp.mechanisms.slow_draws import topic_of
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.cluster_needs import forecast
 from hpcdp.planning.costs import Costs
@@ -348,7 +349,7 @@ def _finish(
         }
         write_results(layout, arrays, head, lease.generation)
     if not complete:
-        raise failed(outcome.failures, f"hpcdp resume {layout.root}")
+        raise failed(outcome.failures, resume_command(layout.root))
 
 
 def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool:

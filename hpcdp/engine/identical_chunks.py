@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from hpcdp._base.again import resume_command
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.mechanisms import READERS
 from hpcdp.store.fence import discard
@@ -48,7 +49,7 @@ def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
     if not same:
         return
     set_laws_aside(layout, problem, {law for chunks in same for law, _, _ in chunks})
-    raise identical(problem, min(same)[0], min(same)[1], f"hpcdp resume {layout.root}")
+    raise identical(problem, min(same)[0], min(same)[1], resume_command(layout.root))
 
 
 def identical(problem: Problem, a: Chunk, b: Chunk, again: str) -> MechanismError:

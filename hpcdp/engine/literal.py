@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hpcdp._base.slow_draws import naming
 from hpcdp.engine.context import Context
 from hpcdp.engine.last_draw import note_draw
 from hpcdp.engine.outcomes import Failure, Report
@@ -14,7 +15,6 @@ from hpcdp.keys import digest_json, stream
 from hpcdp.losses.knn.literal import count_rejections, testing_risk
 from hpcdp.losses.knn.parameters import LiteralKnnParameters
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.mechanisms.slow_draws import naming
 from hpcdp.planning.literal import TrainCells
 from hpcdp.planning.task import Work
 from hpcdp.store.layout import Generation

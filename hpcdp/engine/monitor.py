@@ -11,16 +11,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from hpcdp._base.slow_draws import LONG
 from hpcdp.clusters.place import Place
 from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.progress import Progress
 from hpcdp.engine.stopping import Stop
-from hpcdp.mechanisms.slow_draws import LONG
 from hpcdp.planning.cluster_needs import Forecast
 from hpcdp.planning.task import Task
 
 _RATE_SECONDS = 120.0  # over which the rate is taken
 _APART = 5.0  # seconds between notes of slow draws: many may hang at once
+_LOOK = 1.0  # seconds between looks at what workers of this machine draw
 _HEARD = 30.0  # seconds after which a draw of which nothing was heard is over
 _SHOWN = 10
 
@@ -69,15 +70,30 @@ class Monitor:
 
     @contextmanager
     def listening(self, topic: str) -> Iterator[None]:
-        """Hear within what workers tell of draws that take long."""
+        """Hear within what workers tell of draws that take long, and look at what they draw where that is seen."""
         assert self._place is not None
         client: Any = self._place.client
         client.subscribe_topic(topic, self._hear)
+        over = threading.Event()
+        if self._place.drawing is not None:
+            threading.Thread(
+                target=self._look, args=(self._place.drawing, over), name="hpcdp-look", daemon=True
+            ).start()
         try:
             yield
         finally:
+            over.set()
             with suppress(OSError, RuntimeError, ValueError):  # the scheduler may be gone
                 client.unsubscribe_topic(topic)
+
+    def _look(self, drawing: Callable[[], list[dict[str, Any]]], over: threading.Event) -> None:
+        seen: set[str] = set()
+        while not over.wait(_LOOK):
+            messages = drawing()
+            now = {message["key"] for message in messages}
+            for message in [*messages, *({"key": key, "ended": True} for key in seen - now)]:
+                self._hear((0.0, message))
+            seen = now
 
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Note a draw that takes longer than is to be expected, and again when that has doubled; types that differ once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError
 from hpcdp.errors import StoreError
@@ -46,5 +47,5 @@ def unusable(store: str | Path, error: OSError) -> StoreError:
     """What the file system refused, as one readable error."""
     return StoreError(
         f"cannot use the store {store}: {error.strerror or error}; what is committed is kept; "
-        f"when the store can be written again: hpcdp resume {store}"
+        f"when the store can be written again: {resume_command(store)}"
     )

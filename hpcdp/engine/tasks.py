@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from hpcdp._base.prints import printing_to_stderr
+from hpcdp._base.slow_draws import reporting
 from hpcdp.engine.context import ChunkError, Context, open_context
 from hpcdp.engine.last_draw import noted_in
 from hpcdp.engine.outcomes import Failure, Report, unusable
 from hpcdp.engine.ways import Run, runs_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.mechanisms.slow_draws import reporting
 from hpcdp.planning.sampling import Draw, DrawRounds
 from hpcdp.planning.task import Task, Work
 from hpcdp.store.layout import Generation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ EDGE_WORDS = "certified bound below the axis, or 0"
 SHADE = 0.18  # of a certified region
 _ARROW, _GREY = r"$\Downarrow$", "#444444"
 _LOWEST = 1e-6  # where a logarithmic axis ends that shows nothing
+_NOTE = "note"  # marks an entry of the legend that says why nothing is drawn
 _ROOM = 1.06  # above what is drawn, of its height
 
 
@@ -31,25 +33,26 @@ def span(results: list[Result]) -> tuple[float, float]:
 
 
 def draw_spectrum(
-    axis: Any, result: Result, ends: tuple[float, float], colour: Any, marker: str, label: str, alpha: float
+    axis: Any, result: Result, ends: tuple[float, float], colour: Any, marker: str, name: str | None, alpha: float
 ) -> None:
     """Draw one result's largest estimates and bounds; call `finish` when all of a picture are drawn.
 
     The certified line is what the bounds imply (see `hpcdp.notions.implied`), nothing is interpolated: certified wherever
     it is drawn. A whisker goes from δ̂ up to `upper`, which is approximate. What is not resolved shows the limit of the
-    learned sets, wherever it is drawn, as tables do. alpha: how much the certified region is shaded.
+    learned sets, wherever it is drawn, as tables do. name: of one among several. alpha: how much the certified region is shaded.
     """
     order = np.argsort(result["epsilon"])
     order = order[~np.isnan(result["spectrum_lower"][order])]
     if not order.size:
-        axis.plot([], [], color=colour, label=f"{label}: no cell has all its counts yet")
+        uncounted = "no cell has all its counts yet"
+        axis.plot([], [], color=colour, gid=_NOTE, label=uncounted if name is None else f"{name}: {uncounted}")
         return
     epsilon = result["epsilon"][order]
     delta, lower, upper = (result[f"spectrum_{name}"][order] for name in ("delta", "lower", "upper"))
     x, y = outline(epsilon, lower, *ends)
     axis.fill_between(x, y, 0.0, color=colour, alpha=alpha, linewidth=0, gid="certified")
     axis.plot(x, y, color=colour, linewidth=1.5, gid="certified", zorder=2.2)
-    sure = result.resolution.rows[order]
+    sure, limits = result.resolution.rows[order], result.resolution.limits[order]
     axis.errorbar(
         epsilon[sure],
         delta[sure],
@@ -60,13 +63,13 @@ def draw_spectrum(
         markerfacecolor="white",
         markeredgewidth=1.1,
         elinewidth=0.7,
-        label=label,
+        label=ESTIMATED_WORDS if name is None else name,
         clip_on=False,
         zorder=3.0,
     )
-    limits = result.resolution.limits[order]
     style = {"color": colour, "markersize": 6, "markerfacecolor": "none", "linestyle": "none", "clip_on": False}
-    axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", zorder=3.0, **style)
+    named = None if sure.any() else name
+    axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", label=named, zorder=3.0, **style)
 
 
 def _bottom(results: list[Result], shown: Floats) -> float:
@@ -98,11 +101,29 @@ def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, titl
     axis.set(xlabel="ε", ylabel="δ(ε)")
     axis.set_title(title, fontsize=10.5)
     axis.grid(alpha=0.25)
-    handles = [
-        *axis.get_legend_handles_labels()[0],
-        *_shared(axis, results, colours[0] if len(results) == 1 else _GREY),
-    ]
-    axis.legend(handles=handles, frameon=False, fontsize=8.5 if len(results) < 6 else 7)
+    shared = _shared(axis, results, colours[0] if len(results) == 1 else _GREY)
+    draw_legend(axis, shared, fontsize=8.5 if len(results) < 6 else 7)
+
+
+def draw_legend(axis: Any, others: Sequence[Any] = (), **style: Any) -> None:
+    """A legend of what is seen on an axis that is done, and these others."""
+    seen = [handle for handle in axis.get_legend_handles_labels()[0] if is_seen(axis, handle)]
+    axis.legend(handles=[*seen, *others], frameon=False, **style)
+
+
+def is_seen(axis: Any, handle: Any) -> bool:
+    """Whether any part of a line, or of the points and whiskers of an error bar, lies within an axis; a note always is."""
+    if isinstance(handle, tuple):
+        points, _, whiskers = handle
+        return any(is_seen(axis, part) for part in (points, *whiskers))
+    axis.autoscale_view()  # else matplotlib does so as it draws
+    box, is_line = axis.bbox.padded(1.0), handle.get_linestyle() != "None"
+    for path in handle.get_paths() if hasattr(handle, "get_paths") else [handle.get_path()]:
+        drawn = handle.get_transform().transform_path(path).cleaned(remove_nans=True)
+        points = drawn.vertices[drawn.codes != drawn.STOP]
+        if any(box.contains(x, y) for x, y in points) or (is_line and drawn.intersects_bbox(box, filled=False)):
+            return True
+    return bool(handle.get_gid() == _NOTE)
 
 
 def _shown(result: Result) -> Floats:
@@ -139,12 +160,12 @@ def _shared(axis: Any, results: list[Result], colour: Any) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    marked = {line.get_gid() for line in axis.get_lines() if len(line.get_xdata())}
+    marked = {line.get_gid() for line in axis.get_lines() if is_seen(axis, line)}
     open_mark: dict[str, Any] = {"color": colour, "linestyle": "none", "markerfacecolor": "none"}
     found: list[Any] = []
     if "certified" in marked:
         found.append(Patch(facecolor=(*to_rgb(colour), SHADE), edgecolor=colour, label=CERTIFIED_WORDS))
-    if len(results) > 1:
+    if len(results) > 1 and any(is_seen(axis, box) for box in axis.containers):
         found.append(Line2D([], [], marker="|", markersize=8, label=ESTIMATED_WORDS, color=colour, linestyle="none"))
     if "limit" in marked:
         found.append(Line2D([], [], marker="v", label=LIMIT_WORDS, **open_mark))

@@ -11,7 +11,7 @@ from hpcdp._base.rounding import percent
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
 from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
-from hpcdp.report._spectra import ESTIMATED_WORDS, SHADE, draw_spectrum, finish, span
+from hpcdp.report._spectra import SHADE, draw_legend, draw_spectrum, finish, is_seen, span
 from hpcdp.report.exposed import find_exposure, pair_words
 from hpcdp.report.table import claim_of
 from hpcdp.results.exact import exact_curve, exact_of
@@ -96,19 +96,20 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     (.png or .svg), write it. Returns the matplotlib Figure.
     """
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()
     colours = shades(len(repeats.epsilon))
     test = np.array([sum(size) if repeats.reuse else size[1] for size in repeats.sizes])
+    lines: list[Any] = []
     for colour, epsilon, rms, expected in zip(
         colours, repeats.epsilon, repeats.error.T, repeats.expected.T, strict=True
     ):
         axis.plot(test, np.where(rms > 0, rms, np.nan), "o", color=colour, markersize=5, label=f"ε = {epsilon:g}")
-        axis.plot(test, expected, color=colour, linewidth=1.1)
+        lines += axis.plot(test, expected, color=colour, linewidth=1.1)
     about = "exact value" if repeats.exact is not None else "mean over seeds"
-    axis.plot([], [], color=QUIET, linewidth=1.1, label="standard error, Bayes classifier")
     axis.set(
         xscale="log",
         yscale="log",
@@ -117,13 +118,14 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
         title=f"{repeats.name}: error of δ̂ over {len(repeats.seeds)} seeds",
     )
     axis.grid(alpha=0.25, which="both")
-    axis.legend(frameon=False)
+    words = Line2D([], [], color=QUIET, linewidth=1.1, label="standard error, Bayes classifier")
+    draw_legend(axis, [words] if any(is_seen(axis, line) for line in lines) else [])
     return save(figure, path)
 
 
 def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
     ends = span([result])
-    draw_spectrum(axis, result, ends, CERTIFIED, "o", ESTIMATED_WORDS, SHADE)
+    draw_spectrum(axis, result, ends, CERTIFIED, "o", None, SHADE)
     fine = np.linspace(*ends, _STEPS)
     claim = claim_of(result)
     if claim is not None:
@@ -177,4 +179,4 @@ def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> N
     )
     axis.set(xlabel="type-I error α", ylabel="type-II error β", title="trade-off points", xlim=(0, 1), ylim=(0, 1))
     axis.grid(alpha=0.25)
-    axis.legend(frameon=False)
+    draw_legend(axis)

@@ -10,7 +10,7 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.engine.sequential_audit import SequentialAudit
 from hpcdp.report._colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET
-from hpcdp.report._spectra import mark_edge
+from hpcdp.report._spectra import draw_legend, mark_edge
 from hpcdp.report.exposed import pair_words
 from hpcdp.report.plots import check_path, save
 from hpcdp.results.audit import Audit
@@ -50,7 +50,7 @@ def draw_audit(audit: Audit, path: str | Path | None = None) -> Any:
         f"{audit.result.name}: {audit.claim.text}: {said}\n{pair_words(audit.result, box.pair)}, {box.orientation}; "
     )
     whole.set_title(f"{title}limits certified at {percent(audit.result.confidence)}", fontsize=10.5)
-    whole.legend(frameon=False)
+    draw_legend(whole)
     return save(figure, path)
 
 
@@ -78,7 +78,7 @@ def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> A
         title=f"{audit.name}: {audit.claim.text}: {said}, at confidence {percent(audit.confidence)}",
     )
     axis.grid(alpha=0.25)
-    axis.legend(frameon=False)
+    draw_legend(axis)
     return save(figure, path)
 
 

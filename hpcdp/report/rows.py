@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.errors import StudyError
 from hpcdp.report.exposed import NOISE, Exposure, find_exposure
@@ -62,7 +63,7 @@ def rank_rows(result: Result) -> Ranking:
         raise StudyError(f"--rows: accepted with pairs.relative; given: pairs.{kind}")
     known = ~np.isnan(result["delta"]).all(axis=(0, 1))
     if not known.any():
-        raise StudyError(f"--rows: no cell has all its counts yet; go on with: hpcdp resume {result.store}")
+        raise StudyError(f"--rows: no cell has all its counts yet; go on with: {resume_command(result.store)}")
     found = find_exposure(result)
     column = found.column if found else int(np.flatnonzero(known)[result["epsilon"][known].argmin()])
     owned: dict[tuple[int, int], list[int]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.raised import readable
 from hpcdp.clusters.folder import job_folder
 from hpcdp.errors import DamagedError, StoreError
@@ -57,8 +58,8 @@ def _status(store: str | Path) -> str:
     lines += used_lines(layout)
     lines += _runs(layout, is_running=owner is not None)
     if not complete and owner is None:
-        place = f" --cluster {folder.profile}" if folder.profile.is_file() else ""
-        lines.append(f"  go on with     hpcdp resume {store}{place}")
+        place = folder.profile if folder.profile.is_file() else "local"
+        lines.append(f"  go on with     {resume_command(store, place)}")
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
@@ -139,7 +140,7 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
     if not result.complete:
         lines.append(
             f"INCOMPLETE: only cells that have all their counts were judged, {verdicts[0].cells_words}. A violation counts; "
-            f"go on with: hpcdp resume {result.store}"
+            f"go on with: {resume_command(result.store)}"
         )
         lines += [
             f"  This look holds by itself at {percent(result.confidence)}. Several looks at a store that grows do not hold",

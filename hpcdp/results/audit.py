@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.again import resume_command
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import Limits, error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower
@@ -141,7 +142,7 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
             f"{result.store}: its results are of an earlier hpcdp; remove records/results.json there, which is made again"
         )
     if not result.complete:
-        raise StudyError(f"{result.store} is not complete yet; go on with: hpcdp resume {result.store}")
+        raise StudyError(f"{result.store} is not complete yet; go on with: {resume_command(result.store)}")
     failure, sides = 1.0 - result.confidence, sides_of(claim, orientation)
     test = np.broadcast_to(result["rejected_test"][:, None, :], result["rejected"].shape)
     errors = np.stack([result["rejected"][..., 0], test[..., 1] - result["rejected"][..., 1]], axis=-1)

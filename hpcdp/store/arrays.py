@@ -9,30 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from zarr.abc.store import Store
-from zarr.codecs import Crc32cCodec
-from zarr.core.buffer import Buffer
-from zarr.storage import LocalStore
 
 from hpcdp._base._zarr import zarr
-from hpcdp._base.files import make_folders
 from hpcdp._base.opening import read_own
 from hpcdp.errors import DamagedError
 
 _CONFIG: Any = {"write_empty_chunks": True}  # a chunk of zeros is data, a missing chunk is damage
-
-
-class _Below(LocalStore):
-    """A folder of the file system of which the parent is there: where that was deleted, writing does not make it anew."""
-
-    async def _open(self, *, mode: Any = None) -> None:
-        self.root.mkdir(exist_ok=True)
-        await Store._open(self)
-
-    async def set(self, key: str, value: Buffer) -> None:
-        path = self.root / key
-        make_folders(self.root.parent, path.parent)
-        path.write_bytes(value.to_bytes())
 
 
 def write_array(
@@ -47,6 +29,10 @@ def write_array(
 
     checks: how many checksums lie around a chunk, one more of each (see `hpcdp.store.results`).
     """
+    from zarr.codecs import Crc32cCodec
+
+    from hpcdp._base._zarr import Below
+
     shape = array.shape
     rows = max(1, shape[0]) if shape else 1
     inner = min(chunk or rows, rows)
@@ -54,7 +40,7 @@ def write_array(
     chunks: Any = (inner, *rest) if shape else ()
     shards: Any = (-(-rows // inner) * inner, *rest) if shape and inner < rows else None
     made = zarr.create_array(
-        store=_Below(path),
+        store=Below(path),
         shape=shape,
         dtype=array.dtype,
         chunks=chunks,
@@ -80,7 +66,7 @@ def read_array(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
         raise DamagedError(f"{path} is missing") from None
     except MemoryError:
         raise
-    except Exception as error:  # damaged bytes make zarr raise whatever its decoders stumble over
+    except Exception as error:  # damaged metadata raise whatever they make the reader stumble over
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DamagedError(f"{path} is damaged: {error}") from None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.files import read_bytes
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
@@ -332,7 +333,7 @@ def _read_store(path: Path) -> SpectrumPoints:
         layout = open_layout(path)
         found = read_results(layout)
     if found is None or not found[1]["complete"] or found[1]["version"] != latest_version(layout):
-        raise StudyError(f"{path} is not complete yet; go on with: hpcdp resume {path}")
+        raise StudyError(f"{path} is not complete yet; go on with: {resume_command(path)}")
     points = np.column_stack([found[0][name][1] for name in ("epsilon", "spectrum_delta")])
     return _points(path, points[np.argsort(points[:, 0])])
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp.losses.counts import audit_etas
-from hpcdp.study.section import DURATION, Grid, Key, Names, OptionalGrid, Section, duration_seconds
+from hpcdp.study.section import DURATION, Grid, Key, OptionalGrid, Section, duration_seconds
 
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
@@ -21,6 +21,17 @@ def _reuse(value: Any) -> Any:
     raise ValueError('true, false or "auto"')
 
 
+def _losses(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    from hpcdp.losses import LOSSES
+
+    raise ValueError(f"{' | '.join(LOSSES)}, or a list of several of them; given: {value!r}")
+
+
+Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
 Validation = Annotated[int, Field(ge=1, le=_MOST)]
@@ -54,7 +65,7 @@ class Estimate(Section):
     """
 
     epsilons: Annotated[Grid, Key("family", "gain")]
-    loss: Annotated[str | Names, Key("pilot")] = "knn"
+    loss: Annotated[Losses, Key("pilot")] = "knn"
     parameters: Annotated[dict[str, Any], Key("pilot")] = Field(default_factory=dict)
     train: Annotated[int, Field(ge=1, le=_MOST), Key("pilot", "grow")] = 1 << 20
     test: Annotated[int, Field(ge=1, le=_MOST), Key("family", "grow")] = _TEST

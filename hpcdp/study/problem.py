@@ -63,6 +63,10 @@ class _Laws(Mapping[str, Input]):
     def __init__(self, where: dict[str, tuple[Pair, bool]]) -> None:
         self._where = where
 
+    def where(self, law: str) -> tuple[Pair, bool]:
+        """The first pair of a law, and whether the law is that of its neighbour."""
+        return self._where[law]
+
     def __getitem__(self, law: str) -> Input:
         pair, is_neighbour = self._where[law]
         return pair.d_prime if is_neighbour else pair.d
@@ -109,7 +113,7 @@ class Problem:
         return [(key, known.get(id(d_prime)) or self.sampler.key(d_prime)) for key, d_prime in others]
 
     @cached_property
-    def laws(self) -> Mapping[str, Input]:
+    def laws(self) -> _Laws:
         """Every law once: its key and its input; a neighbour is made when asked for."""
         found: dict[str, tuple[Pair, bool]] = {}
         for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
@@ -234,15 +238,15 @@ class Problem:
 
     def describe_law(self, law: str) -> str:
         """Where a law's database comes from, in words."""
-        for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
-            number = pair.origin.get("database")
-            if law in (d, d_prime) and isinstance(pair.d, Conditional):
-                return describe_held(pair.origin, pair.origin["values"][law == d_prime])
-            if law == d:
-                return f"database {number}" if number is not None else f"d of pair {pair.number}"
-            if law == d_prime:
-                return describe_pair(pair.number, pair.origin)
-        return f"law {law}"
+        if law not in self.laws:
+            return f"law {law}"
+        pair, is_neighbour = self.laws.where(law)
+        if isinstance(pair.d, Conditional):
+            return describe_held(pair.origin, pair.origin["values"][is_neighbour])
+        if is_neighbour:
+            return describe_pair(pair.number, pair.origin)
+        number = pair.origin.get("database")
+        return f"database {number}" if number is not None else f"d of pair {pair.number}"
 
 
 def describe_pairs(problem: Problem, numbers: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
+from hpcdp._base.slow_draws import naming, tell_type
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_array, digest_bytes, law_key, stream
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
@@ -18,7 +19,6 @@ from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
 from hpcdp.mechanisms.scores import load_scores, models_digest
-from hpcdp.mechanisms.slow_draws import naming, tell_type
 from hpcdp.mechanisms.spelling import items_of
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
 from hpcdp.mechanisms.user_code import import_callable, source_digest

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
@@ -49,13 +50,12 @@ class Section(BaseModel):
     @classmethod
     def keys(cls) -> dict[str, Key]:
         """What its keys say about themselves, in their order; of tables within, and of what is no setting, nothing."""
-        found = ((name, [m for m in field.metadata if isinstance(m, Key)]) for name, field in cls.model_fields.items())
-        return {name: said[0] for name, said in found if said}
+        return dict(_said(cls))
 
     @model_serializer(mode="wrap")
     def _leave_out_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = dump(self)
-        absent = {name: key.absent for name, key in self.keys().items() if key.absent is not ALWAYS}
+        absent = {name: key.absent for name, key in _said(type(self)).items() if key.absent is not ALWAYS}
         return {name: value for name, value in values.items() if name not in absent or value != absent[name]}
 
     @model_validator(mode="before")
@@ -63,8 +63,20 @@ class Section(BaseModel):
     def _whole_numbers(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        counted = {name for name, field in cls.model_fields.items() if _is_integer(field.annotation)}
+        counted = _counted(cls)
         return {key: whole(value) if key in counted else value for key, value in data.items()}
+
+
+@cache
+def _said(section: type[Section]) -> dict[str, Key]:
+    found = ((name, [m for m in field.metadata if isinstance(m, Key)]) for name, field in section.model_fields.items())
+    return {name: said[0] for name, said in found if said}
+
+
+@cache  # a study may have 10⁴ sections of one kind
+def _counted(section: type[Section]) -> frozenset[str]:
+    """The keys of a section that take integers."""
+    return frozenset(name for name, field in section.model_fields.items() if _is_integer(field.annotation))
 
 
 def _is_integer(annotation: Any) -> bool:
@@ -147,11 +159,6 @@ def _seconds(value: Any) -> Any:
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 Grid = Annotated[tuple[float, ...], BeforeValidator(_grid)]
 OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else _grid(v))]
-Names = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    Field(min_length=1),
-    BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
-]
 Rows = Annotated[
     Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...],
     BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),

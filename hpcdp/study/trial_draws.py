@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from hpcdp._base.parent import at_risk
 from hpcdp._base.raised import readable
+from hpcdp._base.slow_draws import noting, watched
 from hpcdp._base.threads import worker_threads
 from hpcdp.errors import WRONG, MechanismError, StudyError, UnansweredError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
-from hpcdp.mechanisms.slow_draws import noting, watched
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input

@@ -95,7 +95,7 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
     sampler, distributions = Sampler.of(study), load_distributions(study)
     if not allow_changed_code:
         _refuse_changed_code(body, sampler, study, distributions)
-    return with_known_sizes(layout, _problem(layout, body, sampler, distributions))
+    return with_known_sizes(layout, _problem(layout, body, study, sampler, distributions))
 
 
 def read_problem(layout: Layout, version: int) -> Problem:
@@ -103,11 +103,13 @@ def read_problem(layout: Layout, version: int) -> Problem:
     body = _read_study(layout, version)
     study = _study_of(body)
     distributions = known_distributions(study, body.get("shapes", ()))
-    return with_known_sizes(layout, _problem(layout, body, Sampler.keys_only(study, body["source"]), distributions))
+    sampler = Sampler.keys_only(study, body["source"])
+    return with_known_sizes(layout, _problem(layout, body, study, sampler, distributions))
 
 
-def _problem(layout: Layout, body: dict[str, Any], sampler: Sampler, distributions: Sequence[Distribution]) -> Problem:
-    study = _study_of(body)
+def _problem(
+    layout: Layout, body: dict[str, Any], study: Study, sampler: Sampler, distributions: Sequence[Distribution]
+) -> Problem:
     known = {digest: _read_database(layout, digest) for digest in dict.fromkeys(body["databases"])}
     databases = [known[digest] for digest in body["databases"]]  # one database may be in many pairs
     chosen = known_choice(layout) if study.estimate.reuse == "auto" else None

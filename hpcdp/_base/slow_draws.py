@@ -1,13 +1,17 @@
-"""What draws tell the driver while a run goes on, over Dask's events; in trial draws by a note.
+"""What draws tell the driver while a run goes on; in trial draws by a note.
 
-Draws that take long are named while they do, and chunks whose numbers are of another type than others'.
+Draws that take long are named while they do, and chunks whose numbers are of another type than others'. A process that holds
+Python's lock for long cannot tell of itself: one that is ours from its fork notes what it draws in memory that it shares with
+another, which looks at it. Others, such as workers elsewhere, tell it in a thread, over Dask's events.
 """
 
 from __future__ import annotations
 
 import itertools
+import mmap
 import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -15,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 _LOOK = 0.5  # seconds between looks at the draws that run
 _REPORT = 5.0  # seconds after which a worker tells of a draw, and then again
@@ -35,6 +39,51 @@ class _Draw:
     begin: float = field(default_factory=time.monotonic)
 
 
+_HEAD = struct.Struct("=dH")  # when a draw began, 0.0 where there is none; bytes of text after it
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one process draws and since when, from `start` on in memory that it shares with another."""
+
+    memory: mmap.mmap
+    start: int
+    size: ClassVar[int] = 1024
+
+    def write(self, what: str | None) -> None:
+        """This is drawn from now on; None: nothing is."""
+        _HEAD.pack_into(self.memory, self.start, 0.0, 0)
+        if what is not None:
+            text = what.encode(errors="replace")[: self.size - _HEAD.size]
+            begin = self.start + _HEAD.size
+            self.memory[begin : begin + len(text)] = text
+            _HEAD.pack_into(self.memory, self.start, time.monotonic(), len(text))
+
+    def read(self) -> dict[str, Any] | None:
+        """What is drawn, as a message to the driver; None where nothing is."""
+        began, size = _HEAD.unpack_from(self.memory, self.start)
+        if not began:
+            return None
+        begin = self.start + _HEAD.size
+        what = self.memory[begin : begin + size].decode(errors="replace")
+        return {"key": f"{self.start} {began}", "what": what, "seconds": time.monotonic() - began, "ended": False}
+
+
+def slots_of(handle: int, count: int) -> list[Slot]:
+    """So many slots in a file's memory."""
+    memory = mmap.mmap(handle, count * Slot.size)
+    return [Slot(memory, number * Slot.size) for number in range(count)]
+
+
+def note_in(slot: Slot | None) -> None:
+    """This process' draws are noted there from now on, at which another process looks."""
+    global _slot
+    _slot = slot
+    if slot is not None:
+        slot.write(None)  # a process that died may have left a draw
+
+
+_slot: Slot | None = None
 _running: set[_Draw] = set()
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
@@ -128,9 +177,8 @@ def _sender(topic: str) -> Callable[[dict[str, Any]], None] | None:
     return lambda message: worker.log_event(topic, message)
 
 
-@contextmanager
-def noting(note: Callable[[str], None]) -> Iterator[None]:
-    """Draw within, in this process: draws that take long are noted, and again whenever their time has doubled."""
+def patient(note: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
+    """Hears messages, and notes draws that take long, and again whenever their time has doubled."""
     due: dict[str, float] = {}
 
     def hear(message: dict[str, Any]) -> None:
@@ -138,7 +186,13 @@ def noting(note: Callable[[str], None]) -> Iterator[None]:
             due[message["key"]] = 2 * message["seconds"]
             note(f"still drawing after {message['seconds']:.0f} s: {message['what']}")
 
-    before = _send.set(hear)
+    return hear
+
+
+@contextmanager
+def noting(note: Callable[[str], None]) -> Iterator[None]:
+    """Draw within, in this process: draws that take long are noted, unless another process looks at them."""
+    before = _send.set(patient(note))
     try:
         yield
     finally:
@@ -147,8 +201,21 @@ def noting(note: Callable[[str], None]) -> Iterator[None]:
 
 def naming(describe: Callable[[], str]) -> AbstractContextManager[None]:
     """Draw one chunk within a task; when it takes long, the driver is told what `describe` says, and when it ended."""
+    if _slot is not None:
+        return _in_slot(describe, _slot)
     send = _send.get()
     return nullcontext() if send is None else _naming(describe, send)
+
+
+@contextmanager
+def _in_slot(describe: Callable[[], str], slot: Slot) -> Iterator[None]:
+    before = _what.set(describe)
+    slot.write(describe())
+    try:
+        yield
+    finally:
+        slot.write(None)
+        _what.reset(before)
 
 
 @contextmanager
