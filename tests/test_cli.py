@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import LONG, call
-from hpcdp.outcomes import unusable
 
 from hpcdp._base.again import resume_command
 from hpcdp.engine.driver import store_problem
+from hpcdp.engine.outcomes import unusable
 from hpcdp.errors import StudyError
 from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
