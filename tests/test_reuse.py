@@ -300,9 +300,9 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     study, store = small_study(reuse="auto"), tmp_path / "s.zarr"
     problem, trial = resolve(study)
     price = Price.of(problem, Costs.of(problem, trial))
-    assert not price.is_dear, price
+    assert not price.is_expensive, price
     assert "not chosen: drawing takes about" in str(call_plan(study))
-    monkeypatch.setattr(Price, "is_dear", True)
+    monkeypatch.setattr(Price, "is_expensive", True)
     assert "reuse          chosen: drawing takes about" in str(call_plan(study))
     assert "estimate.reuse = true would get more from the same draws" in str(call_plan(small_study(reuse=False)))
     assert "would get more" not in str(call_plan(small_study(reuse=False, etas=[1.0])))
@@ -312,7 +312,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     body = json.loads(record.read_text())["body"]
     assert record.stem == "reuse"
     assert 0 < body["drawing"] < body["extra"]
-    monkeypatch.setattr(Price, "is_dear", False)  # as on another machine
+    monkeypatch.setattr(Price, "is_expensive", False)  # as on another machine
     (store / "records" / "results.json").unlink()
     again = resume(store, client=client)
     assert again.to_json() == result.to_json() == load_result(store).to_json()

@@ -29,7 +29,7 @@ from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecord
 from hpcdp.engine.stopping import Stop, Stopped
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
 from hpcdp.notions.bounds import BOUNDS_VERSION
-from hpcdp.planning.cluster_needs import forecast
+from hpcdp.planning.cluster_needs import cluster_needs
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.reuse_choice import choose_reuse
@@ -266,7 +266,7 @@ def _drive(
     remove_unrecorded_counters(layout, index)
     root = str(layout.root.resolve())
     tasks = schedule(problem, index, costs, workers)
-    expected = forecast(tasks, where.profile) if where.profile else None
+    expected = cluster_needs(tasks, where.profile) if where.profile else None
 
     def killed(task: Task) -> Failure:
         return describe_killed(problem, task, take_last_draw(layout.last_draw(lease.generation, task.name)))

@@ -16,7 +16,7 @@ from hpcdp.clusters.place import Place
 from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.progress import Progress
 from hpcdp.engine.stopping import Stop
-from hpcdp.planning.cluster_needs import Forecast
+from hpcdp.planning.cluster_needs import ClusterNeeds
 from hpcdp.planning.task import Task
 
 _RATE_SECONDS = 120.0  # over which the rate is taken
@@ -45,7 +45,7 @@ class Monitor:
         stop: Stop,
         is_lost: Callable[[], bool],
         describe_killed: Callable[[Task], Failure],
-        forecast: Forecast | None = None,
+        forecast: ClusterNeeds | None = None,
     ) -> None:
         self.stop, self.is_lost, self.as_failure = stop, is_lost, describe_killed
         self._progress, self._forecast = progress, forecast

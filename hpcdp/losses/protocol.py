@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-Outputs = NDArray[Any]
-"""Outputs of one database: bool, integer or float64 of shape (size,) or (size, d), or an object array (size,) of
-canonical bytes when outputs are not numbers."""
+from hpcdp.mechanisms.outputs import Outputs
+
+__all__ = ["Counter", "Densities", "Loss", "Model", "Outputs", "Side", "StreamedSide"]
 
 _BLOCK = 1 << 20
 _SPREAD = 1 << 18

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import integer, non_negative, positive, refusal
+from hpcdp.mechanisms.outputs import Outputs
 
 Floats = NDArray[np.float64]
-Outputs = NDArray[Any]
 Learner = Callable[[Outputs, Outputs], Callable[[Outputs], Floats]]
 """Learns L̂ = log(p/q) from outputs of D and of D', and returns what scores others; such as `fit` and `score` of a loss."""
 

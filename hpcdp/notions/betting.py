@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import integer, real, refusal
+from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions._lines import Lines, Orientation, lines_from_delta, lines_of
 from hpcdp.notions._portfolio import grow_fastest, payoffs
-from hpcdp.notions._rounds import Check, Learner, Outputs, Rules, blocks, practise
+from hpcdp.notions._rounds import Check, Learner, Rules, blocks, practise
 
 __all__ = [
     "Bet",

@@ -14,7 +14,7 @@ _START = 30.0  # seconds from a job's start to its first task
 
 
 @dataclass(frozen=True)
-class Forecast:
+class ClusterNeeds:
     """at_once: jobs that run together. jobs: over all walltimes. seconds: if no job has to wait. longest: of one task.
 
     core_hours: of the workers' jobs; node_hours: the same in nodes of cores_per_node (by default, of a job's) cores.
@@ -38,8 +38,8 @@ class Forecast:
         return self.longest > self.useful
 
 
-def forecast(tasks: Sequence[Task], profile: Profile) -> Forecast:
-    """The forecast of these tasks on a profile's cluster."""
+def cluster_needs(tasks: Sequence[Task], profile: Profile) -> ClusterNeeds:
+    """What these tasks should need on a profile's cluster."""
     worker, size = profile.worker, profile.size
     total = sum(task.seconds for task in tasks)
     longest = max((task.seconds for task in tasks), default=0.0)
@@ -47,7 +47,7 @@ def forecast(tasks: Sequence[Task], profile: Profile) -> Forecast:
     seconds = max(longest, total / (at_once * worker.slots)) + _START
     jobs = at_once * math.ceil(seconds / profile.useful_seconds)
     core_hours = at_once * worker.cores * seconds / 3600
-    return Forecast(
+    return ClusterNeeds(
         at_once=at_once,
         jobs=jobs,
         core_hours=core_hours,

@@ -1,4 +1,4 @@
-"""Whether outputs are so dear that every one should teach and test: the rule of `estimate.reuse = "auto"`.
+"""Whether outputs are so expensive that every one should teach and test: the rule of `estimate.reuse = "auto"`.
 
 It rests on measured seconds, so two machines may choose differently. A run chooses once for a store, and records it before
 anything acts on it.
@@ -47,7 +47,7 @@ class Price:
         )
 
     @property
-    def is_dear(self) -> bool:
+    def is_expensive(self) -> bool:
         """Whether reuse is worth it."""
         return self.are_stored or self.extra <= SHARE * self.drawing
 
@@ -63,7 +63,7 @@ def with_choice(problem: Problem, costs: Costs, known: bool | None) -> Problem:
     """The problem with what is chosen, known or by the rule, where its study leaves reuse open."""
     if problem.study.estimate.reuse != "auto" or problem.chosen is not None:
         return problem
-    return replace(problem, chosen=Price.of(problem, costs).is_dear if known is None else known)
+    return replace(problem, chosen=Price.of(problem, costs).is_expensive if known is None else known)
 
 
 def choose_reuse(problem: Problem, costs: Costs, layout: Layout, generation: Generation) -> tuple[Problem, list[str]]:
@@ -74,8 +74,8 @@ def choose_reuse(problem: Problem, costs: Costs, layout: Layout, generation: Gen
     if known is not None:
         return replace(problem, chosen=known), []
     price = Price.of(problem, costs)
-    commit_choice(layout, price.is_dear, vars(price), generation)
-    return replace(problem, chosen=price.is_dear), [f"estimate.reuse: {describe_reuse(problem, costs)}"]
+    commit_choice(layout, price.is_expensive, vars(price), generation)
+    return replace(problem, chosen=price.is_expensive), [f"estimate.reuse: {describe_reuse(problem, costs)}"]
 
 
 def describe_reuse(problem: Problem, costs: Costs, known: bool | None = None) -> str:
@@ -88,9 +88,9 @@ def describe_reuse(problem: Problem, costs: Costs, known: bool | None = None) ->
         return ""
     price = Price.of(problem, costs)
     if reuse is False:
-        return f"estimate.reuse = true would get more from the same draws: {price}" if price.is_dear else ""
+        return f"estimate.reuse = true would get more from the same draws: {price}" if price.is_expensive else ""
     if reuse == "auto" and known is None:
-        return f"{'chosen' if price.is_dear else 'not chosen'}: {price}"
+        return f"{'chosen' if price.is_expensive else 'not chosen'}: {price}"
     if reuse == "auto":
         how = "as an earlier run into this store chose"
         return f"{_cut_words(problem)}, {how}" if known else f"none, {how}"

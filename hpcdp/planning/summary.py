@@ -14,7 +14,7 @@ from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy, state_lines
-from hpcdp.planning.cluster_needs import Forecast, forecast
+from hpcdp.planning.cluster_needs import ClusterNeeds, cluster_needs
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
 from hpcdp.planning.reuse_choice import describe_reuse, with_choice
@@ -70,7 +70,7 @@ class Plan:
     call_seconds: float = 0.0
     chunk: int = 1
     is_stored: bool = False
-    forecast: Forecast | None = None
+    forecast: ClusterNeeds | None = None
     process_memory: int | None = None
     points: int = 0
     target: str = ""
@@ -201,7 +201,7 @@ def make_plan(
         points=amounts.points,
         chunk=problem.sampler.chunk,
         is_stored=problem.study.mechanism.call == STORED,
-        forecast=forecast(tasks, profile) if profile else None,
+        forecast=cluster_needs(tasks, profile) if profile else None,
         process_memory=profile.worker.memory // profile.worker.process_count if profile else None,
     )
 

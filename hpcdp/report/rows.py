@@ -16,7 +16,8 @@ from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.errors import StudyError
 from hpcdp.report.exposed import NOISE, Exposure, find_exposure
 from hpcdp.report.table import grid
-from hpcdp.results.result import DIRECTIONS, Result
+from hpcdp.results.result import Result
+from hpcdp.study.problem import DIRECTIONS
 
 _SHOWN = 30  # rows that a table lists
 

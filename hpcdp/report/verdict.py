@@ -13,6 +13,7 @@ from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.results.ranking import Ranking
 from hpcdp.results.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
+from hpcdp.study.problem import DIRECTIONS
 
 
 def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
@@ -67,7 +68,7 @@ def _words(verdict: Verdict) -> list[str]:
         excess = np.where(verdict.known, result["lower"] - verdict.claimed, -np.inf)
         place = np.unravel_index(int(excess.argmax()), excess.shape)
         many = int((excess > 0.0).any(axis=(0, 1)).sum())
-        direction = ("forward", "reverse")[place[1]]
+        direction = DIRECTIONS[place[1]]
         return [
             f"Violated at {many} of {excess.shape[2]} ε, most clearly at ε = {result['epsilon'][place[2]]:g} by "
             f"{pair_words(result, int(place[0]))}, {direction}: δ is at",

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpcdp.results.result import DIRECTIONS, Result
+from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
+from hpcdp.study.problem import DIRECTIONS
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from hpcdp.notions.epsilon_at import (
 )
 from hpcdp.results.resolution import Resolution
 from hpcdp.store.results import Arrays
+from hpcdp.study.problem import DIRECTIONS
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +69,7 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float) -> Level:
     if lower == 0.0 or cell is None:
         return Level(delta, estimate, found, reach, upper, lower, None, None, None)
     pair, direction, column = cell
-    named = ("forward", "reverse")[direction]
+    named = DIRECTIONS[direction]
     return Level(delta, estimate, found, reach, upper, lower, pair, named, float(arrays["epsilon"][1][column]))
 
 

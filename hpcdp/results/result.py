@@ -26,14 +26,13 @@ from hpcdp.store.records import foreign, read_json
 from hpcdp.store.results import Arrays, read_results
 from hpcdp.store.root import latest_version, open_layout
 from hpcdp.study.file import Study
+from hpcdp.study.problem import DIRECTIONS
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.versions import history, read_problem, stored_study
 from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
     import xarray as xr
-
-DIRECTIONS = ("forward", "reverse")
 
 
 @dataclass(frozen=True, eq=False)

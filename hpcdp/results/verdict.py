@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hpcdp.results.result import DIRECTIONS, Result
+from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
 from hpcdp.study.claims import Claim, as_claim
+from hpcdp.study.problem import DIRECTIONS
 
 Floats = NDArray[np.float64]
 

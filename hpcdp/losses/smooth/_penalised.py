@@ -21,7 +21,7 @@ _REFINED = (-0.5, 0.5, -0.25, 0.25)
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class PenalisedCurve:
     """Counts a, b (size,) at places t (size,), increasing, and knots (m,), m >= 3, that begin and end as t does.
 
     offset: the log-odds of side a where f is 0.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.line.cell_edges import mirrored
 from hpcdp.losses.smooth._coordinate import bulk_coordinate
 from hpcdp.losses.smooth._jumps import never_reached
-from hpcdp.losses.smooth._penalised import Curve
+from hpcdp.losses.smooth._penalised import PenalisedCurve
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -72,7 +72,7 @@ def _fit_curve(x: Floats, a: Floats, b: Floats, n0: int, n1: int) -> Floats:
     if knots.size < 3:
         ratios = _plain(a[held].sum(keepdims=True), b[held].sum(keepdims=True), n0, n1)
         return np.full(x.size, ratios[0])
-    curve = Curve(place, counts[0][some], counts[1][some], float(np.log(n0) - np.log(n1)), knots)
+    curve = PenalisedCurve(place, counts[0][some], counts[1][some], float(np.log(n0) - np.log(n1)), knots)
     f = curve.best()
     out = _extend(t, knots, f)
     out[never_reached(t, a, b)] = np.inf
