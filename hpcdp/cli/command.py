@@ -58,7 +58,7 @@ def _have_environment_of_workers() -> None:
     """Start this command again where its workers' environment differs, so that it can fork them."""
     lacks = worker_environment()
     here = sys.argv[1:2] and sys.argv[1] in _WITH_WORKERS and not any(word.startswith("--cl") for word in sys.argv)
-    if lacks and here and Path(sys.argv[0]) in (Path(sys.executable).with_name("hpcdp"), _MODULE):
+    if lacks and here and sys.executable and Path(sys.argv[0]) in (Path(sys.executable).with_name("hpcdp"), _MODULE):
         with suppress(OSError):
             os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | lacks)
 
