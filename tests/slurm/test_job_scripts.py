@@ -98,7 +98,7 @@ def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
     wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
     clean_slurm.run("scancel", "--batch", "--signal=USR1", first)
     log = end(clean_slurm, first, folder, "FAILED")
-    assert f"hpcdp: the walltime ends; what is committed is kept; go on with: hpcdp resume {store}" in log
+    assert f"hpcdp: the walltime ends; what is committed is kept; go on with: {resume_command(store)}" in log
     assert json.loads(show(store))["complete"] is False
     assert not list(folder.glob("hpcdp-allocation-*[!g]"))  # the folder with the key
     set_pause(study.parent, 0.0)

@@ -91,7 +91,7 @@ class Here:
             process.send_signal(signal.SIGTERM)
             _, error = process.communicate(timeout=60)
             assert process.returncode == 130, error
-            assert f"hpcdp resume {store}" in error
+            assert resume_command(store) in error
             assert "Traceback" not in error
 
 
