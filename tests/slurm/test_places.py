@@ -29,6 +29,8 @@ from commands import (
 from disturbed import STEERED, set_pause
 from throwaway import ThrowawaySlurm
 
+from hpcdp._base.again import resume_command
+
 ROOT = Path(__file__).parents[2]
 PAUSE, SLOW = 0.05, 0.3  # seconds a chunk; slow, four workers need 10 s for what is left when the run is interrupted
 SECONDS = 300.0
