@@ -18,7 +18,9 @@ from hpcdp.notions.box import error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower
 from hpcdp.report.audit import report, to_json
 from hpcdp.results.audit import audit
+from hpcdp.results.ways import derived
 from hpcdp.study.claims import Claim
+from hpcdp.study.ways import WAYS
 
 # Limits of errors, and what they leave of a claim
 
@@ -200,7 +202,7 @@ def test_few_training_outputs_do_not_send_the_test_to_rare_events():
 def test_results_that_cannot_be_audited():
     good = some_counts()
     literal = changed(good)
-    literal.arrays["errors"] = literal.arrays["rejected"]  # which only literal-knn has
+    literal.__dict__["way"] = derived(WAYS["literal"])
     older = changed(good)
     del older.arrays["training_rejected"]
     none = changed(good)

@@ -77,7 +77,7 @@ def _hold(run, fault):
     )  # fmt: skip
     problem = pose(study)
     index, counters = learn_and_count(problem, reuse_training=fault == "reused")
-    with patch("hpcdp.results.assemble.share_level", share_nothing if fault == "uncorrected" else share_level):
+    with patch("hpcdp.results.counted.share_level", share_nothing if fault == "uncorrected" else share_level):
         found = {name: values for name, (_, values) in assemble(problem, index).items()}
 
     growth = np.exp(EPSILONS)

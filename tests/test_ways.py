@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from commands import call, contents, show
-from given_way import GivenKind
+from given_way import PARTS, GivenKind
 from studies import make_study
 from test_literal_runs import StopAtOnce
 
@@ -19,11 +19,23 @@ from hpcdp.engine.driver import Options, resume, run_problem
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import StudyError
+from hpcdp.losses import LOSSES
 from hpcdp.report.status import status
 from hpcdp.study.problem import resolve
+from hpcdp.study.ways import WAYS
 
 LEVELS = [0.0, 0.5, 1.0]
 CHUNKS = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered_fixture():
+    """The way, for these tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        for registry, own in zip((WAYS, LOSSES), PARTS, strict=True):
+            for name, part in own.items():
+                patch.setitem(registry, name, part)
+        yield
 
 
 @pytest.fixture(scope="module", name="knowing")
@@ -94,7 +106,6 @@ def test_every_registered_way_has_its_parts():
     from importlib import import_module
 
     from hpcdp.planning.task import Work
-    from hpcdp.study.ways import WAYS
 
     kinds = Counter()
     for way in WAYS.values():

@@ -17,7 +17,6 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from hpcdp._base._zarr import zarr
 from hpcdp._base.files import parse_json, read_bytes
 
 _TYPES = (
@@ -90,6 +89,8 @@ def read_foreign(path: Path) -> NDArray[Any]:
         _refuse_others("data_type", [_name(found["data_type"])], _FOREIGN_TYPES)
         _refuse_others("codec", _names(found["codecs"]), _FOREIGN_CODECS)
     from zarr.storage import LocalStore, StorePath
+
+    from hpcdp._base._zarr import zarr
 
     return np.asarray(zarr.Array.from_dict(StorePath(LocalStore(path, read_only=True)), found)[...])
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base._zarr import zarr
 from hpcdp._base.opening import read_own
 from hpcdp.errors import DamagedError
 
@@ -31,7 +30,7 @@ def write_array(
     """
     from zarr.codecs import Crc32cCodec
 
-    from hpcdp._base._zarr import Below
+    from hpcdp._base._zarr import Below, zarr
 
     shape = array.shape
     rows = max(1, shape[0]) if shape else 1

@@ -135,7 +135,9 @@ def going_on(study: Study, root: Path) -> Study:
         return study
     layout = open_layout(root)
     version = latest_version(layout)
-    stored = _earlier_study(layout, version) if version else None
+    stored = None
+    with contextlib.suppress(DamagedError):  # the run says so, and writes it anew
+        stored = _earlier_study(layout, version) if version else None
     if stored is None:
         return study
     for name in ("study", "mechanism", "estimate"):
