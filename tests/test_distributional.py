@@ -346,12 +346,13 @@ def test_what_would_take_too_long_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loss", ["knn", "literal-knn"])
 def test_calls_of_each_stage_count_as_what_takes_too_long(tmp_path: Path, loss: str) -> None:
-    """Each stage of a law has two chunks and a half, which take 3 calls."""
+    """Each stage of a law, or of a side of a literal cell, has two chunks and a half, which take 3 calls."""
     problem, trial = resolve(pose(tmp_path, SECTION, loss=loss))
+    drawn = len(problem.laws) if loss == "knn" else 2 * len([*problem.risk_cells, *problem.point_cells])
     week = 7 * 86400.0
-    slow = replace(trial, seconds_per_draw=0.0, seconds_per_call=week / (6 * len(problem.laws)))
+    slow = replace(trial, seconds_per_draw=0.0, seconds_per_call=week / (6 * drawn))
     refuse_endless(problem, replace(slow, seconds_per_call=0.99 * slow.seconds_per_call), workers=1)
-    with pytest.raises(StudyError, match=f"drawing {100_000 * len(problem.laws):,} outputs"):
+    with pytest.raises(StudyError, match=f"drawing {100_000 * drawn:,} outputs"):
         refuse_endless(problem, replace(slow, seconds_per_call=1.01 * slow.seconds_per_call), workers=1)
 
 

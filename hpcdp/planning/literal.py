@@ -82,8 +82,9 @@ def _cells(problem: Problem) -> list[LiteralCell]:
 def amounts(problem: Problem) -> Amounts:
     """What all cells take."""
     e = problem.study.estimate
-    draws = 2 * len(_cells(problem)) * (e.train + e.test)
-    return Amounts(draws, -(-draws // e.chunk), memory(problem), e.train, len(problem.point_cells))
+    sides = 2 * len(_cells(problem))
+    draws, calls = sides * (e.train + e.test), sides * (problem.train.chunks + problem.test.chunks)
+    return Amounts(draws, calls, memory(problem), e.train, len(problem.point_cells))
 
 
 def worst_errors(problem: Problem, epsilon: float) -> tuple[float, float]:
