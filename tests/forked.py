@@ -37,7 +37,9 @@ def run_forked(arguments: list[str], folder: Path, timeout: float) -> subprocess
     files = [os.memfd_create(name) for name in ("out", "error")]
     try:
         with ours:
-            request = pickle.dumps((arguments, str(folder), os.environ | worker_environment()))
+            mask = os.umask(0o077)
+            os.umask(mask)
+            request = pickle.dumps((arguments, str(folder), os.environ | worker_environment(), mask))
             ours.settimeout(timeout)
             with theirs, _lock:
                 socket.send_fds(server, [b"r"], [theirs.fileno(), *files])
@@ -119,7 +121,8 @@ def _answer(number: int, out: int, error: int) -> None:
             _, status = os.waitpid(child, 0)
             connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(8, "big", signed=True))
             os._exit(0)
-    arguments, folder, environment = pickle.loads(request)
+    arguments, folder, environment, mask = pickle.loads(request)
+    os.umask(mask)
     os.dup2(out, 1)
     os.dup2(error, 2)
     os.close(out)

@@ -52,6 +52,9 @@ def imports_of(name: str, tree: ast.AST, modules: Iterable[str]) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
+            found |= {
+                "hpcdp" for alias in node.names if alias.asname is None and alias.name[:6] == "hpcdp."
+            }  # which it binds
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} imports by a relative name"
             whole = {f"{node.module}.{alias.name}" for alias in node.names}

@@ -15,7 +15,7 @@ from commands import call, records, write_study
 
 import hpcdp._base.files
 import hpcdp.notions._draw
-import hpcdp.study.versions
+import hpcdp.store.root
 from hpcdp import Study
 from hpcdp.engine.driver import store_problem
 from hpcdp.engine.last_draw import note_draw, noted_in, take_last_draw
@@ -168,7 +168,7 @@ def test_links_that_are_planted_after_the_look(
     store: Path, victim: Path, scheduler: str, place: str, fault: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each write looks at its folders again. fault: not even that, as it was."""
-    monkeypatch.setattr(hpcdp.study.versions, "refuse_links", lambda _: None)
+    monkeypatch.setattr(hpcdp.store.root, "refuse_links", lambda _: None)
     if fault:
         monkeypatch.setattr(hpcdp._base.files, "refuse_link", lambda _: None)
     before = tree(victim)

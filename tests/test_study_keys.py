@@ -142,7 +142,7 @@ def test_a_loss_of_a_users_own_is_named_as_a_mechanism_is(tmp_path):
         ({"loss": "other_loss:Own"}, "estimate.loss: cannot import module 'other_loss'"),
         (
             {"loss": "own_loss:Half"},
-            "estimate.loss: a class with fit and restore; given: own_loss:Half without restore",
+            "estimate.loss: own_loss:Half: its class gave a Half without restore; see docs/extending.md",
         ),
         ({"train": 10}, "estimate.train: at least 20; given: 10"),
         ({"loss": "own_los"}, "loss: 'own_los' is unknown; accepted: frequency"),
@@ -164,3 +164,95 @@ def test_a_wrong_parameter_of_it_is_named(tmp_path):
         study.write_text(f"{head}[estimate]\nparameters = {{ {given} }}\n{tail}")
         message = one_message(hpcdp("run", study, folder=tmp_path, code=2))
         assert f"estimate.parameters.{words}" in message, message
+
+
+BAD = """
+import numpy as np
+from own_loss import Counter, Own
+
+
+class Many(Counter):
+    def count(self, outputs):
+        return super().count(outputs) + 1
+
+
+class Some(Counter):
+    def count(self, outputs):
+        return super().count(outputs).astype(float)
+
+
+class Raises(Counter):
+    def count(self, outputs):
+        raise ZeroDivisionError("in count")
+
+
+def counted_by(kind):
+    class Loss(Own):
+        def counter(self, thresholds):
+            return kind(self.slope, thresholds)
+
+    return Loss
+
+
+TooMany, Floats, Raising = counted_by(Many), counted_by(Some), counted_by(Raises)
+
+
+class NoFit(Own):
+    def fit(self, p, q):
+        return None
+
+
+class FitRaises(Own):
+    def fit(self, p, q):
+        raise RuntimeError("in\\nfit")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("TooMany", "estimate.loss: bad_loss:TooMany: count gave int64 of shape (11,) that add up to"),
+        ("Floats", "estimate.loss: bad_loss:Floats: count gave float64 of shape (11,)"),
+        ("Raising", "estimate.loss: bad_loss:Raising: count raised ZeroDivisionError: in count"),
+        ("NoFit", "estimate.loss: bad_loss:NoFit: fit gave a NoneType without counter; see docs/extending.md"),
+        ("FitRaises", "estimate.loss: bad_loss:FitRaises: fit raised RuntimeError: in"),
+    ],
+)
+def test_a_loss_that_fails_costs_its_pair_and_no_store(tmp_path, scheduler, name, words):
+    own_study(tmp_path)
+    (tmp_path / "bad_loss.py").write_text(BAD)
+    store = tmp_path / "s.zarr"
+    study = own_study(tmp_path, loss=f"bad_loss:{name}")
+    error = call("run", study, "--store", store, "--cluster", scheduler, code=1).stderr
+    assert "pair 0" in error
+    assert words in error
+    assert json.loads(show(store))["cells"] == []  # nothing that is wrong was stored
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("raise KeyError('init')", "estimate.loss: own_loss:Own: its class raised KeyError: 'init'"),
+        ("raise SystemExit(0)", "estimate.loss: own_loss:Own: its class raised SystemExit: 0"),
+    ],
+)
+def test_a_class_that_cannot_be_made_is_named(tmp_path, text, words):
+    study = own_study(tmp_path, text=LOSS.replace("self.slope = parameters.slope", text))
+    message = one_message(hpcdp("run", study, folder=tmp_path, code=2))
+    assert words in message
+
+
+def test_a_loss_that_moves_or_is_one_of_several_runs_no_other_code(tmp_path, monkeypatch):
+    study, store = own_study(tmp_path), tmp_path / "s.zarr"
+    hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "own_loss.py").rename(elsewhere / "own_loss.py")
+    with (elsewhere / "own_loss.py").open("a") as file:
+        file.write("# changed\n")
+    monkeypatch.setenv("PYTHONPATH", str(elsewhere))
+    message = one_message(hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path, code=2))
+    assert "estimate.loss: the source of own_loss:Own changed" in message
+    several = own_study(tmp_path, loss=["knn", "own_loss:Own"], refine=1000, keep="none")
+    message = one_message(hpcdp("run", several, folder=tmp_path, code=2))
+    assert "estimate.loss: several are losses of hpcdp's own; given: 'own_loss:Own' among" in message

@@ -1,9 +1,7 @@
 """Exact privacy spectra and trade-off curves of known mechanisms."""
 
-import hpcdp.analytic._builtin
-import hpcdp.analytic._builtin_choices
-import hpcdp.analytic._builtin_local
-import hpcdp.analytic._builtin_sampling  # noqa: F401  (these four register the built-in mechanisms)
+# these register the built-in mechanisms
+from hpcdp.analytic import _builtin, _builtin_choices, _builtin_local, _builtin_sampling  # noqa: F401
 from hpcdp.analytic._curve import Curve, Direction
 from hpcdp.analytic._registry import exact, register
 from hpcdp.analytic.discrete import Discrete

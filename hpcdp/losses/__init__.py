@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.parent import at_risk
-from hpcdp.errors import WRONG, StudyError
+from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.losses.frequency.kind import FrequencyKind
 from hpcdp.losses.kde.kind import KdeKind
 from hpcdp.losses.kind import LossKind, NamedKind, check_parameters
@@ -122,5 +122,7 @@ def refuse_unusable(
             found.refuse(validate_parameters(name, parameters), schema, train)
     except StudyError:
         raise
+    except MechanismError as error:
+        raise StudyError(str(error)) from None
     except ValueError as error:
         raise StudyError(f"estimate.{error}") from None

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from hpcdp._base.messages import did_you_mean
 
 if TYPE_CHECKING:
+    from hpcdp.losses._own import OwnLoss
     from hpcdp.losses.protocol import Loss
     from hpcdp.mechanisms.outputs import Schema
 
@@ -98,7 +99,7 @@ def check_parameters(model: type[BaseModel], name: str, parameters: Mapping[str,
     except ValidationError as error:
         problems: dict[str, str] = {}
         for item in error.errors():
-            key = str(item["loc"][0])
+            key = ".".join(map(str, item["loc"])) or "(all)"  # a validator of the whole model names none
             if item["type"] == "extra_forbidden":
                 text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
             else:
@@ -125,21 +126,21 @@ class NamedKind(LossKind):
     def __init__(self, path: str, folder: Path) -> None:
         self.path, self.folder = path, folder
 
-    def make(self, parameters: Any) -> Loss:
-        """The loss; StudyError where its class cannot be loaded, ValueError names the parameter that is wrong."""
+    def make(self, parameters: Any) -> OwnLoss:
+        """The loss; StudyError where its class cannot be loaded, ValueError where a parameter is wrong, MechanismError else."""
+        from hpcdp.losses._own import make_own
         from hpcdp.mechanisms.user_code import import_callable
 
         made = import_callable(self.path, self.folder, "estimate.loss")
-        given: Mapping[str, Any] = parameters.model_dump()
+        given: dict[str, Any] = parameters.model_dump()
         model = getattr(made, "Parameters", None)
-        found: Loss = made(dict(given) if model is None else check_parameters(model, self.path, given))
-        missing = [name for name in ("fit", "restore") if not callable(getattr(found, name, None))]
-        if missing:
-            raise ValueError(f"loss: a class with fit and restore; given: {self.path} without {' and '.join(missing)}")
-        return found
+        if model is not None and not (isinstance(model, type) and issubclass(model, BaseModel)):
+            raise ValueError(f"loss: Parameters of {self.path}: a pydantic model; given: {model!r}")
+        checked = given if model is None else check_parameters(model, self.path, given)
+        return make_own(lambda: made(checked), self.path)
 
     def refuse(self, parameters: Any, schema: Schema, train: int) -> None:
         """Make it, and ask it."""
-        made = self.make(parameters)
-        if hasattr(made, "refuse"):
-            made.refuse(schema, train)
+        from hpcdp.losses._own import refuse_own
+
+        refuse_own(self.make(parameters), schema, train)

@@ -144,6 +144,8 @@ class Estimate(Section):
 
         for name in losses:
             validate_parameters(name, {})
+            if ":" in name and len(losses) > 1:
+                raise ValueError(f"loss: several are losses of hpcdp's own; given: {name!r} among {list(losses)}")
         if len(set(losses)) < len(losses) or any(kind_of(name).way for name in losses):
             raise ValueError(f"loss: several are distinct, without literal-knn; given: {list(losses)}")
         if len(losses) > 1 and not self.refine and not self.has_budget:

@@ -169,7 +169,7 @@ def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[st
     key = "loss" if path == study.estimate.default_loss else "parameters"
     if path is not None:
         import_callable(path, study.folder, f"estimate.{key}")
-    if path is not None and lies_in(path, study.folder):
+    if path is not None and (key == "loss" or lies_in(path, study.folder)):
         found[f"estimate.{key}: the source of {path}"] = source_digest(path, study.folder)
     return found
 
@@ -181,6 +181,9 @@ def _refuse_changed_code(
     before, call = body.get("sources", {}), body["study"]["mechanism"]["call"]
     now = _own_sources(study, distributions)
     changed = [what for what, digest in now.items() if before.get(what, digest) != digest]
+    changed += [
+        what for what in before if what.startswith("estimate.") and what not in now
+    ]  # it comes from elsewhere now
     if sampler.source != body["source"]:
         command = call["command"] if isinstance(call, dict) else None
         what = f"the command or a file that it names, {command}" if command else f"the source of {call}"
@@ -291,6 +294,8 @@ def _changed_keys(section: str, model: type[Section], old: dict[str, Any], new: 
 
 def _changes(key: str, old: Any, new: Any) -> list[str]:
     """The keys below this one whose values differ, with both values; of tables those of their keys."""
+    if key == "mechanism.call" and isinstance(old, dict) != isinstance(new, dict):
+        old, new = ({"command": call["command"]} if isinstance(call, dict) else call for call in (old, new))
     if isinstance(old, dict) and isinstance(new, dict):
         program = ProgramCall.keys() if key == "mechanism.call" else {}
         names = [k for k in dict.fromkeys([*old, *new]) if k not in program or program[k].may != "change"]

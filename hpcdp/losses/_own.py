@@ -1,0 +1,149 @@
+"""A user's own loss, at arm's length: what it raises is its failure, and what it counts is looked at before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.parent import no_copy
+from hpcdp._base.prints import printing_to_stderr
+from hpcdp._base.raised import describe_raised, interruptions, readable
+from hpcdp.errors import HpcdpError, MechanismError
+from hpcdp.losses.protocol import Counter, Loss, Model, Outputs, Side
+from hpcdp.mechanisms.outputs import Schema
+
+
+@contextmanager
+def _blamed(name: str, what: str) -> Iterator[None]:
+    """Whatever is raised within is the failure of this part of the loss, in one line."""
+    try:
+        with no_copy(), printing_to_stderr():
+            yield
+    except HpcdpError:
+        raise
+    except interruptions():
+        raise
+    except BaseException as error:
+        raise MechanismError(f"estimate.loss: {name}: {what} raised {describe_raised(error)}") from error
+
+
+def _refuse_without(found: Any, name: str, what: str, *methods: str) -> None:
+    missing = [method for method in methods if not callable(getattr(found, method, None))]
+    if missing:
+        kind = type(found).__name__
+        raise MechanismError(
+            f"estimate.loss: {name}: {what} gave a {kind} without {' and '.join(missing)}; see docs/extending.md"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OwnLoss:
+    """A loss whose failures are told."""
+
+    loss: Any
+    name: str
+
+    def fit(self, p: Side, q: Side) -> Model:
+        """What it learns; MechanismError where it fails."""
+        with _blamed(self.name, "fit"):
+            found = self.loss.fit(p, q)
+        _refuse_without(found, self.name, "fit", "counter")
+        return _OwnModel(found, self.name)
+
+    def restore(self, state: Mapping[str, NDArray[Any]], thresholds: NDArray[np.float64]) -> Counter:
+        """The counter whose state this is; MechanismError where it fails."""
+        with _blamed(self.name, "restore"):
+            found = self.loss.restore(state, thresholds)
+        _refuse_without(found, self.name, "restore", "count", "state")
+        return _OwnCounter(found, self.name, thresholds.size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loss, name)
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnModel:
+    model: Any
+    name: str
+
+    def counter(self, thresholds: NDArray[np.float64]) -> Counter:
+        with _blamed(self.name, "counter"):
+            found = self.model.counter(thresholds)
+        _refuse_without(found, self.name, "counter", "count", "state")
+        return _OwnCounter(found, self.name, thresholds.size)
+
+    def __getattr__(self, name: str) -> Any:
+        return _guarded(self.model, self.name, name)
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnCounter:
+    counter: Any
+    name: str
+    thresholds: int
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        with _blamed(self.name, "count"):
+            found = self.counter.count(outputs)
+            counts = np.asarray(found)
+            right = counts.shape == (2 * self.thresholds + 1,) and counts.dtype.kind in "iu"
+            right = right and bool((counts >= 0).all()) and int(counts.sum()) == outputs.shape[0]
+        if not right:
+            raise MechanismError(
+                f"estimate.loss: {self.name}: count gave {_shown(found)} for {outputs.shape[0]:,} outputs; accepted: "
+                f"{2 * self.thresholds + 1} integers, none below 0, that add up to the number of outputs"
+            )
+        return counts.astype(np.int64)
+
+    def state(self) -> dict[str, NDArray[Any]] | None:
+        with _blamed(self.name, "state"):
+            found: dict[str, NDArray[Any]] | None = self.counter.state()
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return _guarded(self.counter, self.name, name)
+
+
+def _guarded(owner: Any, loss: str, name: str) -> Any:
+    found = getattr(owner, name)
+    if not callable(found):
+        return found
+
+    def call(*arguments: Any) -> Any:
+        with _blamed(loss, name):
+            return found(*arguments)
+
+    return call
+
+
+def _shown(found: Any) -> str:
+    if isinstance(found, np.ndarray):
+        return f"{found.dtype} of shape {found.shape}" + (f" that add up to {found.sum():,}" if found.size else "")
+    return f"a {type(found).__name__}"
+
+
+def make_own(load: Callable[[], Loss], name: str) -> OwnLoss:
+    """A loss as its class makes it; MechanismError where that fails, or it is none."""
+    with _blamed(name, "its class"):
+        found = load()
+    _refuse_without(found, name, "its class", "fit", "restore")
+    return OwnLoss(found, name)
+
+
+def refuse_own(own: OwnLoss, schema: Schema, train: int) -> None:
+    """Ask a loss whether it can learn from `train` outputs a side that look like this; its ValueError says why not."""
+    refuse = getattr(own.loss, "refuse", None)
+    if refuse is None:
+        return
+    try:
+        with _blamed(own.name, "refuse"):
+            refuse(schema, train)
+    except MechanismError as error:
+        if isinstance(error.__cause__, ValueError):
+            raise ValueError(readable(str(error.__cause__))) from None
+        raise
