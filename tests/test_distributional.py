@@ -382,7 +382,7 @@ def test_the_plan_takes_the_mean_cost_over_distributions(tmp_path: Path) -> None
     seconds = 1.0
     for _ in range(20):  # a busy machine only makes it longer
         seconds = min(seconds, resolve(study)[1].seconds_per_draw)
-        if seconds < 0.01:
+        if seconds < 0.0095:
             break
-    # a sleep is never shorter than asked: 0.005 at least for the mean, 0.01 for the slow one alone or the sum
-    assert 0.005 <= seconds < 0.01
+    # a sleep is hardly shorter than asked: about 0.005 at least for the mean, 0.01 for the slow one alone or the sum
+    assert 0.0045 <= seconds < 0.0095

@@ -13,7 +13,7 @@ from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import count_losses, merge_thresholds
 from hpcdp.losses.line.cells import Cells
 from hpcdp.losses.protocol import Side
-from hpcdp.losses.smooth._penalised import Curve
+from hpcdp.losses.smooth._penalised import PenalisedCurve
 from hpcdp.losses.smooth._spline import fit_log_ratio
 from hpcdp.losses.smooth._vectors import Predictor
 from hpcdp.losses.smooth.smooth import Smooth, SmoothParameters
@@ -173,7 +173,7 @@ def test_the_curve_is_the_best_one():
     rng = np.random.default_rng(19)
     t = np.sort(rng.uniform(size=200))
     a, b = rng.poisson(50, 200).astype(float), rng.poisson(40 + 20 * t).astype(float)
-    curve = Curve(t, a, b, 0.3, t[np.r_[0:199:7, 199]])
+    curve = PenalisedCurve(t, a, b, 0.3, t[np.r_[0:199:7, 199]])
     found, _ = curve.fit(0.5, np.zeros(curve.knots.size))
     basis = np.array([np.interp(t, curve.knots, unit) for unit in np.eye(curve.knots.size)]).T
     h = np.diff(curve.knots)
