@@ -26,7 +26,7 @@ def test_files_a_chunk(tmp_path: Path, scheduler: str) -> None:
 GIVEN = "given = [ { d = [0.0], d_prime = [1.0] } ]"
 
 
-@pytest.mark.parametrize("name", ["hpcdp.store.arrays", "zarr"])
+@pytest.mark.parametrize("name", ["hpcdp._base._zarr", "zarr"])
 def test_a_busy_end_is_a_quiet_one(tmp_path: Path, name: str) -> None:
     """zarr's thread is busy when the process ends; zarr alone prints a traceback then, or our waiting for it may go."""
     lines = [f"import time, {name}, zarr", "from zarr.core import sync", f"zarr.create_group({str(tmp_path / 'g')!r})"]
