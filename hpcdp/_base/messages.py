@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,6 +19,30 @@ def did_you_mean(given: str, accepted: Iterable[str]) -> str:
 def describe_errors(error: ValidationError, model: type[BaseModel]) -> str:
     """One line that names every key that is wrong."""
     return "; ".join(_explain(model, item) for item in error.errors())
+
+
+def explain_each(error: ValidationError, model: type[BaseModel], name: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with parameters of what is so called: by key, "(all)" for all of them together.
+
+    given: what was validated; parts of a place that are not in it name a form that was tried, not a key.
+    """
+    problems: dict[str, str] = {}
+    for item in error.errors():
+        place, within = [], cast(Any, given)
+        for part in item["loc"]:
+            inside = part in within if isinstance(within, Mapping) else isinstance(within, list | tuple) and isinstance(part, int)
+            if inside:
+                within = within[part]
+            elif item["type"] != "missing" or part != item["loc"][-1]:
+                continue
+            place.append(str(part))
+        key = ".".join(place) or "(all)"
+        if item["type"] == "extra_forbidden":
+            text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
+        else:
+            text = f"{item['msg'].removeprefix('Input should be ')}; given: {_short(item['input'])}"
+        problems[key] = f"{problems[key].partition('; given: ')[0]}, or {text}" if key in problems else text
+    return problems
 
 
 def accepted_keys(model: type[BaseModel], location: tuple[Any, ...] = ()) -> str:

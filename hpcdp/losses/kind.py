@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hpcdp._base.messages import did_you_mean
+from hpcdp._base.messages import explain_each
 
 if TYPE_CHECKING:
     from hpcdp.losses._own import OwnLoss
@@ -97,14 +97,7 @@ def check_parameters(model: type[BaseModel], name: str, parameters: Mapping[str,
     try:
         return model.model_validate(dict(parameters))
     except ValidationError as error:
-        problems: dict[str, str] = {}
-        for item in error.errors():
-            key = ".".join(map(str, item["loc"])) or "(all)"  # a validator of the whole model names none
-            if item["type"] == "extra_forbidden":
-                text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
-            else:
-                text = f"{item['msg'].removeprefix('Input should be ')}; given: {item['input']!r}"
-            problems[key] = f"{problems[key].partition(';')[0]}, or {text}" if key in problems else text
+        problems = explain_each(error, model, name, parameters)
         raise ValueError("; ".join(f"parameters.{key}: {text}" for key, text in problems.items())) from None
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
+from hpcdp._base.messages import explain_each
+
 Count = Annotated[int, Field(ge=1, strict=True)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -82,11 +84,6 @@ def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return model.model_validate(dict(options)).model_dump(mode="json")
     except ValidationError as error:
-        texts = []
-        for item in error.errors():
-            key = str(item["loc"][0])
-            if item["type"] == "extra_forbidden":
-                texts.append(f"{key} is unknown; accepted by {name}: {', '.join(model.model_fields)}")
-            else:
-                texts.append(f"{key}: {item['msg'].removeprefix('Input should be ')}")
+        problems = explain_each(error, model, name, options)
+        texts = [f"{key} is {text}" if text.startswith("unknown") else f"{key}: {text}" for key, text in problems.items()]
         raise PydanticCustomError("options", "{text}", {"text": "; ".join(texts)}) from None
