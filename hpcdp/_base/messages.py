@@ -30,7 +30,11 @@ def explain_each(error: ValidationError, model: type[BaseModel], name: str, give
     for item in error.errors():
         place, within = [], cast(Any, given)
         for part in item["loc"]:
-            inside = part in within if isinstance(within, Mapping) else isinstance(within, list | tuple) and isinstance(part, int)
+            inside = (
+                part in within
+                if isinstance(within, Mapping)
+                else isinstance(within, list | tuple) and isinstance(part, int)
+            )
             if inside:
                 within = within[part]
             elif item["type"] != "missing" or part != item["loc"][-1]:
@@ -38,7 +42,9 @@ def explain_each(error: ValidationError, model: type[BaseModel], name: str, give
             place.append(str(part))
         key = ".".join(place) or "(all)"
         if item["type"] == "extra_forbidden":
-            text = f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
+            text = (
+                f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
+            )
         else:
             text = f"{item['msg'].removeprefix('Input should be ')}; given: {_short(item['input'])}"
         problems[key] = f"{problems[key].partition('; given: ')[0]}, or {text}" if key in problems else text

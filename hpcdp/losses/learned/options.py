@@ -85,5 +85,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         return model.model_validate(dict(options)).model_dump(mode="json")
     except ValidationError as error:
         problems = explain_each(error, model, name, options)
-        texts = [f"{key} is {text}" if text.startswith("unknown") else f"{key}: {text}" for key, text in problems.items()]
+        texts = [
+            f"{key} is {text}" if text.startswith("unknown") else f"{key}: {text}" for key, text in problems.items()
+        ]
         raise PydanticCustomError("options", "{text}", {"text": "; ".join(texts)}) from None
