@@ -1,6 +1,6 @@
-"""The exceptions that hpcdp raises on purpose; the exit codes of commands that fail."""
+"""The exceptions that hpcdp raises on purpose; the exit codes of its commands."""
 
-FAILED, WRONG = 1, 2  # the run failed; the command or the study is wrong
+DONE, FAILED, WRONG, VIOLATED, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes; wrong is the command or the study
 
 
 class HpcdpError(Exception):

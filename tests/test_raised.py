@@ -204,7 +204,7 @@ def test_what_escapes_is_one_message(
     def panic(*_: Any) -> None:
         raise Panic("no \x1b[31mluck")
 
-    monkeypatch.setattr("hpcdp.cli.commands.show", panic)
+    monkeypatch.setattr("hpcdp.cli.reading.show", panic)
     with pytest.raises(Panic):
         main(["show", str(tmp_path), "--debug"])
     capsys.readouterr()

@@ -5,45 +5,30 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from threading import Lock
+from contextlib import suppress
 from typing import Any
 
-_lock = Lock()
-_inside = 0
-_kept: tuple[Any, int | None] = (None, None)  # sys.stdout, and a copy of descriptor 1
-
-
-@contextmanager
-def printing_to_stderr() -> Iterator[None]:
-    """What is printed inside, by Python, by C or by a child process, goes to standard error.
-
-    Descriptors and sys.stdout are the process's, so the last thread that leaves puts them back.
-    """
-    global _inside, _kept
-    with _lock:
-        if _inside == 0:
-            _kept = sys.stdout, _divert()
-            sys.stdout = sys.stderr
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _flush()
-                sys.stdout, copy = _kept
-                if copy is not None:
-                    os.dup2(copy, 1)
-                    os.close(copy)
+from hpcdp._base.shared import while_inside
 
 
 def end_results() -> None:
     """From now on this process prints to standard error: a command's results are written, what others print at exit is none."""
     _divert()
     sys.stdout = sys.stderr
+
+
+def _to_stderr() -> tuple[Any, int | None]:
+    before = sys.stdout, _divert()
+    sys.stdout = sys.stderr
+    return before
+
+
+def _put_back(before: tuple[Any, int | None]) -> None:
+    _flush()
+    sys.stdout, copy = before
+    if copy is not None:
+        os.dup2(copy, 1)
+        os.close(copy)
 
 
 def _divert() -> int | None:
@@ -67,3 +52,7 @@ def _flush() -> None:
         sys.stdout.flush()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).fflush(None)
+
+
+printing_to_stderr = while_inside(_to_stderr, _put_back)
+"""What is printed inside, by Python, by C or by a child process, goes to standard error."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp import __version__
-from hpcdp.cli import commands
+from hpcdp.cli import reading, running
 from hpcdp.errors import WRONG
 
 ORIENTATIONS = ("both", "forward", "reverse")
@@ -21,7 +21,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of `hpcdp`; `command` of what it parses is the function in `hpcdp.cli.commands` that does the work."""
+    """The parser of `hpcdp`; `command` of what it parses is the function that does the work, in `hpcdp.cli`."""
     parser = _Parser(prog="hpcdp", description="Measure how private a mechanism really is.")
     parser.add_argument("--version", action="version", version=f"hpcdp {__version__}")
     group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -42,9 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument("--dashboard", action="store_true", help=text)
         command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
 
-    plan = add(
-        "plan", commands.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error"
-    )
+    plan = add("plan", running.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error")
     plan.add_argument("study", metavar="STUDY", help="a study file")
     plan.add_argument("--workers", type=_positive, metavar="N", help="worker processes to plan for")
     plan.add_argument("--profile", metavar="PROFILE", help="a cluster profile (.toml) to plan for")
@@ -53,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     text = "the curve that may be true instead of the claim, written as a claim"
     plan.add_argument("--truth", metavar="CLAIM", help=text)
 
-    run = add("run", commands.run, "run a study, or go on with its store")
+    run = add("run", running.run, "run a study, or go on with its store")
     run.add_argument("study", metavar="STUDY", help="a study file")
     run.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
     changed = "go on although the mechanism's source changed"
@@ -62,35 +60,35 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("--trust-code", action="store_true", help=trust)
     add_place(run)
 
-    resume = add("resume", commands.resume, "go on from a store alone: the study is inside it")
+    resume = add("resume", running.resume, "go on from a store alone: the study is inside it")
     resume.add_argument("store", type=Path, metavar="STORE")
     resume.add_argument("--allow-changed-code", action="store_true", help=changed)
     resume.add_argument("--trust-code", action="store_true", help=trust)
     add_place(resume)
 
-    status = add("status", commands.status, "what is done, to do and failed, per stage")
+    status = add("status", reading.status, "what is done, to do and failed, per stage")
     status.add_argument("store", type=Path, metavar="STORE")
 
-    submit = add("submit", commands.submit, "submit the whole run to a cluster as a job; prints the job's id")
+    submit = add("submit", running.submit, "submit the whole run to a cluster as a job; prints the job's id")
     submit.add_argument("study", metavar="STUDY", help="a study file")
     submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
     submit.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
     submit.add_argument("--allow-changed-code", action="store_true", help=changed)
     submit.add_argument("--trust-code", action="store_true", help=trust)
 
-    logs = add("logs", commands.logs, "the last lines of the logs of a store's jobs")
+    logs = add("logs", running.logs, "the last lines of the logs of a store's jobs")
     logs.add_argument("store", type=Path, metavar="STORE")
     logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each log (default: 20)")
     logs.add_argument("--job", metavar="ID", help="of this job only")
 
-    cancel = add("cancel", commands.cancel, "end a run and its jobs; the store stays and can be resumed")
+    cancel = add("cancel", running.cancel, "end a run and its jobs; the store stays and can be resumed")
     cancel.add_argument("store", type=Path, metavar="STORE")
 
     text = "make a certificate for a Dask scheduler that you start yourself; prints what the shell should export"
-    certificate = add("certificate", commands.certificate, text)
+    certificate = add("certificate", running.certificate, text)
     certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
 
-    show = add("show", commands.show, "print a store's results")
+    show = add("show", reading.show, "print a store's results")
     show.add_argument("store", type=Path, metavar="STORE")
     show.add_argument("--format", choices=("table", "json", "csv"), default="table")
     text = (
@@ -104,7 +102,7 @@ def make_parser() -> argparse.ArgumentParser:
     contents = "print what is in the most exposed rows too, which is private"
     show.add_argument("--show-rows", action="store_true", help=contents)
 
-    plot = add("plot", commands.plot, "draw a store's results")
+    plot = add("plot", reading.plot, "draw a store's results")
     plot.add_argument("store", type=Path, metavar="STORE")
     plot.add_argument("-o", "--output", type=Path, metavar="FILE", help=".png or .svg (default: beside the store)")
     plot.add_argument("--log", action="store_true", default=None, help="δ on a logarithmic axis")
@@ -112,7 +110,7 @@ def make_parser() -> argparse.ArgumentParser:
     text = (
         "check claims against a store's results; exit code 3 when one is violated, else 1 when the store is incomplete"
     )
-    verify = add("verify", commands.verify, text)
+    verify = add("verify", reading.verify, text)
     verify.add_argument("store", type=Path, metavar="STORE")
     text = (
         "such as laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv), or a product of these: laplace(epsilon=1)*"
@@ -125,7 +123,7 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument("--show-rows", action="store_true", help=contents)
 
     text = "run a study and audit a claimed trade-off curve (f-DP); exit code 3 when it is violated"
-    audit = add("audit", commands.audit, text)
+    audit = add("audit", running.audit, text)
     audit.add_argument("study", metavar="STUDY", help="a study file")
     text = (
         "such as gaussian(mu=1), laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv) (default: the study's)"
@@ -152,16 +150,14 @@ def make_parser() -> argparse.ArgumentParser:
     audit.add_argument("--trust-code", action="store_true", help=trust)
     add_place(audit)
 
-    compare = add(
-        "compare", commands.compare, "draw several stores' spectra in one plot, and tell which is below which"
-    )
+    compare = add("compare", reading.compare, "draw several stores' spectra in one plot, and tell which is below which")
     compare.add_argument("stores", type=Path, nargs="+", metavar="STORE")
     text = ".png or .svg (default: compare.png beside the first store)"
     compare.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
     compare.add_argument("--log", action="store_true", help="draw δ on a logarithmic axis")
     compare.add_argument("--format", choices=("table", "json"), default="table")
 
-    add("mechanisms", commands.mechanisms, "list the built-in mechanisms and their parameters")
+    add("mechanisms", reading.mechanisms, "list the built-in mechanisms and their parameters")
     return parser
 
 

@@ -22,9 +22,8 @@ from hpcdp._base.signals import once
 from hpcdp._base.terminal import escaped, open_closed_descriptors
 from hpcdp._base.threads import worker_environment
 from hpcdp.cli._arguments import make_parser
-from hpcdp.cli.commands import DONE, INTERRUPTED
 from hpcdp.engine.stopping import Stopped
-from hpcdp.errors import FAILED, WRONG, HpcdpError, StudyError
+from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
 
 _WITH_WORKERS = ("run", "resume", "audit")
 _MODULE = Path(__file__).parents[1] / "__main__.py"

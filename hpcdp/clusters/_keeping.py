@@ -14,10 +14,9 @@ import select
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from hpcdp._base.below import adopt_orphans, children, die_with, kill_below, name_process, reap
+from hpcdp._base.below import Child, adopt_orphans, children, die_with, kill_below, name_process, reap
 from hpcdp._base.slow_draws import Slot, note_in, slots_of
 from hpcdp.clusters._serving import Serving, serve
 
@@ -34,23 +33,22 @@ def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
     adopt_orphans()
     name_process("hpcdp-nursery")
     signals, slots = _Signals(), _slots(serving, count)
-    kept: list[_Kept | None] = [None] * count
+    kept: list[Child | None] = [None] * count
     started = [float("-inf")] * count
     number, replaces = 0, True
     while True:
         for place, keeper in enumerate(kept):
             if keeper is not None and keeper.has_ended():
                 keeper.close()
-                keeper.bury()
+                keeper.bury(_LONGEST)
                 kept[place] = None
         _kill_others({keeper.pid for keeper in kept if keeper is not None})
         for place, keeper in enumerate(kept):
             if keeper is None and replaces and time.monotonic() - started[place] > _AGAIN:
                 started[place], number = time.monotonic(), number + 1
-                found = _Kept.fork(signals, [other.pipe for other in kept if other is not None])
-                if found is None:
+                kept[place], is_keeper = _fork_keeper(signals, [other.pipe for other in kept if other is not None])
+                if is_keeper:
                     return _keep_one(signals, serving.named(f"{place}-{number}"), preparation, slots[place])
-                kept[place] = found if found.pid else None
         if not replaces and not any(kept):
             os._exit(0)
         word = signals.wait(_LOOK if all(kept) else _AGAIN)
@@ -65,7 +63,7 @@ def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
         for keeper in running:
             keeper.close()
         for keeper in running:
-            keeper.bury()
+            keeper.bury(_LONGEST)
         kill_below()
         os._exit(0)
 
@@ -152,57 +150,29 @@ class _Signals:
         return replaces
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """A keeper as the nursery sees it. pid: 0 where there was no process to be had; pipe: its standard input."""
+def _fork_keeper(signals: _Signals, others: list[int]) -> tuple[Child | None, bool]:
+    """A new keeper, None where there was no process to be had; and whether this is it, with its own input and signals.
 
-    pid: int
-    pipe: int
-
-    @classmethod
-    def fork(cls, signals: _Signals, others: list[int]) -> _Kept | None:
-        """A new keeper; None in it, with its own standard input and signals. others: pipes that it must not hold open."""
-        read, write = os.pipe()
-        try:
-            pid = os.fork()
-        except OSError:  # no process or memory is left at the moment
-            pid = -1
-        if pid == 0:
-            os.setpgid(0, 0)
-            signals.close()
-            for pipe in (write, *others):
-                os.close(pipe)
-            os.dup2(read, 0)
-            os.close(read)
-            signals.open()
-            return None
+    others: pipes that it must not hold open.
+    """
+    read, write = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:  # no process or memory is left at the moment
         os.close(read)
-        if pid == -1:
-            os.close(write)
-            return cls(0, -1)
-        return cls(pid, write)
-
-    def say(self, word: bytes) -> None:
-        """Write to its standard input."""
-        with suppress(BrokenPipeError):  # it was killed already, which the next look finds
-            os.write(self.pipe, word)
-
-    def has_ended(self) -> bool:
-        """Whether it has, without reaping it: its number must stay its group's."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-
-    def close(self) -> None:
-        """Have it kill all that is below it."""
-        os.close(self.pipe)
-
-    def bury(self) -> None:
-        """Wait for its end; its group goes with it, even if it was killed, or is frozen."""
-        end = time.monotonic() + _LONGEST
-        while not self.has_ended() and time.monotonic() < end:
-            time.sleep(0.002)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        os.close(write)
+        return None, False
+    if pid == 0:
+        os.setpgid(0, 0)
+        signals.close()
+        for pipe in (write, *others):
+            os.close(pipe)
+        os.dup2(read, 0)
+        os.close(read)
+        signals.open()
+        return None, True
+    os.close(read)
+    return Child(pid, write), False
 
 
 def _kill_others(keepers: set[int]) -> None:

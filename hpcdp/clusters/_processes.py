@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hpcdp._base.below import die_with
+from hpcdp._base.below import Child, die_with
 from hpcdp._base.slow_draws import Slot, slots_of
 from hpcdp._base.threads import worker_environment
 from hpcdp.clusters._serving import Serving
@@ -28,33 +28,7 @@ _POLITE = 4.0  # seconds in which workers that were told to leave may do so
 _LONGEST = 20.0  # seconds that a nursery may take to end its keepers; it kills those that take ten itself
 
 
-@dataclass(frozen=True)
-class _Nursery:
-    """A child of this process that forks workers. pipe: its standard input."""
-
-    pid: int
-    pipe: int
-
-    def say(self, words: bytes) -> None:
-        with suppress(BrokenPipeError):  # it was killed already, which the next look finds
-            os.write(self.pipe, words)
-
-    def has_ended(self) -> bool:
-        """Whether it has, without reaping it: its number must stay its group's."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-
-    def end(self) -> None:
-        """Have it kill all that is below it."""
-        os.close(self.pipe)
-        end = time.monotonic() + _LONGEST
-        while not self.has_ended() and time.monotonic() < end:
-            time.sleep(0.002)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-
-
-_forked: _Nursery | None = None
+_forked: Child | None = None
 
 
 def fork_nursery() -> None:
@@ -76,7 +50,7 @@ def fork_nursery() -> None:
     if pid == 0:
         _become_nursery(parent, read, write)
     os.close(read)
-    _forked = _Nursery(pid, write)
+    _forked = Child(pid, write)
     atexit.register(_end_unused)
 
 
@@ -90,8 +64,14 @@ def _has_threads() -> bool:
 def _end_unused() -> None:
     global _forked
     if _forked is not None:
-        _forked.end()
+        _end(_forked)
         _forked = None
+
+
+def _end(nursery: Child) -> None:
+    """Have it kill all that is below it."""
+    nursery.close()
+    nursery.bury(_LONGEST)
 
 
 def _become_nursery(parent: int, read: int, write: int) -> NoReturn:
@@ -124,7 +104,7 @@ def _become_nursery(parent: int, read: int, write: int) -> NoReturn:
         os._exit(code)
 
 
-def _start() -> _Nursery | None:
+def _start() -> Child | None:
     """A nursery that is started, in a process group of its own; None where there is no process to be had."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     command = [sys.executable, *flags, "-P", str(Path(__file__).with_name("_nursery.py"))]
@@ -138,7 +118,7 @@ def _start() -> _Nursery | None:
         return None
     finally:
         os.close(read)
-    return _Nursery(pid, write)
+    return Child(pid, write)
 
 
 class Processes:
@@ -146,7 +126,7 @@ class Processes:
 
     def __init__(self, count: int, serving: Serving) -> None:
         self._count, self._serving = count, serving
-        self._nursery: _Nursery | None = None
+        self._nursery: Child | None = None
         self._starts = 0
         self._notes, self._slots = _share(count)
         self._stop = threading.Event()
@@ -176,13 +156,13 @@ class Processes:
         end = time.monotonic() + _POLITE
         while not self._nursery.has_ended() and time.monotonic() < end:
             time.sleep(0.01)
-        self._nursery.end()
+        _end(self._nursery)
 
     def _run(self) -> None:
         started = float("-inf")
         while True:
             if self._nursery is not None and self._nursery.has_ended():
-                self._nursery.end()
+                _end(self._nursery)
                 self._nursery = None
             if self._nursery is None and time.monotonic() - started > _AGAIN:
                 started = time.monotonic()
@@ -190,7 +170,7 @@ class Processes:
             if self._stop.wait(_LOOK):
                 return
 
-    def _start_one(self) -> _Nursery | None:
+    def _start_one(self) -> Child | None:
         global _forked
         self._starts += 1
         nursery, _forked = _forked or _start(), None

@@ -27,7 +27,7 @@ from hpcdp.engine.outcomes import Failure, unusable
 from hpcdp.engine.progress import Progress, Silent
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
 from hpcdp.engine.stopping import Stop, Stopped
-from hpcdp.errors import DamagedError, HpcdpError, StoreError
+from hpcdp.errors import DamagedError, HpcdpError
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.cluster_needs import cluster_needs
 from hpcdp.planning.costs import Costs
@@ -46,7 +46,7 @@ from hpcdp.store.modes import own_files
 from hpcdp.store.provenance import provenance
 from hpcdp.store.records import foreign, put_json, read_json
 from hpcdp.store.results import read_results, write_results
-from hpcdp.store.root import create_store, is_store, latest_version, make_group, open_layout
+from hpcdp.store.root import create_store, is_store, make_group, open_latest
 from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve, try_study
@@ -147,11 +147,8 @@ def resolve_stored(
     note, threads: as in `resolve`.
     """
     with _store_errors(store), foreign(store):
-        layout = open_layout(Path(store))
+        layout, version = open_latest(store)
         layout = replace(layout, root=layout.root.absolute())
-        version = latest_version(layout)
-        if not version:
-            raise StoreError(f"{store} holds no study yet; run the study file again")
         if not trust_code:
             refuse_foreign_code(layout)
         problem = load_problem(layout, version, allow_changed_code)

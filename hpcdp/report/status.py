@@ -9,14 +9,14 @@ from pathlib import Path
 from hpcdp._base.again import resume_command
 from hpcdp._base.raised import readable
 from hpcdp.clusters.folder import job_folder
-from hpcdp.errors import DamagedError, StoreError
+from hpcdp.errors import DamagedError
 from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.ways import all_done, planned
 from hpcdp.report.jobs import job_lines, rate_lines, slow_lines, used_lines
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
 from hpcdp.store.records import foreign, read_records, record_names
-from hpcdp.store.root import latest_version, open_layout
+from hpcdp.store.root import open_latest
 from hpcdp.store.stages import Stage
 from hpcdp.study.databases import Input
 from hpcdp.study.problem import Problem
@@ -32,10 +32,7 @@ def status(store: str | Path) -> str:
 
 
 def _status(store: str | Path) -> str:
-    layout = open_layout(Path(store))
-    version = latest_version(layout)
-    if not version:
-        raise StoreError(f"{store} holds no study yet; run the study file again")
+    layout, version = open_latest(store)
     problem = read_problem(layout, version)
     index = read_index(layout)
     complete = all_done(index, problem)

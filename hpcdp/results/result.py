@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.errors import DamagedError, StoreError
+from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
 from hpcdp.planning.index import read_index
@@ -24,7 +24,7 @@ from hpcdp.results.shown import Shown
 from hpcdp.results.ways import Derived, derived
 from hpcdp.store.records import foreign, read_json
 from hpcdp.store.results import Arrays, read_results
-from hpcdp.store.root import latest_version, open_layout
+from hpcdp.store.root import open_latest
 from hpcdp.study.file import Study
 from hpcdp.study.problem import DIRECTIONS
 from hpcdp.study.reuse import FOLDS
@@ -196,10 +196,7 @@ def load_result(store: str | Path) -> Result:
 
 
 def _load(store: str | Path) -> Result:
-    layout = open_layout(Path(store))
-    version = latest_version(layout)
-    if not version:
-        raise StoreError(f"{store} holds no study yet; run the study file again")
+    layout, version = open_latest(store)
     study = stored_study(layout, version)
     versions = history(layout)
     earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]

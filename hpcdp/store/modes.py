@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+from hpcdp._base.shared import while_inside
 
 _OTHERS_WRITE = 0o022
-_lock = threading.Lock()
-_inside = 0  # contexts that are open in this process, whose mask is one
-_before = 0
 
 
-@contextmanager
-def own_files() -> Iterator[None]:
-    """Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it."""
-    global _inside, _before
-    with _lock:
-        if not _inside:
-            _before = os.umask(0o077)  # a mask cannot be read without setting it
-            os.umask(_before | _OTHERS_WRITE)
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if not _inside:
-                os.umask(_before)
+def _mask() -> int:
+    before = os.umask(0o077)  # a mask cannot be read without setting it
+    os.umask(before | _OTHERS_WRITE)
+    return before
+
+
+own_files = while_inside(_mask, os.umask)
+"""Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it."""

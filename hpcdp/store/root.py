@@ -84,6 +84,15 @@ def open_layout(root: Path) -> Layout:
     return Layout(root)
 
 
+def open_latest(store: str | Path) -> tuple[Layout, int]:
+    """Of an existing store that holds a study: its layout and the number of the study's latest version. StoreError else."""
+    layout = open_layout(Path(store))
+    version = latest_version(layout)
+    if not version:
+        raise StoreError(f"{store} holds no study yet; run the study file again")
+    return layout, version
+
+
 def latest_version(layout: Layout) -> int:
     """Number of the study's latest version, 0 of an empty store."""
     names = (re.fullmatch(r"study-(\d{6})\.json", p.name) for p in (layout.root / "study").glob("study-*.json"))

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
 from typing import Any
 
-_lock = Lock()
-_inside = 0
-_limits: Any = None
+from hpcdp._base.shared import while_inside
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """BLAS and OpenMP use one thread inside; the limit is the process's, so the last thread that leaves lifts it."""
-    global _inside, _limits
+def _limit() -> Any:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    with _lock:
-        if _inside == 0:
-            _limits = threadpool_limits(1)
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _limits.restore_original_limits()
+    return threadpool_limits(1)
+
+
+one_thread = while_inside(_limit, lambda limits: limits.restore_original_limits())
+"""BLAS and OpenMP use one thread inside."""

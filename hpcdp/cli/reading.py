@@ -1,0 +1,167 @@
+"""What the commands that read stores do with their parsed arguments.
+
+Heavy packages are imported by the command that needs them, so that help and plan start at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from hpcdp._base.again import resume_command
+from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
+
+
+def default_plot(store: Path) -> Path:
+    return store.with_suffix(".png")
+
+
+def status(options: argparse.Namespace) -> None:
+    """Print what is done and to do."""
+    from hpcdp.report.status import status
+
+    print(status(options.store))
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print a store's results."""
+    from hpcdp.report.table import csv_text, table
+    from hpcdp.results.result import load_result
+
+    if options.accuracy and options.delta:
+        raise StudyError("--accuracy: accepted without --delta; given: both")
+    if options.rows and (options.delta or options.accuracy):
+        raise StudyError("--rows: accepted without --delta and --accuracy; given: both")
+    if not options.rows:
+        refuse_contents(options)
+    result = load_result(options.store)
+    if options.rows:
+        _show_rows(result, options.format, options.show_rows)
+    elif options.delta:
+        _show_levels(result, options.delta, options.format)
+    elif options.accuracy:
+        _show_accuracy(result, options.format)
+    elif options.format == "json":
+        print(result.to_json())
+    elif options.format == "csv":
+        print(csv_text(result), end="")
+    else:
+        print(table(result))
+    if options.show_rows and not options.rows:
+        print_contents(result)
+
+
+def refuse_contents(options: argparse.Namespace) -> None:
+    """Contents of rows are for people; what scripts read has them only with --rows, but for the value of an edit (a contract)."""
+    if options.show_rows and options.format != "table":
+        raise StudyError(f"--show-rows: accepted with --format table, or with show --rows; given: {options.format}")
+
+
+def print_contents(result: Any) -> None:
+    from hpcdp.report.rows import contents_lines
+
+    print("\n" + "\n".join(contents_lines(result)))
+
+
+def _show_rows(result: Any, form: str, contents: bool) -> None:
+    from hpcdp.report.rows import csv_text, rank_rows, table, to_json
+
+    ranking = rank_rows(result)
+    if form == "json":
+        print(to_json(result, ranking, contents))
+    elif form == "csv":
+        print(csv_text(result, ranking, contents), end="")
+    else:
+        print(table(result, ranking, contents))
+
+
+def _show_levels(result: Any, deltas: list[float], form: str) -> None:
+    from hpcdp.report.epsilon_at import csv_text, table, to_json
+
+    levels = [result.epsilon_at(delta) for delta in deltas]
+    if form == "json":
+        print(to_json(result, levels))
+    elif form == "csv":
+        print(csv_text(levels), end="")
+    else:
+        print(table(result, levels))
+
+
+def _show_accuracy(result: Any, form: str) -> None:
+    from hpcdp.report.accuracy import table, to_json
+    from hpcdp.results.bootstrap import bootstrap
+
+    if form == "csv":
+        raise StudyError("--accuracy: accepted with --format are table and json; given: csv")
+    errors = bootstrap(result)
+    print(to_json(errors) if form == "json" else table(result, errors))
+
+
+def plot(options: argparse.Namespace) -> None:
+    """Draw a store's results."""
+    from hpcdp.results.result import load_result
+
+    path = options.output or default_plot(options.store)
+    load_result(options.store).plot(path, options.log)
+    print(path)
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Check claims against a store's results; the exit code."""
+    from hpcdp.report.table import claim_of
+    from hpcdp.report.verdict import report, to_json
+    from hpcdp.results.ranking import rank
+    from hpcdp.results.result import load_result
+    from hpcdp.results.verdict import VIOLATION, verify, worst
+    from hpcdp.study.claims import parse_claim
+
+    refuse_contents(options)
+    claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
+    result = load_result(options.store)
+    own = claim_of(result) if not claims else None
+    if not claims and own is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
+    verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
+    ranking = rank(result, claims) if len(claims) > 1 else None
+    print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
+    if options.show_rows:
+        print_contents(result)
+    if worst(verdicts).verdict == VIOLATION:
+        return VIOLATED
+    if result.complete or options.incomplete:
+        return DONE
+    print(
+        f"hpcdp: {options.store} is not complete: {verdicts[0].cells_words} have all their counts; go on with: "
+        f"{resume_command(options.store)}, or accept what there is with --incomplete",
+        file=sys.stderr,
+    )
+    return FAILED
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Draw and compare several stores' spectra."""
+    import json
+
+    from hpcdp.report.comparison import table
+    from hpcdp.report.plots import check_path, draw_comparison
+    from hpcdp.results.comparison import compare
+    from hpcdp.results.result import load_result
+
+    path = options.output or options.stores[0].parent / "compare.png"
+    check_path(path)
+    comparison = compare([load_result(store) for store in options.stores])
+    draw_comparison(comparison, path, options.log)
+    if options.format == "json":
+        print(json.dumps(comparison.to_dict() | {"plot": str(path)}, allow_nan=False, ensure_ascii=False))
+    else:
+        print(table(comparison))
+        print(f"\nplot: {path}")
+
+
+def mechanisms(_: argparse.Namespace) -> None:
+    """List the built-in mechanisms."""
+    from hpcdp.mechanisms import describe_builtins
+
+    print(describe_builtins())
