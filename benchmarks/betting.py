@@ -1,4 +1,4 @@
-"""Sequential audits by betting: false alarms over true claims, and how many samples a side a false claim costs.
+"""Sequential audits by betting: false alarms over true claims, and how many samples per database a false claim costs.
 
 A look after every batch, γ = .05; training is included in the samples. Shares of refuted true claims may be above γ by four
 binomial standard deviations.
@@ -61,7 +61,7 @@ def learner(name: str) -> Learner:
 
 
 def samples_until_refuted(draw: Draw, lines: Lines, learn: Learner, batch: int, budget: int, seed: Seed) -> float:
-    """Samples a side at the first look that refutes the claim; infinite when none does."""
+    """Samples per database at the first look that refutes the claim; infinite when none does."""
     p, q = draw(np.random.default_rng(seed), budget)
     wealth = Wealth()
     for seen in range(0, budget, batch):

@@ -1,4 +1,4 @@
-"""Through the command: `hpcdp run` with 10⁷ training and 10⁷ test samples a side, 21 ε, 2 workers; `plan` and `--help`."""
+"""Through the command: `hpcdp run` with 10⁷ training and 10⁷ test samples per database, 21 ε, 2 workers; `plan` and `--help`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def main(small: bool = False) -> dict[str, float]:
         found["plan"] = min(command_seconds(folder, "plan", "all.toml") for _ in range(repeats))
         for keep in ("all", "none"):
             found[f"run, keep = {keep}"] = command_seconds(folder, "run", f"{keep}.toml", "--workers", "2")
-    print(f"command: {size:,} training and {size:,} test samples a side, 21 ε, 2 workers, whole commands")
+    print(f"command: {size:,} training and {size:,} test samples per database, 21 ε, 2 workers, whole commands")
     for key, value in found.items():
         print(f"  {key:<18} {value:6.2f} s")
     return found

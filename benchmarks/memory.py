@@ -24,7 +24,7 @@ def peak_megabytes() -> float:
 def main(small: bool = False) -> dict[int, float]:
     """Print a table; returns the largest worker's peak MB by log₂ of the test samples in all."""
     peaks = {}
-    print("memory: peak of the largest worker process, 2^20 training samples a side, keep = none, 2 workers")
+    print("memory: peak of the largest worker process, 2^20 training samples per database, keep = none, 2 workers")
     print(f"{'test samples':>13} {'MB':>7} {'s':>7}")
     for power in (18, 20) if small else (22, 24, 26, 28):
         with tempfile.TemporaryDirectory(prefix="hpcdp-memory-") as folder, open_local(2) as place:

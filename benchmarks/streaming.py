@@ -43,7 +43,7 @@ Seconds = tuple[float, float]
 
 
 def streaming_study(law: str, work: str, train: int, streamed: int) -> Study:
-    """Noise of scale 1 on 0 against 1, no samples kept, with samples a side; so many are streamed."""
+    """Noise of scale 1 on 0 against 1, no samples kept, with samples per database; so many are streamed."""
     refine = {"refined": 4 * train, "tally": streamed}.get(work, 0)
     test = train if work == "tally" else streamed
     return Study.from_dict(
@@ -156,7 +156,7 @@ def main(small: bool = False) -> dict[str, float]:
     """Print a table; returns seconds, ratios to drawing alone, samples a second and the peak memory of a worker."""
     train, chunks, repeats = (1 << 14, 2, 3) if small else (1 << 20, 256, 3)
     print(f"streaming: drawing with NumPy alone, and counting what is drawn, {_PROCESSES} processes; {train:,} train")
-    print("  a side. Seconds of the processor (of the clock), ratio of the former, samples a second of the clock")
+    print("  per database. Seconds of the processor (of the clock), ratio of the former, samples a second of the clock")
     print(
         f"{'law':>9} {'work':>7} {'outputs':>12} {'draw alone':>18} {'draw and count':>18} ratio  samples a second    MB"
     )

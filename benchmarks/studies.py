@@ -6,7 +6,7 @@ from hpcdp.study.file import Study
 
 
 def laplace_study(name: str, train: int, test: int, keep: str, chunk: int = 1 << 18) -> Study:
-    """Laplace ε₀ = 1 on 0 against 1 with samples a side and stage."""
+    """Laplace ε₀ = 1 on 0 against 1 with samples per database and stage."""
     return Study.from_dict(
         {
             "study": {"name": name, "seed": 20240520},

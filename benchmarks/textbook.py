@@ -42,7 +42,7 @@ def textbook(samples: int, rng: np.random.Generator) -> float:
 
 
 def spectrum(samples: int, rng: np.random.Generator) -> np.ndarray:
-    """δ̂ at 21 ε in both directions with standard errors, from samples/4 draws a side and stage; shape (2, 21)."""
+    """δ̂ at 21 ε in both directions with standard errors, from samples/4 draws per database and stage; shape (2, 21)."""
     n = samples // 4
     thresholds = merge_thresholds(EPSILONS, ())
     model = make_loss("knn", {}).fit(Side(rng.laplace(size=n), n), Side(rng.laplace(size=n) + 1.0, n))

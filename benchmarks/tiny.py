@@ -85,7 +85,7 @@ class Case:
     """One benchmark: a pair, the direction whose δ is wanted, its exact spectrum, and the smallest δ of its range.
 
     within: relative error asked of the smallest δ's standard error. small: the smallest δ of the small setting. plain: what
-    NumPy alone draws, the same numbers. most: test draws a side at most.
+    NumPy alone draws, the same numbers. most: test draws per database at most.
     """
 
     name: str

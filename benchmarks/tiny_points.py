@@ -1,6 +1,6 @@
 """Two single figures: one certified cell far in the tail of plain samples, and certified pure ε.
 
-The cell: Gaussian noise, μ = 1, δ at ε = 3 from 10⁶ test samples a side besides the training; the median of the certified
+The cell: Gaussian noise, μ = 1, δ at ε = 3 from 10⁶ test samples per database besides the training; the median of the certified
 bound over seeds, as a share of the exact δ. Pure ε: Laplace noise, ε₀ = 1, certified at δ = 0, drawing and learning included.
 """
 

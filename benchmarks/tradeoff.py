@@ -1,7 +1,7 @@
 """Trade-off curves: a whole estimated curve and BayBox points, drawing included, on one thread; and the textbook ways.
 
 A curve: density estimates of both sides and the perturbed likelihood-ratio test at 1000 η (Askin et al. 2025, Algorithm
-3). A BayBox point (Algorithm 1): kNN learns from as many outputs a side as are then tested. The textbook ways are SciPy's
+3). A BayBox point (Algorithm 1): kNN learns from as many outputs per database as are then tested. The textbook ways are SciPy's
 `gaussian_kde` with nested quadrature, for a few η, and scikit-learn's `KNeighborsClassifier`. All take their turns in one
 run. Seconds are of the processor, in brackets those of the clock, which a shared machine makes longer.
 """
@@ -52,13 +52,13 @@ def draw(law: str, size: int, rng: np.random.Generator, stages: int = 1) -> list
 
 
 def estimate_curve(law: str, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """alpha and beta at 1000 η from so many outputs a side."""
+    """alpha and beta at 1000 η from so many outputs per database."""
     p, q = (Side(x, size) for x in draw(law, size, rng))
     return perturbed_points(*Kde().fit(p, q).masses(), GRID, WIDTH)
 
 
 def estimate_points(law: str, size: int, etas: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """alpha and beta of BayBox at each η: so many training and so many test outputs a side."""
+    """alpha and beta of BayBox at each η: so many training and so many test outputs per database."""
     *train, d, d_prime = draw(law, size, rng, stages=2)
     thresholds = np.sort(eta_thresholds(etas))
     counter = Knn().fit(*(Side(x, size) for x in train)).counter(thresholds)
@@ -118,7 +118,7 @@ def measure(actions: dict[str, Action], repeats: int, seed: int) -> dict[str, tu
 
 def _compare_laws(curve_size: int, point_size: int, repeats: int) -> dict[str, float]:
     print(
-        f"tradeoff: a curve of {GRID.size} η from {curve_size:,} outputs a side; BayBox, kNN, from {point_size:,} a side"
+        f"tradeoff: a curve of {GRID.size} η from {curve_size:,} outputs per database; BayBox, kNN, from {point_size:,}"
     )
     print("  of training and of test outputs; one thread, drawing included; seconds of the processor (of the clock)")
     print(
@@ -165,7 +165,7 @@ def _compare_textbook(curve_size: int, etas: Floats, point_size: int) -> dict[st
         figures[f"times faster, {name}"] = slow / fast[name][0]
         figures[f"apart, {name}"] = float(np.abs(np.subtract(known, found)).max())
         print(
-            f"  textbook {name}, {law}, {size:,} a side: {slow:.2f} s for {others.size} η, here {fast[name][0]:.4f} s for "
+            f"  textbook {name}, {law}, {size:,} per database: {slow:.2f} s for {others.size} η, here {fast[name][0]:.4f} s for "
             f"{own_etas.size}: {slow / fast[name][0]:.0f} times faster; errors differ by {figures[f'apart, {name}']:.1g}"
         )
     return figures

@@ -25,7 +25,7 @@ Score = Callable[[Any], Any]
 
 
 def counted(rejected, training, etas=ETAS, test=1000, train=1000, confidence=0.95) -> Result:
-    """A result of counts that are given: rejections (pairs, etas, 2) out of `test` outputs a side.
+    """A result of counts that are given: rejections (pairs, etas, 2) out of `test` outputs per database.
 
     training: both errors by training, (pairs, etas, 2).
     """

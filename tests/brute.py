@@ -40,7 +40,7 @@ def votes(a, b, queries, k, metric="euclidean", common=None):
 
 
 def deltas(histogram_p, histogram_q, thresholds, draws, epsilon):
-    """(estimate, its standard error) of delta(epsilon), forward and reverse, from counts of `draws` outputs a side."""
+    """(estimate, its standard error) of delta(epsilon), forward and reverse, from counts of `draws` outputs per database."""
     out = []
     for first, second, tail, threshold in (
         (histogram_p, histogram_q, above, epsilon),

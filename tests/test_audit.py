@@ -86,7 +86,7 @@ def detections(runs, loss, p, q, claimed, orientation="both", **sizes):
 
 @pytest.mark.parametrize("loss", ["knn", "kde"])
 def test_half_the_noise_is_detected(loss):
-    """R21: 10⁴ training and 10³ test outputs a side."""
+    """R21: 10⁴ training and 10³ test outputs per database."""
     p, q, _ = PAIRS["gaussian"]
     exact, hoeffding, paper = detections(40, loss, p, q, claim("gaussian(mu=0.5)"), train=10_000, test=1000)
     assert exact == hoeffding == 40
@@ -113,7 +113,7 @@ def test_twice_the_updates_are_detected(loss):
 @pytest.mark.parametrize(("loss", "train"), [("knn", 100), ("knn", 1000), ("kde", 1000)])
 @pytest.mark.parametrize("gamma", [0.01, 0.1])
 def test_a_fifth_of_the_noise_is_always_detected(loss, train, gamma):
-    """R22: 10⁴ test outputs a side."""
+    """R22: 10⁴ test outputs per database."""
     p, q, _ = PAIRS["gaussian"]
     sizes = {"train": train, "test": 10_000, "confidence": 1.0 - gamma}
     assert detections(20, loss, p, q, claim("gaussian(mu=0.2)"), **sizes).tolist() == [20, 20, 20]

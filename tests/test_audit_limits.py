@@ -192,7 +192,7 @@ def test_the_box_that_training_ranks_first_gets_most_of_the_level():
 
 
 def test_few_training_outputs_do_not_send_the_test_to_rare_events():
-    # In training, no output of D is rejected at the second η: of 100 outputs a side this says little, of 10⁵ much.
+    # In training, no output of D is rejected at the second η: of 100 outputs per database this says little, of 10⁵ much.
     training = [[[0.1, 0.3], [0.0, 0.68]]]
     for train, eta in ((100, 1.0), (100_000, 9.0)):
         result = counted([[[1000, 7000], [0, 3200]]], training, [1.0, 9.0], test=10_000, train=train)

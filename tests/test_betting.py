@@ -89,7 +89,7 @@ def test_a_delta_that_is_a_little_too_small_shows():
 
 
 def enumerate_games(learn_from, size):
-    """Every game of `size` outputs 0 or 1 a side at the edge of its claim: (probabilities, logs of the last wealth, peaks)."""
+    """Every game of `size` outputs 0 or 1 per database at its claim's edge: (probabilities, logs of the last wealth, peaks)."""
     p, q = 0.3, 0.75
     rules = Rules(first=2, smallest=1, folds=2, cells=2, cautions=(1.0, 5.0))
     lines = Lines(

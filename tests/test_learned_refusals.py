@@ -151,7 +151,7 @@ def test_outputs_that_cannot_be_learned_from():
     words = np.array([b"a", b"b"] * 20, object)
     with pytest.raises(StudyError, match="needs outputs that are numbers"):
         learned().fit(Side(words, 40), Side(words, 40))
-    with pytest.raises(MechanismError, match="at least 20 training outputs a side; there are 40 and 3"):
+    with pytest.raises(MechanismError, match="at least 20 training outputs per database; there are 40 and 3"):
         learned().fit(Side(np.arange(40.0), 40), Side(np.arange(3.0), 40))
     neighbours = learned("sklearn.neighbors:KNeighborsClassifier", options={"n_neighbors": 100})
     with pytest.raises(MechanismError, match=r"the classifier failed to score: ValueError: .*n_neighbors"):

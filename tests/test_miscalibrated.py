@@ -30,7 +30,7 @@ A, B = 0.5, float(ndtr(-1.0))  # of {x < 0}, under D and D′
 
 
 def counted(exceed, pairs=1, seed=1, epsilons=LEVELS):
-    """A result with these counts, shape (pairs, 2, 3, 2), of N outputs a side, its bounds made from them."""
+    """A result with these counts, shape (pairs, 2, 3, 2), of N outputs per database, its bounds made from them."""
     given = [([0.0], [1.0 + pair]) for pair in range(pairs)]
     blank = measured("gaussian", {"sigma": 1.0}, given, seed=seed, train=64, test=64, epsilons=epsilons.tolist())
     test = np.full_like(exceed, N)

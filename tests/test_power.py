@@ -65,7 +65,7 @@ def test_more_pairs_and_nearer_claims_take_more():
         none = power("laplace(epsilon=1)", truth)
         assert (none.audit, none.sequential) == (None, None)
         assert "audit not with 1,099,511,627,776 test outputs" in str(none)
-        assert "--sequential not within 131,072 outputs a side in most of 15 games" in str(none)
+        assert "--sequential not within 131,072 outputs per database in most of 15 games" in str(none)
 
 
 def test_bets_are_played_whatever_the_eta_of_the_study():

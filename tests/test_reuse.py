@@ -247,7 +247,7 @@ def test_a_store_with_samples_draws_nothing_anew_and_neither_way_round(tmp_path,
     print(f"standard errors on average {np.mean(errors[0]) / np.mean(errors[1]):.3f} of those of the test samples")
     assert np.mean(errors[0]) < 0.95 * np.mean(errors[1])
     text = " ".join(call("show", tmp_path / "0.zarr").stdout.split())
-    assert "reuse: δ̂ is cross-fitted over 6,500 samples a side, in 5 folds" in text
+    assert "reuse: δ̂ is cross-fitted over 6,500 samples per database, in 5 folds" in text
     assert "the study of this store was before: train 2,000, test 4,500, 3 ε, 0 η, 1 databases." in text
     assert "learn, count 40 of 40 parts of pairs done" in " ".join(call("status", tmp_path / "0.zarr").stdout.split())
 

@@ -94,7 +94,7 @@ def test_a_false_claim_is_refuted_and_a_true_one_is_not(tmp_path: Path, schedule
     text = call(
         "audit", path, "--claim", FALSE, "--store", tmp_path / "s.zarr", "--cluster", scheduler, *SEQUENTIAL, code=3
     )
-    assert f"Refuted after {last['samples']} samples a side, training included" in text.stdout
+    assert f"Refuted after {last['samples']} samples per database, training included" in text.stdout
 
 
 def test_evidence_is_that_of_the_bets_on_the_stored_batches(tmp_path: Path, scheduler: str) -> None:

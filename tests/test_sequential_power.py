@@ -36,5 +36,5 @@ def test_half_the_claimed_noise_is_found_within_400_samples(loss, seeds):
     """Gaussian noise with μ = 1 against the claim μ = 0.5, batches of 100, training included: the median."""
     lines = lines_of(GaussianShift(0.5).tradeoff)
     found = [samples_until_refuted(normals(1.0), lines, learner(loss), 100, 1000, seed) for seed in range(seeds)]
-    print(f"{loss}: refuted after {np.median(found):.0f} samples a side in the median, {max(found):.0f} at most")
+    print(f"{loss}: refuted after {np.median(found):.0f} samples per database in the median, {max(found):.0f} at most")
     assert np.median(found) <= 400

@@ -46,7 +46,7 @@ def kept(losses, p, q, epsilon):
 
 
 LAWS = {
-    # the least share kept is fixed beforehand: .97 where 2^18 samples a side leave 100 or more in the set, .9 beyond
+    # the least share kept is fixed beforehand: .97 where 2^18 samples per database leave 100 or more in the set, .9 beyond
     "normal": ([(1, stats.norm(0))], [(1, stats.norm(0.4))], {0.1: 0.97, 0.5: 0.97, 1.0: 0.97, 1.5: 0.9}),
     "far normals": ([(1, stats.norm(0))], [(1, stats.norm(3))], {1.0: 0.97, 5.0: 0.97, 9.0: 0.97}),
     "two modes": (
@@ -84,7 +84,7 @@ def test_kept_share_of_exact_deltas(name):
 
 @pytest.mark.parametrize("epsilon, least", [(0.3, 0.99), (0.6, 0.99), (0.9, 0.9)])
 def test_many_draws_need_no_more_than_their_tallies(epsilon, least):
-    """10⁹ draws a side: two modes against one, down to δ = 10⁻⁵, where the pilot of 2^16 outputs has almost none."""
+    """10⁹ draws per database: two modes against one, down to δ = 10⁻⁵, where the pilot of 2^16 outputs has almost none."""
     p, q = LAWS["two modes"][:2]
     rng = np.random.default_rng(12)
     cells = Cells.of(*(np.sort(draw(side, rng, 1 << 16)) for side in (p, q)))
@@ -238,7 +238,7 @@ def test_the_predictor_and_its_numpy_twin():
 
 
 def test_few_vectors_are_calibrated_out_of_fold():
-    """With 12 noise columns and 300 outputs a side the predictor fits chance; L̂ must not believe it."""
+    """With 12 noise columns and 300 outputs per database the predictor fits chance; L̂ must not believe it."""
     rng = np.random.default_rng(24)
     model = learn(rng.normal(size=(300, 12)), rng.normal(size=(300, 12)), degree=1)
     x = rng.normal(size=(5000, 12))

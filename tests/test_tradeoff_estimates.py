@@ -41,7 +41,7 @@ SUM = {"mechanism": "noisy_sum", "parameters": {"sigma": 1.0}, "batch": 5}
 ONE_SIDED = Subsampled(GaussianShift(1.0), 0.5)
 
 # The paper's four mechanisms (Figures 1, 2, 9 and 10): what draws, its parameters and databases, the exact curve, and
-# the mean squared Error_T of 100 runs of a reference simulation with Silverman bandwidths, at 10², 10³ and 10⁴ a side.
+# the mean squared Error_T of 100 runs of a reference simulation with Silverman bandwidths, at 10², 10³ and 10⁴ per database.
 MECHANISMS = {
     "gaussian": (gaussian, {"sigma": 1.0}, [[0.0], [1.0]], GaussianShift(1.0), [7.7e-3, 1.0e-3, 1.5e-4]),
     "laplace": (laplace, {"scale": 1.0}, [[0.0], [1.0]], LaplaceShift(1.0), [1.3e-2, 2.0e-3, 3.0e-4]),
@@ -51,7 +51,7 @@ MECHANISMS = {
 
 
 def estimate(name, rng, size):
-    """The points of Algorithm 3 from so many outputs a side."""
+    """The points of Algorithm 3 from so many outputs per database."""
     draw, parameters, databases, _, _ = MECHANISMS[name]
     outputs = [np.ravel(draw(np.array(d), size, rng, **parameters)) for d in databases]
     return perturbed_points(*Kde().fit(*(Side(x, size) for x in outputs)).masses(), GRID)

@@ -138,9 +138,9 @@ def make_parser() -> argparse.ArgumentParser:
     audit.add_argument("--limits", choices=LIMITS, default="exact", help=text)
     text = "draw batches, and stop as soon as the claim is refuted; the false-alarm rate holds however often one looks"
     audit.add_argument("--sequential", action="store_true", help=text)
-    text = "samples a side of a batch (default: 100)"
+    text = "samples per database of a batch (default: 100)"
     audit.add_argument("--batch", type=_positive, default=100, metavar="N", help=text)
-    text = "samples a side at most, with --sequential (default: 10000)"
+    text = "samples per database at most, with --sequential (default: 10000)"
     audit.add_argument("--budget", type=_positive, default=10_000, metavar="N", help=text)
     audit.add_argument("--format", choices=("table", "json"), default="table")
     text = ".png or .svg (default: beside the store)"

@@ -53,7 +53,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Rounds:
-    """How batches are cut: `chunk` draws of one stream each, `batch` of them a round and a side, at most `budget`."""
+    """How batches are cut: `chunk` draws of one stream each, `batch` of them a round and database, at most `budget`."""
 
     chunk: int
     batch: int
@@ -84,8 +84,8 @@ class Rounds:
 class Look:
     """What is known after a batch.
 
-    samples: drawn a side. evidence: wealth, 1 at the start, a supermartingale if the claim is true; 1/γ refutes it. p_value:
-    1/(largest evidence so far), at most 1; it holds at every look (Ville). refuted: whether the claim is.
+    samples: drawn per database. evidence: wealth, 1 at the start, a supermartingale if the claim is true; 1/γ refutes it.
+    p_value: 1/(largest evidence so far), at most 1; it holds at every look (Ville). refuted: whether the claim is.
     """
 
     samples: int
@@ -195,7 +195,7 @@ def refuse_unplayable(problem: Problem) -> None:
 
 def _words(look: Look, failure: float) -> str:
     said = "refuted" if look.refuted else f"refuted from {1.0 / failure:g} on"
-    return f"{look.samples:,} samples a side: evidence {at_least(look.evidence, '.3g')} ({said})"
+    return f"{look.samples:,} samples per database: evidence {at_least(look.evidence, '.3g')} ({said})"
 
 
 class _Game:

@@ -108,7 +108,7 @@ def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel, folder: Path
 def refuse_unusable(
     name: str, parameters: Mapping[str, Any], schema: Schema, train: int, folder: Path | None = None
 ) -> None:
-    """Refuse a loss that could not learn from `train` outputs a side that look like this.
+    """Refuse a loss that could not learn from `train` outputs per database that look like this.
 
     It imports what the loss needs, where `validate_parameters` only reads what the study says.
 

@@ -136,7 +136,7 @@ def make_own(load: Callable[[], Loss], name: str) -> OwnLoss:
 
 
 def refuse_own(own: OwnLoss, schema: Schema, train: int) -> None:
-    """Ask a loss whether it can learn from `train` outputs a side that look like this; its ValueError says why not."""
+    """Ask a loss whether it can learn from `train` outputs per database that look like this; its ValueError says why not."""
     refuse = getattr(own.loss, "refuse", None)
     if refuse is None:
         return

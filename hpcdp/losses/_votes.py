@@ -47,7 +47,7 @@ def _classes(losses, thresholds, out):  # type: ignore[no-untyped-def]
 
 
 def log_ratios(v0: NDArray[np.int64], v1: NDArray[np.int64], n0: int, n1: int) -> NDArray[np.float64]:
-    """L̂ of many outputs, shape (size,), from votes of both sides (int64, shape (size,)) and draws a side."""
+    """L̂ of many outputs, shape (size,), from votes of both sides (int64, shape (size,)) and draws per database."""
     out = np.empty(v0.size)
     _log_ratios(v0, v1, n0, n1, out)
     return out

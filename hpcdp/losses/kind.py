@@ -50,7 +50,7 @@ class LossKind(ABC):
         """The loss with these parameters."""
 
     def refuse(self, parameters: Any, schema: Schema, train: int) -> None:  # noqa: B027
-        """Raise ValueError where these parameters cannot learn from `train` outputs a side that look like this."""
+        """Raise ValueError where these parameters cannot learn from `train` outputs per database that look like this."""
 
     def refuse_points(self, parameters: Any, points: int, when: str) -> None:  # noqa: B027
         """Raise ValueError where so many training points of both sides are too few. when: put after "parameters.NAME: "."""
@@ -65,7 +65,7 @@ class LossKind(ABC):
         return 3 * 2 * train * schema.bytes_in_memory
 
     def least_mass(self, parameters: Any, train: int) -> float:
-        """The smallest probability of a set of which `train` outputs a side tell anything (heuristic)."""
+        """The smallest probability of a set of which `train` outputs per database tell anything (heuristic)."""
         return 1.0 / train
 
     def votes(self, parameters: Any, train: int) -> int | None:

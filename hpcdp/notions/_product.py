@@ -26,7 +26,7 @@ _TILTS = np.geomspace(1e-3, 1e3, 25)
 class Outcomes:
     """Masses under P and under Q of outcomes in the order of their loss log(p/q), from −∞ to ∞; float64 (k,) each.
 
-    The trade-off curve of this pair is the polygon with a side (p, −q) for each outcome, in this order.
+    The trade-off curve of this pair is the polygon with per database (p, −q) for each outcome, in this order.
     """
 
     p: Floats

@@ -25,14 +25,14 @@ class Rules:
     """How it is played. None of it may be changed after the first output was seen; the false-alarm rate holds for all.
 
     Args:
-        first: so many outputs a side only teach, >= folds.
+        first: so many outputs per database only teach, >= folds.
         smallest, growth: a block has `growth` times the outputs seen before it, but at least `smallest`.
         folds: parts in which the outputs seen before are held out from learning in turn, to practise on, >= 2.
-        practice: after so many held-out outputs a side no further part is held out.
+        practice: after so many held-out outputs per database no further part is held out.
         cells: at most so many intervals of L̂, >= 2.
-        prior: outputs a side, spread evenly over the cells, that practice is mixed with, > 0.
+        prior: outputs per database, spread evenly over the cells, that practice is mixed with, > 0.
         cautions: the wealth starts split evenly among players, one for each number c > 0, who bet the share n/(n + c) of
-            theirs after n outputs of practice a side. Small ones win where the claim is far from true, large ones where it
+            theirs after n outputs of practice per database. Small ones win where the claim is far from true, large ones where it
             is near.
 
     Raises:

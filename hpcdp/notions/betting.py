@@ -74,7 +74,7 @@ class Wealth:
     """Where a game stands: that of one claim, or the mean of several games.
 
     logs: natural logs of the wealth of each player, all 0 at the start; one number stands for players that have the same. peak:
-    the largest `log` of all looks, at least 0. samples: outputs a side that were seen.
+    the largest `log` of all looks, at least 0. samples: outputs per database that were seen.
     """
 
     logs: tuple[float, ...] = (0.0,)
@@ -179,7 +179,7 @@ def play(
     Args:
         wealths: of each claim, before the batch.
         claims: the lines of each.
-        learn: see `Learner`; it gets at least 7/8 of `rules.first` outputs a side (with 8 folds).
+        learn: see `Learner`; it gets at least 7/8 of `rules.first` outputs per database (with 8 folds).
         past: outputs of D and of D' that were seen, in the order in which they were drawn, (n,) or (n, d) each.
         batch: the next ones; in the order in which they were drawn, for in a sorted batch blocks are not alike.
         check: called on both sides of each block with the cells of each bet, before it is settled.

@@ -50,11 +50,11 @@ def margins(claimed: TradeOffFunction, errors: Floats) -> Floats:
 def promises(claimed: TradeOffFunction, errors: Floats, size: Ints, level: float, limits: Limits = "exact") -> Floats:
     """How far below the claim the tests with these errors lie, in units of what boxes of so many outputs take away.
 
-    Above 1 a violation is promised by `size` outputs a side. Where errors come from training alone, so may a choice.
+    Above 1 a violation is promised by `size` outputs per database. Where errors come from training alone, so may a choice.
 
     Args:
         errors: probabilities of both errors, shape (…, 2).
-        size: outputs a side, same shape, at least 1.
+        size: outputs per database, same shape, at least 1.
         level: failure probability above 0 and below 1.
 
     Returns:

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def folds(total: int, count: int) -> list[range]:
-    """Places of `total` outputs a side cut into `count` folds whose sizes differ by at most 1.
+    """Places of `total` outputs per database cut into `count` folds whose sizes differ by at most 1.
 
     Raises:
         ValueError: fewer than 2 folds, or fewer outputs than folds.

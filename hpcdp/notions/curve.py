@@ -280,7 +280,7 @@ class TradeOffCurve:
     def tensor(self, other: TradeOffCurve) -> TradeOffCurve:
         """The curve of both outputs together, when the coins are independent and the databases are the same.
 
-        A convex polygon is exactly the curve of a discrete pair with an outcome a side, and this is that of the product
+        A convex polygon is exactly the curve of a discrete pair with an outcome for each edge, and this is that of the product
         pair, for the convex minorants of both. Exact, up to rounding, if the product has at most 2^20 outcomes. Otherwise
         the losses are spread over a grid: the result is on or below the exact curve, up to rounding of about 1e-12, so
         what it guarantees is guaranteed. How far below was measured: docs/mathematics.md.

@@ -48,13 +48,13 @@ class Block:
 
 
 def blocks(total: int, first: int | None = None) -> list[range]:
-    """Cut `total` outputs a side into a first block that only teaches and blocks that double what was seen before.
+    """Cut `total` outputs per database into a first block that only teaches and blocks that double what was seen before.
 
     A block that would leave fewer outputs than its own goes on to the end: the last one holds half to three quarters. Measured
     in docs/mathematics.md: `first` from total/8 to total/32 differs by a few hundredths of δ(ε); total/16 is the default.
 
     Args:
-        total: outputs a side, >= 2.
+        total: outputs per database, >= 2.
         first: outputs of the first block, 1 to total − 1.
 
     Returns:

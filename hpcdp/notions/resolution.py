@@ -90,7 +90,7 @@ def extrapolate(epsilons: Floats, deltas: Floats, at: float) -> float:
 
 
 def needed_tests(delta: float, share: float, inflation: float) -> int | None:
-    """Test samples a side with which a cell of this δ would be resolved; None beyond 2⁵⁰. **Heuristic.**
+    """Test samples per database with which a cell of this δ would be resolved; None beyond 2⁵⁰. **Heuristic.**
 
     That many that 10 outputs are expected in the set, and a standard error of at most half of δ.
 

@@ -35,7 +35,7 @@ def make_reused_cells(
     Args:
         folds, blocks: counts in the set, shape (pairs, 2, epsilons, folds or blocks, 2), the side that is not inflated
             first; −1 throughout a cell that does not have all its counts.
-        fold_sizes, block_sizes: samples a side, (folds,) and (blocks,).
+        fold_sizes, block_sizes: samples per database, (folds,) and (blocks,).
         epsilons: (epsilons,).
         level: (pairs, 2, epsilons) failure probability of each cell's bound, which may depend on the first block's counts
             and on nothing else. A bound at ε' ≥ ε holds at ε, because δ falls.

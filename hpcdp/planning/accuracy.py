@@ -37,7 +37,7 @@ def state_accuracy(
 ) -> list[Statement]:
     """Statements at each level of a study.
 
-    columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs a side, as the study says
+    columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs per database, as the study says
     (None) or as a run decided. pooled: whether every sample teaches and tests.
     """
     e = study.estimate

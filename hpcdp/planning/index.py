@@ -24,7 +24,7 @@ Thresholds = tuple[float, ...]
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Counts of one pair over test chunks start to stop, from one record; samples: outputs a side."""
+    """Counts of one pair over test chunks start to stop, from one record; samples: outputs per database."""
 
     start: int
     stop: int

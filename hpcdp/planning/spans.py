@@ -9,7 +9,7 @@ from hpcdp.store.stages import Stage
 
 
 class Ranged(Protocol):
-    """Chunks start to stop of a stage, which held so many samples a side."""
+    """Chunks start to stop of a stage, which held so many samples per database."""
 
     @property
     def start(self) -> int: ...

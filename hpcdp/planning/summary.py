@@ -232,7 +232,7 @@ def _foresee(study: Study, costs: Costs, workers: int) -> str:
 
     def takes(draws: float) -> str:
         seconds = 2.0 * (1.0 + 2.0 * LEARNING) * draws * (costs.draw + COUNT_SECONDS) / workers
-        return f"{draws:.1e} test draws a side of a pair that leads, {duration(seconds)} on {workers} workers"
+        return f"{draws:.1e} test draws per database of a pair that leads, {duration(seconds)} on {workers} workers"
 
     found = foresee(study)
     if found is None:

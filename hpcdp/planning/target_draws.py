@@ -26,7 +26,7 @@ def rates_of(spectrum: Callable[[Any], Any], epsilon: float) -> tuple[float, flo
 
 
 def draws_needed(target: Target, epsilon: float, rates: tuple[float, float]) -> float:
-    """Test draws a side, equal sides, for the target's standard error where P(S) and Q(S) are these; inf for δ = 0."""
+    """Test draws per database, equal sides, for the target's standard error where P(S) and Q(S) are these; inf for δ = 0."""
     (a, b), c = rates, math.exp(epsilon)
     delta = a - c * b
     if delta <= 0.0:
@@ -35,7 +35,7 @@ def draws_needed(target: Target, epsilon: float, rates: tuple[float, float]) -> 
 
 
 def foresee(study: Study) -> tuple[str, float] | None:
-    """When the target of a study takes how many test draws a side, the former in words; None where nothing tells.
+    """When the target of a study takes how many test draws per database, the former in words; None where nothing tells.
 
     Heuristic: it says what is true if the claim is exact. Without a claim a δ still has a least number, for P(S) >= δ.
     """

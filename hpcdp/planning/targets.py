@@ -48,7 +48,7 @@ class Forecast:
     """What the validation tallies of a pair say of its target.
 
     epsilon: where δ̂ is wanted. delta: δ̂ there, of the wanted or the better direction; between low and high, about. draws: test
-    draws a side that its standard error needs; None where the tallies do not tell. ratio: draws of D' to one of D.
+    draws per database that its standard error needs; None where the tallies do not tell. ratio: draws of D' to one of D.
     """
 
     epsilon: float
@@ -88,7 +88,7 @@ def _wanted(target: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64], tallied: int) -> Forecast:
-    """From shares (2, 2) of `tallied` validation draws a side in the sets of each direction, the side not inflated first.
+    """From shares (2, 2) of `tallied` validation draws per database in the sets of each direction, the side not inflated first.
 
     Asymptotic: the variance of a − e^ε b with the shares put in, of one output more than there is on either side: none in the
     set of the inflated side would tell nothing of the variance, and e^ε of them may be missing in δ̂.
@@ -243,7 +243,7 @@ def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, gen
     sizes = Sizes(refine, refine, _round((1.0 - 2.0 * LEARNING) * draws, e.chunk))
     why = {"seconds": e.seconds, "workers": workers}
     commit_sizes(layout, problem, dict.fromkeys(todo, sizes), why, generation)
-    return [f"{e.time} with {workers} workers: {sizes.refine:,} draws a side refine, {sizes.test:,} certify each pair"]
+    return [f"{e.time} with {workers} workers: {sizes.refine:,} draws per database refine, {sizes.test:,} certify each pair"]
 
 
 def summary(words: Sequence[str], most: int = 8) -> list[str]:
@@ -257,11 +257,11 @@ def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str
     else:
         what = f"δ({forecast.epsilon:g}) is about {forecast.delta:.2g}"
         if forecast.draws > target.most:
-            what += f", which would take {forecast.draws:.1g} draws a side: the target cannot be had"
+            what += f", which would take {forecast.draws:.1g} draws per database: the target cannot be had"
     if not leads:
         return f"{what}; another leads"
     if after.test and not after.refine:
         return f"{what}; others are not told apart from it and go on"
     if after.test:
-        return f"{what}; {after.test:,} draws a side certify"
-    return f"{what}; {after.refine:,} draws a side refine" if after.refine else f"{what}; {after.screen:,} draws screen"
+        return f"{what}; {after.test:,} draws per database certify"
+    return f"{what}; {after.refine:,} draws per database refine" if after.refine else f"{what}; {after.screen:,} draws screen"

@@ -72,7 +72,7 @@ class Progress:
 class Amounts:
     """What a study takes, whatever is done already.
 
-    draws, calls: of the mechanism. memory: bytes of a worker process beside its libraries. learned: samples a side that
+    draws, calls: of the mechanism. memory: bytes of a worker process beside its libraries. learned: samples per database that
     teach one L̂, at most. points: trade-off points that draw for themselves.
     """
 

@@ -54,10 +54,10 @@ def _words(audit: Audit) -> list[str]:
     if audit.verdict == NOT_SEPARABLE:
         return [
             "No box lies below the claimed curve, but an estimated point does. Chance gives such a point easily; if it is real,",
-            f"  more test samples would show it (now {test:,} a side).",
+            f"  more test samples would show it (now {test:,} per database).",
         ]
     return [
-        f"No point (α̃, β̃) of a box lies below the claimed curve with {test:,} test samples a side. This proves no privacy:",
+        f"No point (α̃, β̃) of a box lies below the claimed curve with {test:,} test samples per database. This proves no privacy:",
         "  another pair, another classifier or more samples may find what this audit did not.",
     ]
 

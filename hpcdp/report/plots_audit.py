@@ -73,7 +73,7 @@ def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> A
     said = "violation" if audit.looks[-1].refuted else "no violation found"
     axis.set(
         yscale="log",
-        xlabel="samples a side, training included",
+        xlabel="samples per database, training included",
         ylabel="evidence",
         title=f"{audit.name}: {audit.claim.text}: {said}, at confidence {percent(audit.confidence)}",
     )

@@ -21,7 +21,7 @@ def report(audit: SequentialAudit) -> str:
     """The verdict, the evidence after each batch, and what it rests on."""
     last, needed = audit.looks[-1], 1.0 / (1.0 - audit.confidence)
     said = "violation" if last.refuted else "no violation found within the budget"
-    rows = [["samples a side", "evidence", "p-value"]]
+    rows = [["samples per database", "evidence", "p-value"]]
     rows += [
         [f"{look.samples:,}", at_least(look.evidence, ".4g"), at_most(look.p_value, ".4g")]
         for look in _shown(audit.looks)
@@ -30,9 +30,10 @@ def report(audit: SequentialAudit) -> str:
     over = "1 pair" if many == 1 else f"the mean over {many:,} pairs"
     if last.refuted:
         sure = f"Certified with confidence {percent(audit.confidence)}."
-        words = f"Refuted after {last.samples:,} samples a side, training included. {sure}"
+        words = f"Refuted after {last.samples:,} samples per database, training included. {sure}"
     else:
-        words = f"Not refuted with {last.samples:,} samples a side. This proves no privacy; a larger --budget goes on from here."
+        words = f"Not refuted with {last.samples:,} samples per database. This proves no privacy; "
+        words += "a larger --budget goes on from here."
     lines = [f"{audit.name}: sequential audit of {audit.claim.text}: {said}", "", *grid(rows), "", words, ""]
     lines += [
         f"evidence: wealth of a bettor against the claim, {over}; 1 at the start, and at or above {needed:g} at any",

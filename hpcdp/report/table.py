@@ -138,7 +138,7 @@ def _reuse(result: Result) -> list[str]:
     """How samples taught and tested."""
     first, *sizes = result["block_test"].tolist()
     words = (
-        f"reuse: δ̂ is cross-fitted over {int(result['test'].max()):,} samples a side, in {FOLDS} folds; it may spread more "
+        f"reuse: δ̂ is cross-fitted over {int(result['test'].max()):,} samples per database, in {FOLDS} folds; it may spread more "
         f"than its error says (asymptotic). The bounds are prequential: after a first block of {first:,} samples come blocks of "
         f"{', '.join(f'{size:,}' for size in sizes)}, each counted by an L̂ that learned from all before it."
     )

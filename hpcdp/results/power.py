@@ -19,15 +19,15 @@ from hpcdp.study.file import Study
 
 Floats = NDArray[np.float64]
 
-_MOST_TESTS = 1 << 40  # outputs a side
-_MOST_PLAYED = 1 << 17  # outputs a side of a game that is played out
+_MOST_TESTS = 1 << 40  # outputs per database
+_MOST_PLAYED = 1 << 17  # outputs per database of a game that is played out
 _GAMES = 15  # of which most must refute
 _SEED = 20261122
 
 
 @dataclass(frozen=True)
 class Power:
-    """Outputs a side at which about half of all audits refute a claim, if the truth is known and L̂ is exact; heuristic.
+    """Outputs per database at which about half of all audits refute a claim, if the truth is known and L̂ is exact; heuristic.
 
     audit: test outputs, with as many to learn from and choose η by; None where 2^40 are not enough at the η of the study.
     sequential: outputs in all, training included, the median of 15 games; None where most do not refute within 2^17 outputs.
@@ -40,14 +40,14 @@ class Power:
 
     def __str__(self) -> str:
         audit = (
-            f"not with {_MOST_TESTS:,} test outputs a side at the study's η"
+            f"not with {_MOST_TESTS:,} test outputs per database at the study's η"
             if self.audit is None
-            else f"about {self.audit:,} test outputs a side, as many to train"
+            else f"about {self.audit:,} test outputs per database, as many to train"
         )
         games = (
-            f"not within {_MOST_PLAYED:,} outputs a side in most of {_GAMES} games"
+            f"not within {_MOST_PLAYED:,} outputs per database in most of {_GAMES} games"
             if self.sequential is None
-            else f"about {self.sequential:,} outputs a side in all"
+            else f"about {self.sequential:,} outputs per database in all"
         )
         return (
             f"{self.claim.text}, if {self.truth.text} is exact: audit {audit}; audit --sequential {games} "
@@ -87,7 +87,7 @@ def _errors(outcomes: Outcomes, etas: Floats) -> Floats:
 
 
 def _tests(claim: Claim, errors: Floats, failure: float, pairs: int) -> int | None:
-    """Test outputs a side at which a box of the expected counts violates the claim, to 1 % and two digits."""
+    """Test outputs per database at which a box of the expected counts violates the claim, to 1 % and two digits."""
     sides = sides_of(claim, "both")
     level = 0.5 * failure * (1.0 + 1.0 / (pairs * len(sides)))  # of the box that training ranks first
 
@@ -114,7 +114,7 @@ def _tests(claim: Claim, errors: Floats, failure: float, pairs: int) -> int | No
 
 
 def _played(claim: Claim, outcomes: Outcomes, failure: float) -> int | None:
-    """Outputs a side after which most of some games have refuted the claim; None where most do not, when no more are played.
+    """Outputs per database after which most of some games have refuted the claim; None where most never do.
 
     Draws are losses, and the learner knows them.
     """
@@ -129,7 +129,7 @@ def _played(claim: Claim, outcomes: Outcomes, failure: float) -> int | None:
 
 
 def _game(rng: np.random.Generator, outcomes: Outcomes, loss: Floats, lines: Lines, failure: float) -> float:
-    """Outputs a side until a look refutes the claim; infinite where none of so many does."""
+    """Outputs per database until a look refutes the claim; infinite where none of so many does."""
     rules, wealth, seen = Rules(), Wealth(), 0
     past: tuple[Floats, Floats] = np.empty(0), np.empty(0)
     laws = [np.cumsum(law) / law.sum() for law in (outcomes.p, outcomes.q)]

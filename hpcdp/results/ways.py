@@ -98,7 +98,7 @@ class Derived(ABC):
         """Samples a database at which one δ would be resolved, a/δ being as measured in a cell; and how many there are."""
 
     def trained(self, estimate: Estimate) -> int:
-        """Samples a side that each L̂ learned from."""
+        """Samples per database that each L̂ learned from."""
         return estimate.train
 
     def tested(self, arrays: Arrays, estimate: Estimate) -> int:

@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?P<stage>[a-z]+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<samples>
 
 @dataclass(frozen=True)
 class TallySpan:
-    """The record of one span: whose cells, which stage, chunks start to stop, samples a side."""
+    """The record of one span: whose cells, which stage, chunks start to stop, samples per database."""
 
     pilot: str
     stage: str

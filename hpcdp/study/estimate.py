@@ -41,7 +41,7 @@ Time = Annotated[str, Field(pattern=DURATION)]
 class Target(Section):
     """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative standard error of δ̂.
 
-    direction: of which δ is meant; None for the larger one. most: test draws a side of a pair, at most.
+    direction: of which δ is meant; None for the larger one. most: test draws per database of a pair, at most.
     """
 
     epsilon: Annotated[float, Field(ge=0)] | None = None
@@ -174,7 +174,7 @@ class Estimate(Section):
 
     @property
     def pool(self) -> int:
-        """Samples a side that teach and test, where they are reused."""
+        """Samples per database that teach and test, where they are reused."""
         return self.train + self.test
 
     @property
@@ -189,5 +189,5 @@ class Estimate(Section):
 
     @property
     def validating(self) -> int:
-        """Validation draws a side: as given, else as many as refine."""
+        """Validation draws per database: as given, else as many as refine."""
         return self.validation if self.validation is not None else self.refine

@@ -168,7 +168,7 @@ class Problem:
         return Stage.of(name, total, self.study.estimate.chunk, self.schema)
 
     def sizes_of(self, number: int) -> Sizes:
-        """Samples a side of a pair's stages after training, as the study says or a run has decided."""
+        """Samples per database of a pair's stages after training, as the study says or a run has decided."""
         if isinstance(self.sizes, Sizes):
             return self.sizes
         e = self.study.estimate

@@ -11,7 +11,7 @@ FOLDS = 5
 """Folds of the pool, and of the first block, for what is cross-fitted."""
 
 FEWEST = 50
-"""Samples a side of the smallest pool."""
+"""Samples per database of the smallest pool."""
 
 _FIRST = 25  # samples of the smallest first block: four of its five folds are the fewest that any loss learns from
 _FIRST_SHARE = 16  # the first block is this part of the pool
@@ -34,12 +34,12 @@ class Part:
 
     @property
     def learned(self) -> int:
-        """Samples a side that its steps learn from, in all."""
+        """Samples per database that its steps learn from, in all."""
         return sum(len(places) for step in self.steps for places in step.learned)
 
     @property
     def counted(self) -> int:
-        """Samples a side that it counts."""
+        """Samples per database that it counts."""
         return sum(len(step.counted) for step in self.steps)
 
 
@@ -52,7 +52,7 @@ class Cut:
 
     @classmethod
     def of(cls, total: int) -> Cut:
-        """The cut of `total` samples a side, 50 or more."""
+        """The cut of `total` samples per database, 50 or more."""
         from hpcdp.notions.crossfit import folds  # these load compiled kernels
         from hpcdp.notions.prequential import blocks
 
@@ -75,23 +75,23 @@ class Cut:
 
 
 def first_block(total: int) -> int:
-    """Samples a side of the block that only teaches."""
+    """Samples per database of the block that only teaches."""
     return max(total // _FIRST_SHARE, _FIRST)
 
 
 def least_learned(total: int) -> int:
-    """The fewest samples a side that any L̂ of a pool learns from: four folds of the first block."""
+    """The fewest samples per database that any L̂ of a pool learns from: four folds of the first block."""
     first = first_block(total)
     return first - -(-first // FOLDS)
 
 
 def most_learned(total: int) -> int:
-    """Samples a side that the L̂ of a fold learns from."""
+    """Samples per database that the L̂ of a fold learns from."""
     return total - -(-total // FOLDS)
 
 
 def smallest_fold(total: int) -> int:
-    """Samples a side of the smallest fold of a pool."""
+    """Samples per database of the smallest fold of a pool."""
     return total // FOLDS
 
 

@@ -1,4 +1,4 @@
-"""How many samples a side the stages after training have, and where a run that decides them starts."""
+"""How many samples per database the stages after training have, and where a run that decides them starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANY = 8
 
 @dataclass(frozen=True)
 class Sizes:
-    """Samples a side of the stages that follow training.
+    """Samples per database of the stages that follow training.
 
     refine: 0 where L̂ is what training taught. test: of D. split: draws of D and of D' in one chunk of the test stage, where
     these differ; (0, 0): a whole chunk each. screen: of the rounds before refining, in which many pairs race.

@@ -148,7 +148,7 @@ class KdTree:
             raise ValueError("training outputs of knn: finite numbers; given: NaN or infinite ones")
         size, columns = points.shape
         if max(int(c0.sum()), int(c1.sum())) >= 1 << 31:
-            raise ValueError(f"training points a side: below 2^31; given: {int(c0.sum())} and {int(c1.sum())}")
+            raise ValueError(f"training points per database: below 2^31; given: {int(c0.sum())} and {int(c1.sum())}")
         depth = max(0, (-(-size // leaf) - 1).bit_length())
         leaves = 1 << depth
         places = np.arange(size)

@@ -22,7 +22,7 @@ Stage = Literal["train", "test"]
 Draw = Callable[[Stage, int], Outputs]
 """Fresh independent outputs of one database: draw(stage, size), new ones at each call."""
 
-_LABEL_1 = np.array([0.0])  # the threshold of L̂ below which label 1 has the majority, with equal draws a side
+_LABEL_1 = np.array([0.0])  # the threshold of L̂ below which label 1 has the majority, with equal draws per database
 
 
 def testing_risk(
@@ -49,7 +49,7 @@ def testing_risk(
     Args:
         draw_p, draw_q: outputs of D and of D'.
         coins: the bits and the thinning.
-        epsilon: at least 0. train, test: draws a side, at least 1.
+        epsilon: at least 0. train, test: draws per database, at least 1.
         block: at most so many labelled draws at a time are tested, so that memory stays bounded.
 
     Raises:
@@ -86,7 +86,7 @@ def count_rejections(
 ) -> tuple[int, int]:
     """How many fresh outputs of D and of D' the majority vote labels 1, "from D'": (of D, of D'), of `test` each.
 
-    The vote learns to reject where q/p > η (BayBox: Askin et al. 2025, Algorithm 1): of `train` draws a side, η >= 1
+    The vote learns to reject where q/p > η (BayBox: Askin et al. 2025, Algorithm 1): of `train` draws per database, η >= 1
     keeps those of D' with probability 1/η, η < 1 those of D with probability η; the others are ⊥, which are counted and
     never drawn. Priors are equal: label 1 needs strictly more votes. k is chosen by the points that are kept, and is
     never above their number. Test outputs are not thinned.
@@ -97,7 +97,7 @@ def count_rejections(
     Args:
         draw_p, draw_q: outputs of D and of D'.
         coins: the thinning.
-        eta: threshold on q/p, finite and above 0. train, test: draws a side, at least 1.
+        eta: threshold on q/p, finite and above 0. train, test: draws per database, at least 1.
         block: at most so many outputs are drawn at a time.
 
     Raises:

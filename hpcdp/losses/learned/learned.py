@@ -159,7 +159,7 @@ class Learned:
             raise StudyError(f"estimate.{_STRINGS}")
         if min(p.size, q.size) < FEWEST_LEARNED:
             raise MechanismError(
-                f"learned needs at least {FEWEST_LEARNED} training outputs a side; there are {p.size} and {q.size}"
+                f"learned needs at least {FEWEST_LEARNED} training outputs per database; there are {p.size} and {q.size}"
             )
         try:
             with one_thread():
@@ -216,7 +216,7 @@ _STRINGS = "loss: 'learned' needs outputs that are numbers; these are strings; a
 
 
 def refuse_unlearnable(parameters: LearnedParameters, schema: Schema, train: int) -> None:
-    """Refuse, before anything runs, what `Learned.fit` could not do with `train` outputs a side that look like this.
+    """Refuse, before anything runs, what `Learned.fit` could not do with `train` outputs per database that look like this.
 
     Raises:
         ValueError: outputs are no numbers or too few, or the classifier cannot be made or fails on a few numbers.

@@ -10,7 +10,7 @@ from hpcdp.losses.kind import Parameters
 from hpcdp.losses.learned.options import Part, check_name, check_options
 
 FEWEST_LEARNED = 20
-"""Training outputs a side, so that every part of them has some."""
+"""Training outputs per database, so that every part of them has some."""
 
 
 class LearnedParameters(Parameters):

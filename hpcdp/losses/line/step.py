@@ -28,7 +28,7 @@ _GROUPS = 1 << 10
 class Votes:
     """Votes as a step function: run r holds on [starts[r], starts[r + 1]) with v0[r], v1[r] votes of the sides.
 
-    starts: (runs,) float64, increasing, starts[0] = -inf. v0, v1: (runs,) int64. n0, n1: draws a side.
+    starts: (runs,) float64, increasing, starts[0] = -inf. v0, v1: (runs,) int64. n0, n1: draws per database.
     """
 
     starts: Floats
