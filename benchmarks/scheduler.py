@@ -62,7 +62,7 @@ def graph(tasks: int) -> list[Task]:
     """The tasks of a study whose test stage has so many chunks, each long enough to be a task of its own."""
     problem, _ = resolve(laplace_study("scheduler", 1024, tasks * _CHUNK, "none", chunk=_CHUNK))
     per_sample = 20.0 / (2 * _CHUNK)
-    found = schedule(problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, fit=1e-9, count=per_sample), 128)
+    found = schedule(problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, learn=1e-9, count=per_sample), 128)
     counts = [task for task in found if task.work.kind == "count"]
     assert len(counts) == tasks
     return found

@@ -17,7 +17,7 @@ from hpcdp.losses._alone import has_equal_scores, refuse_batch_dependent
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.knn.kind import KnnKind
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.study.reuse import Part, Step
+from hpcdp.study.reuse import Fold, Part
 
 # Tells D from D' by the mean of a batch, so almost surely, where one output tells next to nothing.
 CROWD = """
@@ -202,7 +202,7 @@ def test_pools() -> None:
     rng = np.random.default_rng(5)
     p, q = rng.normal(size=2000), rng.normal(0.1, size=2000)
     loss, name = learned("crowds:LateCrowd"), "crowds:LateCrowd"
-    part = Part("fold", (Step((range(1000),), range(1000, 2000)),))
+    part = Part("fold", (Fold((range(1000),), range(1000, 2000)),))
     thresholds = np.array([0.0])
     count_part(loss, (p, q), part, thresholds, 500)
     with pytest.raises(MechanismError, match="crowds:LateCrowd judges"):

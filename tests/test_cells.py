@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcdp.losses.line.cells import MOST_CELLS, Cells
+from hpcdp.losses.line.cells import MOST_CELLS, LineCells
 
 LARGEST = np.finfo(float).max
 
@@ -57,7 +57,7 @@ def check(cells):
 def test_cells_are_a_partition(name, size):
     rng = np.random.default_rng(1)
     p, q = draws(name, rng, size)
-    cells = Cells.of(p, q)
+    cells = LineCells.of(p, q)
     check(cells)
     x = np.concatenate([p, q, [-LARGEST, 0.0, LARGEST], cells.starts[1:]])
     wanted = np.bincount(np.searchsorted(cells.starts, x, "right") - 1, minlength=cells.size)
@@ -65,12 +65,12 @@ def test_cells_are_a_partition(name, size):
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, wanted)
     np.testing.assert_array_equal(cells.tally(x[:17]) + cells.tally(x[17:, None]), wanted)
-    np.testing.assert_array_equal(Cells.restore(cells.state()).tally(x), wanted)
+    np.testing.assert_array_equal(LineCells.restore(cells.state()).tally(x), wanted)
 
 
 @pytest.mark.parametrize("values", [[0.0], [5e-324], [-3.0] * 50, [LARGEST], [-LARGEST, LARGEST], [0.0, 5e-324]])
 def test_a_value_or_two_have_cells_of_their_own(values):
-    cells = Cells.of(np.array(values), np.empty(0))
+    cells = LineCells.of(np.array(values), np.empty(0))
     check(cells)
     distinct = np.unique(values)
     held = np.searchsorted(cells.starts, distinct, "right") - 1
@@ -80,14 +80,14 @@ def test_a_value_or_two_have_cells_of_their_own(values):
 
 def test_no_output_is_refused():
     with pytest.raises(ValueError, match="no pilot output"):
-        Cells.of(np.empty(0), np.empty(0))
+        LineCells.of(np.empty(0), np.empty(0))
 
 
 @pytest.mark.parametrize("name", ["normal", "cauchy", "far modes"])
 def test_widths_change_slowly_and_tails_go_far(name):
     rng = np.random.default_rng(2)
     p, q = draws(name, rng, 200_000)
-    cells = Cells.of(p, q)
+    cells = LineCells.of(p, q)
     widths = np.diff(cells.starts[1:])
     ratio = widths[1:] / widths[:-1]
     assert np.maximum(ratio, 1 / ratio).max() <= 1.005 + 1e-6
@@ -102,7 +102,7 @@ def test_widths_change_slowly_and_tails_go_far(name):
 def test_atoms_are_one_value_and_their_neighbours_are_not():
     rng = np.random.default_rng(3)
     p, q = draws("clamped", rng, 50_000)
-    cells = Cells.of(p, q)
+    cells = LineCells.of(p, q)
     np.testing.assert_array_equal(cells.centres[cells.atoms], [-1.0, 0.5])
     held = np.flatnonzero(cells.atoms)
     np.testing.assert_array_equal(cells.starts[held], [-1.0, 0.5])
@@ -114,7 +114,7 @@ def test_atoms_are_one_value_and_their_neighbours_are_not():
 def test_values_of_a_lattice_have_a_cell_each_also_those_that_the_pilot_missed(spacing, origin):
     rng = np.random.default_rng(4)
     pilot = np.rint(4 * rng.normal(size=1000))
-    cells = Cells.of(np.sort(origin + spacing * pilot[:500]), np.sort(origin + spacing * pilot[500:]))
+    cells = LineCells.of(np.sort(origin + spacing * pilot[:500]), np.sort(origin + spacing * pilot[500:]))
     check(cells)
     wanted = origin + spacing * np.arange(-1000, 1001)
     held = np.searchsorted(cells.starts, wanted, "right") - 1
@@ -126,7 +126,7 @@ def test_values_of_a_lattice_have_a_cell_each_also_those_that_the_pilot_missed(s
 def test_few_values_without_a_lattice_are_atoms():
     rng = np.random.default_rng(5)
     values = np.array([-2.0, 0.1, 0.31, 1.0, 7.7])
-    cells = Cells.of(np.sort(rng.choice(values, 100)), np.sort(rng.choice(values, 100)))
+    cells = LineCells.of(np.sort(rng.choice(values, 100)), np.sort(rng.choice(values, 100)))
     np.testing.assert_array_equal(cells.centres[cells.atoms], values)
     inner = cells.starts[np.searchsorted(cells.starts, values[1:], "right") - 1]
     np.testing.assert_allclose(inner, (values[1:] + values[:-1]) / 2)
@@ -136,11 +136,11 @@ def test_what_rounding_tells_apart_is_one_value():
     k = np.arange(-20, 21)
     p, q = np.repeat(0.1 * k, 9), np.sort(np.repeat(0.1 * (k - 1) + 0.1, 9))
     assert np.unique(np.concatenate([p, q])).size > k.size
-    cells = Cells.of(p, q)
+    cells = LineCells.of(p, q)
     assert np.count_nonzero(cells.tally(p)) == k.size
     np.testing.assert_array_equal(cells.tally(p), cells.tally(q))
     assert not cells.atoms.any()
-    cells = Cells.of(np.repeat([-1.7, -7e-16, 2e-16, 1.9], 50), np.repeat([-1.7, 3e-16, 1.9], 50))
+    cells = LineCells.of(np.repeat([-1.7, -7e-16, 2e-16, 1.9], 50), np.repeat([-1.7, 3e-16, 1.9], 50))
     np.testing.assert_array_equal(cells.centres[cells.atoms], [-1.7, -7e-16, 1.9])
 
 
@@ -149,7 +149,7 @@ def test_what_rounding_tells_apart_is_one_value():
 def test_cells_move_and_scale_with_the_outputs(name, factor, shift):
     rng = np.random.default_rng(6)
     p, q = draws(name, rng, 20_000)
-    before, after = Cells.of(p, q), Cells.of(*(np.sort(factor * side + shift) for side in (p, q)))
+    before, after = LineCells.of(p, q), LineCells.of(*(np.sort(factor * side + shift) for side in (p, q)))
     assert before.size == after.size
     way = slice(None, None, -1) if factor < 0 else slice(None)
     wanted = (factor * before.starts[1:] + shift)[way]

@@ -38,7 +38,7 @@ from hpcdp.results.result import load_result
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.problem import resolve
-from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Part, Step, first_block, least_learned
+from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Fold, Part, first_block, least_learned
 
 LEVEL = 0.05
 CELLS = 42  # of a study with 21 ε and one pair
@@ -211,7 +211,7 @@ def test_a_loss_that_saw_what_it_counts_breaks_the_bound():
     fair = Cut.of(total)
     for saw_itself in (False, True):
         parts = [
-            Part(part.name, (Step((range(step.counted.stop),), step.counted),)) if saw_itself else part
+            Part(part.name, (Fold((range(step.counted.stop),), step.counted),)) if saw_itself else part
             for part, step in ((part, part.steps[0]) for part in fair.blocks[1:])
         ]
         cut = Cut(total, (*fair.folds, fair.blocks[0], *parts))

@@ -11,7 +11,7 @@ from hpcdp.analytic import GaussianShift
 from hpcdp.errors import StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import count_losses, merge_thresholds
-from hpcdp.losses.line.cells import Cells
+from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.protocol import Side
 from hpcdp.losses.smooth._penalised import PenalisedCurve
 from hpcdp.losses.smooth._spline import fit_log_ratio
@@ -87,7 +87,7 @@ def test_many_draws_need_no_more_than_their_tallies(epsilon, least):
     """10⁹ draws per database: two modes against one, down to δ = 10⁻⁵, where the pilot of 2^16 outputs has almost none."""
     p, q = LAWS["two modes"][:2]
     rng = np.random.default_rng(12)
-    cells = Cells.of(*(np.sort(draw(side, rng, 1 << 16)) for side in (p, q)))
+    cells = LineCells.of(*(np.sort(draw(side, rng, 1 << 16)) for side in (p, q)))
     exact = masses(p, cells), masses(q, cells)
     tallies = [rng.poisson(1e9 * side) for side in exact]
     losses = fit_log_ratio(cells.centres, *tallies, 10**9, 10**9)

@@ -36,10 +36,10 @@ def worker_threads(threads: int) -> Iterator[None]:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     # Once its threads run, numba refuses to compile when its variable changes: it is masked, and only programs are told.
-    told = [name for name in VARIABLES if name != "NUMBA_NUM_THREADS"]
-    before = {name: os.environ.get(name) for name in told}
+    names = [name for name in VARIABLES if name != "NUMBA_NUM_THREADS"]
+    before = {name: os.environ.get(name) for name in names}
     programs = dict(_for_programs)
-    os.environ.update(dict.fromkeys(told, str(threads)))
+    os.environ.update(dict.fromkeys(names, str(threads)))
     _for_programs.update(dict.fromkeys(VARIABLES, str(threads)))
     masked = numba.get_num_threads()
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ _BLOCK = 4_000_000  # comparisons of levels with cells at once
 
 
 @dataclass(frozen=True)
-class Cells:
+class Intervals:
     """Intervals with Legendre series of the loss, and of both masses from the left end; the loss is monotone.
 
     Attributes:
@@ -90,7 +90,7 @@ class Cells:
         return at
 
 
-def divide(log_densities: LogDensities, edges: Array) -> tuple[Cells, Array, Array]:
+def divide(log_densities: LogDensities, edges: Array) -> tuple[Intervals, Array, Array]:
     """Divide the intervals between the edges into cells, by halving what the series do not resolve.
 
     Args:
@@ -146,7 +146,7 @@ def divide(log_densities: LogDensities, edges: Array) -> tuple[Cells, Array, Arr
     loss, p_sum, q_sum, p, q = (np.concatenate(parts) for parts in zip(*kept, strict=True))
     signs = np.where(np.arange(_RULE.order) % 2, -1.0, 1.0)
     ends = np.column_stack((loss @ signs, loss.sum(axis=1)))
-    return Cells(loss, p_sum, q_sum, p, q, ends), np.concatenate(p_atoms), np.concatenate(q_atoms)
+    return Intervals(loss, p_sum, q_sum, p, q, ends), np.concatenate(p_atoms), np.concatenate(q_atoms)
 
 
 def _resolved(series: Array, size: Array) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
-from hpcdp.analytic._cells import Cells, LogDensities, divide
+from hpcdp.analytic._cells import Intervals, LogDensities, divide
 from hpcdp.analytic._curve import Curve, Direction, checked
 
 Array = NDArray[np.float64]
@@ -45,7 +45,9 @@ class Piecewise(Curve):
         if first.shape != second.shape or first.ndim != 1:
             raise refusal("p, q", (first.shape, second.shape), "equal shapes (a,)")
         divided = [divide(densities, np.asarray(edges, np.float64)) for densities, edges in lines]
-        self._cells = Cells(*(np.concatenate(parts) for parts in zip(*(_parts(c) for c, _, _ in divided), strict=True)))
+        self._cells = Intervals(
+            *(np.concatenate(parts) for parts in zip(*(_parts(c) for c, _, _ in divided), strict=True))
+        )
         atoms_p = np.concatenate([first, *(part for _, part, _ in divided)])
         atoms_q = np.concatenate([second, *(part for _, _, part in divided)])
         for name, atoms, cells in (("P", atoms_p, self._cells.p), ("Q", atoms_q, self._cells.q)):
@@ -111,7 +113,7 @@ class Piecewise(Curve):
         return below_p, below_q, above_p, above_q
 
 
-def _parts(cells: Cells) -> tuple[Array, ...]:
+def _parts(cells: Intervals) -> tuple[Array, ...]:
     return cells.loss, cells.p_sum, cells.q_sum, cells.p, cells.q, cells.ends
 
 

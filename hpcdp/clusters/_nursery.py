@@ -15,12 +15,12 @@ import sys
 
 def main() -> None:
     """Read what to serve, load it, and keep workers that do so until standard input ends; returns in workers only."""
-    told = io.BytesIO(_read(int.from_bytes(_read(8), "big")))
-    count, preparation = pickle.load(told)
+    message = io.BytesIO(_read(int.from_bytes(_read(8), "big")))
+    count, preparation = pickle.load(message)
     sys.path[:] = preparation["sys_path"]
     from hpcdp.clusters._keeping import keep
 
-    keep(count, pickle.load(told), preparation)
+    keep(count, pickle.load(message), preparation)
 
 
 def _read(size: int) -> bytes:

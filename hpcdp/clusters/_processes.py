@@ -176,8 +176,8 @@ class Processes:
         nursery, _forked = _forked or _start(), None
         if nursery is not None:
             serving = replace(self._serving.named(str(self._starts)), notes=f"/proc/{os.getpid()}/fd/{self._notes}")
-            told = pickle.dumps((self._count, _preparation())) + pickle.dumps(serving)
-            nursery.say(len(told).to_bytes(8, "big") + told)
+            message = pickle.dumps((self._count, _preparation())) + pickle.dumps(serving)
+            nursery.say(len(message).to_bytes(8, "big") + message)
         return nursery
 
 

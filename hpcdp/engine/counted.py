@@ -48,8 +48,8 @@ def count(context: Context, generation: Generation, items: Count, report: Report
     def see(law: str, side: int, chunk: int, outputs: Outputs) -> None:
         if not kept[side]:
             # streams of refined losses are long, and their beginnings tell them apart as well
-            told = outputs[:_TELLING] if problem.is_refined else outputs
-            prints.setdefault(law, {})[chunk] = fingerprint(told)
+            compared = outputs[:_TELLING] if problem.is_refined else outputs
+            prints.setdefault(law, {})[chunk] = fingerprint(compared)
 
     whole = sweep(context, stages, list(counters), chunks, use, report, see)
     entries = [{"model": problem.model_key(n), "counts": histograms[n].tolist()} for n in whole]

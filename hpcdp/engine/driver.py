@@ -108,10 +108,10 @@ def run(
     StoreError) when there is no worker for too long.
     """
     parsed, root = read_study(study, store)
-    told = progress or Silent()
-    problem, trial = resolve(parsed, told.note, parse_place(cluster).library_threads)
+    progress = progress or Silent()
+    problem, trial = resolve(parsed, progress.note, parse_place(cluster).library_threads)
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    return run_problem(problem, trial, root, options, told)
+    return run_problem(problem, trial, root, options, progress)
 
 
 def resume(
@@ -128,10 +128,10 @@ def resume(
 
     trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
     """
-    told, threads = progress or Silent(), parse_place(cluster).library_threads
-    problem, trial = resolve_stored(store, allow_changed_code, trust_code, told.note, threads)
+    progress, threads = progress or Silent(), parse_place(cluster).library_threads
+    problem, trial = resolve_stored(store, allow_changed_code, trust_code, progress.note, threads)
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    return run_problem(problem, trial, Path(store), options, told)
+    return run_problem(problem, trial, Path(store), options, progress)
 
 
 @same_folder()

@@ -97,20 +97,20 @@ class Monitor:
 
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Note a draw that takes longer than is to be expected, and again when that has doubled; types that differ once."""
-        told, now = event[1], time.monotonic()
-        if "types" in told:
+        news, now = event[1], time.monotonic()
+        if "types" in news:
             if not self._types_differ:
                 self._types_differ = True
                 self.note(
-                    f"warning: types of outputs differ: {told['types']}; each output counts as the number that it is"
+                    f"warning: types of outputs differ: {news['types']}; each output counts as the number that it is"
                 )
             return
         with self._lock:
-            if told["ended"]:
-                self._slow.pop(told["key"], None)
+            if news["ended"]:
+                self._slow.pop(news["key"], None)
                 return
-            slow = self._slow.setdefault(told["key"], _Slow(told["what"], self.patience))
-            slow.seconds, slow.heard = told["seconds"], now
+            slow = self._slow.setdefault(news["key"], _Slow(news["what"], self.patience))
+            slow.seconds, slow.heard = news["seconds"], now
             if slow.seconds < slow.next or now - self._last_named < _APART:
                 return
             slow.next, self._last_named = 2 * slow.seconds, now

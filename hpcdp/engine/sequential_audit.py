@@ -292,7 +292,7 @@ def _learner(loss: Loss, is_foreign: bool) -> Learner:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class _Bins:
     """What a bet counts: outputs by the cells between its edges."""
 
     score: Callable[[Outputs], NDArray[np.float64]]
@@ -309,7 +309,7 @@ def _checker(name: str) -> Check:
     """What refuses scores of somebody's class that depend on the block, whatever they win or lose."""
 
     def check(score: Callable[[Outputs], NDArray[np.float64]], outputs: Outputs, edges: NDArray[np.float64]) -> None:
-        refuse_batch_dependent(_Cells(score, edges), outputs, name)
+        refuse_batch_dependent(_Bins(score, edges), outputs, name)
 
     return check
 

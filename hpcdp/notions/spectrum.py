@@ -137,13 +137,13 @@ def told_pairs(test: Ints) -> NDArray[np.bool_]:
     return np.asarray(TOLD * most >= most.max())
 
 
-def maximum(cells: Cells, told: NDArray[np.bool_] | None = None) -> Maximum:
+def maximum(cells: Cells, resolved: NDArray[np.bool_] | None = None) -> Maximum:
     """Relative-DP spectrum: the maximum over pairs and directions (ties: lowest pair, forward first).
 
     The largest estimate is biased upward by the choice; the largest lower bound is not, its level is shared by all cells.
-    told: pairs whose estimates and upper limits take part, (pairs,); None: all. Every pair's lower bound does.
+    resolved: pairs whose estimates and upper limits take part, (pairs,); None: all. Every pair's lower bound does.
     """
-    rough = np.zeros(cells.delta.shape[0], np.bool_) if told is None else ~told
+    rough = np.zeros(cells.delta.shape[0], np.bool_) if resolved is None else ~resolved
     delta, upper = (np.where(rough[:, None, None], np.nan, values) for values in (cells.delta, cells.upper))
     best, pair, direction = _largest(delta)
     lower, lower_pair, lower_direction = _largest(cells.lower)

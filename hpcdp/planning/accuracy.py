@@ -74,8 +74,8 @@ def state_lines(statements: Sequence[Statement], sure: str, pooled: bool = False
     ordered = sorted(statements, key=lambda s: s.epsilon)
     shown = [ordered[i] for i in sorted({0, len(ordered) // 2, len(ordered) - 1})]
     radius = "; ".join(f"{at_most(s.radius, '.1e')} at ε = {s.epsilon:g}" for s in shown)
-    told = "the L̂ of its folds can tell on average" if pooled else "its L̂ can tell"
-    lines = [("radius", f"δ̂ within {radius} of what {told}; all cells together at {sure} (finite-sample)")]
+    what = "the L̂ of its folds can tell on average" if pooled else "its L̂ can tell"
+    lines = [("radius", f"δ̂ within {radius} of what {what}; all cells together at {sure} (finite-sample)")]
     known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None]
     if known:
         words = "; ".join(

@@ -27,7 +27,7 @@ class Costs:
     draw: float
     write: float
     read: float
-    fit: float
+    learn: float
     count: float
     call: float = 0.0
     tally: float = _TALLY
@@ -38,10 +38,10 @@ class Costs:
         """Costs of a problem's loss, schema and mechanism."""
         e, width = problem.study.estimate, problem.schema.bytes_per_output
         parameters = validate_parameters(e.default_loss, e.parameters)
-        fit, count, each = kind_of(e.default_loss).seconds(parameters, problem.schema, e.train, trial.many_valued)
+        learn, count, each = kind_of(e.default_loss).seconds(parameters, problem.schema, e.train, trial.many_valued)
         tally = _TALLY + (count if problem.schema.columns not in (None, 1) else 0.0)  # vectors are scored first
         return cls(
-            trial.seconds_per_draw, _WRITE * width, _READ * width, fit, count, trial.seconds_per_call, tally, each
+            trial.seconds_per_draw, _WRITE * width, _READ * width, learn, count, trial.seconds_per_call, tally, each
         )
 
     def drawing(self, samples: int, chunks: int) -> float:

@@ -21,7 +21,7 @@ from hpcdp.store.states import has_state
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.sizes import Sizes
 
-_LONG_FIT = 2.0  # seconds after which what is learned is stored, whoever counts with it
+_LONG_LEARNING = 2.0  # seconds after which what is learned is stored, whoever counts with it
 _REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
 
 
@@ -104,8 +104,8 @@ def _of_sizes(problem: Problem, numbers: Sequence[int], index: Index, costs: Cos
     seconds = _total_seconds(problem, index, costs, needs) + sum(left.seconds for left in tallies)
     target = task_seconds(seconds, workers)
     counts = list(_count_items(problem, costs, needs, target))
-    fits = _fit_items(problem, index, costs, needs, target)
-    found = _assemble(problem, index, costs, fits, counts, target, tallies)
+    learning = _fit_items(problem, index, costs, needs, target)
+    found = _assemble(problem, index, costs, learning, counts, target, tallies)
     if not problem.study.estimate.has_budget:
         return found
     assert isinstance(problem.sizes, Sizes)
@@ -132,20 +132,20 @@ def _needs(problem: Problem, numbers: Sequence[int], index: Index) -> list[Need]
 
 
 def _pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
-    """Seconds to fit a pair, and to count one chunk of both sides of it."""
+    """Seconds to learn a pair, and to count one chunk of both sides of it."""
     train, test = problem.train, problem.test
     size = min(test.chunk, test.total)
     draw_train, draw_test = _pair_drawing(problem, costs)
     kept = {stage.name for stage in problem.kept_stages}
-    fit = 2 * train.total * (costs.fit + (costs.read if "train" in kept else 0.0)) + draw_train
+    learn = 2 * train.total * (costs.learn + (costs.read if "train" in kept else 0.0)) + draw_train
     if problem.is_screened:
-        fit += 2 * problem.stage_of("screen", 0).total * costs.count
+        learn += 2 * problem.stage_of("screen", 0).total * costs.count
     chunk = 2 * size * (costs.count + (costs.read if "test" in kept else 0.0)) + draw_test
-    return fit, chunk
+    return learn, chunk
 
 
 def _pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
-    """Of the seconds to fit a pair, and to count a chunk of it, those that drawing takes: none where samples are kept."""
+    """Of the seconds to learn a pair, and to count a chunk of it, those that drawing takes: none where samples are kept."""
     train, test = problem.train, problem.test
     kept = {stage.name for stage in problem.kept_stages}
     to_fit = 0.0 if "train" in kept else 2 * costs.drawing(train.total, train.chunks)
@@ -157,20 +157,20 @@ def _pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
 
 
 def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
-    fit, chunk = _pair_seconds(problem, costs)
-    counting = sum(fit + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
+    learn, chunk = _pair_seconds(problem, costs)
+    counting = sum(learn + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
     return counting + sampling_seconds(problem, index, costs)
 
 
 def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: float) -> Iterator[Count]:
-    fit, chunk = _pair_seconds(problem, costs)
+    learn, chunk = _pair_seconds(problem, costs)
     groups: dict[tuple[str, Thresholds, tuple[tuple[int, int], ...]], list[int]] = {}
     for number, thresholds, gaps in needs:
         groups.setdefault((problem.pair_laws[number][0], thresholds, gaps), []).append(number)
     for (_, thresholds, gaps), numbers in groups.items():
         chunks = sum(stop - start for start, stop in gaps)
-        if not _is_split(fit, chunk, chunks, target):
-            size = max(1, int(target / max(1e-9, fit + chunk * chunks)))
+        if not _is_split(learn, chunk, chunks, target):
+            size = max(1, int(target / max(1e-9, learn + chunk * chunks)))
             for some in batches(numbers, size):
                 for start, stop in cut(problem.test, gaps, problem.test.chunks):
                     yield Count(tuple(some), start, stop, thresholds)
@@ -181,22 +181,22 @@ def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: 
                 yield Count(tuple(some), start, stop, thresholds)
 
 
-def _is_split(fit: float, chunk: float, chunks: int, target: float) -> bool:
-    """Whether a pair's counting goes into several tasks, after a fit that all of them use."""
-    return chunks > 1 and (fit > _LONG_FIT or fit + chunk * chunks > 2 * target)
+def _is_split(learn: float, chunk: float, chunks: int, target: float) -> bool:
+    """Whether a pair's counting goes into several tasks, after learning that all of them use."""
+    return chunks > 1 and (learn > _LONG_LEARNING or learn + chunk * chunks > 2 * target)
 
 
 def _fit_items(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need], target: float) -> list[Learn]:
     """Batches of pairs that are learned in tasks of their own, because several count tasks use them."""
-    fit, chunk = _pair_seconds(problem, costs)
+    learn, chunk = _pair_seconds(problem, costs)
     groups: dict[Thresholds, list[int]] = {}
     for number, thresholds, gaps in needs:
-        split = problem.is_refined or _is_split(fit, chunk, sum(b - a for a, b in gaps), target)
+        split = problem.is_refined or _is_split(learn, chunk, sum(b - a for a, b in gaps), target)
         learned = (problem.model_key(number), thresholds) in index.stored_counters
         trained = index.is_learned(problem.model_key(number), thresholds)
         if not trained if problem.is_screened else (split and not learned) or not (gaps or trained):
             groups.setdefault(thresholds, []).append(number)
-    size = max(1, int(target / max(1e-9, fit)))
+    size = max(1, int(target / max(1e-9, learn)))
     return [Learn(tuple(some), t) for t, numbers in groups.items() for some in batches(numbers, size)]
 
 
@@ -204,7 +204,7 @@ def _assemble(
     problem: Problem,
     index: Index,
     costs: Costs,
-    fits: list[Learn],
+    learning: list[Learn],
     counts: list[Count],
     target: float,
     tallies: Sequence[TalliesLeft] = (),
@@ -215,22 +215,22 @@ def _assemble(
     def sampled(law: str, stage: str, blocks: range | None = None) -> set[str]:
         return {name for block, name in drawn.get((law, stage), []) if blocks is None or block in blocks}
 
-    fit_seconds, chunk_seconds = _pair_seconds(problem, costs)
-    fit_drawing, chunk_drawing = _pair_drawing(problem, costs)
+    learn_seconds, chunk_seconds = _pair_seconds(problem, costs)
+    learn_drawing, chunk_drawing = _pair_drawing(problem, costs)
     tallied = tally_tasks(problem, costs, tallies, target, sampled, found)
     if problem.is_refined:
-        fit_seconds, fit_drawing = _REFINE_SECONDS, 0.0
-    fitted: dict[tuple[int, Thresholds], str] = {}
-    for fit in fits:
-        after = {n for pair in fit.pairs for law in problem.pair_laws[pair] for n in sampled(law, "train")}
-        after |= {name for pair in fit.pairs for name in tallied.get(problem.pilot_keys[pair], ())}
-        name, size = f"fit-{len(found)}", len(fit.pairs)
-        found.append(Task(name, fit, tuple(sorted(after)), size, fit_seconds * size, fit_drawing * size))
-        fitted.update({(number, fit.thresholds): name for number in fit.pairs})
+        learn_seconds, learn_drawing = _REFINE_SECONDS, 0.0
+    learned: dict[tuple[int, Thresholds], str] = {}
+    for task in learning:
+        after = {n for pair in task.pairs for law in problem.pair_laws[pair] for n in sampled(law, "train")}
+        after |= {name for pair in task.pairs for name in tallied.get(problem.pilot_keys[pair], ())}
+        name, size = f"learn-{len(found)}", len(task.pairs)
+        found.append(Task(name, task, tuple(sorted(after)), size, learn_seconds * size, learn_drawing * size))
+        learned.update({(number, task.thresholds): name for number in task.pairs})
     for items in counts:
         blocks = range(problem.test.block_of(items.start), problem.test.block_of(items.stop - 1) + 1)
-        after = {fitted[n, items.thresholds] for n in items.pairs if (n, items.thresholds) in fitted}
-        learns = [n for n in items.pairs if (n, items.thresholds) not in fitted]
+        after = {learned[n, items.thresholds] for n in items.pairs if (n, items.thresholds) in learned}
+        learns = [n for n in items.pairs if (n, items.thresholds) not in learned]
         for pair in items.pairs:
             for law in problem.pair_laws[pair]:
                 after |= sampled(law, "test", blocks)
@@ -238,8 +238,8 @@ def _assemble(
             for law in problem.pair_laws[pair]:
                 after |= sampled(law, "train")
         length = (items.stop - items.start) * len(items.pairs)
-        seconds = chunk_seconds * length + fit_seconds * len(learns)
-        drawing = chunk_drawing * length + fit_drawing * len(learns)
+        seconds = chunk_seconds * length + learn_seconds * len(learns)
+        drawing = chunk_drawing * length + learn_drawing * len(learns)
         found.append(Task(f"count-{len(found)}", items, tuple(sorted(after)), length, seconds, drawing))
     return found
 

@@ -47,7 +47,7 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
     todo = [cell for cell in _cells(problem) if problem.cell_key(cell) not in index.cells]
     e = problem.study.estimate
     drawing = 2 * (costs.drawing(e.train, problem.train.chunks) + costs.drawing(e.test, problem.test.chunks))
-    each = drawing + 2 * (e.train * costs.fit + e.test * costs.count)
+    each = drawing + 2 * (e.train * costs.learn + e.test * costs.count)
     target = task_seconds(each * len(todo), workers)
     size = max(1, int(target / max(1e-9, each)))
     return [

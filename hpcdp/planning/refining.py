@@ -121,7 +121,7 @@ def tally_tasks(
     drawing = (
         0.0 if problem.train in problem.kept_stages else 2 * costs.drawing(problem.train.total, problem.train.chunks)
     )
-    each = 2 * problem.train.total * (costs.fit + costs.read) + drawing
+    each = 2 * problem.train.total * (costs.learn + costs.read) + drawing
     for left in tallies:
         todo = [n for n in left.pilots if n not in pilot_of]
         for some in batches(todo, max(1, int(target / max(1e-9, each)))):

@@ -66,7 +66,7 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
 
 def part_seconds(costs: Costs, part: Part) -> float:
     """Seconds to learn and count one part of a pair."""
-    learning = len(part.steps) * costs.each + 2.0 * part.learned * costs.fit
+    learning = len(part.steps) * costs.each + 2.0 * part.learned * costs.learn
     return learning + 2.0 * part.counted * (costs.count + costs.read)
 
 

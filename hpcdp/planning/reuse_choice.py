@@ -34,7 +34,7 @@ class Price:
         """By the trial draws and the rough costs of the loss, for all pairs and laws, whatever is in the store already."""
         e, train, test = problem.study.estimate, problem.train, problem.test
         each = costs.drawing(train.total, train.chunks) + costs.drawing(test.total, test.chunks)
-        without = 2.0 * (train.total * costs.fit + test.total * costs.count)
+        without = 2.0 * (train.total * costs.learn + test.total * costs.count)
         reused = sum(part_seconds(costs, part) for part in Cut.of(e.pool).parts)
         extra = max(0.0, reused - without) * len(problem.pairs)
         return cls(len(problem.laws) * each, extra, problem.sampler.call in READERS)

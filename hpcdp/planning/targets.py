@@ -235,7 +235,7 @@ def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, gen
     todo = [pilot for pilot in pairs if pilot not in known]
     if e.seconds is None or not todo:
         return []
-    training = len(problem.laws) * e.train * (costs.draw + costs.fit)
+    training = len(problem.laws) * e.train * (costs.draw + costs.learn)
     laws = len(problem.laws) / len(pairs)  # a D is drawn once for its pairs
     each = laws * costs.draw + 2.0 * COUNT_SECONDS + laws * costs.call / e.chunk
     draws = max(0.0, 0.9 * e.seconds * workers - training) / (each * len(pairs))
@@ -243,7 +243,9 @@ def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, gen
     sizes = Sizes(refine, refine, _round((1.0 - 2.0 * LEARNING) * draws, e.chunk))
     why = {"seconds": e.seconds, "workers": workers}
     commit_sizes(layout, problem, dict.fromkeys(todo, sizes), why, generation)
-    return [f"{e.time} with {workers} workers: {sizes.refine:,} draws per database refine, {sizes.test:,} certify each pair"]
+    return [
+        f"{e.time} with {workers} workers: {sizes.refine:,} draws per database refine, {sizes.test:,} certify each pair"
+    ]
 
 
 def summary(words: Sequence[str], most: int = 8) -> list[str]:
@@ -264,4 +266,8 @@ def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str
         return f"{what}; others are not told apart from it and go on"
     if after.test:
         return f"{what}; {after.test:,} draws per database certify"
-    return f"{what}; {after.refine:,} draws per database refine" if after.refine else f"{what}; {after.screen:,} draws screen"
+    return (
+        f"{what}; {after.refine:,} draws per database refine"
+        if after.refine
+        else f"{what}; {after.screen:,} draws screen"
+    )

@@ -33,13 +33,13 @@ def table(result: Result, errors: Sequence[Error]) -> str:
     lines = [f"{result.name}: accuracy of the largest δ̂", "", *grid(rows), ""]
     if any(limit is not None for limit in limits.values()):
         lines += limit_lines(sure, [result])
-    told = "the L̂ of its folds on average" if result.way.pools else "its L̂"
+    known = "the L̂ of its folds on average" if result.way.pools else "its L̂"
     lines += [f"resampled: {_METHODS[method]}; asymptotic" for method in methods]
     return "\n".join(
         [
             *lines,
             "standard error: binomial, at the observed counts; asymptotic",
-            f"radius: every cell's δ̂ is within it of what {told} can tell, so the largest is within it of the largest of that,",
+            f"radius: every cell's δ̂ is within it of what {known} can tell, so the largest is within it of the largest of that,",
             f"  at all ε together with confidence {sure}; finite-sample",
             "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any given size",
         ]

@@ -121,8 +121,8 @@ def table(result: Result, ranking: Ranking, contents: bool = False) -> str:
         pair, direction = ("-" if v is None else str(v) for v in (row.pair, row.direction))
         mark = "~" if row.within_noise else ""
         cells = [str(row.row), mark + delta, at_least(row.lower), upper, pair, direction]
-        told = [str(held[row.database][row.row].tolist())] if held is not None else []
-        lines.append([*([str(row.database)] if many else []), *cells, *told])
+        shown = [str(held[row.database][row.row].tolist())] if held is not None else []
+        lines.append([*([str(row.database)] if many else []), *cells, *shown])
     text = [f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}", "", *grid(lines), ""]
     if len(ranking.rows) > _SHOWN:
         text += [f"… and {len(ranking.rows) - _SHOWN:,} more rows; all: --format csv", ""]
@@ -158,8 +158,8 @@ def csv_text(result: Result, ranking: Ranking, contents: bool = False) -> str:
 
 def _entries(result: Result, ranking: Ranking, contents: bool) -> list[dict[str, Any]]:
     held = _contents(result) if contents else None
-    told = [{} if held is None else {"contents": held[r.database][r.row].tolist()} for r in ranking.rows]
-    return [asdict(row) | more for row, more in zip(ranking.rows, told, strict=True)]
+    shown = [{} if held is None else {"contents": held[r.database][r.row].tolist()} for r in ranking.rows]
+    return [asdict(row) | more for row, more in zip(ranking.rows, shown, strict=True)]
 
 
 def contents_lines(result: Result) -> list[str]:

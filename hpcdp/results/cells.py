@@ -27,9 +27,9 @@ def counted_cells(cells: Cells, level: NDArray[np.float64], ranked: NDArray[np.f
     return cells_of(cells) | counts | {"level": (CELL, level), "training_delta": (CELL, ranked)}
 
 
-def maximum_of(cells: Any, told: NDArray[np.bool_] | None = None) -> Arrays:
+def maximum_of(cells: Any, resolved: NDArray[np.bool_] | None = None) -> Arrays:
     """The largest over pairs and directions at each ε."""
-    best = maximum(cells, told)
+    best = maximum(cells, resolved)
     names = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
     return {f"spectrum_{name}": (("epsilon",), getattr(best, name)) for name in names}
 

@@ -34,7 +34,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Step:
+class Neighbours:
     """Two claims that are neighbours in strength. better: the one that fits better.
 
     separable: whether the data reject the worse one. evidence: how many standard errors they are away from it. epsilon,
@@ -58,7 +58,7 @@ class Ranking:
     """fits: best first. steps: neighbours when the claims are ordered from the most private to the least."""
 
     fits: list[Fit]
-    steps: list[Step]
+    steps: list[Neighbours]
 
     def to_dict(self) -> dict[str, Any]:
         """As `verify --format json` prints it."""
@@ -154,7 +154,7 @@ def _step(
     fits: tuple[Fit, Fit],
     curves: tuple[Floats, Floats],
     level: float,
-) -> Step:
+) -> Neighbours:
     first, second = (0, 1) if fits[0].score <= fits[1].score else (1, 0)
     better, worse = curves[first], curves[second]
     weight = 2.0 * (better - worse) / chosen.error**2
@@ -164,12 +164,14 @@ def _step(
     now = _tests(result)
     difference, at = float(abs(better - worse)[most]), float(chosen.epsilon[most])
     if spread == 0.0:
-        return Step(fits[first].claim, fits[second].claim, False, 0.0, at, difference, None, now)
+        return Neighbours(fits[first].claim, fits[second].claim, False, 0.0, at, difference, None, now)
     evidence = float(weight @ (chosen.delta - worse)) / spread
     apart = float(weight @ (better - worse)) / spread  # distance of the two expectations, in standard errors
     quantile = -float(ndtri(level))
     needed = round_up(now * (2.0 * quantile / apart) ** 2)
-    return Step(fits[first].claim, fits[second].claim, evidence >= quantile, evidence, at, difference, needed, now)
+    return Neighbours(
+        fits[first].claim, fits[second].claim, evidence >= quantile, evidence, at, difference, needed, now
+    )
 
 
 def _tests(result: Result) -> int:

@@ -18,7 +18,7 @@ _FIRST_SHARE = 16  # the first block is this part of the pool
 
 
 @dataclass(frozen=True)
-class Step:
+class Fold:
     """One L̂ of a part: the places of the pool that it learns from, and those that it counts."""
 
     learned: tuple[range, ...]
@@ -30,7 +30,7 @@ class Part:
     """A row of counts, and the unit of work: what is counted by one L̂, or of the practice by one for each fold."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[Fold, ...]
 
     @property
     def learned(self) -> int:
@@ -60,7 +60,7 @@ class Cut:
         found = [Part(f"fold {number}", (step,)) for number, step in enumerate(_crossed(folds(total, FOLDS)))]
         found.append(Part("practice", tuple(_crossed(folds(cut[0].stop, FOLDS)))))
         for number, block in enumerate(cut[1:], 1):
-            found.append(Part(f"block {number}", (Step((range(block.start),), block),)))
+            found.append(Part(f"block {number}", (Fold((range(block.start),), block),)))
         return cls(total, tuple(found))
 
     @property
@@ -95,6 +95,6 @@ def smallest_fold(total: int) -> int:
     return total // FOLDS
 
 
-def _crossed(cut: list[range]) -> list[Step]:
+def _crossed(cut: list[range]) -> list[Fold]:
     """Each fold counted by an L̂ that learned from the others."""
-    return [Step(tuple(other for other in cut if other is not fold), fold) for fold in cut]
+    return [Fold(tuple(other for other in cut if other is not fold), fold) for fold in cut]

@@ -67,8 +67,8 @@ class FrequencyModel:
         """A counter for sorted distinct thresholds, shape (T,)."""
         codes = classes(self.losses, thresholds)
         if isinstance(self.distinct, HashClasses):  # many: those that count like unseen values are as good as unseen
-            told = codes[:-1] != codes[-1]
-            return FrequencyCounter(self.distinct.only(told), codes[np.append(told, True)], 2 * thresholds.size + 1)
+            differ = codes[:-1] != codes[-1]
+            return FrequencyCounter(self.distinct.only(differ), codes[np.append(differ, True)], 2 * thresholds.size + 1)
         return FrequencyCounter(self.distinct, codes, 2 * thresholds.size + 1)
 
 

@@ -21,15 +21,15 @@ def _terms(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
     Where one is unknown, the other decides the sign: L̂ is 0 unless the known one is above the floor of the unknown one.
     """
     low_p, low_q = p < floor_p, q < floor_q
-    told = not ((low_p and low_q) or (low_q and p <= floor_q) or (low_p and q <= floor_p))
-    return told, low_p, low_q
+    differ = not ((low_p and low_q) or (low_q and p <= floor_q) or (low_p and q <= floor_p))
+    return differ, low_p, low_q
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _log_ratio(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
     """L̂ of one point from the densities p, q >= 0 and their floors > 0; finite."""
-    told, low_p, low_q = _terms(p, q, floor_p, floor_q)
-    if not told:
+    differ, low_p, low_q = _terms(p, q, floor_p, floor_q)
+    if not differ:
         return 0.0
     return math.log(floor_p if low_p else p) - math.log(floor_q if low_q else q)
 
@@ -114,8 +114,8 @@ def step_function(nodes, p, q, floor_p, floor_q, thresholds):  # type: ignore[no
             low, high = shares[k], shares[k + 1]
             start = max(after, nodes[i] + low * width)
             middle = 0.5 * (low + high)
-            told, low_p, low_q = _terms(p[i] + middle * dp, q[i] + middle * dq, floor_p, floor_q)
-            if not told:
+            differ, low_p, low_q = _terms(p[i] + middle * dp, q[i] + middle * dq, floor_p, floor_q)
+            if not differ:
                 runs, starts, codes = _append(runs, starts, codes, start, nothing)
                 continue
             n0, dn = (floor_p, 0.0) if low_p else (p[i], dp)

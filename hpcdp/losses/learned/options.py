@@ -14,7 +14,7 @@ from hpcdp._base.messages import explain_each
 Count = Annotated[int, Field(ge=1, strict=True)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Part = Annotated[float, Field(gt=0, le=0.5)]
+Fraction = Annotated[float, Field(gt=0, le=0.5)]
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -44,7 +44,7 @@ class MlpOptions(LogisticOptions):
     learning_rate_init: Positive = 1e-3
     max_iter: Count = 100
     n_iter_no_change: Count = 3
-    validation_fraction: Part = 0.1
+    validation_fraction: Fraction = 0.1
 
 
 class BoostingOptions(_Options):
@@ -58,7 +58,7 @@ class BoostingOptions(_Options):
     l2_regularization: NotNegative = 0.0
     max_bins: Annotated[int, Field(ge=2, le=255, strict=True)] = 255
     n_iter_no_change: Count = 10
-    validation_fraction: Part = 0.1
+    validation_fraction: Fraction = 0.1
 
 
 READY: Mapping[str, type[_Options]] = {

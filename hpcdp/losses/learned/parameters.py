@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from hpcdp.losses.kind import Parameters
-from hpcdp.losses.learned.options import Part, check_name, check_options
+from hpcdp.losses.learned.options import Fraction, check_name, check_options
 
 FEWEST_LEARNED = 20
 """Training outputs per database, so that every part of them has some."""
@@ -23,7 +23,7 @@ class LearnedParameters(Parameters):
     classifier: Annotated[str, Field(strict=True)] = "mlp"
     options: dict[str, Any] = Field(default={}, validate_default=True)
     calibrate: Literal["platt", "isotonic", False] = False
-    held_out: Part = 0.2
+    held_out: Fraction = 0.2
     seed: Annotated[int, Field(ge=0, lt=2**32, strict=True)] = 0
 
     @property

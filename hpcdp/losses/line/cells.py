@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.line.cell_edges import MOST_CELLS, cut_line, cut_values, lattice_spacing
 from hpcdp.losses.line.step import Lookup, StepCounter
 
-__all__ = ["MOST_CELLS", "Cells"]
+__all__ = ["MOST_CELLS", "LineCells"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +26,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class LineCells:
     """Cell i is [starts[i], starts[i + 1]); the first starts at -inf, the last has no end. At most 2¹⁶ cells.
 
     starts: (cells,) float64, increasing. centres: (cells,) float64, finite, increasing, each inside its cell. atoms:
@@ -38,7 +38,7 @@ class Cells:
     atoms: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, p: Floats, q: Floats) -> Cells:
+    def of(cls, p: Floats, q: Floats) -> LineCells:
         """Cells from sorted finite pilot outputs of both sides, (size,) float64 each, at least one output in all.
 
         Widths follow the pilot's quantiles and change slowly, also far beyond the pilot. Values that many pilot
@@ -54,7 +54,7 @@ class Cells:
             return cls._of_pool(pool)
 
     @classmethod
-    def _of_pool(cls, pool: Floats) -> Cells:
+    def _of_pool(cls, pool: Floats) -> LineCells:
         first = np.flatnonzero(np.append(True, pool[1:] != pool[:-1]))
         values, held = pool[first], np.diff(np.append(first, pool.size))
         if values.size == 1:
@@ -76,19 +76,19 @@ class Cells:
         return cls._of_values(values, None, False)
 
     @classmethod
-    def _of_edges(cls, edges: Floats, atoms: Floats) -> Cells:
+    def _of_edges(cls, edges: Floats, atoms: Floats) -> LineCells:
         """Cells between edges; atoms have cells [v, v⁺) of their own."""
         after = np.nextafter(atoms, np.inf)
         edges = np.unique(np.concatenate([edges, atoms, after[np.isfinite(after)]]))
         return cls._between(edges, atoms, atoms)
 
     @classmethod
-    def _of_values(cls, values: Floats, spacing: float | None, smooth: bool) -> Cells:
+    def _of_values(cls, values: Floats, spacing: float | None, smooth: bool) -> LineCells:
         """A cell for each of these values, and for those of the lattice that the pilot has not seen."""
         return cls._between(cut_values(values, spacing, MOST_CELLS - 1), values, values[:0] if smooth else values)
 
     @classmethod
-    def _between(cls, edges: Floats, known: Floats, atoms: Floats) -> Cells:
+    def _between(cls, edges: Floats, known: Floats, atoms: Floats) -> LineCells:
         """Cells of finite increasing edges (at least one); known values are the centres of their cells, atoms so marked."""
         edges = edges[edges > -_LARGEST]  # below it there is no place for a cell
         starts = np.concatenate([[-np.inf], edges])
@@ -127,6 +127,6 @@ class Cells:
         return {"starts": self.starts, "centres": self.centres, "atoms": self.atoms}
 
     @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Cells:
+    def restore(cls, state: Mapping[str, NDArray[Any]]) -> LineCells:
         """The cells that `state` came from."""
         return cls(state["starts"], state["centres"], state["atoms"])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.frequency.frequency import FrequencyCounter, FrequencyModel
-from hpcdp.losses.line.cells import Cells
+from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.line.projected import (
     ProjectedCounter,
     Projection,
@@ -53,7 +53,7 @@ class Pilot:
     losses: (losses, cells) natural log, ±inf allowed. projection: of vector outputs, None of scalars.
     """
 
-    cells: Cells | Values
+    cells: LineCells | Values
     losses: Floats
     projection: Projection | None
 
@@ -62,13 +62,13 @@ class Pilot:
         """From training outputs of D (p) and D' (q); others: further losses, of outputs that are numbers."""
         model = loss.fit(p, q)
         if p.dtype != object and (p.outputs.ndim == 1 or p.outputs.shape[1] == 1):
-            cells = Cells.of(p.ascending, q.ascending)
+            cells = LineCells.of(p.ascending, q.ascending)
             models = [model, *(other.fit(p, q) for other in others)]
             return cls(cells, np.stack([one.score(cells.centres) for one in models]), None)
         if isinstance(model, FrequencyModel):
             return cls(Values.of(model.distinct), model.losses[None], None)
         projection: Projection = model.projection()  # type: ignore[attr-defined]  # `refuse_unrefinable` saw to it
-        cells = Cells.of(*(ascending(projection.coordinate(side.outputs)) for side in (p, q)))
+        cells = LineCells.of(*(ascending(projection.coordinate(side.outputs)) for side in (p, q)))
         return cls(cells, cells.centres[None], projection)  # the coordinate is a log-ratio itself
 
     def tally(self, outputs: Outputs) -> Ints:
@@ -84,7 +84,7 @@ class Pilot:
     def restore(cls, state: Mapping[str, NDArray[Any]], loss: Loss) -> Pilot:
         """The pilot whose `state` this is."""
         if "starts" in state:
-            return cls(Cells.restore(state), state["losses"], restore_projection(state, _PREFIX, _restorer(loss)))
+            return cls(LineCells.restore(state), state["losses"], restore_projection(state, _PREFIX, _restorer(loss)))
         values, losses = Values.restore(state), state["losses"].copy()
         losses[:, :-1] = state["losses"][:, values.order]
         return cls(values, losses, None)

@@ -25,7 +25,7 @@ def fit_log_ratio(
     """L̂ = log p/q in each cell, (cells,), natural log, ±inf allowed, never NaN, from tallies of both sides.
 
     centres: (cells,) increasing. a, b: (cells,) how many of n0 draws of D and n1 of D' each cell holds. atoms: (cells,)
-    which cells hold one value whose log-ratio is its own (`Cells.atoms`); with at least 100 outputs they have it.
+    which cells hold one value whose log-ratio is its own (`LineCells.atoms`); with at least 100 outputs they have it.
 
     In the other cells the log-ratio f maximises Σ a·log s + b·log(1 − s) − λ/2 ∫ f''², s = sigmoid(f + log(n0/n1)), over
     the coordinate of `bulk_coordinate`, with λ by REML (Green and Silverman 1994; Wood 2011). Heuristic: no bound on

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._votes import classes
-from hpcdp.losses.line.cells import Cells
+from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.line.projected import ProjectedCounter, restore_steps
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Outputs, Side
@@ -37,15 +37,15 @@ _PREFIX = "predictor."  # of the predictor's arrays in a counter's state
 class SmoothLine:
     """L̂ of scalar outputs: losses (cells,), natural log, ±inf allowed, one for each cell."""
 
-    cells: Cells
+    cells: LineCells
     losses: Floats
 
     @classmethod
     def learn(cls, a: Floats, b: Floats, n0: int, n1: int) -> SmoothLine:
         """From sorted training outputs a and b of n0 and n1 draws."""
         if not a.size + b.size:
-            return cls(Cells.of(np.zeros(1), np.zeros(0)), np.zeros(3))
-        cells = Cells.of(a, b)
+            return cls(LineCells.of(np.zeros(1), np.zeros(0)), np.zeros(3))
+        cells = LineCells.of(a, b)
         n0, n1 = max(1, n0), max(1, n1)
         return cls(cells, fit_log_ratio(cells.centres, cells.tally(a), cells.tally(b), n0, n1, cells.atoms))
 
