@@ -1,16 +1,19 @@
 """python -m benchmarks.json_changes OLD [NEW] [--only NAME …]: what two checkouts print as JSON, and each difference.
 
 Small studies of every way of estimating are run by the code of an older checkout and by that of another (this one, unless
-told); the older one's stores are shown by the newer code too. Only bounds and limits, what is resolved, radii and
+told); the older one's stores are shown by the newer code too, and as they were half-way through, gone on with: their records
+must then be the older one's, byte for byte. Only bounds and limits, what is resolved, radii and
 warnings may differ and some keys be new, and no lower bound may fall: every other difference makes the exit code 1. Minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import filecmp
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,7 +83,10 @@ def call(*arguments):
 
 if __name__ == "__main__":
     from dask.distributed import LocalCluster
-    from hpcdp.cli.command import main
+    try:
+        from hpcdp.cli.command import main
+    except ImportError:  # before the commands had a package
+        from hpcdp.cli import main
     folder, stores, run = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "run"
     found = {}
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
@@ -161,6 +167,26 @@ def printed(checkout: Path, folder: Path, stores: Path, names: list[str], run: b
     return found
 
 
+def cut(stores: Path, names: list[str], into: Path) -> None:
+    """Copies of stores as they were when half of their records had been written."""
+    for name in names:
+        store, copy = stores / f"{name}.zarr", into / f"{name}.zarr"
+        shutil.copytree(store, copy)  # keeps the times at which files were written
+        times = sorted(file.stat().st_mtime_ns for file in (copy / "records").rglob("*.json"))
+        for file in copy.rglob("*"):
+            if file.is_file() and file.stat().st_mtime_ns > times[(len(times) - 1) // 2]:
+                file.unlink()
+
+
+def other_records(old: Path, new: Path) -> tuple[int, list[str]]:
+    """How many records two stores hold; those not equal byte for byte, or that one of them lacks. What runs say of themselves
+    is no record of a result."""
+    files = {file.relative_to(root) for root in (old, new) for file in (root / "records").rglob("*") if file.is_file()}
+    files = {file for file in files if file.parts[:2] != ("records", "runs")}
+    same = filecmp.cmpfiles(old, new, [str(file) for file in files], shallow=False)[0]
+    return len(files), sorted({str(file) for file in files} - set(same))
+
+
 def compare(old: dict[str, list[Any]], new: dict[str, list[Any]], title: str) -> int:
     """Print every difference; how many may not be."""
     bad = 0
@@ -198,8 +224,19 @@ def main() -> int:
         write_studies(folder, options.only)
         old = printed(options.old.resolve(), folder, folder / "old", options.only, run=True)
         new = printed(options.new.resolve(), folder, folder / "new", options.only, run=True)
+        cut(folder / "old", options.only, folder / "begun")
+        begun = printed(options.new.resolve(), folder, folder / "begun", options.only, run=True)
+        other = {
+            name: other_records(*(folder / side / f"{name}.zarr" for side in ("old", "begun"))) for name in options.only
+        }
         shown = printed(options.new.resolve(), folder, folder / "old", options.only, run=False)
-    return min(1, compare(old, new, "new run") + compare(old, shown, "old store"))
+        bad = sum(len(found) for _, found in other.values())
+        for name, (count, found) in other.items():
+            print(
+                f"begun by the old, {name}: {len(found)} of {count} records differ{': ' if found else ''}{', '.join(found[:5])}"
+            )
+    bad += compare(old, new, "new run") + compare(old, shown, "old store") + compare(old, begun, "begun by the old")
+    return min(1, bad)
 
 
 if __name__ == "__main__":

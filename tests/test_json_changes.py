@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
-from benchmarks.json_changes import STUDIES, changes, compare, is_allowed, write_studies
+from benchmarks.json_changes import STUDIES, changes, compare, cut, is_allowed, other_records, write_studies
 from hpcdp.study.file import Study
 
 OLD = {
@@ -44,3 +45,23 @@ def test_its_studies_are_studies(tmp_path) -> None:
     write_studies(tmp_path, list(STUDIES))
     for name in STUDIES:
         assert Study.from_toml(tmp_path / f"{name}.toml").study.name == name
+
+
+def test_stores_are_cut_in_time_and_compared_byte_by_byte(tmp_path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    records = old / "a.zarr" / "records"
+    for second, name in enumerate(("counts/1.json", "fits/2.json", "counts/3.json", "counts/4.json")):
+        (records / name).parent.mkdir(parents=True, exist_ok=True)
+        (records / name).write_text(name)
+        os.utime(records / name, (second, second))
+    (old / "a.zarr" / "late").touch()
+    new.mkdir()
+    cut(old, ["a"], new)
+    kept = {str(file.relative_to(new / "a.zarr" / "records")) for file in new.rglob("*") if file.is_file()}
+    assert kept == {"counts/1.json", "fits/2.json"}
+    assert other_records(old / "a.zarr", new / "a.zarr") == (4, ["records/counts/3.json", "records/counts/4.json"])
+    (new / "a.zarr" / "records" / "counts" / "1.json").write_text("counts/9.json")
+    assert "records/counts/1.json" in other_records(old / "a.zarr", new / "a.zarr")[1]
+    (records / "runs").mkdir()
+    (records / "runs" / "1.json").touch()
+    assert other_records(old / "a.zarr", old / "a.zarr") == (4, [])
