@@ -53,8 +53,9 @@ install: .venv/.installed
 quickstart: install
 	.venv/bin/hpcdp run workflows/diabetes_mean.toml
 
+# Compiled modules are kept, whatever the environment says: the tests start thousands of processes.
 test: install
-	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: install
 	.venv/bin/python -m ruff check .
