@@ -54,8 +54,8 @@ def test_limit_and_memory_and_command(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
     figures = scheduler.main(small=True)
-    assert figures["tasks a second"] > 50  # a fifth of what a loaded machine was seen to do
-    assert 0.5 < figures["0.5 s"] <= 1.0
+    assert figures["tasks a busy second"] > 60  # a fifth of what a loaded machine was seen to do
+    assert 2 / 16 < figures["0.5 s"] <= 1.0  # one worker alone would reach a sixteenth, however busy the machine is
     print(capsys.readouterr().out)
 
 

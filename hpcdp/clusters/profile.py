@@ -7,6 +7,7 @@ accepted. Durations are "90s", "30m", "8h", "2d" or SLURM's "D-HH:MM:SS"; memory
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,22 +18,20 @@ from hpcdp._base.files import read_toml
 from hpcdp._base.messages import describe_errors
 from hpcdp.clusters._directives import REFUSED, refused_in
 from hpcdp.errors import StudyError
-from hpcdp.study.section import Section
+from hpcdp.study.section import Section, duration_seconds
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def _seconds(value: Any) -> int:
-    """Seconds of "90s", "30m", "8h", "2d", "MM:SS", "HH:MM:SS" or "D-HH:MM:SS"."""
+    """Whole seconds of a study's durations, of "30m", or as SLURM writes them: "MM:SS", "HH:MM:SS", "D-HH:MM:SS"."""
     if isinstance(value, str):
-        simple = re.fullmatch(r"(\d+)\s*([smhd])", value.strip())
-        if simple:
-            return int(simple[1]) * _UNITS[simple[2]]
         clock = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", value.strip())
         if clock:
             days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
             return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        with suppress(ValueError):
+            return int(duration_seconds(re.sub(r"\s+", " ", re.sub(r"(?<=[\d ])m$", "min", value.strip()))))
     raise ValueError('a duration such as "30s", "90m", "8h", "2d" or "1-12:00:00"')
 
 
