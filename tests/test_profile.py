@@ -125,7 +125,6 @@ def test_the_template_shows_how_sites_do_it(words: str) -> None:
         ("90s", 90),
         ("10 min", 600),
         ("2 m", 120),
-        ("1.5h", 5400),
         ("30m", 1800),
         ("8h", 28800),
         ("2d", 172800),

@@ -30,8 +30,9 @@ def _seconds(value: Any) -> int:
         if clock:
             days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
             return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        simple = re.fullmatch(r"(\d+)\s*([a-z]+)", value.strip())
         with suppress(ValueError):
-            return int(duration_seconds(re.sub(r"\s+", " ", re.sub(r"(?<=[\d ])m$", "min", value.strip()))))
+            return int(duration_seconds(f"{simple[1]} {'min' if simple[2] == 'm' else simple[2]}" if simple else ""))
     raise ValueError('a duration such as "30s", "90m", "8h", "2d" or "1-12:00:00"')
 
 
