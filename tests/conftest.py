@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from compiled import compile_common
 from hypothesis import settings
 from reached import reached
 
@@ -29,6 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     from hpcdp.clusters.scratch import private_folder
 
     os.environ["NUMBA_CACHE_DIR"] = str(private_folder() / "numba")
+    starts_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+    if starts_all and getattr(config.option, "numprocesses", 0):  # which the processes themselves are not given
+        compile_common()
 
 
 @pytest.fixture(scope="session", name="client")
