@@ -36,7 +36,7 @@ _LEAST_GROWTH = 1.6  # of any decision that asks for more
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
 _MOST_RATIO = 16.0  # of the draws of one side to those of the other
 # Standard errors of δ̂ above 0 from which on it can be planned with. Looks go on until it is, so chance helps it; and draws that
-# tell δ̂ better are no dearer than those that its error adds to the test.
+# tell δ̂ better cost no more than those that its error adds to the test.
 _KNOWN = 6.0
 _APART = 3.0  # standard errors between what a pair may have and what another has at least
 _ROUND = 4  # times the draws of one racing round to the next
