@@ -1,5 +1,6 @@
 """Rényi divergences of exact pairs, against closed forms, sums, and direct quadrature of densities."""
 
+import itertools
 import math
 
 import numpy as np
@@ -42,7 +43,7 @@ def by_quadrature(p, q, order, points):
         loss = math.log(p(x)) - math.log(q(x))
         return p(x) * (loss if order == 1.0 else math.exp((order - 1.0) * loss))
 
-    pieces = [quad(integrand, a, b, epsabs=0.0, epsrel=1e-12, limit=200)[0] for a, b in zip(points, points[1:])]
+    pieces = [quad(integrand, a, b, epsabs=0.0, epsrel=1e-12, limit=200)[0] for a, b in itertools.pairwise(points)]
     return sum(pieces) if order == 1.0 else math.log(sum(pieces)) / (order - 1.0)
 
 
