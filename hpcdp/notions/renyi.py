@@ -20,6 +20,7 @@ ORDERS = np.array([1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 16.0
 """Orders at which ρ is looked for first; whichever is taken bounds it."""
 
 _FINER = 65  # orders between the neighbours of the best one
+_REACH = 1e300
 _LEAST = 1e-300  # 1 − δ, so that its logarithm is finite
 _ROUNDING = 1e-15  # of a difference of two integrals, each right within some units in the last place
 _SAFE = 1e-12  # of sums of terms >= 0, and of logarithms
@@ -74,13 +75,12 @@ def renyi_lower(pieces: Pieces, order: float) -> Floats:
     The integral over each piece is a closed form, rounded to the safe side.
     """
     above, reach = order - 1.0, float(pieces.stop.max(initial=0.0))
-    rising, falling = _rising(pieces, above, reach), _falling(pieces, order)[..., ::-1]
+    with np.errstate(divide="ignore"):
+        log_integral = np.logaddexp(_log_rising(pieces, above), np.log(_falling(pieces, order))[..., ::-1])
     if order == 1.0:
-        found = rising + falling
+        found = np.exp(log_integral)
     else:
-        with np.errstate(divide="ignore"):
-            logs = np.logaddexp(np.log(rising) + above * reach, np.log(falling)) + np.log(order) + np.log(above)
-        found = np.logaddexp(0.0, logs) / above
+        found = np.logaddexp(0.0, log_integral + np.log(order) + np.log(above)) / above
     return np.asarray(np.maximum(0.0, found * (1.0 - _SAFE) - _ROUNDING * reach))
 
 
@@ -89,13 +89,17 @@ def _weight(rate: float, width: Floats) -> Floats:
     return width if rate == 0.0 else -np.expm1(-rate * width) / rate
 
 
-def _rising(pieces: Pieces, above: float, reach: float) -> Floats:
-    """∫ e^(above·(ε − reach)) of the function, (…, 2): of its value at each end, and of what it is above that."""
+def _log_rising(pieces: Pieces, above: float) -> Floats:
+    """ln ∫ e^(above·ε) of the function, (…, 2): of its value at each end, and of what it is above that."""
     width = pieces.stop - pieces.start
     whole, less = _weight(above, width), _weight(above + 1.0, width)
     drop = pieces.rate * np.exp(pieces.stop)
     inner = pieces.value * whole + drop * np.maximum(0.0, whole - less - _ROUNDING * whole)
-    return np.asarray((np.exp(above * (pieces.stop - reach)) * inner).sum(axis=-1))
+    with np.errstate(divide="ignore"):
+        logs = np.log(inner) + above * pieces.stop
+    most = np.maximum(logs.max(axis=-1, keepdims=True), -_REACH)  # finite, so that the sums are
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(logs - most).sum(axis=-1)) + most[..., 0])
 
 
 def _falling(pieces: Pieces, order: float) -> Floats:
