@@ -93,8 +93,9 @@ def _order(verdict: Verdict) -> list[str]:
     who = "" if found.pair is None else f" by {pair_words(verdict.result, found.pair)}, {found.direction}"
     sure = percent(verdict.result.confidence)
     return [
-        f"{name} is at least {at_least(found.lower, '.5f')}{who}; the claim allows {found.claimed:g}"
-        f"{' (violated)' if found.violated else ''}; certified with confidence {sure}, together with the bounds on δ."
+        f"{name} is at least {at_least(found.lower, '.5f')}{who};",
+        f"  the claim allows {found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence {sure}, "
+        "together with the bounds on δ.",
     ]
 
 
