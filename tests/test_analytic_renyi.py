@@ -191,6 +191,13 @@ def test_divergences_rise_with_the_order_and_end_at_the_pure_level(curve, direct
     assert finite.all() or not finite.any()
 
 
+def test_large_orders_come_near_the_pure_level():
+    pair = Discrete([0.7, 0.2, 0.1], [0.5, 0.2, 0.3])
+    assert pair.renyi(1e12) == pytest.approx(math.log(1.4), rel=1e-9)
+    assert pair.renyi(1e12, "reverse") == pytest.approx(math.log(3.0), rel=1e-9)
+    assert LaplaceShift(1.3).renyi(1e12) == pytest.approx(1.3, rel=1e-9)
+
+
 def test_shapes_and_refusals():
     curve = CURVES["laplace .37"]
     assert curve.renyi(np.ones((2, 3))).shape == (2, 3)

@@ -16,6 +16,7 @@ from hpcdp.errors import StudyError
 from hpcdp.notions import renyi_claim
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.report.verdict import report, to_json
+from hpcdp.results.audit import audit
 from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION, verify
 from hpcdp.study.claims import RenyiLimit, parse_claim
 
@@ -120,7 +121,13 @@ def test_parsing():
     assert parse_claim("zcdp(rho=0.1)", HERE).limit == RenyiLimit(None, 0.1)
     assert (parse_claim("zcdp(rho=0)", HERE).delta(LEVELS) == 0.0).all()
     assert (parse_claim("zcdp(rho=1e5)", HERE).delta(LEVELS[:9]) == 1.0).all()
-    for text in ("renyi(order=0.5, epsilon=1)", "zcdp(rho=-1)", "renyi(order=2, epsilon=-1)", "zcdp(epsilon=1)"):
+    for text in (
+        "renyi(order=0.5, epsilon=1)",
+        "renyi(order=1e101, epsilon=1)",
+        "zcdp(rho=-1)",
+        "renyi(order=2, epsilon=-1)",
+        "zcdp(epsilon=1)",
+    ):
         with pytest.raises(StudyError, match="accepted"):
             parse_claim(text, HERE)
     product = parse_claim("zcdp(rho=0.1)*gaussian(mu=0.5)", HERE)
@@ -158,8 +165,8 @@ def test_rho_of_gaussian_noise(gaussian):
     assert "the divergence that it limits is" in text
     shown = json.loads(to_json([refuted]))
     assert shown["verdict"] == "violation"
-    assert shown["order"]["claimed"] == 0.45
-    assert "order" not in json.loads(to_json([verify(gaussian, "gaussian(mu=1)")]))
+    assert shown["certified_order"]["claimed"] == 0.45
+    assert "certified_order" not in json.loads(to_json([verify(gaussian, "gaussian(mu=1)")]))
 
 
 @pytest.mark.parametrize(
@@ -184,3 +191,15 @@ def test_the_implied_curve_alone_refutes_too(gaussian):
     assert found.order is None
     assert found.verdict == VIOLATION
     assert verify(gaussian, "zcdp(rho=0.3)*zcdp(rho=0.2)").verdict in (CONSISTENT, NOT_SEPARABLE)
+
+
+def test_audit_of_a_claim_about_orders():
+    """Trade-off points against the implied curve: much too strict a claim is refuted, a true one is not."""
+    result = measured(
+        "gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1303, train=20_000, test=20_000, chunk=20_000,
+        epsilons=[0.0, 1.0], etas=[0.5, 1.0, 2.0],
+    )  # fmt: skip
+    assert audit(result, "zcdp(rho=0.1)").verdict == "violation"
+    assert audit(result, "renyi(order=2, epsilon=0.2)").verdict == "violation"
+    assert audit(result, "zcdp(rho=0.5)").verdict != "violation"
+    assert audit(result, "renyi(order=2, epsilon=1)").verdict != "violation"

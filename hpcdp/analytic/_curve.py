@@ -19,7 +19,7 @@ class Curve(ABC):
 
     P is the law of M(D), Q the law of M(D'), p and q are their densities or probabilities. A new family
     is a subclass with the methods `_delta`, `_point` and `_tradeoff`, which get checked float64
-    arrays of any shape and return arrays of that shape, and `_parts`. All values are exact up to rounding.
+    arrays of any shape and return arrays of that shape; for Rényi divergences also `_parts`. All values are exact up to rounding.
     """
 
     @abstractmethod
@@ -34,9 +34,9 @@ class Curve(ABC):
     def _tradeoff(self, alpha: Array) -> Array:
         """Trade-off curve at checked sizes between 0 and 1."""
 
-    @abstractmethod
     def _parts(self, order: float) -> Parts:
         """Densities and atoms of both laws, with edges that find what counts at this order and below, either way round."""
+        raise NotImplementedError(f"densities of {type(self).__name__}, which its Rényi divergences need")
 
     def _renyi(self, order: float, direction: Direction) -> float:
         """Rényi divergence at a checked order >= 1: by quadrature, where a family has no closed form."""

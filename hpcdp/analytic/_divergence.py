@@ -98,7 +98,7 @@ class Parts:
 
 def _power(log_p: Array, log_q: Array, order: float) -> tuple[Array, Array]:
     with np.errstate(invalid="ignore"):
-        logs = order * log_p + (1.0 - order) * log_q
+        logs = log_p + (order - 1.0) * (log_p - log_q)
     return np.where(log_p == -np.inf, -np.inf, logs), np.ones(log_p.shape)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hpcdp._check import refusal
 from hpcdp.analytic._curve import Curve, Direction
-from hpcdp.analytic._divergence import Parts, renyi_of_spectrum
+from hpcdp.analytic._divergence import renyi_of_spectrum
 from hpcdp.analytic.reversed_pair import Reversed
 
 Array = NDArray[np.float64]
@@ -50,9 +50,6 @@ class Symmetrised(Curve):
         lead = _support(eta, *other) - _support(eta, *own)
         takes_own = np.where(np.abs(lead) <= _TIE, own[0] <= other[0], lead > 0.0)
         return np.where(takes_own, own[0], other[0]), np.where(takes_own, own[1], other[1])
-
-    def _parts(self, order: float) -> Parts:
-        raise NotImplementedError("densities of a pair that is known by its spectrum alone")
 
     def _renyi(self, order: float, direction: Direction) -> float:
         return renyi_of_spectrum(self.curve.spectrum, order, float(self.epsilon(_NOTHING)))

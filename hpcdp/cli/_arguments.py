@@ -181,7 +181,7 @@ def _order(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 1.0 <= value < math.inf:
+    if not 1.0 <= value <= 1e100:
         raise argparse.ArgumentTypeError(f"above 1, or 1 for KL; infinite: --pure; given: {text!r}")
     return value
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hpcdp._check import non_negative
 from hpcdp.analytic._curve import checked
 from hpcdp.notions.curve import TradeOffCurve
+from hpcdp.notions.renyi import LARGEST_ORDER
 
 Floats = NDArray[np.float64]
 
@@ -36,12 +37,12 @@ def renyi_tradeoff(order: float, limit: float) -> TradeOffCurve:
     Its δ is an upper bound at every ε; how near to the least one: docs/mathematics.md.
 
     Args:
-        order: >= 1, finite. limit: >= 0, finite, in nats.
+        order: from 1 to 1e100. limit: >= 0, finite, in nats.
 
     Raises:
         ValueError: a value out of range.
     """
-    found = float(checked("order", order, 1.0, np.finfo(np.float64).max))
+    found = float(checked("order", order, 1.0, LARGEST_ORDER))
     return _polygon(np.array([found]), np.array([1.0]), non_negative("epsilon", limit))
 
 

@@ -23,7 +23,7 @@ def table(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -
     lines = [f"{result.name}: Rényi divergences, the largest over {over}{state}", ""]
     rows = [["order", "D̂", "certified ≥", "pair", "direction"]]
     for level in levels:
-        shown = "not resolved" if level.estimate is None else f"{level.estimate:.4f}"
+        shown = _estimate(result, level)
         cell = ["-" if v is None else str(v) for v in (level.pair, level.direction)]
         name = f"{level.order:g}" + (" (KL)" if level.order == 1.0 else "")
         rows.append([name, shown, at_least(level.lower, ".5f"), *cell])
@@ -37,6 +37,12 @@ def table(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -
     if many > 1 and leading:
         lines += [*(pair_words(result, pair) for pair in dict.fromkeys(leading)), ""]
     return "\n".join([*lines, *_notes(result, levels)])
+
+
+def _estimate(result: Result, level: RenyiLevel) -> str:
+    if level.estimate is not None:
+        return f"{level.estimate:.4f}"
+    return "not resolved" if "exceed" in result.arrays else "-"
 
 
 def _of(rho: ZcdpLevel) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import StudyError
-from hpcdp.notions.renyi import Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
+from hpcdp.notions.renyi import LARGEST_ORDER, Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
 from hpcdp.notions.spectrum import told_pairs
 from hpcdp.store.results import Arrays
 from hpcdp.study.problem import DIRECTIONS
@@ -58,9 +58,9 @@ def check_order(order: float) -> float:
     """The order.
 
     Raises:
-        StudyError: an order below 1, infinite or no number.
+        StudyError: an order below 1, above 1e100 or no number.
     """
-    if not 1.0 <= order < math.inf:
+    if not 1.0 <= order <= LARGEST_ORDER:
         raise StudyError(f"order: {ORDER}; given: {order}")
     return float(order)
 

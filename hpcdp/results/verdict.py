@@ -118,7 +118,7 @@ class Verdict(Shown):
             "cells_known": int(self.known.sum()),
             "cells_planned": self.known.size,
             "separation": None if self.separation is None else vars(self.separation),
-            **({} if self.order is None else {"order": vars(self.order)}),
+            **({} if self.order is None else {"certified_order": vars(self.order)}),
             "cells": self.cells(),
         }
 
