@@ -107,39 +107,26 @@ def _logs(logit: Floats) -> tuple[Floats, Floats]:
 
 
 def _divergences(logit_p: Floats, logit_q: Floats, orders: Floats) -> Floats:
-    """The larger D of both directions of two Bernoulli laws, less what rounding may add, (points, orders)."""
+    """D of two Bernoulli laws, less what rounding may add, (points, orders). The other direction binds where p + q > 1 alone."""
     (p, no_p), (q, no_q) = ([part[:, None] for part in _logs(logit)] for logit in (logit_p, logit_q))
     above = orders - 1.0
-    found = []
-    for one, no_one, two, no_two in ((p, no_p, q, no_q), (q, no_q, p, no_p)):
-        kl = np.exp(one) * (one - two) + np.exp(no_one) * (no_one - no_two)
-        logs = np.logaddexp(one + above * (one - two), no_one + above * (no_one - no_two))
-        found.append(np.where(above > 0.0, logs / np.where(above > 0.0, above, 1.0), kl))
+    kl = np.exp(p) * (p - q) + np.exp(no_p) * (no_p - no_q)
+    logs = np.logaddexp(p + above * (p - q), no_p + above * (no_p - no_q))
+    some = np.where(above > 0.0, above, 1.0)
     size = 2.0 + np.abs(p) + np.abs(q) + np.abs(no_p) + np.abs(no_q)
-    rounding = _UNIT * size * np.where(above > 0.0, orders / np.where(above > 0.0, above, 1.0), 1.0)
-    return np.asarray(np.maximum(*found) - 2.0 * rounding)
+    rounding = _UNIT * size * np.where(above > 0.0, orders / some, 1.0)
+    return np.asarray(np.where(above > 0.0, logs / some, kl) - 2.0 * rounding)
 
 
 def _tangents(logit_p: Floats, logit_q: Floats, order: Floats) -> tuple[Floats, Floats]:
-    """Of each point on or outside the set: ε and δ of the line p − e^ε·q = δ that has its limit's gradient.
+    """Of each point on or outside the set: ε and δ of the line p − e^ε·q = δ that has the gradient of its order's limit.
 
     A convex function that is at least its limit at a point is so on all the far side of that line, so the set is on this one.
     """
     (p, no_p), (q, no_q) = _logs(logit_p), _logs(logit_q)
-    up, down, above = p - q, no_p - no_q, order - 1.0
-    apart = up - down
-    one = above == 0.0
-    safe = np.where(one, 1.0, above)
-    # (1 − e^(−a·apart))/a over (1 − e^(−(a−1)·apart))/(a − 1), whose second is `apart` at a = 1
-    share = np.log(-np.expm1(-order * apart) / order) - np.log(np.where(one, apart, -np.expm1(-safe * apart) / safe))
-    forward = _divergence_of(p, no_p, q, no_q, order) >= _divergence_of(q, no_q, p, no_p, order)
-    levels = np.where(forward, up + share, down - share)
+    apart, above = (p - q) - (no_p - no_q), order - 1.0
+    some = np.where(above > 0.0, above, 1.0)
+    # e^ε is p/q times (1 − e^(−a·apart))/a over (1 − e^(−(a−1)·apart))/(a − 1), whose second is `apart` at a = 1
+    share = -np.expm1(-order * apart) / order / np.where(above > 0.0, -np.expm1(-some * apart) / some, apart)
+    levels = p - q + np.log(share)
     return levels, np.exp(p) - np.exp(levels + q)
-
-
-def _divergence_of(one: Floats, no_one: Floats, two: Floats, no_two: Floats, order: Floats) -> Floats:
-    """D of each point's own order."""
-    above = order - 1.0
-    kl = np.exp(one) * (one - two) + np.exp(no_one) * (no_one - no_two)
-    logs = np.logaddexp(one + above * (one - two), no_one + above * (no_one - no_two))
-    return np.asarray(np.where(above > 0.0, logs / np.where(above > 0.0, above, 1.0), kl))
