@@ -22,6 +22,7 @@ from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
 from hpcdp.notions.spectrum import exceedances, lower_bounds, make_cells
 from hpcdp.report import renyi as report
+from hpcdp.results.renyi import renyi_levels
 
 ORDERS = (1.0, 1.01, 1.37, 2.0, 4.4, 17.0, 90.0)
 
@@ -284,6 +285,14 @@ def test_an_infinite_plugin_is_not_resolved_and_not_printed(found):
     assert "not resolved" in report.table(spoilt, [level], None)
     assert "inf" not in report.table(spoilt, [level], None).replace("infinite", "")
     json.loads(report.to_json(spoilt, [level], None))
+
+
+def test_without_classes_there_is_a_bound_and_no_estimate(found):
+    """As of `literal-knn`, whose cells have draws and a classifier each."""
+    arrays = {name: values for name, values in found.arrays.items() if name != "exceed"}
+    level = renyi_levels(arrays, [2.0])[0]
+    assert level.estimate is None
+    assert level.lower == found.renyi([2.0])[0].lower
 
 
 def test_a_store_of_nothing_certifies_nothing(found):
