@@ -66,7 +66,9 @@ def _words(verdict: Verdict) -> list[str]:
         return ["No cell has all its counts yet."]
     if verdict.verdict == VIOLATION:
         if not (result["lower"][verdict.known] > verdict.claimed[verdict.known]).any():
-            return ["No certified δ is above what the claim implies, but the divergence that it limits is above the claim."]
+            return [
+                "No certified δ is above what the claim implies, but the divergence that it limits is above the claim."
+            ]
         excess = np.where(verdict.known, result["lower"] - verdict.claimed, -np.inf)
         place = np.unravel_index(int(excess.argmax()), excess.shape)
         many = int((excess > 0.0).any(axis=(0, 1)).sum())
