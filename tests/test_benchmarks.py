@@ -11,6 +11,7 @@ from benchmarks import (
     memory,
     neighbours,
     racing,
+    renyi,
     scheduler,
     streaming,
     textbook,
@@ -49,6 +50,12 @@ def test_limit_and_memory_and_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert many < 1.2 * few  # four times the test samples
     seconds = command.main(small=True)
     assert seconds["--help"] < seconds["plan"] < seconds["run, keep = all"]
+    print(capsys.readouterr().out)
+
+
+def test_renyi(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = renyi.main(small=True)
+    assert figures["ratio"] < 1.5
     print(capsys.readouterr().out)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
+from hpcdp.analytic._divergence import Parts
 from hpcdp.analytic._invert import invert_non_increasing
 
 Array = NDArray[np.float64]
@@ -17,8 +18,8 @@ class Curve(ABC):
     """Exact privacy spectrum and trade-off curve of an ordered pair (P, Q) of output distributions.
 
     P is the law of M(D), Q the law of M(D'), p and q are their densities or probabilities. A new family
-    is a subclass with the three methods `_delta`, `_point` and `_tradeoff`; they get checked float64
-    arrays of any shape and return arrays of that shape. All values are exact up to rounding.
+    is a subclass with the methods `_delta`, `_point` and `_tradeoff`, which get checked float64
+    arrays of any shape and return arrays of that shape; for Rényi divergences also `_parts`. All values are exact up to rounding.
     """
 
     @abstractmethod
@@ -32,6 +33,15 @@ class Curve(ABC):
     @abstractmethod
     def _tradeoff(self, alpha: Array) -> Array:
         """Trade-off curve at checked sizes between 0 and 1."""
+
+    def _parts(self, order: float) -> Parts:
+        """Densities and atoms of both laws, with edges that find what counts at this order and below, either way round."""
+        raise NotImplementedError(f"densities of {type(self).__name__}, which its Rényi divergences need")
+
+    def _renyi(self, order: float, direction: Direction) -> float:
+        """Rényi divergence at a checked order >= 1: by quadrature, where a family has no closed form."""
+        parts = self._parts(order)
+        return (parts if direction == "forward" else parts.reversed()).renyi(order)
 
     def delta(self, epsilon: ArrayLike, direction: Direction = "forward") -> Array:
         """Return the privacy spectrum, the hockey-stick divergence sup_S P(S) - e^epsilon Q(S).
@@ -80,6 +90,25 @@ class Curve(ABC):
         """
         masses = checked("delta", delta, np.nextafter(0.0, 1.0), 1.0)
         return invert_non_increasing(lambda level: self.delta(level, direction), masses)
+
+    def renyi(self, order: ArrayLike, direction: Direction = "forward") -> Array:
+        """Return the Rényi divergence D_a(P‖Q) = ln(∫ p^a q^(1 − a)) / (a − 1), in nats; of order 1 that of Kullback and Leibler.
+
+        Args:
+            order: a >= 1, finite, any shape. Of order infinity it is the pure level, `epsilon` at δ = 0.
+            direction: "forward" is D of (P, Q) as written above, "reverse" of (Q, P).
+
+        Returns:
+            float64 of the shape of `order`, >= 0; infinity where the first law has mass and the second has none.
+
+        Raises:
+            ValueError: an order below 1, infinite or NaN, or an unknown direction.
+        """
+        orders = checked("order", order, 1.0, np.finfo(np.float64).max)
+        if direction not in ("forward", "reverse"):
+            raise refusal("direction", direction, '"forward" or "reverse"')
+        found = [self._renyi(float(a), direction) for a in orders.ravel()]
+        return np.asarray(found, np.float64).reshape(orders.shape)
 
     def point(self, eta: ArrayLike) -> tuple[Array, Array]:
         """Return the Neyman-Pearson points at thresholds on q/p: reject P where q/p > eta, strictly.

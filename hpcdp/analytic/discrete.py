@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
 from hpcdp.analytic._curve import Curve, Direction
+from hpcdp.analytic._divergence import Parts
 
 Array = NDArray[np.float64]
 
@@ -79,6 +80,10 @@ class Discrete(Curve):
 
     def _tradeoff(self, alpha: Array) -> Array:
         return np.asarray(np.interp(alpha, *self._vertices))
+
+    def _parts(self, order: float) -> Parts:
+        with np.errstate(divide="ignore"):
+            return Parts((), np.log(self.p), np.log(self.q))
 
 
 def _pmf(name: str, values: ArrayLike) -> Array:

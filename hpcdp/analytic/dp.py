@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hpcdp._check import fraction, non_negative
 from hpcdp.analytic._curve import Curve, Direction
+from hpcdp.analytic._divergence import Parts
 
 Array = NDArray[np.float64]
 
@@ -55,6 +56,13 @@ class ApproximateDP(Curve):
 
     def _tradeoff(self, alpha: Array) -> Array:
         return approximate_tradeoff(alpha, self.epsilon0, self.delta0)
+
+    def _parts(self, order: float) -> Parts:
+        shared = np.log1p(-self.delta0) if self.delta0 < 1.0 else -np.inf
+        likely = shared - np.log1p(np.exp(-self.epsilon0))
+        alone = np.log(self.delta0) if self.delta0 > 0.0 else -np.inf
+        p = np.array([alone, likely, likely - self.epsilon0, -np.inf])
+        return Parts((), p, p[::-1])
 
 
 def approximate_tradeoff(alpha: Array, epsilon: float, delta: float) -> Array:

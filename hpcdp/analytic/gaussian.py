@@ -8,7 +8,9 @@ from scipy.special import erfcx, ndtr, ndtri
 
 from hpcdp._check import non_negative
 from hpcdp.analytic._curve import Curve, Direction, checked
+from hpcdp.analytic._divergence import Parts
 from hpcdp.analytic._invert import invert_non_increasing
+from hpcdp.analytic.normal_mixture import NormalMixture
 from hpcdp.mechanisms.additive import noise_sigma
 
 Array = NDArray[np.float64]
@@ -45,6 +47,12 @@ class GaussianShift(Curve):
 
     def _tradeoff(self, alpha: Array) -> Array:
         return np.asarray(ndtr(-ndtri(alpha) - self.mu))
+
+    def _parts(self, order: float) -> Parts:
+        return NormalMixture([self.mu], [1.0])._parts(order)
+
+    def _renyi(self, order: float, direction: Direction) -> float:
+        return 0.5 * order * self.mu**2
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:

@@ -1,5 +1,6 @@
 """The Laplace mechanism when one number is shifted."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 from hpcdp._check import non_negative
 from hpcdp.analytic._curve import Curve, Direction
+from hpcdp.analytic._divergence import Parts
 
 Array = NDArray[np.float64]
 
@@ -54,3 +56,18 @@ class LaplaceShift(Curve):
             scaled = self.epsilon0 + np.log(alpha)
             left, middle = 1.0 - np.exp(scaled), 0.25 * np.exp(-scaled)
         return np.where(alpha < edge, left, np.where(alpha <= 0.5, middle, right))
+
+    def _parts(self, order: float) -> Parts:
+        def densities(x: Array) -> tuple[Array, Array]:
+            return -x - math.log(2.0), x - self.epsilon0 - math.log(2.0)
+
+        ends = -math.log(2.0) - np.array([0.0, self.epsilon0])
+        edges = np.linspace(0.0, self.epsilon0, 2 + int(min(self.epsilon0, 1000.0)))
+        return Parts(((densities, edges),), ends, ends[::-1])
+
+    def _renyi(self, order: float, direction: Direction) -> float:
+        # e^((a−1)·epsilon0) times 1 − (a − 1)/(2a − 1)·(1 − e^(−(2a−1)·epsilon0)) is the moment
+        less = math.expm1(-(2.0 * order - 1.0) * self.epsilon0) / (2.0 * order - 1.0)
+        if order == 1.0:
+            return self.epsilon0 + less
+        return self.epsilon0 + math.log1p((order - 1.0) * less) / (order - 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
 from hpcdp.analytic._curve import Curve, Direction, checked
+from hpcdp.analytic._divergence import Parts
 from hpcdp.analytic._loss_grid import sum_on_grid
 from hpcdp.analytic._tilted import count_knots, sum_losses
 from hpcdp.analytic.laplace import LaplaceShift
@@ -67,6 +69,13 @@ class LaplaceVector(Curve):
 
     def _tradeoff(self, alpha: Array) -> Array:
         return self._curve._tradeoff(alpha)
+
+    def _parts(self, order: float) -> Parts:
+        return self._curve._parts(order)
+
+    def _renyi(self, order: float, direction: Direction) -> float:
+        # Divergences of independent coordinates add up.
+        return math.fsum(LaplaceShift(float(shift))._renyi(order, direction) for shift in self.shifts)
 
 
 def laplace_pair(shifts: ArrayLike) -> Curve:

@@ -10,6 +10,8 @@ from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 from hpcdp._check import refusal
 from hpcdp.analytic._curve import Curve, Direction, checked
+from hpcdp.analytic._divergence import Parts
+from hpcdp.analytic._quadrature import panel_edges
 from hpcdp.analytic.discrete import SUM_TOLERANCE
 
 Array = NDArray[np.float64]
@@ -18,6 +20,7 @@ MOST_SHIFT = 1e100
 """Its square is a number."""
 
 _BLOCK = 1 << 20  # numbers in memory at once
+_BISECTIONS, _SHARPEST, _PANELS, _WIDTH = 100, 1e-9, 40, 2.0  # of the peak of an integrand, and panels around it
 _FAR = 30.0  # beyond it, the scaled tail of the other side overflows
 
 
@@ -83,6 +86,47 @@ class NormalMixture(Curve):
 
     def _tradeoff(self, alpha: Array) -> Array:
         return self._mass_below(-ndtri(alpha))
+
+    def _parts(self, order: float) -> Parts:
+        return Parts(((self._log_densities, self._edges(order)),))
+
+    def _log_densities(self, x: Array) -> tuple[Array, Array]:
+        log_p = -0.5 * np.square(x) - 0.5 * math.log(2.0 * math.pi)
+        logs, ratio = np.log(self.weights) - 0.5 * np.square(self.shifts), np.empty(x.shape)
+        step = max(1, _BLOCK // self.shifts.size)
+        for first in range(0, x.size, step):
+            block = slice(first, first + step)
+            terms = logs + np.multiply.outer(x[block], self.shifts)
+            most = terms.max(axis=1)
+            ratio[block] = most + np.log(np.exp(terms - most[:, None]).sum(axis=1))
+        return log_p, log_p + ratio
+
+    def _edges(self, order: float) -> Array:
+        """Panels that hold p^a q^(1 − a), q^a p^(1 − a) and the like, but for next to nothing of them.
+
+        The logarithm of the first bends at least as a normal density's, around its one peak, which may be sharp. The second is
+        at most k^(a − 1) times the sum over the k parts of weight^a e^(a(a − 1)shift²/2) N(a·shift, 1).
+        """
+        low, high = (1.0 - order) * float(self.shifts.max()), (1.0 - order) * float(self.shifts.min())
+        for _ in range(_BISECTIONS):
+            peak = 0.5 * (low + high)
+            terms = np.log(self.weights) - 0.5 * np.square(self.shifts) + self.shifts * peak
+            shares = np.exp(terms - terms.max())
+            rising = (order - 1.0) * float(self.shifts @ shares / shares.sum()) < -peak
+            low, high = (peak, high) if rising else (low, peak)
+        steps = np.geomspace(_SHARPEST, 1.0, _PANELS)
+        reach = 12.0 + math.sqrt(2.0 * order * math.log(self.shifts.size) + 80.0)
+        places = np.unique(np.concatenate((order * self.shifts, self.shifts, [0.0])))
+        firsts = np.flatnonzero(np.diff(places, prepend=-np.inf) > 2.0 * reach)
+        lasts = np.append(firsts[1:], places.size) - 1
+        blocks = [
+            panel_edges(np.empty(0), places[first] - reach, places[last] + reach, _WIDTH)
+            for first, last in zip(firsts, lasts, strict=True)
+        ]
+        around = peak + np.concatenate(
+            (-steps[::-1], [0.0], steps, np.arange(2.0, _FAR + 11.0), -np.arange(2.0, _FAR + 11.0))
+        )
+        return np.unique(np.concatenate((around, *blocks)))
 
     def _mass_below(self, x: Array) -> Array:
         """Q(X < x)."""

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp._check import refusal
 from hpcdp.analytic._cells import Intervals, LogDensities, divide
 from hpcdp.analytic._curve import Curve, Direction, checked
+from hpcdp.analytic._divergence import Parts
 
 Array = NDArray[np.float64]
 
@@ -44,6 +45,8 @@ class Piecewise(Curve):
             raise refusal("lines", lines, "at least one pair of log_densities and edges; Discrete needs none")
         if first.shape != second.shape or first.ndim != 1:
             raise refusal("p, q", (first.shape, second.shape), "equal shapes (a,)")
+        self._lines = tuple((densities, np.asarray(edges, np.float64)) for densities, edges in lines)
+        self._atoms = first, second
         divided = [divide(densities, np.asarray(edges, np.float64)) for densities, edges in lines]
         self._cells = Intervals(
             *(np.concatenate(parts) for parts in zip(*(_parts(c) for c, _, _ in divided), strict=True))
@@ -97,6 +100,10 @@ class Piecewise(Curve):
         steep = np.exp(np.minimum(-low, _MOST_LOG))
         used, _, _, beta = self._masses(low, steep, strict=False)
         return np.maximum(beta - steep * (sizes - used), 0.0).reshape(alpha.shape)
+
+    def _parts(self, order: float) -> Parts:
+        with np.errstate(divide="ignore"):
+            return Parts(self._lines, *(np.log(masses) for masses in self._atoms))
 
     def _masses(self, level: Array, eta: Array, *, strict: bool) -> tuple[Array, Array, Array, Array]:
         """P(L < level), Q(L < level), P(L > level), Q(L > level); the last two with >= unless `strict`.

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import Curve, Direction
+from hpcdp.analytic._divergence import Parts
 from hpcdp.analytic._invert import invert_non_increasing
 
 Array = NDArray[np.float64]
@@ -36,3 +37,9 @@ class Reversed(Curve):
 
     def _tradeoff(self, alpha: Array) -> Array:
         return invert_non_increasing(lambda size: self.curve.tradeoff(np.minimum(size, 1.0)), alpha)
+
+    def _parts(self, order: float) -> Parts:
+        return self.curve._parts(order).reversed()
+
+    def _renyi(self, order: float, direction: Direction) -> float:
+        return self.curve._renyi(order, "reverse" if direction == "forward" else "forward")

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hpcdp._check import positive, refusal
 from hpcdp.analytic._curve import Curve, Direction
+from hpcdp.analytic._divergence import Parts
 
 Array = NDArray[np.float64]
 
@@ -63,3 +64,6 @@ class Subsampled(Curve):
 
     def _tradeoff(self, alpha: Array) -> Array:
         return self.rate * self.curve.tradeoff(alpha) + (1.0 - self.rate) * (1.0 - alpha)
+
+    def _parts(self, order: float) -> Parts:
+        return self.curve._parts(order).mixed(self.rate)

@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 
 from hpcdp._check import refusal
 from hpcdp.analytic._curve import Curve, Direction
+from hpcdp.analytic._divergence import renyi_of_spectrum
 from hpcdp.analytic.reversed_pair import Reversed
 
 Array = NDArray[np.float64]
 
+_NOTHING = 1e-300  # δ beyond which no moment of an order that fits a number has anything
 _TIE = 1e-14  # support values that differ by this are equal up to rounding
 _ROUNDING = 4e-16
 _ROUNDS = 200  # some 30 do where the curve is smooth, as many as there are corners where it is not
@@ -48,6 +50,9 @@ class Symmetrised(Curve):
         lead = _support(eta, *other) - _support(eta, *own)
         takes_own = np.where(np.abs(lead) <= _TIE, own[0] <= other[0], lead > 0.0)
         return np.where(takes_own, own[0], other[0]), np.where(takes_own, own[1], other[1])
+
+    def _renyi(self, order: float, direction: Direction) -> float:
+        return renyi_of_spectrum(self.curve.spectrum, order, float(self.epsilon(_NOTHING)))
 
     def _tradeoff(self, alpha: Array) -> Array:
         sizes = alpha.ravel()

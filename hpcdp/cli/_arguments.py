@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -97,6 +98,10 @@ def make_parser() -> argparse.ArgumentParser:
     show.add_argument("--accuracy", action="store_true", help=text)
     text = "instead, ε at this δ, with bounds; 0: the certified lower limit on pure ε; may be repeated"
     show.add_argument("--delta", action="append", type=_delta, metavar="DELTA", help=text)
+    text = "instead, the Rényi divergence of this order, with a certified lower bound; 1: KL; may be repeated"
+    show.add_argument("--renyi", action="append", type=_order, metavar="ORDER", help=text)
+    text = "instead, the certified lower bound on ρ of zero-concentrated DP; may be given with --renyi"
+    show.add_argument("--zcdp", action="store_true", help=text)
     text = "instead, the removed or edited rows by how exposed they are"
     show.add_argument("--rows", action="store_true", help=text)
     contents = "print what is in the most exposed rows too, which is private"
@@ -168,6 +173,16 @@ def _delta(text: str) -> float:
         value = -1.0
     if not 0.0 <= value < 1.0:
         raise argparse.ArgumentTypeError(f"a number from 0 to below 1; given: {text!r}")
+    return value
+
+
+def _order(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 1.0 <= value <= 1e100:
+        raise argparse.ArgumentTypeError(f"above 1, or 1 for KL; infinite: --pure; given: {text!r}")
     return value
 
 

@@ -34,6 +34,9 @@ def show(options: argparse.Namespace) -> None:
         raise StudyError("--accuracy: accepted without --delta; given: both")
     if options.rows and (options.delta or options.accuracy):
         raise StudyError("--rows: accepted without --delta and --accuracy; given: both")
+    if (options.renyi or options.zcdp) and (options.delta or options.accuracy or options.rows):
+        which = "--renyi" if options.renyi else "--zcdp"
+        raise StudyError(f"{which}: accepted without --delta, --accuracy and --rows; given: both")
     if not options.rows:
         refuse_contents(options)
     result = load_result(options.store)
@@ -41,6 +44,8 @@ def show(options: argparse.Namespace) -> None:
         _show_rows(result, options.format, options.show_rows)
     elif options.delta:
         _show_levels(result, options.delta, options.format)
+    elif options.renyi or options.zcdp:
+        _show_renyi(result, options.renyi or [], options.zcdp, options.format)
     elif options.accuracy:
         _show_accuracy(result, options.format)
     elif options.format == "json":
@@ -87,6 +92,18 @@ def _show_levels(result: Any, deltas: list[float], form: str) -> None:
         print(csv_text(levels), end="")
     else:
         print(table(result, levels))
+
+
+def _show_renyi(result: Any, orders: list[float], zcdp: bool, form: str) -> None:
+    from hpcdp.report.renyi import csv_text, table, to_json
+
+    levels, rho = result.renyi(orders), result.zcdp() if zcdp else None
+    if form == "json":
+        print(to_json(result, levels, rho))
+    elif form == "csv":
+        print(csv_text(levels, rho), end="")
+    else:
+        print(table(result, levels, rho))
 
 
 def _show_accuracy(result: Any, form: str) -> None:

@@ -164,7 +164,10 @@ class TradeOffCurve:
             raise refusal("shapes of epsilons, forward, reverse", shapes, "equal shapes (k,) with k >= 1")
         steepness = np.concatenate((np.exp(levels), np.exp(-levels)))
         height = np.concatenate((1.0 - back, np.exp(-levels) * (1.0 - there)))
-        return cls(*with_ends(*upper_envelope(steepness, height)))
+        corners = upper_envelope(steepness, height)
+        return cls(
+            *with_ends(*(np.clip(values, 0.0, 1.0) for values in corners))
+        )  # off by rounding where δ is nearly 1
 
     @classmethod
     def below(cls, exact: Curve) -> TradeOffCurve:

@@ -31,7 +31,7 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     lines = []
     for verdict in verdicts:
         lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *grid(_rows(verdict)), ""]
-        lines += [*_words(verdict), ""]
+        lines += [*_words(verdict), *_order(verdict), ""]
     if ranking is not None:
         lines += [*_ranking(ranking, verdicts[0].result.way.tests_words), ""]
     exposed = exposed_lines(result)
@@ -65,6 +65,10 @@ def _words(verdict: Verdict) -> list[str]:
     if not verdict.known.any():
         return ["No cell has all its counts yet."]
     if verdict.verdict == VIOLATION:
+        if not (result["lower"][verdict.known] > verdict.claimed[verdict.known]).any():
+            return [
+                "No certified δ is above what the claim implies, but the divergence that it limits is above the claim."
+            ]
         excess = np.where(verdict.known, result["lower"] - verdict.claimed, -np.inf)
         place = np.unravel_index(int(excess.argmax()), excess.shape)
         many = int((excess > 0.0).any(axis=(0, 1)).sum())
@@ -79,6 +83,22 @@ def _words(verdict: Verdict) -> list[str]:
         return ["No estimate is above the claim. This proves no privacy: an upper bound cannot be had from samples."]
     assert verdict.separation is not None
     return _separation(verdict, verdict.separation)
+
+
+def _order(verdict: Verdict) -> list[str]:
+    found = verdict.order
+    if found is None or not verdict.known.any():
+        return []
+    limit = verdict.claim.limit
+    assert limit is not None
+    name = "ρ" if limit.order is None else "KL" if limit.order == 1.0 else f"D of order {limit.order:g}"
+    who = "" if found.pair is None else f" by {pair_words(verdict.result, found.pair)}, {found.direction}"
+    sure = percent(verdict.result.confidence)
+    return [
+        f"{name} is at least {at_least(found.lower, '.5f')}{who};",
+        f"  the claim allows {found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence {sure}, "
+        "together with the bounds on δ.",
+    ]
 
 
 def _separation(verdict: Verdict, found: Separation) -> list[str]:

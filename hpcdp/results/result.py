@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from hpcdp.planning.index import read_index
 from hpcdp.planning.ways import all_done
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at
+from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution
 from hpcdp.results.shown import Shown
 from hpcdp.results.ways import Derived, derived
@@ -88,6 +90,14 @@ class Result(Shown):
     def epsilon_at(self, delta: float) -> Level:
         """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ."""
         return level_at(self.arrays, self.resolution, delta)
+
+    def renyi(self, orders: Sequence[float]) -> list[RenyiLevel]:
+        """Rényi divergences of some orders, each at least 1, which is Kullback–Leibler's; StudyError on any other order."""
+        return renyi_levels(self.arrays, orders)
+
+    def zcdp(self) -> ZcdpLevel:
+        """The certified lower bound on ρ of zero-concentrated DP."""
+        return zcdp_level(self.arrays)
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""

@@ -46,12 +46,29 @@ class Separation:
     now: int
 
 
+@dataclass(frozen=True)
+class CertifiedOrder:
+    """What is certified of the divergence that a claim limits. **Finite-sample**, by the same event as all bounds on δ.
+
+    order: of a claim about ρ the one that shows most. lower: of D, or of ρ for such a claim; claimed: what it allows. pair,
+    direction: whose bound it is, None where it is 0.
+    """
+
+    order: float | None
+    lower: float
+    claimed: float
+    violated: bool
+    pair: int | None
+    direction: str | None
+
+
 @dataclass(frozen=True, eq=False)
 class Verdict(Shown):
     """What a result says of a claim. verdict: "violation", "not separable" or "consistent".
 
     known, claimed, standard_error: whether each cell (pair, direction, epsilon) has all its counts, δ that the claim
-    allows there, and the standard error of its estimate. separation: of a claim that is not separable, else None.
+    allows there, and the standard error of its estimate. separation: of a claim that is not separable, else None. order: of a
+    claim about Rényi divergences, what is certified of them, else None.
     """
 
     result: Result
@@ -61,6 +78,7 @@ class Verdict(Shown):
     claimed: Floats
     standard_error: Floats
     separation: Separation | None
+    order: CertifiedOrder | None = None
 
     @property
     def cells_words(self) -> str:
@@ -100,6 +118,7 @@ class Verdict(Shown):
             "cells_known": int(self.known.sum()),
             "cells_planned": self.known.size,
             "separation": None if self.separation is None else vars(self.separation),
+            **({} if self.order is None else {"certified_order": vars(self.order)}),
             "cells": self.cells(),
         }
 
@@ -109,7 +128,8 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
 
     Violation: a certified lower bound (finite-sample, all cells together) lies above the claim. Not separable: none does,
     but an estimate lies above it, or no cell is known. Consistent: no estimate does, which proves no privacy. The claim is
-    compared at the levels of the study; `Claim.implied` says what it claims there.
+    compared at the levels of the study; `Claim.implied` says what it claims there. A claim about Rényi divergences is
+    compared with their certified bounds too, which hold by the same event as those on δ: no confidence is spent.
 
     Args:
         result: complete or not; see `Result.complete`.
@@ -122,15 +142,23 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     known = ~np.isnan(result["delta"])
     claimed = np.broadcast_to(claim.implied(result["epsilon"]), known.shape)
     error = careful_error(result)
-    separation = None
-    if (result["lower"][known] > claimed[known]).any():
+    separation, order = None, _certified_order(result, claim)
+    if (result["lower"][known] > claimed[known]).any() or (order is not None and order.violated):
         verdict = VIOLATION
     elif (result["delta"][known] > claimed[known]).any():
         verdict = NOT_SEPARABLE
         separation = _separate(result, claimed, error)
     else:
         verdict = CONSISTENT if known.any() else NOT_SEPARABLE
-    return Verdict(result, claim, verdict, known, claimed, error, separation)
+    return Verdict(result, claim, verdict, known, claimed, error, separation, order)
+
+
+def _certified_order(result: Result, claim: Claim) -> CertifiedOrder | None:
+    if claim.limit is None:
+        return None
+    order, most = claim.limit.order, claim.limit.most
+    found = result.zcdp() if order is None else result.renyi([order])[0]
+    return CertifiedOrder(found.order, found.lower, most, found.lower > most, found.pair, found.direction)
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

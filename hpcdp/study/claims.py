@@ -31,12 +31,15 @@ from hpcdp.analytic import (
 )
 from hpcdp.errors import StudyError
 from hpcdp.notions.curve import TradeOffCurve
+from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.notions.tensor import Bound, tensor
 
 FORMS = {
     "laplace": "laplace(epsilon=...)",
     "gaussian": "gaussian(mu=...) or gaussian(epsilon=..., delta=...)",
     "dp": "dp(epsilon=..., delta=0)",
+    "renyi": "renyi(order=..., epsilon=...)",
+    "zcdp": "zcdp(rho=...)",
     "file": "file(path)",
     "store": "store(path)",
 }
@@ -54,6 +57,14 @@ _MOST_BYTES = 16 << 20  # of a file with points
 
 
 @dataclass(frozen=True)
+class RenyiLimit:
+    """D of this order, in both directions of every pair, is at most `most`; of no order: D_a is at most `most` times a."""
+
+    order: float | None
+    most: float
+
+
+@dataclass(frozen=True)
 class Claim:
     """What a claim allows, for both directions of every pair.
 
@@ -61,11 +72,13 @@ class Claim:
         text: the claim as it was written.
         bound: the exact curve, or the known points, that it stands for.
         is_estimate: whether it is the estimated spectrum of another run, no guarantee.
+        limit: what a claim of Rényi divergences says in its own words; `bound` is all that it means for tests.
     """
 
     text: str
     bound: Bound
     is_estimate: bool = False
+    limit: RenyiLimit | None = None
 
     def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
         """Return the largest delta that the claim allows at each level.
@@ -140,6 +153,8 @@ def parse_claim(text: str, folder: Path) -> Claim:
 
     `laplace(epsilon=...)`, `gaussian(mu=...)` and `gaussian(epsilon=..., delta=...)` (classical calibration,
     sensitivity 1) stand for that mechanism's exact curve, `dp(epsilon=..., delta=0)` for f_{epsilon,delta}.
+    `renyi(order=..., epsilon=...)` limits one Rényi divergence, order 1 being Kullback-Leibler, and `zcdp(rho=...)` all of
+    order a > 1 to rho a; they stand for the least curve of all pairs that meet them.
     `file(path)` is a CSV file with the header `epsilon,delta`, strictly increasing levels and a delta that
     never rises, or with the header `alpha,beta`, points of a convex trade-off curve of (D, D') with strictly
     increasing alpha; `store(path)` is the estimated spectrum of another run. What holds between their levels is
@@ -175,7 +190,8 @@ def parse_claim(text: str, folder: Path) -> Claim:
             return Claim(text, _read_file(folder / _path(text)))
         if name == "store":
             return Claim(text, _read_store(folder / _path(text)), is_estimate=True)
-        return Claim(text, _curve(name, _numbers(text)))
+        numbers = _numbers(text)
+        return Claim(text, _curve(name, numbers), limit=_limit(name, numbers))
     except _Unreadable as error:
         raise StudyError(
             f"claim {_quoted(text)}: {readable(str(error), _SHOWN)} was given; accepted: {FORMS[name]}"
@@ -188,7 +204,7 @@ def _refuse_many(text: str, parts: list[str]) -> None:
     """StudyError for a product that would take long: equal laplaces are one sum, gaussians one gaussian."""
     merged = {part for part in parts if part.lstrip().startswith("laplace")}
     read = [part for part in parts if part.lstrip().startswith(("file", "store"))]
-    rest = [part for part in parts if part.lstrip().startswith("dp")]
+    rest = [part for part in parts if part.lstrip().startswith(("dp", "renyi", "zcdp"))]
     different = len(merged) + len(read) + len(rest)
     if len(parts) > _MOST_FACTORS or different > _MOST_DIFFERENT or len(read) > _MOST_READ:
         raise StudyError(
@@ -253,6 +269,8 @@ def _curve(name: str, numbers: dict[str, float]) -> Bound:
         ("gaussian", "delta", "epsilon"): _gaussian,
         ("dp", "epsilon"): _dp,
         ("dp", "delta", "epsilon"): _dp,
+        ("renyi", "epsilon", "order"): _renyi,
+        ("zcdp", "rho"): zcdp_tradeoff,
     }
     form = forms.get((name, *sorted(numbers)))
     if form is None:
@@ -270,6 +288,17 @@ def _gaussian(epsilon: float, delta: float) -> Bound:
 
 def _dp(epsilon: float, delta: float = 0.0) -> Bound:
     return ApproximateDP(non_negative("epsilon", epsilon), fraction("delta", delta))
+
+
+def _renyi(order: float, epsilon: float) -> Bound:
+    return renyi_tradeoff(order, epsilon)
+
+
+def _limit(name: str, numbers: dict[str, float]) -> RenyiLimit | None:
+    """What a claim that `_curve` took says of Rényi divergences themselves."""
+    if name == "renyi":
+        return RenyiLimit(numbers["order"], numbers["epsilon"])
+    return RenyiLimit(None, numbers["rho"]) if name == "zcdp" else None
 
 
 def _path(text: str) -> str:

@@ -1,0 +1,96 @@
+"""Rényi divergences and ρ of zero-concentrated DP as a readable table, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from hpcdp._base.rounding import at_least, percent
+from hpcdp.report.exposed import pair_words
+from hpcdp.report.table import grid, trust_lines, warning_lines
+from hpcdp.results.renyi import RenyiLevel, ZcdpLevel
+from hpcdp.results.result import Result
+
+
+def table(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -> str:
+    """Each order with its estimate and certified bound, then ρ; and what each number rests on."""
+    many = len(result.pairs)
+    over = "both directions of 1 pair" if many == 1 else f"{many:,} pairs and both directions"
+    state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
+    lines = [f"{result.name}: Rényi divergences, the largest over {over}{state}", ""]
+    rows = [["order", "D̂", "certified ≥", "pair", "direction"]]
+    for level in levels:
+        shown = _estimate(result, level)
+        cell = ["-" if v is None else str(v) for v in (level.pair, level.direction)]
+        name = f"{level.order:g}" + (" (KL)" if level.order == 1.0 else "")
+        rows.append([name, shown, at_least(level.lower, ".5f"), *cell])
+    if levels:
+        lines += [*grid(rows), ""]
+    if rho is not None:
+        lines.append(f"zero-concentrated DP: ρ certified ≥ {at_least(rho.lower, '.5f')}{_of(rho)}")
+        lines.append("")
+    pairs = [level.pair for level in levels] + ([rho.pair] if rho is not None else [])
+    leading = [pair for pair in pairs if pair is not None]
+    if many > 1 and leading:
+        lines += [*(pair_words(result, pair) for pair in dict.fromkeys(leading)), ""]
+    return "\n".join([*lines, *_notes(result, levels)])
+
+
+def _estimate(result: Result, level: RenyiLevel) -> str:
+    if level.estimate is not None:
+        return f"{level.estimate:.4f}"
+    return "not resolved" if "exceed" in result.arrays else "-"
+
+
+def _of(rho: ZcdpLevel) -> str:
+    if rho.order is None:
+        return ""
+    return f", by order {rho.order:g} of pair {rho.pair}, {rho.direction}"
+
+
+def _notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
+    lines = [
+        f"certified ≥: with confidence {percent(result.confidence)}, all orders and ρ together with the bounds on δ: it is their",
+        "  integral; finite-sample, rests on independent draws alone. In nats; what lies beyond the study's ε is left out.",
+        *trust_lines(result.study),
+    ]
+    if "exceed" not in result.arrays:
+        lines.append(
+            "D̂: none, as each cell has draws and a classifier of its own, so that there are no classes to compare."
+        )
+    elif levels:
+        lines.append(
+            "D̂: of the classes of L̂ between the study's ε, at least what is certified; asymptotic; rests on the classifier too."
+        )
+        if any(level.estimate is None for level in levels):
+            lines.append(
+                "not resolved: a class has no test output of one side, so D̂ would be infinite; or counts are missing."
+            )
+    return [*lines, *warning_lines(result)]
+
+
+def to_json(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -> str:
+    """One object; `renyi` has one entry for each order, `zcdp` is there where it was asked for."""
+    found = {
+        "name": result.name,
+        "complete": result.complete,
+        "confidence": result.confidence,
+        **({"renyi": [asdict(level) for level in levels]} if levels else {}),
+        **({"zcdp": asdict(rho)} if rho is not None else {}),
+        "warnings": list(result.resolution.warnings),
+    }
+    return json.dumps(found, allow_nan=False, ensure_ascii=False)
+
+
+def csv_text(levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -> str:
+    """One line for each order, and one of order "zcdp" for ρ; what is not known is empty."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(RenyiLevel.__dataclass_fields__), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(level) for level in levels)
+    if rho is not None:
+        writer.writerow(asdict(rho) | {"order": "zcdp"})
+    return buffer.getvalue()

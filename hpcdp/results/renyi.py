@@ -1,0 +1,106 @@
+"""Rényi divergences, Kullback–Leibler and ρ of zero-concentrated DP of a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.errors import StudyError
+from hpcdp.notions.renyi import LARGEST_ORDER, Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
+from hpcdp.notions.spectrum import told_pairs
+from hpcdp.store.results import Arrays
+from hpcdp.study.problem import DIRECTIONS
+
+ORDER = "above 1, or 1 for KL; infinite: --pure"
+"""Which orders are accepted."""
+
+
+@dataclass(frozen=True)
+class RenyiLevel:
+    """D of one order, the largest over pairs and directions, in nats; order 1 is that of Kullback and Leibler.
+
+    lower: certified. **Finite-sample**, at the study's confidence, together with the bounds on δ and for all orders at once.
+    direction, pair: whose bound that is; "forward" is D of (D, D'); None where it is 0. estimate: the plug-in over classes
+    of L̂, at least `lower`; **asymptotic**; None where it is not resolved, since a class has no output of one side, or
+    where there are no classes.
+    """
+
+    order: float
+    direction: str | None
+    pair: int | None
+    estimate: float | None
+    lower: float
+
+
+@dataclass(frozen=True)
+class ZcdpLevel:
+    """ρ of zero-concentrated DP (Bun and Steinke 2016), the largest D_a/a.
+
+    lower: certified, as in `RenyiLevel`. order, direction, pair: whose bound it is; None where it is 0.
+    """
+
+    lower: float
+    order: float | None
+    direction: str | None
+    pair: int | None
+
+
+def make_lower_pieces(arrays: Arrays) -> Pieces:
+    """What the certified bounds on δ say between the study's ε."""
+    return make_pieces(arrays["epsilon"][1], arrays["lower"][1])
+
+
+def check_order(order: float) -> float:
+    """The order.
+
+    Raises:
+        StudyError: an order below 1, above 1e100 or no number.
+    """
+    if not 1.0 <= order <= LARGEST_ORDER:
+        raise StudyError(f"order: {ORDER}; given: {order}")
+    return float(order)
+
+
+def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
+    """D of some orders.
+
+    Raises:
+        StudyError: an order that is refused.
+    """
+    checked = [check_order(order) for order in orders]
+    pieces, classes = make_lower_pieces(arrays), _told_classes(arrays)
+    return [_level(pieces, classes, order) for order in checked]
+
+
+def zcdp_level(arrays: Arrays) -> ZcdpLevel:
+    """ρ, certified."""
+    found = zcdp_lower(make_lower_pieces(arrays))
+    if found.lower == 0.0:
+        return ZcdpLevel(0.0, None, None, None)
+    pair, direction = found.place
+    return ZcdpLevel(found.lower, found.order, DIRECTIONS[direction], pair)
+
+
+def _told_classes(arrays: Arrays) -> NDArray[np.int64] | None:
+    """Counts by class of the pairs that are told and known; None where there are none."""
+    if "exceed" not in arrays:
+        return None
+    exceed, test = (arrays[name][1] for name in ("exceed", "test"))
+    classes = class_counts(exceed, arrays["epsilon"][1], test)[told_pairs(test)]
+    known = classes[(classes >= 0).all(axis=(1, 2))]
+    return known if known.size else None
+
+
+def _level(pieces: Pieces, classes: NDArray[np.int64] | None, order: float) -> RenyiLevel:
+    bounds = renyi_lower(pieces, order)
+    pair, direction = (int(i) for i in np.unravel_index(int(bounds.argmax()), bounds.shape))
+    lower = float(bounds[pair, direction])
+    estimate = math.inf if classes is None else float(renyi_plugin(classes, order).max())
+    shown = max(estimate, lower) if math.isfinite(estimate) else None
+    if lower == 0.0:
+        return RenyiLevel(order, None, None, shown, 0.0)
+    return RenyiLevel(order, DIRECTIONS[direction], pair, shown, lower)

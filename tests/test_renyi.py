@@ -1,0 +1,320 @@
+"""Certified Rényi divergences: pieces against what bounds imply, closed forms, coverage, goals, and what is printed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from commands import call
+from results import changed, measured, unmeasured
+from scipy.stats import binom
+
+from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
+from hpcdp.cli._arguments import make_parser
+from hpcdp.errors import StudyError
+from hpcdp.notions import renyi as notion
+from hpcdp.notions.implied import implied_lower
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.renyi import class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
+from hpcdp.notions.spectrum import exceedances, lower_bounds, make_cells
+from hpcdp.report import renyi as report
+from hpcdp.results.renyi import renyi_levels
+
+ORDERS = (1.0, 1.01, 1.37, 2.0, 4.4, 17.0, 90.0)
+
+
+def some_pair(rng, outcomes=9, spread=1.0):
+    p, q = (rng.dirichlet(np.full(outcomes, spread)) + 1e-9 for _ in range(2))
+    return Discrete(p / p.sum(), q / q.sum())
+
+
+def bounds_of(curve, epsilons, share=1.0):
+    return share * np.stack([curve.delta(epsilons, way) for way in ("forward", "reverse")])
+
+
+def at(pieces, direction, epsilon):
+    """The function that pieces are, at levels that are no ends of pieces."""
+    inside = (pieces.start[direction] < epsilon[:, None]) & (epsilon[:, None] < pieces.stop[direction])
+    falling = np.where(pieces.rate[direction] > 0.0, 1.0 - pieces.rate[direction] * np.exp(epsilon[:, None]), 0.0)
+    flat = np.where(pieces.rate[direction] > 0.0, 0.0, pieces.value[direction])
+    return np.where(inside, falling + flat, 0.0).max(axis=1)
+
+
+# pieces
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pieces_are_what_the_bounds_imply(seed):
+    rng = np.random.default_rng([1201, seed])
+    epsilons = np.unique(rng.uniform(0.0, 2.5, size=9))
+    lower = bounds_of(some_pair(rng, spread=0.5), epsilons, rng.uniform(0.6, 1.0))
+    if seed % 3 == 0:
+        epsilons[0] = 0.0
+        lower[:, 0] = 0.2
+    pieces = make_pieces(epsilons, lower)
+    levels = rng.uniform(0.0, 6.0, size=400)
+    both = lower.max()
+    for direction in (0, 1):
+        known, bounds = np.append(0.0, epsilons), np.append(both, lower[direction])
+        truth = implied_lower(known, bounds, levels)
+        np.testing.assert_allclose(at(pieces, direction, levels), truth, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_piece_has_the_integral_of_its_function(order):
+    rng = np.random.default_rng(1202)
+    epsilons = np.array([0.0, 0.2, 0.5, 1.1])
+    lower = bounds_of(some_pair(rng), epsilons, 0.9)
+    pieces = make_pieces(epsilons, lower)
+    reach = float(pieces.stop.max())
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    total = np.zeros(2)
+    for direction in (0, 1):
+        for own, rate in ((direction, order - 1.0), (1 - direction, -order)):
+            start, stop = pieces.start[own][:, None], pieces.stop[own][:, None]
+            x = start + 0.5 * (stop - start) * (1.0 + nodes)
+            flat = np.where(pieces.rate[own] > 0.0, 0.0, pieces.value[own])[:, None]
+            values = flat + np.where(pieces.rate[own][:, None] > 0.0, 1.0 - pieces.rate[own][:, None] * np.exp(x), 0.0)
+            part = np.exp(rate * x - (order - 1.0) * reach) * values * weights * 0.5 * (stop - start)
+            total[direction] += part.sum()
+    found = renyi_lower(pieces, order)
+    if order == 1.0:
+        truth = total
+    else:
+        scale = (order - 1.0) * reach
+        truth = np.logaddexp(0.0, np.log(order * (order - 1.0) * total) + scale) / (order - 1.0)
+    np.testing.assert_allclose(found, truth, rtol=1e-10)
+    assert (found < truth).all()  # the safe side
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_exact_spectra_never_give_more_than_the_truth(seed):
+    """Bounds without any margin: what lies between grid points may not be overshot, be the grid coarse or fine."""
+    rng = np.random.default_rng([1203, seed])
+    curve = some_pair(rng, outcomes=int(rng.integers(2, 12)), spread=rng.uniform(0.3, 3.0))
+    for count in (1, 2, 5, 60):
+        epsilons = np.sort(rng.uniform(0.0, 3.0, size=count))
+        pieces = make_pieces(epsilons, bounds_of(curve, epsilons))
+        for order in ORDERS:
+            truth = np.array([curve.renyi(order, way) for way in ("forward", "reverse")])
+            assert (renyi_lower(pieces, order) <= truth).all()
+        rho = zcdp_lower(pieces)
+        assert rho.lower <= float(curve.renyi(rho.order, ("forward", "reverse")[rho.place[-1]])) / rho.order
+    fine = np.linspace(0.0, 8.0, 40_001)
+    pieces = make_pieces(fine, bounds_of(curve, fine))
+    for order in (1.0, 2.0, 3.3):
+        truth = np.array([curve.renyi(order, way) for way in ("forward", "reverse")])
+        np.testing.assert_allclose(renyi_lower(pieces, order), truth, rtol=2e-3)
+
+
+def test_a_chord_between_bounds_would_overshoot():
+    """Planted: linear interpolation in e^ε of exact values, the trap of this integral."""
+    curve, epsilons = GaussianShift(1.0), np.array([0.0, 1.0, 2.0, 3.0, 4.0, 6.0])
+    fine = np.linspace(0.0, 6.0, 6001)
+    chords = np.interp(np.exp(fine), np.exp(epsilons), curve.delta(epsilons))
+    overshot = make_pieces(fine, np.stack([chords, chords]))
+    honest = make_pieces(epsilons, bounds_of(curve, epsilons))
+    for order in (1.0, 2.0, 3.0):
+        assert (renyi_lower(overshot, order) > curve.renyi(order)).all()
+        assert (renyi_lower(honest, order) <= curve.renyi(order)).all()
+
+
+def test_extremes():
+    nothing = make_pieces(np.array([0.3, 1.0]), np.full((3, 2, 2), np.nan))
+    assert (renyi_lower(nothing, 2.0) == 0.0).all()
+    assert zcdp_lower(nothing).lower == 0.0
+    certain = make_pieces(np.array([0.0, 2.0]), np.ones((2, 2)))
+    for order in (1.0, 2.0, 1e6):
+        assert np.isfinite(renyi_lower(certain, order)).all()
+        assert (renyi_lower(certain, order) > 100.0).all()
+    high = make_pieces(np.linspace(0.0, 30.0, 61), bounds_of(LaplaceShift(25.0), np.linspace(0.0, 30.0, 61)))
+    for order in (1.0, 50.0, 1e9):
+        assert (renyi_lower(high, order) <= LaplaceShift(25.0).renyi(order)).all()
+    assert (renyi_lower(high, 1e9) > 24.0).all()  # nearly the pure level
+
+
+# counts
+
+
+def laws_by_class(curve, thresholds):
+    """Masses of D and of D' in the classes of L between thresholds, (classes, 2); strict above a threshold."""
+    eta = np.exp(-thresholds)
+    alpha, beta = curve.point(eta)  # P(L < t), Q(L >= t)
+    below = np.array([alpha, 1.0 - beta])
+    inner = np.diff(np.concatenate([np.zeros((2, 1)), below, np.ones((2, 1))], axis=1), axis=1)
+    return np.maximum(inner, 0.0)
+
+
+def simulate(curve, epsilons, n, rng):
+    """Cells of one pair as a run makes them of n test and n training outputs, of an L̂ that is L but for ties."""
+    thresholds = np.unique(np.concatenate([-epsilons, epsilons]))
+    masses = laws_by_class(curve, thresholds)
+    masses /= masses.sum(axis=1, keepdims=True)
+    test, train = (rng.multinomial(n, masses) for _ in range(2))
+    found = []
+    for counts in (test, train):
+        below = np.cumsum(counts, axis=1)[:, :-1]
+        found.append(exceedances(n - below, below, thresholds, epsilons)[None])
+    exceed, sizes = found[0], np.full(found[0].shape, n)
+    share = found[1] / n
+    level = share_level(share[..., 0] - np.exp(epsilons) * share[..., 1], exceed.shape[:3], 0.05)
+    return make_cells(exceed, sizes, share, epsilons, level, 0.95, lower_bounds)
+
+
+@pytest.mark.parametrize(
+    ("curve", "last", "goals"),
+    [
+        (GaussianShift(1.0), 4.0, {1.0: (0.46, 0.5), 2.0: (0.92, 1.0), 4.0: (1.60, 2.0)}),
+        (LaplaceShift(1.0), 1.0, {1.0: (0.355, 0.36788), 2.0: (0.60, 0.61912)}),
+    ],
+)
+def test_what_a_million_samples_certify(curve, last, goals):
+    epsilons = np.linspace(0.0, last, 81)
+    cells = simulate(curve, epsilons, 10**6, np.random.default_rng(1204))
+    pieces = make_pieces(epsilons, cells.lower)
+    for order, (goal, truth) in goals.items():
+        found = renyi_lower(pieces, order).max()
+        print(f"order {order:g}: {found:.4f} of {truth}")
+        assert goal <= found <= truth
+    rho = zcdp_lower(pieces)
+    print(f"rho: {rho.lower:.4f} at order {rho.order:g}")
+    assert rho.lower <= max(curve.renyi(order) / order for order in (1.0, rho.order))
+
+
+RUNS = 400
+
+
+def coverage(curve, epsilons, n, rng, spoil=None):
+    """How many of the runs have any order, or ρ, above its truth."""
+    missed = 0
+    orders = (1.0, 1.6, 3.0, 8.0)
+    truths = [np.array([curve.renyi(order, way) for way in ("forward", "reverse")]) for order in orders]
+    grid = np.linspace(1.0, 64.0, 300)
+    rho = max(float((curve.renyi(grid, way) / grid).max()) for way in ("forward", "reverse"))
+    for _ in range(RUNS):
+        lower = simulate(curve, epsilons, n, rng).lower
+        pieces = make_pieces(epsilons, lower if spoil is None else spoil(lower))
+        over = any((renyi_lower(pieces, order) > truth).any() for order, truth in zip(orders, truths, strict=True))
+        missed += over or zcdp_lower(pieces).lower > rho * (1.0 + 1e-6)
+    return missed
+
+
+@pytest.mark.parametrize("curve", [GaussianShift(0.7), Discrete([0.5, 0.3, 0.2], [0.2, 0.3, 0.5])])
+def test_coverage_over_400_runs(curve):
+    """All orders together miss in at most 5 %; more than 38 of 400 has probability 1e-4 at 5 %."""
+    epsilons = np.linspace(0.0, 1.2, 4)
+    most = int(binom.isf(1e-4, RUNS, 0.05))
+    missed = coverage(curve, epsilons, 400, np.random.default_rng(1205))
+    print(f"{missed} of {RUNS} runs miss, at most {most}")
+    assert missed <= most
+
+
+def test_coverage_sees_estimates_in_the_place_of_bounds(monkeypatch):
+    """Planted: δ̂ itself for a lower bound."""
+    monkeypatch.setattr("hpcdp.notions.spectrum.joint_lower", lambda x0, n0, x1, n1, c, _: x0 / n0 - c * x1 / n1)
+    curve, epsilons = Discrete([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]), np.linspace(0.0, 1.2, 4)
+    assert coverage(curve, epsilons, 400, np.random.default_rng(1205)) > 100
+
+
+def test_the_plugin_over_classes_against_sums():
+    epsilons = np.array([0.9, 0.0, 0.3])  # as a study has them, in any order
+    cells = simulate(LaplaceShift(1.5), epsilons, 50_000, np.random.default_rng(1206))
+    classes = class_counts(cells.exceed, epsilons, cells.test)
+    assert classes.shape == (1, 7, 2)
+    assert (classes.sum(axis=1) == 50_000).all()
+    p, q = (classes[0, classes[0].sum(axis=1) > 0, side] / 50_000 for side in (0, 1))  # no output has a loss of 0
+    for order in (2.0, 4.4):
+        truth = [math.log(np.sum(a**order * b ** (1 - order))) / (order - 1) for a, b in ((p, q), (q, p))]
+        np.testing.assert_allclose(renyi_plugin(classes, order)[0], truth, rtol=1e-12)
+    truth = [np.sum(a * np.log(a / b)) for a, b in ((p, q), (q, p))]
+    np.testing.assert_allclose(renyi_plugin(classes, 1.0)[0], truth, rtol=1e-12)
+    # classes of the exact loss tell almost all
+    assert renyi_plugin(classes, 2.0).max() == pytest.approx(float(LaplaceShift(1.5).renyi(2.0)), rel=0.05)
+    empty = classes.copy()
+    empty[0, 0, 0] = 0
+    assert np.isinf(renyi_plugin(empty, 2.0)[0, 1])
+    assert np.isfinite(renyi_plugin(empty, 2.0)[0, 0])
+
+
+# what is printed
+
+
+@pytest.fixture(scope="module", name="found")
+def found_fixture():
+    return measured(
+        "laplace", {"epsilon": 1.0}, [([0.0], [0.5]), ([0.0], [1.0])], seed=1207,
+        train=20_000, test=20_000, chunk=20_000, epsilons=[0.0, 0.2, 0.4, 0.6],
+    )  # fmt: skip
+
+
+def test_json_has_the_key_alone(found):
+    levels, rho = found.renyi([2.0, 1.0]), found.zcdp()
+    shown = json.loads(report.to_json(found, levels, rho))
+    assert list(shown) == ["name", "complete", "confidence", "renyi", "zcdp", "warnings"]
+    assert [list(entry) for entry in shown["renyi"]] == [["order", "direction", "pair", "estimate", "lower"]] * 2
+    assert 0.0 < shown["zcdp"]["lower"] < 0.36788
+    for entry, truth in zip(shown["renyi"], (0.61912, 0.36788), strict=True):
+        assert entry["pair"] == 1
+        assert 0.6 * truth < entry["lower"] <= entry["estimate"] < 1.1 * truth
+    assert "zcdp" not in json.loads(report.to_json(found, levels, None))
+    assert "renyi" not in json.loads(report.to_json(found, [], rho))
+
+
+def test_table_and_csv(found):
+    levels, rho = found.renyi([1.0, 8.0]), found.zcdp()
+    text = report.table(found, levels, rho)
+    assert "1 (KL)" in text
+    assert f"{math.floor(levels[1].lower * 1e5) / 1e5:.5f}" in text
+    assert "ρ certified ≥" in text
+    rows = list(csv.DictReader(io.StringIO(report.csv_text(levels, rho))))
+    assert [row["order"] for row in rows] == ["1.0", "8.0", "zcdp"]
+    assert float(rows[2]["lower"]) == rho.lower
+
+
+def test_an_infinite_plugin_is_not_resolved_and_not_printed(found):
+    exceed = found["exceed"].copy()
+    exceed[1, 0, -1, 1] = 0  # no output of D' in the last class
+    spoilt = changed(found, exceed=exceed)
+    level = spoilt.renyi([2.0])[0]
+    assert level.estimate is None
+    assert level.lower == found.renyi([2.0])[0].lower
+    assert "not resolved" in report.table(spoilt, [level], None)
+    assert "inf" not in report.table(spoilt, [level], None).replace("infinite", "")
+    json.loads(report.to_json(spoilt, [level], None))
+
+
+def test_without_classes_there_is_a_bound_and_no_estimate(found):
+    """As of `literal-knn`, whose cells have draws and a classifier each."""
+    arrays = {name: values for name, values in found.arrays.items() if name != "exceed"}
+    level = renyi_levels(arrays, [2.0])[0]
+    assert level.estimate is None
+    assert level.lower == found.renyi([2.0])[0].lower
+
+
+def test_a_store_of_nothing_certifies_nothing(found):
+    empty = unmeasured(found.study)
+    assert empty.zcdp().lower == 0.0
+    assert empty.renyi([2.0])[0].lower == 0.0
+    assert empty.renyi([2.0])[0].estimate is None
+    assert "-" in report.table(empty, empty.renyi([2.0]), empty.zcdp())
+
+
+def test_refusals(found, tmp_path, capsys):
+    for order in (0.5, 1e101, math.inf, math.nan):
+        with pytest.raises(StudyError, match="above 1, or 1 for KL; infinite: --pure"):
+            found.renyi([order])
+    for text in ("0.5", "inf", "two"):
+        with pytest.raises(SystemExit) as ended:
+            make_parser().parse_args(["show", "s.zarr", "--renyi", text])
+        assert ended.value.code == 2
+        assert "above 1, or 1 for KL; infinite: --pure" in capsys.readouterr().err
+    for other in (["--delta", "0.1"], ["--accuracy"], ["--rows"]):
+        assert "--zcdp: accepted without" in call("show", tmp_path / "s.zarr", "--zcdp", *other, code=2).stderr
+
+
+def test_no_order_is_looked_at_that_is_none():
+    assert (notion.ORDERS >= 1.0).all()

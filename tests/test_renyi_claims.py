@@ -1,0 +1,205 @@
+"""Claims about Rényi divergences: what they imply for tests, and what `verify` makes of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from results import changed, measured
+from test_renyi import simulate
+
+from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift, Subsampled
+from hpcdp.errors import StudyError
+from hpcdp.notions import renyi_claim
+from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
+from hpcdp.report.verdict import report, to_json
+from hpcdp.results.audit import audit
+from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION, verify
+from hpcdp.study.claims import RenyiLimit, parse_claim
+
+HERE = Path("nowhere")
+LEVELS = np.linspace(0.0, 9.0, 46)
+SIZES = np.concatenate([[0.0], np.geomspace(1e-12, 1.0, 300)])
+ORDERS = np.concatenate([[1.0], 1.0 + np.geomspace(1e-3, 1e3, 200)])
+
+
+def least_rho(curve):
+    return max(float((curve.renyi(ORDERS, way) / ORDERS).max()) for way in ("forward", "reverse"))
+
+
+PAIRS = {
+    "gaussian": GaussianShift(0.83),
+    "laplace": LaplaceShift(1.7),
+    "randomized response": ApproximateDP(1.1),
+    "subsampled": Subsampled(LaplaceShift(2.0), 0.2),
+    "three outcomes": Discrete([0.6, 0.3, 0.1], [0.2, 0.3, 0.5]),
+    "rare": Discrete([0.999, 0.001], [0.9999, 0.0001]),
+}
+every_pair = pytest.mark.parametrize("curve", PAIRS.values(), ids=PAIRS.keys())
+
+
+def is_allowed(bound, curve):
+    """Whether no test of the pair, at any ε or size, tells more than the bound allows."""
+    over = [(curve.delta(LEVELS, way) > bound.delta(LEVELS) + 1e-14).any() for way in ("forward", "reverse")]
+    return not any(over) and bool((curve.tradeoff(SIZES) >= bound.tradeoff(SIZES) - 1e-14).all())
+
+
+@every_pair
+def test_no_pair_that_meets_a_claim_is_refuted(curve):
+    """And a claim of a little less is met by a pair of two outcomes only in part (planted)."""
+    assert is_allowed(zcdp_tradeoff(least_rho(curve)), curve)
+    for order in (1.0, 1.4, 2.0, 7.0, 40.0):
+        most = max(float(curve.renyi(order, way)) for way in ("forward", "reverse"))
+        assert is_allowed(renyi_tradeoff(order, most), curve)
+
+
+@pytest.mark.parametrize("order", [1.0, 1.3, 2.0, 6.0])
+@pytest.mark.parametrize("p", [0.5, 0.05, 1e-4])
+def test_the_curve_is_the_sharpest(order, p):
+    """Two Bernoulli laws at the limit are a pair that meets it: the bound is on it at its own slope, and not much above."""
+    q = p / 7.0
+    curve = Discrete([p, 1.0 - p], [q, 1.0 - q])
+    most = max(float(curve.renyi(order, way)) for way in ("forward", "reverse"))
+    bound = renyi_tradeoff(order, most)
+    assert is_allowed(bound, curve)
+    assert not is_allowed(renyi_tradeoff(order, 0.9 * most), curve)  # planted: a claim that it does not meet
+    # the corner of its trade-off curve, (q, 1 − p) of the reversed pair, lies on the boundary
+    assert bound.tradeoff(q) == pytest.approx(1.0 - p, abs=2e-3 * p)
+    assert bound.tradeoff(q) <= 1.0 - p
+
+
+@pytest.mark.parametrize(("order", "most"), [(2.0, 1.0), (8.0, 4.0), (1.5, 0.1)])
+def test_sharper_than_the_published_conversions(order, most):
+    mironov = np.exp((order - 1.0) * (most - LEVELS))
+    canonne = mironov / order * (1.0 - 1.0 / order) ** (order - 1.0)
+    found = renyi_tradeoff(order, most).delta(LEVELS)
+    assert (found <= canonne * (1.0 + 0.02) + 1e-14).all()  # a polygon, whose chords lie above the least curve
+    assert found[0] < 0.97 * min(1.0, canonne[0])
+    assert (np.minimum(1.0, mironov) > found).all()
+
+
+def test_of_all_orders_at_once():
+    levels = LEVELS[LEVELS <= 6.0]
+    above = np.geomspace(1e-3, 1e3, 20_000)[:, None]
+    with np.errstate(over="ignore"):
+        orders = 1.0 + above
+        canonne = np.exp(above * (0.5 * orders - levels) - np.log(orders) + above * np.log1p(-1.0 / orders)).min(axis=0)
+    found = zcdp_tradeoff(0.5).delta(levels)
+    assert (found <= np.minimum(1.0, canonne) * 1.005).all()
+    assert found[0] == pytest.approx(math.tanh(0.5 * _symmetric(0.5)), rel=1e-9)
+
+
+def _symmetric(kl):
+    """x with KL of two Bernoulli laws of logits x and −x: at ε = 0 the order 1 binds."""
+    low, high = 0.0, 50.0
+    for _ in range(200):
+        x = 0.5 * (low + high)
+        low, high = (x, high) if 2.0 * x * math.tanh(0.5 * x) / 2.0 < kl else (low, x)
+    return x
+
+
+def test_planted_chords_in_the_place_of_tangents(monkeypatch):
+    """Points on the boundary joined by chords claim too much: some pair that meets the claim is refuted."""
+    monkeypatch.setattr(renyi_claim, "_POINTS", 12)
+    honest = renyi_tradeoff(2.0, 1.0)
+    p = np.geomspace(1e-6, 0.05, 200)
+    q, _ = renyi_claim._smallest(lambda _: np.log(p / (1 - p)), np.log(p / (1 - p)), np.array([2.0]), np.array([1.0]))
+    beta = 1.0 / (1.0 + np.exp(q))  # exact points of the least curve
+    assert (honest.tradeoff(p) <= beta + 1e-13).all()
+    few = np.linspace(0, p.size - 1, 12).astype(int)
+    assert (np.interp(p, p[few], beta[few]) > beta + 1e-4).any()
+
+
+def test_parsing():
+    claim = parse_claim("renyi(order=2, epsilon=0.5)", HERE)
+    assert claim.limit == RenyiLimit(2.0, 0.5)
+    assert claim.is_symmetric
+    np.testing.assert_array_equal(claim.delta(LEVELS), renyi_tradeoff(2.0, 0.5).spectrum(LEVELS))
+    assert parse_claim("zcdp(rho=0.1)", HERE).limit == RenyiLimit(None, 0.1)
+    assert (parse_claim("zcdp(rho=0)", HERE).delta(LEVELS) == 0.0).all()
+    assert (parse_claim("zcdp(rho=1e5)", HERE).delta(LEVELS[:9]) == 1.0).all()
+    for text in (
+        "renyi(order=0.5, epsilon=1)",
+        "renyi(order=1e101, epsilon=1)",
+        "zcdp(rho=-1)",
+        "renyi(order=2, epsilon=-1)",
+        "zcdp(epsilon=1)",
+    ):
+        with pytest.raises(StudyError, match="accepted"):
+            parse_claim(text, HERE)
+    product = parse_claim("zcdp(rho=0.1)*gaussian(mu=0.5)", HERE)
+    assert product.limit is None
+    both = GaussianShift(math.hypot(math.sqrt(0.2), 0.5))
+    assert (product.delta(LEVELS[:20]) >= both.spectrum(LEVELS[:20])).all()
+
+
+# verify
+
+
+@pytest.fixture(scope="module", name="gaussian")
+def gaussian_fixture():
+    """A result of Gaussian noise, μ = 1, with the cells of 10⁶ simulated test samples and 81 ε."""
+    epsilons = np.linspace(0.0, 4.0, 81)
+    result = measured(
+        "gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1301, train=2000, test=2000, chunk=2000,
+        epsilons=epsilons.tolist(),
+    )  # fmt: skip
+    cells = simulate(GaussianShift(1.0), epsilons, 10**6, np.random.default_rng(1302))
+    names = ("delta", "lower", "upper", "standard_error", "exceed", "test")
+    return changed(result, **{name: getattr(cells, name) for name in names})
+
+
+def test_rho_of_gaussian_noise(gaussian):
+    refuted, true = (verify(gaussian, f"zcdp(rho={rho})") for rho in (0.45, 0.5))
+    assert refuted.verdict == VIOLATION
+    assert not (gaussian["lower"] > refuted.claimed).any()  # the curve alone would not tell
+    assert true.verdict == CONSISTENT
+    assert refuted.order.violated
+    assert 0.45 < refuted.order.lower < 0.5
+    text = report([refuted])
+    assert f"ρ is at least {math.floor(refuted.order.lower * 1e5) / 1e5:.5f}" in text
+    assert "(violated)" in text
+    assert "the divergence that it limits is" in text
+    shown = json.loads(to_json([refuted]))
+    assert shown["verdict"] == "violation"
+    assert shown["certified_order"]["claimed"] == 0.45
+    assert "certified_order" not in json.loads(to_json([verify(gaussian, "gaussian(mu=1)")]))
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict"),
+    [
+        ("renyi(order=2, epsilon=0.92)", VIOLATION),
+        ("renyi(order=2, epsilon=1)", CONSISTENT),
+        ("renyi(order=1, epsilon=0.46)", VIOLATION),
+        ("renyi(order=1, epsilon=0.5)", CONSISTENT),
+        ("renyi(order=4, epsilon=1.6)", VIOLATION),
+        ("renyi(order=4, epsilon=2)", CONSISTENT),
+        ("zcdp(rho=0.1)", VIOLATION),
+    ],
+)
+def test_verdicts(gaussian, claim, verdict):
+    assert verify(gaussian, claim).verdict == verdict
+
+
+def test_the_implied_curve_alone_refutes_too(gaussian):
+    """Where no order is compared, as of a product, a bound on δ is above what a much too strict claim implies."""
+    found = verify(gaussian, "zcdp(rho=0.1)*zcdp(rho=0.1)")
+    assert found.order is None
+    assert found.verdict == VIOLATION
+    assert verify(gaussian, "zcdp(rho=0.3)*zcdp(rho=0.2)").verdict in (CONSISTENT, NOT_SEPARABLE)
+
+
+def test_audit_of_a_claim_about_orders():
+    """Trade-off points against the implied curve: much too strict a claim is refuted, a true one is not."""
+    result = measured(
+        "gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1303, train=20_000, test=20_000, chunk=20_000,
+        epsilons=[0.0, 1.0], etas=[0.5, 1.0, 2.0],
+    )  # fmt: skip
+    assert audit(result, "zcdp(rho=0.1)").verdict == "violation"
+    assert audit(result, "renyi(order=2, epsilon=0.2)").verdict == "violation"
+    assert audit(result, "zcdp(rho=0.5)").verdict != "violation"
+    assert audit(result, "renyi(order=2, epsilon=1)").verdict != "violation"
