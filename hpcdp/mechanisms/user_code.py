@@ -1,7 +1,8 @@
 """Callables by import path, with the study's folder importable.
 
-A process that lives long, such as a worker of somebody's Dask cluster, serves many studies: a module of the study's
-folder is imported anew when its file changed, or when another study's folder has a module of the same name.
+A process that lives long, such as a worker of somebody's Dask cluster, serves many studies: modules of studies' folders are
+imported anew, with all that they import from there, when the file of one changed, or when this study's folder has another
+module or package of the same name.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib
 import importlib.util
 import sys
 import threading
+import time
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -59,7 +61,12 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     return found
 
 
-_imported: dict[str, str] = {}  # modules that came from here, with the digest of their source then
+_imported: dict[
+    str, str
+] = {}  # modules that came from here, and what they imported from there: digests of their sources then
+_folders: set[Path] = set()  # of studies
+_loaded: set[str] = set()  # all modules at the last look
+_looked = 0.0  # when that was
 _lock = threading.RLock()
 
 
@@ -71,26 +78,68 @@ def _import(module_name: str, folder: Path) -> ModuleType:
             sys.path.remove(text)
         sys.path.insert(0, text)
         importlib.invalidate_caches()
-        _forget_if_other(module_name, folder)
+        _note()
+        _forget_if_other(folder)
+        _folders.add(folder.resolve())
         before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # bytecode may be older than a change it misses
         try:
             with printing_to_stderr():
                 module = importlib.import_module(module_name)
         finally:
             sys.dont_write_bytecode = before
+            _note()
         _imported.setdefault(module_name, _file_digest(module))
         return module
 
 
-def _forget_if_other(module_name: str, folder: Path) -> None:
-    """Drop a module that was imported here if an import would now find another file, or another text in it."""
-    module = sys.modules.get(module_name)
-    if module is None or module_name not in _imported:
-        return
-    own = PathFinder.find_spec(module_name, [str(folder)]) if "." not in module_name else None
-    moved = own is not None and own.origin != getattr(module, "__file__", None)
-    if moved or _file_digest(module) != _imported[module_name]:
-        del sys.modules[module_name], _imported[module_name]
+def _note() -> None:
+    """Remember what was imported from studies' folders since the last look, by functions that import when they are called too."""
+    global _looked
+    new = sys.modules.keys() - _loaded
+    if _folders:
+        for name in filter(_is_of_a_study, new):
+            # of a file that was written since, nobody knows what was imported: it counts as changed
+            is_known = Path(str(sys.modules[name].__file__)).stat().st_mtime <= _looked
+            _imported[name] = _file_digest(sys.modules[name]) if is_known else ""
+    _loaded.update(new)
+    _looked = time.time()
+
+
+def _is_of_a_study(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if (
+        file is None
+        or not Path(file).is_file()
+        or name.partition(".")[0] in ("__main__", "hpcdp")
+        or "site-packages" in Path(file).parts
+    ):
+        return False
+    return not _folders.isdisjoint(Path(file).resolve().parents)
+
+
+def _forget_if_other(folder: Path) -> None:
+    """Drop what was imported here if an import would now find another file, or another text in one of them."""
+    loaded = [name for name in _imported if name in sys.modules and name != "__main__"]
+    changed = {name for name in loaded if _file_digest(sys.modules[name]) != _imported[name]}
+    tops = {name.partition(".")[0] for name in loaded}
+    if changed or any(_has_moved(name, folder) for name in tops):
+        for name in {name for name in loaded if _is_of_a_study(name)} | changed:
+            del sys.modules[name], _imported[name]
+            _loaded.discard(name)
+
+
+def _has_moved(name: str, folder: Path) -> bool:
+    """Whether this folder has a module or package of this name that is not the one that is loaded."""
+    module, own = sys.modules.get(name), PathFinder.find_spec(name, [str(folder)])
+    if module is None or own is None:
+        return False
+    if own.origin is not None:
+        return own.origin != getattr(module, "__file__", None)
+    files = [
+        getattr(sys.modules[m], "__file__", None) for m in _imported if m.startswith(f"{name}.") and m in sys.modules
+    ]
+    places = [Path(place) for place in own.submodule_search_locations or ()]
+    return any(not any(Path(file).is_relative_to(place) for place in places) for file in files if file is not None)
 
 
 def _file_digest(module: Any) -> str:
