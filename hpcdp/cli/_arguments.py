@@ -97,6 +97,8 @@ def make_parser() -> argparse.ArgumentParser:
     show.add_argument("--accuracy", action="store_true", help=text)
     text = "instead, ε at this δ, with bounds; 0: the certified lower limit on pure ε; may be repeated"
     show.add_argument("--delta", action="append", type=_delta, metavar="DELTA", help=text)
+    text = "instead, pure ε: of a study with [pure], what is certified of it and what the published method says"
+    show.add_argument("--pure", action="store_true", help=text)
     text = "instead, the removed or edited rows by how exposed they are"
     show.add_argument("--rows", action="store_true", help=text)
     contents = "print what is in the most exposed rows too, which is private"
@@ -105,6 +107,8 @@ def make_parser() -> argparse.ArgumentParser:
     plot = add("plot", reading.plot, "draw a store's results")
     plot.add_argument("store", type=Path, metavar="STORE")
     plot.add_argument("-o", "--output", type=Path, metavar="FILE", help=".png or .svg (default: beside the store)")
+    text = "instead, of a study with [pure]: densities and loss of the leading pair, where it is largest, and the tested set"
+    plot.add_argument("--loss", action="store_true", help=text)
     plot.add_argument("--log", action="store_true", default=None, help="δ on a logarithmic axis")
 
     text = (

@@ -123,10 +123,10 @@ def _place(options: argparse.Namespace, stop: Stop) -> Any:
 
 
 def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
-    from hpcdp.report.table import table
+    from hpcdp.report.printed import text
 
     result = _compute(options, store, problem, trial, stop)
-    print(table(result))
+    print(text(result))
     print(f"\nstore: {store}", flush=True)
     picture = default_plot(store)
     print(_draw(result.plot, picture, f"hpcdp plot {shlex.quote(str(store))}"), end="")
