@@ -36,6 +36,15 @@ def test_dpl_of_discrete_outputs_to_the_letter():
     assert find_peak(*sides(rows, ~rows), 1e-3, None, 10).at in rows.tolist() + (~rows).tolist()
 
 
+def test_dpl_of_strings():
+    x = np.array([b"yes", b"no", b"yes", b"0x", b"\xff"] * 9, object)
+    y = np.array([b"no", b"no", b"yes", b"0x", b"yes"] * 9, object)
+    found = find_peak(*sides(x, y), 1e-3, None, 10)
+    assert (found.at, found.bandwidths) == ("0xff", ())
+    assert found.loss == pytest.approx(math.log(0.2 / 1e-3))
+    assert [weigh(x, at, ()) for at in ("0xff", "yes", "0x3078", "maybe")] == [9, 18, 9, 0]
+
+
 def test_dpl_of_reals_is_the_largest_of_the_kernel_sums():
     rng = np.random.default_rng(6)
     x, y = rng.laplace(0.0, 1.0, 4000), rng.laplace(0.8, 1.0, 4000)

@@ -135,7 +135,22 @@ def _peak(
         raise ValueError("pure.within: no training output lies in it")
     losses = np.log(np.maximum(densities[0], floor)) - np.log(np.maximum(densities[1], floor))
     place = int(np.argmax(np.where(inside, np.abs(losses), -1.0)))
-    return Peak(float(losses[place]), points[place].tolist(), math.sqrt(variance[place]), bandwidths)
+    return Peak(float(losses[place]), _as_json(points[place]), math.sqrt(variance[place]), bandwidths)
+
+
+def _as_json(output: Any) -> Any:
+    """An output as JSON has it: bytes as text, or, where they are none, as 0x and their digits."""
+    if not isinstance(output, bytes):
+        return output.tolist()
+    try:
+        text = output.decode()
+    except UnicodeDecodeError:
+        return f"0x{output.hex()}"
+    return text if not text.startswith("0x") else f"0x{output.hex()}"
+
+
+def _as_bytes(text: str) -> bytes:
+    return bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
 
 
 def second_bandwidths(sides: Sequence[Side], tests: int) -> tuple[float, ...]:
@@ -165,7 +180,10 @@ def weigh(outputs: Outputs, at: Any, bandwidths: Sequence[float]) -> int:
     outputs: (size,) or (size, d), at most 2³¹ of them. at: one output.
     """
     if not bandwidths:
-        equal = outputs == np.asarray(at, outputs.dtype if outputs.dtype != object else None)
+        if outputs.dtype == object:
+            wanted = _as_bytes(at)
+            return sum(output == wanted for output in outputs)
+        equal = outputs == np.asarray(at, outputs.dtype)
         return int(np.count_nonzero(equal if outputs.ndim == 1 else equal.all(axis=1)))
     rows = np.asarray(outputs, np.float64).reshape(outputs.shape[0], -1)
     squares = np.zeros(rows.shape[0])

@@ -15,6 +15,7 @@ from hpcdp.losses.protocol import Outputs
 Ints = NDArray[np.int64]
 
 _KEYS = 1 << 62  # keys of rows stay below, so that they fit int64
+_TABLE = 1 << 20  # integers of a range below are looked up in a table
 _SPARSE = 8  # up to so many keys per training row are looked up in a table, more by bisection
 
 
@@ -44,9 +45,37 @@ def _locate(ascending: NDArray[Any], x: NDArray[Any], seen: NDArray[np.bool_]) -
     if not ascending.size:
         seen[:] = False
         return np.zeros(x.size, np.int64)
-    place = np.minimum(np.searchsorted(ascending, x), ascending.size - 1)
+    place = _places(ascending, x)
     seen &= ascending[place] == x
     return place
+
+
+def _places(ascending: NDArray[Any], x: NDArray[Any]) -> Ints:
+    """Position of each x in ascending distinct values; any where it is not there. Integers of a small range by a table."""
+    span = _span(ascending)
+    if span is None or x.dtype != ascending.dtype:
+        return np.asarray(np.minimum(np.searchsorted(ascending, x), ascending.size - 1))
+    table = np.zeros(span + 1, np.int64)
+    table[ascending.astype(np.int64) - int(ascending[0])] = np.arange(ascending.size)
+    return np.asarray(table[np.clip(x, ascending[0], ascending[-1]).astype(np.int64) - int(ascending[0])])
+
+
+def _span(ascending: NDArray[Any]) -> int | None:
+    """Largest less smallest of integers or booleans, where that is small."""
+    if ascending.dtype.kind not in "bi" or not ascending.size:
+        return None
+    span = int(ascending[-1]) - int(ascending[0])
+    return span if span < _TABLE else None
+
+
+def _ascending(column: NDArray[Any]) -> NDArray[Any]:
+    """The distinct values of a column, ascending."""
+    if column.dtype.kind in "bi" and column.size:
+        low, high = int(column.min()), int(column.max())
+        if high - low < min(_TABLE, _SPARSE * column.size):
+            found = np.flatnonzero(np.bincount(column.astype(np.int64) - low)) + low
+            return np.asarray(found.astype(column.dtype))
+    return np.unique(column)
 
 
 def as_rows(outputs: Outputs) -> NDArray[Any]:
@@ -81,11 +110,11 @@ class Rows:
         key, space = np.zeros(table.shape[0], np.int64), 1
         for c in range(table.shape[1]):
             column = np.ascontiguousarray(table[:, c])
-            values = np.unique(column)
+            values = _ascending(column)
             if space * max(1, values.size) > _KEYS:
                 merges[c], key = np.unique(key, return_inverse=True)
                 space = merges[c].size
-            key = key * values.size + np.searchsorted(values, column)
+            key = key * values.size + (_places(values, column) if values.size else 0)
             space *= values.size
             columns.append(values)
             if values.size == column.size:
