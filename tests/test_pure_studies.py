@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,6 +108,9 @@ def test_what_it_shows_is_what_its_samples_say(client, tmp_path):
         told = LossAt.of([weigh(x, at, h) for x in outputs], (20_000, 20_000), h, 1e-3, UNIT)
         assert (entry["at"], entry["loss"]) == (at, told.loss)
         assert (entry["lower"], entry["upper"]) == told.interval(LEVEL)
+    page = (Path(__file__).parents[1] / "docs" / "store.md").read_text(encoding="utf-8")
+    assert {name for name in result.arrays if name.startswith("pure_")} == set(re.findall(r"`(pure_\w+)`", page))
+    assert all(f"`{name}`" in page for name in (*found, *region, *published))
     text = call("show", tmp_path / "s.zarr", "--pure", "--format", "table").stdout
     assert "certified ≥" in text
     assert "asymptotic" in text

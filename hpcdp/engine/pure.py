@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp.engine import counted
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sweep import sweep
@@ -126,4 +125,4 @@ def test_region(context: Context, generation: Generation, work: TestRegion, repo
         commit(context.layout, "counts", work.name(problem), body, generation)
 
 
-RUNS: Mapping[type[Work], Run] = {**counted.RUNS, Choose: choose, TestRegion: test_region}
+RUNS: Mapping[type[Work], Run] = {Choose: choose, TestRegion: test_region}

@@ -14,7 +14,7 @@ class Way:
 
     planning, results, engine: the modules with its parts, see `hpcdp.planning.ways`, `hpcdp.results.ways` and
     `hpcdp.engine.ways`. keeps: whether all cells use the same samples, which may then stay in the store. decides: whether
-    what some of its tasks record decides what the others are.
+    what some of its tasks record decides what the others are. beside: the way whose work it may do too, for cells.
     """
 
     name: str
@@ -23,6 +23,7 @@ class Way:
     engine: str
     keeps: bool = True
     decides: bool = False
+    beside: str | None = None
 
 
 WAYS = {
@@ -31,7 +32,7 @@ WAYS = {
         Way("counted", "hpcdp.planning.counted", "hpcdp.results.counted", "hpcdp.engine.counted"),
         Way("reused", "hpcdp.planning.reuse", "hpcdp.results.reuse", "hpcdp.engine.reuse"),
         Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", "hpcdp.engine.literal", keeps=False),
-        Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", "hpcdp.engine.pure", decides=True),
+        Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", "hpcdp.engine.pure", decides=True, beside="counted"),
     )
 }
 """By name; a loss may name its own (`hpcdp.losses.LossKind.way`)."""
