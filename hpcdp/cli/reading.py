@@ -104,7 +104,7 @@ def _show_pure(result: Any, options: argparse.Namespace) -> None:
 def _show_levels(result: Any, deltas: list[float], form: str) -> None:
     from hpcdp.report.epsilon_at import csv_text, table, to_json
 
-    levels = [result.epsilon_at(delta) for delta in deltas]
+    levels = [result.epsilon_at(delta, alone=len(deltas) == 1) for delta in deltas]
     if form == "json":
         print(to_json(result, levels))
     elif form == "csv":

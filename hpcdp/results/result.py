@@ -85,9 +85,12 @@ class Result(Shown):
         """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
         return find_resolution(self.arrays, self.study.estimate, self.way)
 
-    def epsilon_at(self, delta: float) -> Level:
-        """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ."""
-        return level_at(self.arrays, self.resolution, delta)
+    def epsilon_at(self, delta: float, alone: bool = False) -> Level:
+        """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ.
+
+        alone: at δ = 0, the limit of a test of its own, which holds together with no limit at another δ.
+        """
+        return level_at(self.arrays, self.resolution, delta, alone)
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""
