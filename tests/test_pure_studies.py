@@ -121,6 +121,16 @@ def test_what_it_shows_is_what_its_samples_say(client, tmp_path):
     assert float(line["certified"]) == found["certified"]
     for arguments in (["--rows"], ["--delta", "0.1"], ["--accuracy"]):
         call("show", tmp_path / "s.zarr", *arguments, code=2)
+    file = tmp_path / "study.toml"
+    file.write_text(
+        '[study]\nname = "pure"\nseed = 31\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 0.9 }\n'
+        "[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n[pure]\n[estimate]\n"
+    )
+    before = contents(tmp_path / "s.zarr")
+    for more in ([], ["--sequential"]):
+        call("audit", file, "--store", tmp_path / "s.zarr", "--claim", "laplace(epsilon=1)", *more, code=2)
+    call("compare", tmp_path / "s.zarr", tmp_path / "s.zarr", "-o", tmp_path / "c.png", code=2)
+    assert contents(tmp_path / "s.zarr") == before
     call("verify", tmp_path / "s.zarr", "--claim", "laplace(epsilon=1)", code=2)
 
 

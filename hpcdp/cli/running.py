@@ -236,6 +236,8 @@ def audit(options: argparse.Namespace) -> int:
     where = parse_place(options.cluster)
     study, store = read_study(options.study, options.store)
     options.found_store = store
+    if study.pure is not None:
+        raise StudyError("audit: tests trade-off points, which a study with [pure] does not count; leave [pure] out")
     claim = _audited_claim(options, study)
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)
