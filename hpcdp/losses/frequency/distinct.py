@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 _KEYS = 1 << 62  # keys of rows stay below, so that they fit int64
 _TABLE = 1 << 20  # integers of a range below are looked up in a table
-_BITS = 56  # booleans of a row that are packed: seven bytes
+_BITS = 62  # booleans of a row that are packed, so that they fit int64
 _SPARSE = 8  # up to so many keys per training row are looked up in a table, more by bisection
 
 
@@ -68,10 +68,10 @@ def _is_packed(table: NDArray[Any]) -> bool:
 
 def _pack(table: NDArray[Any]) -> Ints:
     """Rows of booleans as whole numbers in the same order, (size,)."""
-    data = np.packbits(table, axis=1)
     key = np.zeros(table.shape[0], np.int64)
-    for column in range(data.shape[1]):
-        key = (key << 8) | data[:, column]
+    for column in range(table.shape[1]):
+        key <<= 1
+        key |= table[:, column]
     return key
 
 
@@ -105,7 +105,7 @@ class Rows:
     columns: distinct values of each column, ascending, of as many columns as tell all rows apart. A row's key is the
     mixed-radix number of its columns' positions. merges: before column c the keys so far become their positions in
     merges[c], or they would overflow. kept: keys of the rows, ascending. table: row of each key, -1 for none; empty
-    when there are too many keys, and for one column, whose keys are the rows' numbers already. Rows of up to 56 booleans
+    when there are too many keys, and for one column, whose keys are the rows' numbers already. Rows of up to 62 booleans
     are one column of whole numbers. rows: (size, d).
     scalar: outputs have shape (size,).
     """
