@@ -20,6 +20,7 @@ NAMES = (
     "tiny_coverage",
     "tiny_points",
     "racing",
+    "local",
     "soak",
     "renyi",
 )

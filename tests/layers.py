@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 FLOORS = (
-    ("errors", "keys", "_check", "serve"),
+    ("errors", "keys", "_check", "serve", "patterns"),
     ("_base",),
     ("mechanisms",),
     ("analytic", "losses", "store"),

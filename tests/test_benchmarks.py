@@ -8,6 +8,7 @@ from benchmarks import (
     betting,
     command,
     limit,
+    local,
     memory,
     neighbours,
     racing,
@@ -113,4 +114,14 @@ def test_racing(capsys: pytest.CaptureFixture[str]) -> None:
         assert 0.85 < figures["certified"] <= 1.0
         assert figures["fewer"] > 2.0
         assert figures["refined"] <= MANY
+    print(capsys.readouterr().out)
+
+
+def test_local(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = local.main(small=True)
+    truth = {name: local.Setting.of(*name.split(", ")[:1], 0.7).truth() for name in runs}
+    for name, found in runs.items():
+        # of 12 runs at 5 % more than 4 are above with a probability of 2e-4
+        assert sum(run.certified > truth[name] for run in found) <= 4
+        assert sum(run.certified for run in found) / len(found) > 0.85 * truth[name]
     print(capsys.readouterr().out)

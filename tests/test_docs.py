@@ -259,23 +259,21 @@ def test_pictures_are_small() -> None:
     assert all(picture.stat().st_size < 150_000 for picture in pictures)
 
 
-def nested(annotation: object) -> tuple[type[BaseModel] | None, bool]:
-    """The model inside an annotation, if any, and whether it is in a list."""
+def nested(annotation: object) -> Iterator[tuple[type[BaseModel], bool]]:
+    """The models inside an annotation, and whether each is in a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation, False
+        yield annotation, False
+        return
     for part in typing.get_args(annotation):
-        model, many = nested(part)
-        if model is not None:
-            return model, many or typing.get_origin(annotation) is list
-    return None, False
+        for model, many in nested(part):
+            yield model, many or typing.get_origin(annotation) is list
 
 
 def keys_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
     """Every key of the study file below a section, as docs/study.md writes it, with its field."""
     for name, field in model.model_fields.items():
         yield prefix + name, field
-        inner, many = nested(field.annotation)
-        if inner is not None:
+        for inner, many in nested(field.annotation):
             yield from keys_of(inner, f"{prefix}{name}{'[]' if many else ''}.")
 
 
@@ -298,7 +296,8 @@ def literal(cell: str) -> object:
 
 def test_every_key_of_the_study_file_is_documented_with_its_default() -> None:
     sections = {name: field for name, field in Study.model_fields.items() if name != "folder"}
-    fields = {k: f for name, s in sections.items() for k, f in keys_of(typing.cast(type, s.annotation), f"{name}.")}
+    models = {name: next(nested(section.annotation))[0] for name, section in sections.items()}
+    fields = {k: f for name, model in models.items() for k, f in keys_of(model, f"{name}.")}
     documented = {names_in(row[0])[0]: row[2] for row in rows_of("docs/study.md", "key")}
     assert set(documented) == set(fields)
     for key, field in fields.items():
@@ -341,10 +340,11 @@ def test_every_claim_is_documented() -> None:
 def test_every_array_and_json_key_is_documented(read: Callable[[str], Path]) -> None:
     result = load_result(read("docs/store.md") / "runs" / "damage.zarr")
     arrays = {name for row in rows_of("docs/store.md", "array") for name in names_in(row[0])}
-    assert arrays == set(result.arrays) | {"errors", "tests", "block_exceed", "block_test"}
+    pure = {name for name in arrays if name.startswith("pure_")}
+    assert arrays == set(result.arrays) | {"errors", "tests", "block_exceed", "block_test"} | pure
     keys = {name: set(names_in(row[1])) for row in rows_of("docs/store.md", "key") for name in names_in(row[0])}
     found = json.loads(result.to_json())
-    assert set(found) == set(keys) - {"reuse"}
+    assert set(found) == set(keys) - {"reuse", "pure"}
     assert set(found["cells"][0]) == keys["cells"] - {"errors", "tests"}
     assert set(found["spectrum"][0]) == keys["spectrum"]
     assert set(found["tradeoff"][0]) == keys["tradeoff"]

@@ -31,6 +31,7 @@ from hpcdp.notions.epsilon_at import (
     spectrum_epsilon,
 )
 from hpcdp.notions.levels import share_level
+from hpcdp.notions.pure import pure_lower
 from hpcdp.report import epsilon_at as levels
 from hpcdp.results.epsilon_at import NO_ESTIMATE
 
@@ -259,6 +260,17 @@ def test_levels_of_a_result_against_the_exact_curve(result):
     assert result.epsilon_at(0.9).lower == 0.0
     with pytest.raises(StudyError, match=r"from 0 to below 1; given: 1.5"):
         result.epsilon_at(1.5)
+
+
+def test_delta_0_alone_has_a_test_of_its_own(result):
+    level, arrays = result.epsilon_at(0.0, alone=True), result.arrays
+    exceed, test, share = (
+        arrays[name][1].reshape(-1, *arrays[name][1].shape[3:]) for name in ("exceed", "test", "level")
+    )
+    limits = pure_lower(exceed[:, 0], test[:, 0], exceed[:, 1], test[:, 1], share)
+    assert level.lower == limits.max()
+    assert level.lower > 0.9 * result.epsilon_at(0.0).lower > 1.0
+    assert result.epsilon_at(0.1, alone=True) == result.epsilon_at(0.1)
 
 
 def test_lost_counts_of_the_inflated_side_break_the_limit(result):

@@ -63,6 +63,12 @@ def test_the_house_has_few_rooms_and_all_stand_on_the_map() -> None:
     assert all(f"{name}/" in tree or f"{name}.py" in tree for name in names)
 
 
+def test_the_ready_patterns_are_a_small_facade() -> None:
+    lines = (ROOT / "hpcdp" / "patterns.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 40
+    assert not any("hpcdp" in line for line in lines if line.startswith(("import", "from")))
+
+
 def test_no_module_stands_in_the_place_of_a_public_name() -> None:
     names = {name.removesuffix(".py") for name in entries()}
     assert not names & {name for name in hpcdp.__all__ if not name.startswith("__")}

@@ -9,6 +9,7 @@ import pytest
 from cells import check_cells, count_codes, exponential_cdf, laplace_cdf, laplace_nodes
 
 from hpcdp.mechanisms import load_builtin
+from hpcdp.mechanisms.exponential_real import exponential_rate
 from hpcdp.mechanisms.local import bloom_bits
 from hpcdp.mechanisms.sparse_vector import sparse_vector_variant
 
@@ -95,6 +96,20 @@ def test_noisy_max_value(variant):
     below = np.prod([cdf(edges - answer, 2.25) for answer in ANSWERS], axis=0)
     drawn = draw("noisy_max", ANSWERS, 5, variant=variant, scale=2.25)
     assert drawn.dtype == np.float64
+    check_cells(count_codes(cell_of(drawn, edges), edges.size + 1), np.diff([0, *below, 1]))
+
+
+@pytest.mark.parametrize(
+    ("s", "parameters"), [(1.3, {"rate": 0.9}), (0.4, {"epsilon": 1.1, "lower": 0.0, "upper": 0.5})]
+)
+def test_exponential_real(s, parameters):
+    rate = parameters.get("rate") or exponential_rate(1.1, None, 0.0, 0.5)
+    edges = np.linspace(0.0, 6.0, 40)
+    left = np.exp(-rate * np.maximum(s - edges, 0.0)) - np.exp(-rate * s)
+    below = (left - np.expm1(-rate * np.maximum(edges - s, 0.0))) / (2.0 - np.exp(-rate * s))
+    drawn = draw("exponential_real", [s], 6, **parameters)
+    assert drawn.dtype == np.float64
+    assert drawn.min() >= 0.0
     check_cells(count_codes(cell_of(drawn, edges), edges.size + 1), np.diff([0, *below, 1]))
 
 

@@ -26,6 +26,15 @@ REFUSED = {
         (ROWS, MODE | {"utility": "numpy:outer"}, "accepted: an array of 2 finite scores"),
         (ROWS, MODE | {"utility": "numpy:array_equal"}, "accepted: an array of 2 finite scores"),
     ],
+    "exponential_real": [
+        ([1.5], dict(), "epsilon, rate: (None, None) was given"),
+        ([1.5], dict(epsilon=1.0, rate=1.0), "accepted: exactly one of the two"),
+        ([1.5], dict(epsilon=0.0), "epsilon: 0.0 was given"),
+        ([1.5], dict(rate=-1.0), "rate: -1.0 was given"),
+        ([2.5], dict(rate=1.0), "database: [2.5] was given; accepted: one number from 1 to 2"),
+        ([1.0, 1.5], dict(rate=1.0), "accepted: one number from 1 to 2"),
+        ([1.5], dict(rate=1.0, lower=2.0), "lower, upper: (2.0, 2.0) was given"),
+    ],
     "noisy_max": [
         (ROWS, dict(variant="NM5", epsilon=1.0), "variant: 'NM5' was given; accepted: \"NM1\" or"),
         (ROWS, dict(variant=1, epsilon=1.0), "variant: 1 was given"),

@@ -7,7 +7,7 @@ from hpcdp.analytic._registry import exact, register
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.dp import ApproximateDP
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
-from hpcdp.analytic.exponential import exponential_pair, exponential_pmf
+from hpcdp.analytic.exponential import exponential_pair, exponential_pmf, exponential_real_pair
 from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma
 from hpcdp.analytic.laplace import LaplaceShift
 from hpcdp.analytic.laplace_vector import LaplaceVector, laplace_pair
@@ -42,6 +42,7 @@ __all__ = [
     "exact",
     "exponential_pair",
     "exponential_pmf",
+    "exponential_real_pair",
     "gaussian_mu",
     "gaussian_sigma",
     "gaussian_textbook_delta",

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import Curve
 from hpcdp.analytic._registry import register
-from hpcdp.analytic.exponential import exponential_pair
+from hpcdp.analytic.exponential import exponential_pair, exponential_real_pair
 from hpcdp.analytic.noisy_max import noisy_max_index, noisy_max_value
 from hpcdp.analytic.sparse_vector import sparse_vector
 from hpcdp.mechanisms.additive import vector
 from hpcdp.mechanisms.exponential import exponential_scores
+from hpcdp.mechanisms.exponential_real import exponential_rate, real_score
 from hpcdp.mechanisms.noisy_max import noisy_max_scale, noisy_max_variant
 
 Database = NDArray[Any]
@@ -29,6 +30,20 @@ def _exponential(
 ) -> Curve:
     first, second = (exponential_scores(database, outcomes=outcomes, utility=utility) for database in (d, d_prime))
     return exponential_pair(first, second, epsilon=epsilon, sensitivity=sensitivity)
+
+
+@register("exponential_real")
+def _exponential_real(
+    d: Database,
+    d_prime: Database,
+    *,
+    epsilon: float | None = None,
+    rate: float | None = None,
+    lower: float = 1.0,
+    upper: float = 2.0,
+) -> Curve:
+    first, second = (real_score(database, lower, upper) for database in (d, d_prime))
+    return exponential_real_pair(first, second, exponential_rate(epsilon, rate, lower, upper))
 
 
 @register("noisy_max")

@@ -110,6 +110,14 @@ class Curve(ABC):
         found = [self._renyi(float(a), direction) for a in orders.ravel()]
         return np.asarray(found, np.float64).reshape(orders.shape)
 
+    def pure(self) -> float | None:
+        """Return the pure level of the unordered pair, sup |ln p - ln q| (Askin, Kutta and Dette 2022, Theorem 1).
+
+        Infinite where one law gives what the other cannot, or where the loss has no bound; None where this family has no
+        closed form of it. Smaller deltas than floats hold count: it is no zero of the spectrum.
+        """
+        return None
+
     def point(self, eta: ArrayLike) -> tuple[Array, Array]:
         """Return the Neyman-Pearson points at thresholds on q/p: reject P where q/p > eta, strictly.
 

@@ -44,6 +44,10 @@ class Discrete(Curve):
         """q/p, infinity where p = 0; impossible outcomes have p = q = 0 and weigh nothing anywhere."""
         return np.asarray(np.divide(self.q, self.p, out=np.full(self.p.shape, np.inf), where=self.p > 0.0))
 
+    def pure(self) -> float:
+        with np.errstate(divide="ignore"):
+            return float(np.abs(np.log(self._ratio[(self.p > 0.0) | (self.q > 0.0)])).max())
+
     @cached_property
     def _vertices(self) -> tuple[Array, Array]:
         """Corners (alpha, beta) of the trade-off curve, alpha ascending.

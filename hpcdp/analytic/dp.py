@@ -40,6 +40,9 @@ class ApproximateDP(Curve):
         """Mass, under P, of the outcome that Q makes e^epsilon0 times as likely."""
         return float((1.0 - self.delta0) * np.exp(-self.epsilon0) / (1.0 + np.exp(-self.epsilon0)))
 
+    def pure(self) -> float:
+        return float("inf") if self.delta0 > 0.0 else self.epsilon0
+
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         # (e^epsilon0 - e^epsilon) / (1 + e^epsilon0), without overflow
         gap = -np.expm1(np.minimum(epsilon - self.epsilon0, 0.0)) / (1.0 + np.exp(-self.epsilon0))

@@ -1,12 +1,15 @@
-"""The exponential mechanism over a finite range."""
+"""The exponential mechanism over a finite range, and for one number on the half-line."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcdp._check import positive, refusal
+from hpcdp._check import non_negative, positive, refusal
 from hpcdp.analytic.discrete import Discrete
+from hpcdp.analytic.piecewise import Piecewise
 
 Array = NDArray[np.float64]
+
+_REACH = 45.0  # in units of 1/rate: the mass beyond is below 1e-19
 
 
 def exponential_pmf(scores: ArrayLike, epsilon: float, sensitivity: float = 1.0) -> Array:
@@ -43,3 +46,26 @@ def exponential_pair(first: ArrayLike, second: ArrayLike, *, epsilon: float, sen
         ValueError: a value out of range, or shapes that differ.
     """
     return Discrete(exponential_pmf(first, epsilon, sensitivity), exponential_pmf(second, epsilon, sensitivity))
+
+
+def exponential_real_pair(first: float, second: float, rate: float) -> Piecewise:
+    """Return the exact pair of densities rate · exp(-rate · |s - t|) / (2 - exp(-rate · s)) on t >= 0.
+
+    Args:
+        first, second: the numbers s under D and under D', >= 0.
+        rate: > 0.
+
+    Raises:
+        ValueError: a value out of range.
+    """
+    both = non_negative("first", first), non_negative("second", second)
+    unit = positive("rate", rate)
+    reach = max(both) + _REACH / unit
+
+    def log_densities(t: Array) -> tuple[Array, Array]:
+        one, other = (
+            np.asarray(np.log(unit) - unit * np.abs(s - t) - np.log1p(-np.expm1(-unit * s)), np.float64) for s in both
+        )
+        return one, other
+
+    return Piecewise([(log_densities, np.unique([0.0, *both, reach]))])

@@ -35,6 +35,9 @@ class GaussianShift(Curve):
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", non_negative("mu", self.mu))
 
+    def pure(self) -> float:
+        return float("inf") if self.mu > 0.0 else 0.0
+
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         return _gaussian_delta(np.asarray(self.mu), epsilon)
 

@@ -33,6 +33,9 @@ class LaplaceShift(Curve):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon0", non_negative("epsilon0", self.epsilon0))
 
+    def pure(self) -> float:
+        return self.epsilon0
+
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         return -np.expm1(-0.5 * np.maximum(self.epsilon0 - epsilon, 0.0))
 

@@ -60,6 +60,9 @@ class LaplaceVector(Curve):
             return _by_series(positive)
         return sum_on_grid(positive)
 
+    def pure(self) -> float:
+        return float(self.shifts.sum())
+
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         # The pure level is known, and at most e^-745 is left where a mass of Q underflows.
         return np.where(epsilon >= self.shifts.sum(), 0.0, self._curve._delta(epsilon, direction))

@@ -66,6 +66,11 @@ class Piecewise(Curve):
         losses = np.concatenate((self._cells.ends.ravel(), -np.log(self._ratio)))
         self._span = (float(losses.min(initial=0.0)) - 1.0, float(losses.max(initial=0.0)) + 1.0)
 
+    def pure(self) -> float:
+        if self._only_p > 0.0 or self._only_q > 0.0:
+            return float("inf")
+        return float(np.abs(np.concatenate((self._cells.ends.ravel(), np.log(self._ratio)))).max(initial=0.0))
+
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         level = epsilon.ravel()
         forward = direction == "forward"

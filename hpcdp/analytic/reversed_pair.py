@@ -24,6 +24,9 @@ class Reversed(Curve):
 
     curve: Curve
 
+    def pure(self) -> float | None:
+        return self.curve.pure()
+
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         return self.curve.delta(epsilon, "reverse" if direction == "forward" else "forward")
 

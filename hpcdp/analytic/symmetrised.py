@@ -41,6 +41,9 @@ class Symmetrised(Curve):
         if not isinstance(self.curve, Curve):
             raise refusal("curve", self.curve, "a curve of hpcdp.analytic")
 
+    def pure(self) -> float | None:
+        return self.curve.pure()
+
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         return self.curve.spectrum(epsilon)
 

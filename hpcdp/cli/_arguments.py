@@ -102,6 +102,8 @@ def make_parser() -> argparse.ArgumentParser:
     show.add_argument("--renyi", action="append", type=_order, metavar="ORDER", help=text)
     text = "instead, the certified lower bound on ρ of zero-concentrated DP; may be given with --renyi"
     show.add_argument("--zcdp", action="store_true", help=text)
+    text = "instead, pure ε: of a study with [pure], what is certified of it and what the published method says"
+    show.add_argument("--pure", action="store_true", help=text)
     text = "instead, the removed or edited rows by how exposed they are"
     show.add_argument("--rows", action="store_true", help=text)
     contents = "print what is in the most exposed rows too, which is private"
@@ -110,6 +112,8 @@ def make_parser() -> argparse.ArgumentParser:
     plot = add("plot", reading.plot, "draw a store's results")
     plot.add_argument("store", type=Path, metavar="STORE")
     plot.add_argument("-o", "--output", type=Path, metavar="FILE", help=".png or .svg (default: beside the store)")
+    text = "instead, of a study with [pure]: densities and loss of the leading pair, where it is largest, and the tested set"
+    plot.add_argument("--loss", action="store_true", help=text)
     plot.add_argument("--log", action="store_true", default=None, help="δ on a logarithmic axis")
 
     text = (

@@ -27,7 +27,8 @@ def status(options: argparse.Namespace) -> None:
 
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
-    from hpcdp.report.table import csv_text, table
+    from hpcdp.report.printed import text
+    from hpcdp.report.table import csv_text
     from hpcdp.results.result import load_result
 
     if options.accuracy and options.delta:
@@ -37,10 +38,18 @@ def show(options: argparse.Namespace) -> None:
     if (options.renyi or options.zcdp) and (options.delta or options.accuracy or options.rows):
         which = "--renyi" if options.renyi else "--zcdp"
         raise StudyError(f"{which}: accepted without --delta, --accuracy and --rows; given: both")
+    if options.pure and (options.delta or options.accuracy or options.renyi or options.zcdp):
+        raise StudyError("--pure: accepted without --delta, --accuracy, --renyi and --zcdp; given: both")
     if not options.rows:
         refuse_contents(options)
     result = load_result(options.store)
-    if options.rows:
+    if (options.delta or options.accuracy or options.renyi or options.zcdp) and not result.study.counts_levels:
+        raise StudyError(
+            '--delta, --accuracy, --renyi, --zcdp: accepted with cells by ε, which a study with [pure] has with test = "all" only'
+        )
+    if options.pure or (options.rows and result.study.pure is not None):
+        _show_pure(result, options)
+    elif options.rows:
         _show_rows(result, options.format, options.show_rows)
     elif options.delta:
         _show_levels(result, options.delta, options.format)
@@ -53,7 +62,7 @@ def show(options: argparse.Namespace) -> None:
     elif options.format == "csv":
         print(csv_text(result), end="")
     else:
-        print(table(result))
+        print(text(result))
     if options.show_rows and not options.rows:
         print_contents(result)
 
@@ -82,10 +91,25 @@ def _show_rows(result: Any, form: str, contents: bool) -> None:
         print(table(result, ranking, contents))
 
 
+def _show_pure(result: Any, options: argparse.Namespace) -> None:
+    from hpcdp.report.pure import csv_text, rows_table, table, to_json
+
+    if result.study.pure is None:
+        raise StudyError("--pure: accepted with a study that has [pure]; of others: --delta 0")
+    if options.format == "json":
+        print(to_json(result))
+    elif options.format == "csv":
+        print(csv_text(result), end="")
+    elif options.rows:
+        print(rows_table(result))
+    else:
+        print(table(result))
+
+
 def _show_levels(result: Any, deltas: list[float], form: str) -> None:
     from hpcdp.report.epsilon_at import csv_text, table, to_json
 
-    levels = [result.epsilon_at(delta) for delta in deltas]
+    levels = [result.epsilon_at(delta, alone=len(deltas) == 1) for delta in deltas]
     if form == "json":
         print(to_json(result, levels))
     elif form == "csv":
@@ -121,7 +145,14 @@ def plot(options: argparse.Namespace) -> None:
     from hpcdp.results.result import load_result
 
     path = options.output or default_plot(options.store)
-    load_result(options.store).plot(path, options.log)
+    if options.loss:
+        from hpcdp.report.plots import check_path, save
+        from hpcdp.report.plots_pure import draw_loss
+
+        check_path(path)
+        save(draw_loss(load_result(options.store)), path)
+    else:
+        load_result(options.store).plot(path, options.log)
     print(path)
 
 
@@ -137,6 +168,10 @@ def verify(options: argparse.Namespace) -> int:
     refuse_contents(options)
     claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
     result = load_result(options.store)
+    if not result.study.counts_levels:
+        raise StudyError(
+            'verify: compares cells by ε, which a study with [pure] has with test = "all" and epsilons only'
+        )
     own = claim_of(result) if not claims else None
     if not claims and own is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")

@@ -123,10 +123,10 @@ def _place(options: argparse.Namespace, stop: Stop) -> Any:
 
 
 def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
-    from hpcdp.report.table import table
+    from hpcdp.report.printed import text
 
     result = _compute(options, store, problem, trial, stop)
-    print(table(result))
+    print(text(result))
     print(f"\nstore: {store}", flush=True)
     picture = default_plot(store)
     print(_draw(result.plot, picture, f"hpcdp plot {shlex.quote(str(store))}"), end="")
@@ -236,6 +236,8 @@ def audit(options: argparse.Namespace) -> int:
     where = parse_place(options.cluster)
     study, store = read_study(options.study, options.store)
     options.found_store = store
+    if study.pure is not None:
+        raise StudyError("audit: tests trade-off points, which a study with [pure] does not count; leave [pure] out")
     claim = _audited_claim(options, study)
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)

@@ -283,9 +283,9 @@ def _drive(
                 lease.beat()
                 outcome = execute(place, root, version, lease.generation, tasks, monitor)
                 index = read_sound_index(layout, progress)
-            if outcome.failures or not problem.study.estimate.has_budget:
+            if outcome.failures or not (problem.study.estimate.has_budget or problem.way.decides):
                 break
-            decided = decide(problem, index, layout, lease.generation)
+            decided = decide(problem, index, layout, lease.generation) if problem.study.estimate.has_budget else []
             for words in summary(decided):
                 progress.note(words)
             problem = with_known_sizes(layout, problem)

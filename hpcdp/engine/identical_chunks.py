@@ -102,13 +102,17 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
             for block in range(stage.blocks):
                 set_aside(layout, "samples", stage.name_of(law, block))
     _set_pools_aside(layout, problem, laws, and_unknown)
-    models = _set_pilots_aside(layout, problem, {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)})
+    numbers = {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)}
+    models = _set_pilots_aside(layout, problem, numbers)
+    if problem.study.pure is not None:
+        models |= {problem.pure_keys[n] for n in numbers}
     for kind in ("fits", "counts"):
         for name, body in read_records(layout, kind):
             if isinstance(body, DamagedError):
                 continue
             found = {entry["model"] for entry in body["entries"]}
-            touched = models & found | (found - set(problem.model_keys) if and_unknown else set())
+            known = {*problem.model_keys, *(problem.pure_keys if problem.study.pure is not None else ())}
+            touched = models & found | (found - known if and_unknown else set())
             for model in touched:
                 discard(layout, layout.generation, layout.counter(model, body["thresholds"]))
             if touched:

@@ -130,6 +130,10 @@ def repeat(
         raise StudyError(f"seeds: {list(seeds)} was given; accepted: two or more that differ")
     if not pairs:
         raise StudyError("sizes: none was given; accepted: one or more")
+    if not parsed.counts_levels:
+        raise StudyError(
+            "repeat: collects spectra, which a study with [pure] has only with all pairs tested and epsilons"
+        )
     if parsed.estimate.reuse == "auto":
         raise StudyError('estimate.reuse: runs may choose differently; given: "auto"; accepted: true, false')
     if parsed.mechanism.call in READERS:

@@ -11,10 +11,12 @@ from hpcdp.engine.outcomes import Report
 from hpcdp.planning.task import Work
 from hpcdp.store.layout import Generation
 from hpcdp.study.problem import Problem
+from hpcdp.study.ways import WAYS
 
 Run = Callable[[Context, Generation, Any, Report], None]
 
 
 def runs_of(problem: Problem) -> Mapping[type[Work], Run]:
-    """`RUNS` of the part of a problem's way: by each kind of its work the function that does it."""
-    return cast("Mapping[type[Work], Run]", import_module(problem.way.engine).RUNS)
+    """`RUNS` of the part of a problem's way, and of the one beside it: by each kind of work the function that does it."""
+    ways = [problem.way, *([WAYS[problem.way.beside]] if problem.way.beside else [])]
+    return {work: cast("Run", run) for way in ways for work, run in import_module(way.engine).RUNS.items()}

@@ -20,6 +20,7 @@ BUILTINS = {
     "bounded_sum": "hpcdp.mechanisms.aggregates:bounded_sum",
     "pmf": "hpcdp.mechanisms.table:pmf",
     "exponential": "hpcdp.mechanisms.exponential:exponential",
+    "exponential_real": "hpcdp.mechanisms.exponential_real:exponential_real",
     "noisy_max": "hpcdp.mechanisms.noisy_max:noisy_max",
     "sparse_vector": "hpcdp.mechanisms.sparse_vector:sparse_vector",
     "noisy_histogram": "hpcdp.mechanisms.histogram:noisy_histogram",

@@ -288,3 +288,18 @@ def joint_lower_cells(
         b_high = upper_limit(x1[i], n1[i], side_level[i])[0]
         lower[i] = joint_lower_cell(x0[i], n0[i], x1[i], n1[i], c[i], (b_low, b_high), math.log(target[i]), z[i], loss)
     return lower
+
+
+@_jit
+def rejects_ratio(
+    x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float], theta: float,
+    log_target: float, z: float, loss: float,
+) -> bool:  # fmt: skip
+    """Whether the test of `joint_lower_cell` rejects a <= theta + c b; c at least 1."""
+    if x0 < 1.0 or c > 100.0 * n1:
+        return False
+    z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
+    table, swapped = cell_table(x0, n0, x1, n1, c, b_range, z_cut)
+    most = x1 + np.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
+    cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
+    return largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, False)[0] <= log_target

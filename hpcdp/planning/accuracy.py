@@ -41,6 +41,8 @@ def state_accuracy(
     (None) or as a run decided. pooled: whether every sample teaches and tests.
     """
     e = study.estimate
+    if not study.epsilons:
+        return []
     test = e.test if test is None else test
     failure = 1.0 - e.confidence
     each = failure / (2 * pairs * len(e.epsilons))

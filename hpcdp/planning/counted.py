@@ -131,11 +131,11 @@ def _needs(problem: Problem, numbers: Sequence[int], index: Index) -> list[Need]
     return needs
 
 
-def _pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
+def pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
     """Seconds to learn a pair, and to count one chunk of both sides of it."""
     train, test = problem.train, problem.test
     size = min(test.chunk, test.total)
-    draw_train, draw_test = _pair_drawing(problem, costs)
+    draw_train, draw_test = pair_drawing(problem, costs)
     kept = {stage.name for stage in problem.kept_stages}
     learn = 2 * train.total * (costs.learn + (costs.read if "train" in kept else 0.0)) + draw_train
     if problem.is_screened:
@@ -144,7 +144,7 @@ def _pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
     return learn, chunk
 
 
-def _pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
+def pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
     """Of the seconds to learn a pair, and to count a chunk of it, those that drawing takes: none where samples are kept."""
     train, test = problem.train, problem.test
     kept = {stage.name for stage in problem.kept_stages}
@@ -157,13 +157,13 @@ def _pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
 
 
 def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
-    learn, chunk = _pair_seconds(problem, costs)
+    learn, chunk = pair_seconds(problem, costs)
     counting = sum(learn + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
     return counting + sampling_seconds(problem, index, costs)
 
 
 def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: float) -> Iterator[Count]:
-    learn, chunk = _pair_seconds(problem, costs)
+    learn, chunk = pair_seconds(problem, costs)
     groups: dict[tuple[str, Thresholds, tuple[tuple[int, int], ...]], list[int]] = {}
     for number, thresholds, gaps in needs:
         groups.setdefault((problem.pair_laws[number][0], thresholds, gaps), []).append(number)
@@ -188,7 +188,7 @@ def _is_split(learn: float, chunk: float, chunks: int, target: float) -> bool:
 
 def _fit_items(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need], target: float) -> list[Learn]:
     """Batches of pairs that are learned in tasks of their own, because several count tasks use them."""
-    learn, chunk = _pair_seconds(problem, costs)
+    learn, chunk = pair_seconds(problem, costs)
     groups: dict[Thresholds, list[int]] = {}
     for number, thresholds, gaps in needs:
         split = problem.is_refined or _is_split(learn, chunk, sum(b - a for a, b in gaps), target)
@@ -215,8 +215,8 @@ def _assemble(
     def sampled(law: str, stage: str, blocks: range | None = None) -> set[str]:
         return {name for block, name in drawn.get((law, stage), []) if blocks is None or block in blocks}
 
-    learn_seconds, chunk_seconds = _pair_seconds(problem, costs)
-    learn_drawing, chunk_drawing = _pair_drawing(problem, costs)
+    learn_seconds, chunk_seconds = pair_seconds(problem, costs)
+    learn_drawing, chunk_drawing = pair_drawing(problem, costs)
     tallied = tally_tasks(problem, costs, tallies, target, sampled, found)
     if problem.is_refined:
         learn_seconds, learn_drawing = _REFINE_SECONDS, 0.0

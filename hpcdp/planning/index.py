@@ -24,12 +24,16 @@ Thresholds = tuple[float, ...]
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Counts of one pair over test chunks start to stop, from one record; samples: outputs per database."""
+    """Counts of one pair over test chunks start to stop, from one record; samples: outputs per database.
+
+    sums: of each output named beforehand, the sums of weights of D and of D' (`hpcdp.losses.local.weigh`), of pure ε alone.
+    """
 
     start: int
     stop: int
     samples: int
     histogram: Ints
+    sums: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,7 @@ class Index:
     training: dict[str, dict[Thresholds, tuple[int, Ints]]] = field(default_factory=dict)
     stored_counters: set[tuple[str, Thresholds]] = field(default_factory=set)
     perturbed: dict[str, dict[float, tuple[float, float]]] = field(default_factory=dict)
+    choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     pilots: set[str] = field(default_factory=set)
     tallies: dict[tuple[str, str], list[TallySpan]] = field(default_factory=dict)
     spans: dict[str, dict[Thresholds, list[Span]]] = field(default_factory=dict)
@@ -168,12 +173,15 @@ def read_index(layout: Layout) -> Index:
             index.training.setdefault(entry["model"], {})[key] = (int(histogram[0].sum()), histogram)
             for eta, *point in entry.get("perturbed", []):
                 index.perturbed.setdefault(entry["model"], {})[eta] = (point[0], point[1])
+            if "choice" in entry:
+                index.choices[entry["model"]] = entry["choice"]
             if entry["stored"]:
                 index.stored_counters.add((entry["model"], key))
     for body in _sound(layout, "counts", index):
         key = tuple(body["thresholds"])
         for entry in body["entries"]:
-            span = Span(body["start"], body["stop"], body["draws"][0], np.asarray(entry["counts"], np.int64))
+            sums = tuple((int(d), int(d_prime)) for d, d_prime in entry.get("sums", ()))
+            span = Span(body["start"], body["stop"], body["draws"][0], np.asarray(entry["counts"], np.int64), sums)
             index.spans.setdefault(entry["model"], {}).setdefault(key, []).append(span)
     for body in _sound(layout, "reuse", index):
         key = tuple(body["thresholds"])

@@ -45,8 +45,8 @@ class Plan:
     elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
     reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
     equal: numbers of pairs whose databases are equal.
-    files: a warning of too many. reuse: whether every sample teaches and tests, and why. target, foreseen, files and reuse
-    are in words; nothing to say: empty.
+    files: a warning of too many. pure: what [pure] does. reuse: whether every sample teaches and tests, and why. target,
+    foreseen, files, pure and reuse are in words; nothing to say: empty.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Plan:
     is_reused: bool = False
     equal: tuple[int, ...] = ()
     files: str = ""
+    pure: str = ""
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -99,11 +100,17 @@ class Plan:
             f"  memory         about {_bytes(self.memory)} a worker process, {self.workers} workers",
             self._drawing(),
             *self._time(),
-            f"  target         {self.target}"
-            if self.target
-            else f"  expected error standard error of δ̂ at most {errors}"
-            + f"{self._from()} where P(S) ≥ e^ε·Q(S), else {others}"
-            + (f"; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
+            *([f"  target         {self.target}"] if self.target else []),
+            *(
+                [
+                    f"  expected error standard error of δ̂ at most {errors}"
+                    + f"{self._from()} where P(S) ≥ e^ε·Q(S), else {others}"
+                    + (f"; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else "")
+                ]
+                if self.worst_error and not self.target
+                else []
+            ),
+            *([f"  pure           {self.pure}"] if self.pure else []),
             *([f"  foreseen       {self.foreseen}"] if self.foreseen else []),
             *([f"  reuse          {self.reuse}"] if self.reuse else []),
             *(f"  {name:<14} {words}" for name, words in self._statements()),
@@ -161,13 +168,14 @@ def make_plan(
     problem = with_choice(problem, costs, index.chosen if index else None)
     tasks = schedule(problem, index or Index(), costs, workers)
     e = problem.study.estimate
-    cells = len(problem.pairs) * 2 * len(e.epsilons)
+    levels = problem.study.epsilons
+    cells = len(problem.pairs) * 2 * len(levels)
     laws = len(problem.laws)
     way = planned(problem)
     amounts = way.amounts(problem)
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = max(1, min(workers, len(tasks)))
-    shown = sorted({e.epsilons[0], e.epsilons[len(e.epsilons) // 2], e.epsilons[-1]})
+    shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]}) if levels else []
     return Plan(
         name=problem.study.name,
         pairs=len(problem.pairs),
@@ -193,6 +201,7 @@ def make_plan(
         target=_describe_budget(e),
         foreseen=_foresee(problem.study, costs, workers) if e.target is not None else "",
         reuse=reuse,
+        pure=_describe_pure(problem.study),
         is_reused=problem.is_reused,
         equal=tuple(number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime),
         drawing=sum(task.drawing for task in tasks) / at_once,
@@ -203,6 +212,16 @@ def make_plan(
         is_stored=problem.study.mechanism.call == STORED,
         forecast=cluster_needs(tasks, profile) if profile else None,
         process_memory=profile.worker.memory // profile.worker.process_count if profile else None,
+    )
+
+
+def _describe_pure(study: Study) -> str:
+    if study.pure is None:
+        return ""
+    e, which = study.estimate, "every pair" if study.pure.test == "all" else "the pair that training names"
+    return (
+        f"one set and one output of each pair, chosen by {e.train:,} training outputs a database; {e.test:,} fresh ones of both "
+        f"databases of {which}. More tasks, that test, follow those that choose"
     )
 
 

@@ -43,15 +43,21 @@ def _estimate(level: Level) -> str:
     return f"{'<=' if level.found == BELOW else '>'} {level.reach:g} ({level.found})"
 
 
+def _every(levels: Sequence[Level]) -> str:
+    return "" if len(levels) == 1 and levels[0].delta == 0.0 else " for every δ at once"
+
+
 def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
     sure = percent(result.confidence)
     lines = [
-        f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {sure} for every δ at once;",
+        f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {sure}{_every(levels)};",
         "  finite-sample, rests on independent draws alone. δ = 0: pure differential privacy.",
         *trust_lines(result.study),
     ]
     if result.way.draws_apart or result.way.pools:
         lines.append("  From the bounds on δ, and together with them.")
+    elif len(levels) == 1 and levels[0].delta == 0.0:
+        lines.append("  δ = 0 alone: from an exact test of its own, a family that holds with no limit at another δ.")
     else:
         lines.append("  A family of its own: these limits together, and the bounds on δ together, not all at once.")
     lines += [

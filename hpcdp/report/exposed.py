@@ -49,6 +49,8 @@ class Exposure:
 
 def find_exposure(result: Result) -> Exposure | None:
     """The most exposed pair of a result; None where the largest δ̂ is resolved at no ε."""
+    if not result["delta"].size:
+        return None
     delta = np.where(result.resolution.cells, result["delta"], -np.inf)
     if "test" in result.arrays:
         delta[~told_pairs(result["test"])] = -np.inf

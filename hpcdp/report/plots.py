@@ -33,6 +33,10 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     from matplotlib.figure import Figure
 
     check_path(path)
+    if not result.study.counts_levels:
+        from hpcdp.report.plots_pure import draw_limits
+
+        return save(draw_limits(result), path)
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]

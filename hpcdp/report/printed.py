@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from hpcdp.report import audit, verdict
+from hpcdp.report import audit, pure, verdict
 from hpcdp.report.table import table
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 from hpcdp.results.shown import shows
 from hpcdp.results.verdict import Verdict
 
-shows(Result, table)
+
+def text(result: Result) -> str:
+    """A result as `run` and `show` print it: the table of its cells, and of [pure], where there are such."""
+    parts = [pure.table(result)] if result.study.pure is not None else []
+    parts += [table(result)] if result.study.counts_levels else []
+    return "\n\n".join(parts)
+
+
+shows(Result, text)
 shows(Audit, audit.report)
 shows(Verdict, lambda one: verdict.report([one]))

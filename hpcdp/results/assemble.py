@@ -16,7 +16,7 @@ from hpcdp.study.problem import Problem
 
 def assemble(problem: Problem, index: Index, run: Callable[..., NDArray[np.float64]] | None = None) -> Arrays:
     """All result arrays of a store's records; cells that lack counts hold NaN and −1. run: `bounds_of` elsewhere."""
-    epsilons = np.asarray(problem.study.estimate.epsilons)
+    epsilons = np.asarray(problem.study.epsilons, np.float64)
     arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
     return arrays | derived(problem.way).arrays(problem, index, epsilons, bounds_of(problem) if run is None else run)
 

@@ -19,6 +19,7 @@ from hpcdp.notions.epsilon_at import (
     promising,
     spectrum_epsilon,
 )
+from hpcdp.notions.pure import pure_lower
 from hpcdp.results.resolution import Resolution
 from hpcdp.store.results import Arrays
 from hpcdp.study.problem import DIRECTIONS
@@ -53,8 +54,11 @@ class Level:
     epsilon: float | None
 
 
-def level_at(arrays: Arrays, resolution: Resolution, delta: float) -> Level:
+def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool = False) -> Level:
     """ε at one δ.
+
+    alone: at δ = 0 and counts of one set a cell, `lower` comes from the exact test of a <= c·b (`pure_lower`): a family of its
+    own, which holds together with no limit at another δ.
 
     Raises:
         StudyError: a δ below 0, or of 1 or more.
@@ -62,7 +66,7 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float) -> Level:
     if not 0.0 <= delta < 1.0:
         raise StudyError(f"delta: a number from 0 to below 1; given: {delta}")
     estimate, found, reach, upper = _estimate(arrays, resolution, delta)
-    lower, cell = _certified(arrays, delta)
+    lower, cell = _certified(arrays, delta, alone and delta == 0.0)
     if found == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
         estimate, found, reach = lower, BRACKETED, None
     estimate, upper = (None if v is None else max(v, lower) for v in (estimate, upper))
@@ -92,7 +96,7 @@ def _estimate(
     return None, found, None if np.isnan(place) else place, upper
 
 
-def _certified(arrays: Arrays, delta: float) -> tuple[float, tuple[int, int, int] | None]:
+def _certified(arrays: Arrays, delta: float, alone: bool) -> tuple[float, tuple[int, int, int] | None]:
     """The largest lower limit over cells, and the cell; None where no cell is known."""
     known = ~np.isnan(arrays["delta"][1])
     if not known.any():
@@ -106,6 +110,10 @@ def _certified(arrays: Arrays, delta: float) -> tuple[float, tuple[int, int, int
         chosen = promising(x, n, level, delta, _MOST_CELLS)
         share = envelope_shares(arrays["training_delta"][1], epsilons)[known][chosen]
         cells = cells[chosen]
+        if alone:
+            lower = pure_lower(x[chosen, 0], n[chosen, 0], x[chosen, 1], n[chosen, 1], level[chosen])
+            best = int(lower.argmax())
+            return float(lower[best]), (int(cells[best][0]), int(cells[best][1]), int(cells[best][2]))
         inflation = np.exp(epsilons[cells[:, 2]])
         split = prefer_split(share, n[chosen], inflation, level[chosen])
         corners = cell_corners(x[chosen], n[chosen], inflation, level[chosen], split)

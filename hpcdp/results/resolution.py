@@ -49,6 +49,8 @@ def find_resolution(arrays: Arrays, estimate: Estimate, way: Derived) -> Resolut
     """From a result's arrays and the study's section [estimate]."""
     delta, lower = (arrays[name][1] for name in ("delta", "lower"))
     known = ~np.isnan(delta)
+    if not delta.size:
+        return Resolution(known, np.empty(0, np.bool_), np.empty(0), ())
     cells = way.tells(arrays, estimate)
     cells &= _gapless(
         cells | ~known | (lower > 0.0), arrays["epsilon"][1]

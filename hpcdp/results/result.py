@@ -23,7 +23,7 @@ from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution
 from hpcdp.results.shown import Shown
-from hpcdp.results.ways import Derived, derived
+from hpcdp.results.ways import Derived, Records, derived
 from hpcdp.store.records import foreign, read_json
 from hpcdp.store.results import Arrays, read_results
 from hpcdp.store.root import open_latest
@@ -66,7 +66,7 @@ class Result(Shown):
     @cached_property
     def way(self) -> Derived:
         """The way in which its estimates came to be."""
-        return derived(way_of(self.study.estimate, is_reused="block_exceed" in self.arrays))
+        return derived(way_of(self.study, is_reused="block_exceed" in self.arrays))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]
@@ -87,9 +87,12 @@ class Result(Shown):
         """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
         return find_resolution(self.arrays, self.study.estimate, self.way)
 
-    def epsilon_at(self, delta: float) -> Level:
-        """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ."""
-        return level_at(self.arrays, self.resolution, delta)
+    def epsilon_at(self, delta: float, alone: bool = False) -> Level:
+        """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ.
+
+        alone: at δ = 0, the limit of a test of its own, which holds together with no limit at another δ.
+        """
+        return level_at(self.arrays, self.resolution, delta, alone)
 
     def renyi(self, orders: Sequence[float]) -> list[RenyiLevel]:
         """Rényi divergences of some orders, each at least 1, which is Kullback–Leibler's; StudyError on any other order."""
@@ -153,9 +156,22 @@ class Result(Shown):
             for p, h in zip(*np.nonzero(~np.isnan(self["alpha"])), strict=True)
         ]
 
+    @cached_property
+    def pure(self) -> dict[str, Any] | None:
+        """Pure ε, as `show --pure --format json` prints it: certified (finite-sample) and published (asymptotic).
+
+        None of a study without [pure], and while no pair has all its counts.
+        """
+        if "pure_certified" not in self.arrays:
+            return None
+        from hpcdp.results.pure import describe_pure
+
+        records = Records(self.store)
+        return describe_pure(records.problem, records.index, self.arrays, self.pairs)
+
     def accuracy(self) -> list[Statement]:
         """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic."""
-        test = int(self["test"].min()) if "test" in self.arrays else None
+        test = int(self["test"].min()) if "test" in self.arrays and self["test"].size else None
         return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.way.pools)
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,6 +188,7 @@ class Result(Shown):
             "accuracy": [vars(statement) for statement in self.accuracy()],
             "warnings": list(self.resolution.warnings),
             **({"reuse": reuse} if reuse else {}),
+            **({"pure": self.pure} if "pure_certified" in self.arrays else {}),
         }
 
     def to_json(self) -> str:

@@ -46,6 +46,8 @@ def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generati
             write_array(folder / name, values, names=dims, attributes=_ATTRIBUTES.get(name), checks=checks)
         (folder / "zarr.json").write_text(json.dumps(_root(layout, folder, sorted(arrays), head)))
         for name, (_, values) in arrays.items():
+            if not values.size:
+                continue  # there is no chunk of nothing
             chunk = Path(name, "c", *["0"] * values.ndim)
             put(layout, folder / chunk, layout.root / chunk)
         for name in gone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -19,7 +19,7 @@ from hpcdp.errors import WRONG, StudyError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.user_code import import_callable
 from hpcdp.study.distributions import Conditional, Distribution
-from hpcdp.study.file import Relative, Study
+from hpcdp.study.file import GivenCall, GivenPair, Relative, Study
 
 Database = NDArray[Any]
 _MOST_PAIRS = 1_000_000  # a pair takes about a kilobyte in every process
@@ -67,10 +67,12 @@ def load_databases(study: Study) -> list[Database]:
     if pairs.distributional is not None:
         return []
     if pairs.given is not None:
+        listed = _called_pairs(pairs.given, study) if isinstance(pairs.given, GivenCall) else pairs.given
+        both = ((pair.d, pair.d_prime) if isinstance(pair, GivenPair) else pair for pair in listed)
         return [
             to_database(value, f"pairs.given.{number}.{side}")
-            for number, pair in enumerate(pairs.given)
-            for side, value in (("d", pair.d), ("d_prime", pair.d_prime))
+            for number, pair in enumerate(both)
+            for side, value in zip(("d", "d_prime"), pair, strict=True)
         ]
     relative = pairs.relative
     assert relative is not None
@@ -79,18 +81,33 @@ def load_databases(study: Study) -> list[Database]:
     if relative.file is not None:
         return [read_database(study.folder / relative.file)]
     assert relative.call is not None
-    function = import_callable(relative.call, study.folder, "pairs.relative.call")
-    try:
-        with at_risk(f"pairs.relative.call {relative.call}", WRONG):
-            made = function()
-    except interruptions():
-        raise
-    except BaseException as error:  # one that exits would take hpcdp along without a word
-        raise StudyError(f"pairs.relative.call: {relative.call} raised {describe_raised(error)}") from error
+    made = _call("pairs.relative.call", relative.call, {}, study)
     many = list(made) if isinstance(made, (list, tuple)) else [made]
     if not many:
         raise StudyError(f"pairs.relative.call: {relative.call} returned no database")
     return [to_database(v, f"pairs.relative.call: database {i}") for i, v in enumerate(many)]
+
+
+def _call(key: str, path: str, parameters: Mapping[str, Any], study: Study) -> Any:
+    """What a callable of the study returns; StudyError where it raises."""
+    function = import_callable(path, study.folder, key)
+    try:
+        with at_risk(f"{key} {path}", WRONG):
+            return function(**parameters)
+    except interruptions():
+        raise
+    except BaseException as error:  # one that exits would take hpcdp along without a word
+        raise StudyError(f"{key}: {path} raised {describe_raised(error)}") from error
+
+
+def _called_pairs(given: GivenCall, study: Study) -> list[tuple[Any, Any]]:
+    """The ordered pairs that a callable returns."""
+    made = _call("pairs.given.call", given.call, given.parameters, study)
+    pairs = list(made) if isinstance(made, (list, tuple)) else []
+    if not pairs or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+        raise StudyError(f"pairs.given.call: {given.call} returns a list of pairs (D, D′), at least one")
+    _refuse_many("pairs.given.call", len(pairs))
+    return [(pair[0], pair[1]) for pair in pairs]
 
 
 def enumerate_pairs(

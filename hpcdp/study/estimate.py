@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp.losses.counts import audit_etas
-from hpcdp.study.section import DURATION, Grid, Key, OptionalGrid, Section, duration_seconds
+from hpcdp.study.section import DURATION, Key, OptionalGrid, Section, duration_seconds, grid
 
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
@@ -30,6 +30,9 @@ def _losses(value: Any) -> Any:
 
     raise ValueError(f"{' | '.join(LOSSES)}, or a list of several of them; given: {value!r}")
 
+
+Levels = Annotated[tuple[float, ...], BeforeValidator(lambda v: v if v == () else grid(v))]
+"""() is what `Study` makes of no ε, which is accepted with [pure] alone."""
 
 Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
@@ -64,7 +67,7 @@ class Estimate(Section):
     reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out.
     """
 
-    epsilons: Annotated[Grid, Key("family", "gain")]
+    epsilons: Annotated[Levels, Key("family", "gain")]
     loss: Annotated[Losses, Key("pilot")] = "knn"
     parameters: Annotated[dict[str, Any], Key("pilot")] = Field(default_factory=dict)
     train: Annotated[int, Field(ge=1, le=_MOST), Key("pilot", "grow")] = 1 << 20
@@ -98,9 +101,9 @@ class Estimate(Section):
     def _values(self) -> Self:
         from hpcdp.losses import kind_of, validate_parameters
 
-        if self.epsilons[0] < 0:
+        if self.epsilons and self.epsilons[0] < 0:
             raise ValueError(f"epsilons: at least 0; given: {self.epsilons[0]}")
-        if self.epsilons[-1] > _MOST_EPSILON:
+        if self.epsilons and self.epsilons[-1] > _MOST_EPSILON:
             raise ValueError(f"epsilons: at most {_MOST_EPSILON}; given: {self.epsilons[-1]}")
         if self.etas and self.etas[0] <= 0:
             raise ValueError(f"etas: above 0; given: {self.etas[0]}")

@@ -24,7 +24,9 @@ from hpcdp._base.files import read_toml
 from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
+from hpcdp.losses import kind_of
 from hpcdp.study.estimate import Estimate
+from hpcdp.study.pure import Pure
 from hpcdp.study.section import Key, Rows, Seconds, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
@@ -55,6 +57,7 @@ class ProgramCall(Section):
     start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 120.0
 
 
+_LISTED, _CALLED = "(list)", "(call)"
 _NAME, _PROGRAM = "(name)", "(program)"  # messages leave out parts of a location in parentheses
 
 
@@ -93,6 +96,13 @@ class GivenPair(Section):
 
     d: list[Any]
     d_prime: list[Any]
+
+
+class GivenCall(Section):
+    """A callable that returns ordered pairs, as `hpcdp.patterns` has some ready."""
+
+    call: Annotated[str, Field(min_length=1)]
+    parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class Relative(Section):
@@ -140,7 +150,13 @@ class Distributional(Section):
 class Pairs(Section):
     """[pairs]: exactly one of given, relative, distributional."""
 
-    given: list[GivenPair] | None = None
+    given: (
+        Annotated[
+            Annotated[list[GivenPair], Tag(_LISTED)] | Annotated[GivenCall, Tag(_CALLED)],
+            Discriminator(lambda value: _CALLED if isinstance(value, (dict, GivenCall)) else _LISTED),
+        ]
+        | None
+    ) = None
     relative: Relative | None = None
     distributional: Annotated[
         list[Distributional] | None, BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
@@ -151,7 +167,7 @@ class Pairs(Section):
         found = [key for key in ("given", "relative", "distributional") if getattr(self, key) is not None]
         if len(found) != 1:
             raise ValueError(f"exactly one of given, relative, distributional; given: {', '.join(found) or 'none'}")
-        if self.given is not None and not self.given:
+        if self.given == []:
             raise ValueError("given: at least one pair")
         if self.distributional is not None and not self.distributional:
             raise ValueError("distributional: at least one distribution")
@@ -165,7 +181,50 @@ class Study(Section):
     mechanism: MechanismSection
     pairs: Pairs
     estimate: Estimate
+    pure: Annotated[Pure | None, Key("learned", absent=None)] = None
     folder: Path = Field(default_factory=Path.cwd, exclude=True, repr=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _levels_are_optional(cls, data: Any) -> Any:
+        """With [pure] no ε need be given."""
+        if isinstance(data, dict) and data.get("pure") is not None and isinstance(data.get("estimate"), dict):
+            estimate = data["estimate"]
+            if estimate.get("epsilons") in (None, [], ()):
+                return {**data, "estimate": {**estimate, "epsilons": ()}}
+        return data
+
+    @model_validator(mode="after")
+    def _pure_alone(self) -> Self:
+        """[pure] takes the place of the cells, with what one L̂ a pair learns from training samples."""
+        e = self.estimate
+        if self.pure is None:
+            if not e.epsilons:
+                raise ValueError("estimate.epsilons: a grid has at least one point; none are needed with [pure] only")
+            return self
+        given = [f"estimate.{key} = {value!r}" for key in ("reuse", "refine", "time") if (value := getattr(e, key))]
+        given += ["estimate.target"] if e.target is not None else []
+        given += [f"estimate.loss = {list(e.loss)}"] if e.other_losses else []
+        given += ["estimate.etas"] if e.etas and not self.counts_levels else []
+        if kind_of(e.default_loss).way:
+            given.append(f"estimate.loss = {e.default_loss!r}")
+        if given:
+            raise ValueError(
+                f"pure: one L̂ a pair, learned from training samples, and fresh test samples; given with it: "
+                f"{', '.join(given)}; accepted: any one loss but literal-knn, without reuse, refine, target and time; etas "
+                'with pure.test = "all" and epsilons'
+            )
+        return self
+
+    @property
+    def counts_levels(self) -> bool:
+        """Whether cells by ε are counted: with [pure] only where all pairs are tested and ε are given."""
+        return self.pure is None or (self.pure.test == "all" and bool(self.estimate.epsilons))
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """The ε that are counted."""
+        return self.estimate.epsilons if self.counts_levels else ()
 
     @model_validator(mode="after")
     def _drawn_once(self) -> Self:

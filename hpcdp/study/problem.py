@@ -124,7 +124,7 @@ class Problem:
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:
         """Thresholds of L̂ that the study's cells need, sorted and distinct."""
-        return merge_thresholds(self.study.estimate.epsilons, self.study.estimate.etas)
+        return merge_thresholds(self.study.epsilons, self.study.estimate.etas)
 
     @cached_property
     def model_keys(self) -> list[str]:
@@ -209,16 +209,27 @@ class Problem:
         head = ["reuse", e.default_loss, parameters, e.train, e.test, e.chunk, cut]
         return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
 
+    @cached_property
+    def pure_keys(self) -> list[str]:
+        """Key of what each pair's training samples choose for its pure level, and of the counts of that."""
+        pure, e = self.study.pure, self.study.estimate
+        assert pure is not None
+        within = None if pure.within is None else [list(interval) for interval in pure.within]
+        head = ["pure", within, pure.floor_of(e.train), list(pure.at), e.test, e.confidence]
+        return [digest_json([*head, pilot]) for pilot in self.pilot_keys]
+
     @property
     def way(self) -> Way:
         """The way of estimating: the loss's own, where it has one."""
-        return way_of(self.study.estimate, self.is_reused)
+        return way_of(self.study, self.is_reused)
 
     @property
     def kept_stages(self) -> tuple[Stage, ...]:
         """The stages whose samples stay in the store."""
         if not self.way.keeps:
             return ()
+        if self.study.pure is not None and self.study.pure.test == "winner" and self.study.estimate.keep == "all":
+            return (self.train,)  # of most laws there are no test samples
         return {"all": (self.train, self.test), "train": (self.train,), "none": ()}[self.study.estimate.keep]
 
     @cached_property
@@ -329,6 +340,27 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
         )
 
 
+def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]]) -> None:
+    """StudyError where [pure] does not fit the outputs, or compares a database with itself."""
+    pure = study.pure
+    assert pure is not None
+    columns, is_bytes = schema.columns or 1, schema.kind == "bytes"
+    if pure.within is not None and (is_bytes or len(pure.within) != columns):
+        accepted = "none, of strings" if is_bytes else f"one interval a column, {columns}"
+        raise StudyError(f"pure.within: {accepted} ({describe(schema)}); given: {len(pure.within)}")
+    for point in pure.at:
+        values = point if isinstance(point, tuple) else (point,)
+        if isinstance(point, tuple) != (schema.columns is not None) or len(values) != columns:
+            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
+        if any(isinstance(v, str) != is_bytes for v in values):
+            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
+    equal = [number for number, (d, d_prime) in enumerate(laws) if d == d_prime]
+    if equal:
+        raise StudyError(
+            f"pairs.given.{equal[0]}: D and D′ are equal, and share their samples; accepted with [pure]: databases that differ"
+        )
+
+
 def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:
     """The study where it names both sizes, or stored outputs suffice for the defaults; else halves of the smallest file.
 
@@ -376,6 +408,8 @@ def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads:
         )
     trial = try_study(study, sampler, pairs, note, threads)
     refuse_unrefinable(study, trial.schema)
+    if study.pure is not None:
+        refuse_impure(study, trial.schema, Problem(study, databases, sampler, trial.schema, distributions).pair_laws)
     if study.study.claim is not None:
         from hpcdp.study.claims import parse_claim
 

@@ -90,7 +90,7 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _grid(value: Any) -> Any:
+def grid(value: Any) -> Any:
     """{start, stop, count} (stop included) or a list of numbers -> a sorted tuple of distinct floats."""
     if isinstance(value, dict):
         unknown = sorted(set(value) - {"start", "stop", "count"})
@@ -157,8 +157,8 @@ def _seconds(value: Any) -> Any:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds)]
-Grid = Annotated[tuple[float, ...], BeforeValidator(_grid)]
-OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else _grid(v))]
+Grid = Annotated[tuple[float, ...], BeforeValidator(grid)]
+OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else grid(v))]
 Rows = Annotated[
     Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...],
     BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),

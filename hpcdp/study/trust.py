@@ -14,7 +14,7 @@ from hpcdp.mechanisms import BUILTINS, SCORES
 from hpcdp.mechanisms._builtin import named_callables
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import latest_version
-from hpcdp.study.file import ProgramCall, Study
+from hpcdp.study.file import GivenCall, ProgramCall, Study
 from hpcdp.study.versions import stored_study
 
 
@@ -96,6 +96,8 @@ def _named(study: Study) -> Iterator[str]:
         yield f"mechanism.parameters.score = {_where(str(section.parameters.get('score')), study.folder)}"
     elif ":" in call:
         yield f"mechanism.call = {_where(call, study.folder)}"
+    if isinstance(pairs.given, GivenCall):
+        yield f"pairs.given.call = {_where(pairs.given.call, study.folder)}"
     if pairs.relative is not None and pairs.relative.call is not None:
         yield f"pairs.relative.call = {_where(pairs.relative.call, study.folder)}"
     for distribution in pairs.distributional or ():

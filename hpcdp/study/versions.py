@@ -263,6 +263,7 @@ def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None
         for section, model in (("study", Header), ("mechanism", MechanismSection), ("estimate", Estimate))
         for words in _changed_keys(section, model, before[section], after[section])
     ]
+    changed += _changes("pure", before.get("pure"), after.get("pure"))
     changed += _changed_pairs(old, new)
     if changed:
         file = _file_of(old)

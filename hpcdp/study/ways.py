@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpcdp.losses import kind_of
-from hpcdp.study.estimate import Estimate
+from hpcdp.study.file import Study
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,8 @@ class Way:
     """A way of estimating.
 
     planning, results, engine: the modules with its parts, see `hpcdp.planning.ways`, `hpcdp.results.ways` and
-    `hpcdp.engine.ways`. keeps: whether all cells use the same samples, which may then stay in the store.
+    `hpcdp.engine.ways`. keeps: whether all cells use the same samples, which may then stay in the store. decides: whether
+    what some of its tasks record decides what the others are. beside: the way whose work it may do too, for cells.
     """
 
     name: str
@@ -21,6 +22,8 @@ class Way:
     results: str
     engine: str
     keeps: bool = True
+    decides: bool = False
+    beside: str | None = None
 
 
 WAYS = {
@@ -29,11 +32,14 @@ WAYS = {
         Way("counted", "hpcdp.planning.counted", "hpcdp.results.counted", "hpcdp.engine.counted"),
         Way("reused", "hpcdp.planning.reuse", "hpcdp.results.reuse", "hpcdp.engine.reuse"),
         Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", "hpcdp.engine.literal", keeps=False),
+        Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", "hpcdp.engine.pure", decides=True, beside="counted"),
     )
 }
 """By name; a loss may name its own (`hpcdp.losses.LossKind.way`)."""
 
 
-def way_of(estimate: Estimate, is_reused: bool) -> Way:
+def way_of(study: Study, is_reused: bool) -> Way:
     """The way of a study: its loss's own, where it has one. is_reused: as the study says, or a run has chosen."""
-    return WAYS[kind_of(estimate.default_loss).way or ("reused" if is_reused else "counted")]
+    if study.pure is not None:
+        return WAYS["pure"]
+    return WAYS[kind_of(study.estimate.default_loss).way or ("reused" if is_reused else "counted")]

@@ -15,6 +15,8 @@ from hpcdp.losses.protocol import Outputs
 Ints = NDArray[np.int64]
 
 _KEYS = 1 << 62  # keys of rows stay below, so that they fit int64
+_TABLE = 1 << 20  # integers of a range below are looked up in a table
+_BITS = 62  # booleans of a row that are packed, so that they fit int64
 _SPARSE = 8  # up to so many keys per training row are looked up in a table, more by bisection
 
 
@@ -44,9 +46,51 @@ def _locate(ascending: NDArray[Any], x: NDArray[Any], seen: NDArray[np.bool_]) -
     if not ascending.size:
         seen[:] = False
         return np.zeros(x.size, np.int64)
-    place = np.minimum(np.searchsorted(ascending, x), ascending.size - 1)
+    place = _places(ascending, x)
     seen &= ascending[place] == x
     return place
+
+
+def _places(ascending: NDArray[Any], x: NDArray[Any]) -> Ints:
+    """Position of each x in ascending distinct values; any where it is not there. Integers of a small range by a table."""
+    span = _span(ascending)
+    if span is None or x.dtype != ascending.dtype:
+        return np.asarray(np.minimum(np.searchsorted(ascending, x), ascending.size - 1))
+    table = np.zeros(span + 1, np.int64)
+    table[ascending.astype(np.int64) - int(ascending[0])] = np.arange(ascending.size)
+    return np.asarray(table[np.clip(x, ascending[0], ascending[-1]).astype(np.int64) - int(ascending[0])])
+
+
+def _is_packed(table: NDArray[Any]) -> bool:
+    """Whether rows are told apart as whole numbers: so many booleans that one holds them."""
+    return table.dtype == np.bool_ and 2 <= table.shape[1] <= _BITS
+
+
+def _pack(table: NDArray[Any]) -> Ints:
+    """Rows of booleans as whole numbers in the same order, (size,)."""
+    key = np.zeros(table.shape[0], np.int64)
+    for column in range(table.shape[1]):
+        key <<= 1
+        key |= table[:, column]
+    return key
+
+
+def _span(ascending: NDArray[Any]) -> int | None:
+    """Largest less smallest of integers or booleans, where that is small."""
+    if ascending.dtype.kind not in "bi" or not ascending.size:
+        return None
+    span = int(ascending[-1]) - int(ascending[0])
+    return span if span < _TABLE else None
+
+
+def _ascending(column: NDArray[Any]) -> NDArray[Any]:
+    """The distinct values of a column, ascending."""
+    if column.dtype.kind in "bi" and column.size:
+        low, high = int(column.min()), int(column.max())
+        if high - low < min(_TABLE, _SPARSE * column.size):
+            found = np.flatnonzero(np.bincount(column.astype(np.int64) - low)) + low
+            return np.asarray(found.astype(column.dtype))
+    return np.unique(column)
 
 
 def as_rows(outputs: Outputs) -> NDArray[Any]:
@@ -61,7 +105,8 @@ class Rows:
     columns: distinct values of each column, ascending, of as many columns as tell all rows apart. A row's key is the
     mixed-radix number of its columns' positions. merges: before column c the keys so far become their positions in
     merges[c], or they would overflow. kept: keys of the rows, ascending. table: row of each key, -1 for none; empty
-    when there are too many keys, and for one column, whose keys are the rows' numbers already. rows: (size, d).
+    when there are too many keys, and for one column, whose keys are the rows' numbers already. Rows of up to 62 booleans
+    are one column of whole numbers. rows: (size, d).
     scalar: outputs have shape (size,).
     """
 
@@ -76,16 +121,24 @@ class Rows:
     def learn(cls, outputs: Outputs) -> tuple[Rows, Ints]:
         """The distinct values of outputs of shape (size,) or (size, d), and the number of each output's value."""
         table = as_rows(outputs)
+        if _is_packed(table):
+            packed = _pack(table)
+            values = _ascending(packed)
+            codes = _places(values, packed) if values.size else np.zeros(0, np.int64)
+            first = np.zeros(values.size, np.int64)
+            first[codes] = np.arange(codes.size)
+            empty = np.empty(0, np.int64)
+            return cls((values,), {}, np.arange(values.size), empty, table[first], outputs.ndim == 1), codes
         columns: list[NDArray[Any]] = []
         merges: dict[int, Ints] = {}
         key, space = np.zeros(table.shape[0], np.int64), 1
         for c in range(table.shape[1]):
             column = np.ascontiguousarray(table[:, c])
-            values = np.unique(column)
+            values = _ascending(column)
             if space * max(1, values.size) > _KEYS:
                 merges[c], key = np.unique(key, return_inverse=True)
                 space = merges[c].size
-            key = key * values.size + np.searchsorted(values, column)
+            key = key * values.size + (_places(values, column) if values.size else 0)
             space *= values.size
             columns.append(values)
             if values.size == column.size:
@@ -112,6 +165,10 @@ class Rows:
         if table.shape[1] != self.rows.shape[1]:
             raise ValueError(f"outputs have {table.shape[1]} columns, the training outputs {self.rows.shape[1]}")
         seen = np.ones(table.shape[0], np.bool_)
+        if _is_packed(table) and _is_packed(self.rows):
+            key = _locate(self.columns[0], _pack(table), seen)
+            key[~seen] = -1
+            return key
         key = np.zeros(table.shape[0], np.int64)
         for c, values in enumerate(self.columns):
             if c in self.merges:

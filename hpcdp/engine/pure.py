@@ -1,0 +1,128 @@
+"""Work of pure ε: choose by training samples, test by fresh ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hpcdp.engine.context import Context
+from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.sweep import sweep
+from hpcdp.engine.ways import Run
+from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.losses._alone import refuse_batch_dependent
+from hpcdp.losses.local import find_peak, has_densities, in_region, weigh
+from hpcdp.losses.protocol import Model
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.region import choose_regions
+from hpcdp.planning.pure import Choice, Choose, TestRegion
+from hpcdp.planning.task import Work
+from hpcdp.store.arrays import fingerprint
+from hpcdp.store.layout import Generation
+from hpcdp.store.records import commit
+from hpcdp.study.problem import Problem, describe_pairs
+
+
+def choose(context: Context, generation: Generation, work: Choose, report: Report) -> None:
+    """Learn these pairs, and record what training chooses of each."""
+    problem, chosen = context.problem, {}
+    for number in work.pairs:
+        try:
+            chosen[number] = choose_of(context, number)
+        except ValueError as error:
+            failed = MechanismError(str(error))
+            report.failures.append(Failure.of(describe_pairs(problem, [number]), failed))
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
+    if not chosen:
+        return
+    size = problem.study.estimate.train
+    entries = [
+        {"model": problem.pure_keys[n], "training": [[size], [size]], "stored": False, "choice": choice.to_dict()}
+        for n, choice in chosen.items()
+    ]
+    laws = {law for number in chosen for law in problem.pair_laws[number]}
+    prints = {law: context.training_prints[law] for law in sorted(laws) if law in context.training_prints}
+    body = {"thresholds": [], "entries": entries, "fingerprints": prints}
+    commit(context.layout, "fits", work.name(problem, [*chosen]), body, generation)
+
+
+def choose_of(context: Context, number: int) -> Choice:
+    """What a pair's training samples choose."""
+    problem = context.problem
+    pure, e = problem.study.pure, problem.study.estimate
+    assert pure is not None
+    p, q = (context.training(law) for law in problem.pair_laws[number])
+    rule = e.parameters.get("bandwidth", "silverman") if e.default_loss == "kde" else "silverman"
+    peak = None
+    if has_densities((p, q)):
+        peak = find_peak(p, q, pure.floor_of(e.train), pure.within, e.test, rule)
+    regions = choose_regions(_learn(context, number), p, q, pure.within, e.test, 1.0 - e.confidence)
+    return Choice(max(regions, key=lambda region: region.promised), peak)
+
+
+def _learn(context: Context, number: int) -> Model:
+    assert context.loss is not None
+    p, q = (context.training(law) for law in context.problem.pair_laws[number])
+    return context.loss.fit(p, q)
+
+
+def named_points(problem: Problem, choice: Choice) -> list[tuple[Any, tuple[float, ...]]]:
+    """The outputs at which weights are summed, with their bandwidths: t̂, then those of the study."""
+    pure = problem.study.pure
+    assert pure is not None
+    if choice.peak is None:
+        return []
+    points = [choice.peak.at, *(list(p) if isinstance(p, tuple) else p for p in pure.at)]
+    return [(point, choice.peak.bandwidths) for point in points]
+
+
+def test_region(context: Context, generation: Generation, work: TestRegion, report: Report) -> None:
+    """Count a range of test chunks of both laws of a pair."""
+    problem, chunks = context.problem, range(work.start, work.stop)
+    pure, stage = problem.study.pure, problem.test
+    assert pure is not None
+    threshold = work.choice.region.threshold
+    try:
+        counter = _learn(context, work.pair).counter(np.array([threshold]))
+    except (MechanismError, DamagedError) as error:
+        report.failures.append(Failure.of(work.describe(problem), error))
+        return
+    points = named_points(problem, work.choice)
+    histograms = np.zeros((2, 3), np.int64)
+    sums = [[0, 0] for _ in points]
+    prints: dict[str, list[str]] = {}
+    foreign = context.foreign if work.start == 0 else None
+    looked: set[int] = set()
+
+    def use(_: int, side: int, outputs: Outputs) -> None:
+        inside = outputs if pure.within is None else outputs[in_region(outputs, pure.within)]
+        if foreign is not None and side not in looked and inside.shape[0]:
+            looked.add(side)
+            refuse_batch_dependent(counter, inside, foreign)
+        if inside.shape[0]:
+            histograms[side] += counter.count(inside)
+        for place, (point, bandwidths) in enumerate(points):
+            sums[place][side] += weigh(outputs, point, bandwidths)
+
+    def see(law: str, _: int, __: int, outputs: Outputs) -> None:
+        prints.setdefault(law, []).append(fingerprint(outputs))
+
+    if sweep(context, (stage, stage), [work.pair], chunks, use, report, see):
+        size = sum(stage.chunk_size(chunk) for chunk in chunks)
+        entry = {"model": problem.pure_keys[work.pair], "counts": histograms.tolist(), "sums": sums}
+        body = {
+            "start": work.start,
+            "stop": work.stop,
+            "thresholds": [threshold],
+            "draws": [size, size],
+            "accepted": [size, size],
+            "entries": [entry],
+            "fingerprints": prints,
+        }
+        commit(context.layout, "counts", work.name(problem), body, generation)
+
+
+RUNS: Mapping[type[Work], Run] = {Choose: choose, TestRegion: test_region}

@@ -1,0 +1,109 @@
+"""Pure ε: a certified lower limit from the counts of one set, and what a set promises before it is tested.
+
+For a set of outputs with probabilities a under the one law and b under the other, ln(a/b) is at most the pure level of the
+pair, sup |ln p − ln q| (Askin, Kutta and Dette, S&P 2022, Theorem 1). Finite-sample: `pure_lower`. Heuristic: `promised`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from hpcdp._check import binomial_counts, open_unit
+from hpcdp.notions import _joint_kernels as kernels
+from hpcdp.notions._binomial_kernels import upper_limit
+from hpcdp.notions.bounds import _LOSS, BERGER_BOOS_SHARE
+
+Floats = NDArray[np.float64]
+
+STEPS = 1024
+"""Steps of a certified limit in one unit of ε: it is a multiple of 1/1024."""
+
+_PRUDENCE = 3.0  # standard errors of training that the largest of many candidate sets has to be ahead
+
+
+def pure_lower(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, level: ArrayLike) -> Floats:
+    """Lower limit on max(0, ln(a/b)) from X0 ~ Bin(n0, a), X1 ~ Bin(n1, b). Finite-sample: it fails with probability <= level.
+
+    The exact test behind `joint_lower` is asked whether a <= c·b, for every ln c = i/1024, i = 1, 2, …: the limit is the
+    last i/1024 before the first that it does not reject, 0 where that is the first of all. A limit above max(0, ln(a/b))
+    means that the next i/1024 from there on was rejected although a <= c·b was true, which one test at the level does with
+    probability <= level. So no share of the level goes to the many c.
+
+    Args:
+        x0, n0: how many outputs of the one law lie in the set, and of how many; x1, n1: of the other law. Arrays that
+            broadcast; whole numbers, the totals at least 1.
+        level: failure probability, above 0 and below 1.
+
+    Returns:
+        float64 of the common shape, in the unit of ε, at least 0, finite. It is at most ln(100·n1).
+
+    Raises:
+        ValueError: an argument is out of its range.
+    """
+    s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
+    s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
+    spread = np.broadcast_arrays(s0, t0, s1, t1, open_unit("level", level))
+    found = [_limit(*cell) for cell in zip(*(array.ravel().tolist() for array in spread), strict=True)]
+    return np.array(found, np.float64).reshape(spread[0].shape)
+
+
+def _limit(x0: float, n0: float, x1: float, n1: float, level: float) -> float:
+    gamma = BERGER_BOOS_SHARE * level
+    target, side = level - gamma, 0.5 * gamma
+    b_range = upper_limit(n1 - x1, n1, side)[1], upper_limit(x1, n1, side)[0]
+    z = -float(ndtri(target))
+
+    def rejects(x: float, c: float, theta: float) -> bool:
+        return bool(kernels.rejects_ratio(x, n0, x1, n1, c, b_range, theta, math.log(target), z, _LOSS))
+
+    c, caution, a, b = math.exp(1.0 / STEPS), 0.9, x0 / n0, x1 / n1
+    if not rejects(x0, c * (1.0 + 1e-15), 0.0):
+        return 0.0
+    while (
+        True
+    ):  # many c at once: a test at c with x0 − d in place of x0 and θ rejects only if those of c to c + step do
+        margin = a - c * b - z * math.sqrt(a * (1.0 - a) / n0 + c * c * b * (1.0 - b) / n1)
+        step = caution * max(0.0, margin) / (b_range[1] + b)
+        if math.log1p(step / c) < 1.0 / STEPS:
+            break
+        if rejects(x0 - math.ceil(step * (n0 / n1) * x1 * (1.0 + 1e-12)), c, step * b_range[1]):
+            c, caution = c + step, min(0.95, 1.1 * caution)
+        else:
+            caution *= 0.5
+    steps = max(1, math.floor(math.log(c) * STEPS * (1.0 - 1e-12)))
+    while rejects(x0, math.exp((steps + 1) / STEPS) * (1.0 + 1e-15), 0.0):
+        steps += 1
+    return steps / STEPS
+
+
+def promised(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, z: float) -> Floats:
+    """About the limit of `pure_lower` at these counts, which need not be whole, and a normal quantile. **Heuristic.**
+
+    Margins of ln a and ln b, from Wilson and Hilferty's (1931) limits of Poisson means, are combined by their root sum of
+    squares. −inf where there is no x0.
+    """
+    some, other, n0, n1 = (np.asarray(v, np.float64) for v in (x0, x1, n0, n1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a, least = some / n0, np.maximum(other, 0.5)
+        low = np.maximum(1.0 - 1.0 / (9.0 * some) - z * np.sqrt((1.0 - a) / some) / 3.0, 1e-3) ** 3
+        high = (other + 1.0) * (1.0 - 1.0 / (9.0 * (other + 1.0)) + z / (3.0 * np.sqrt(other + 1.0))) ** 3
+        found = np.log(a * n1 / least) - np.hypot(np.log(low), np.log(high / least))
+    return np.where(some > 0.0, found, -np.inf)
+
+
+def promised_after(x0: ArrayLike, x1: ArrayLike, n: int, tests: int, level: float) -> Floats:
+    """The limit that sets with these counts of n training outputs of each law promise for so many tests. **Heuristic.**
+
+    The largest of many such values is taken, and training outputs are noisy: with nothing held against that, tiny sets
+    win by chance and certify nothing. So three standard errors of training are taken off, beside the test's own margin.
+    """
+    some, other = np.asarray(x0, np.float64), np.asarray(x1, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        plain = np.log(some / np.maximum(other, 0.5))
+        noise = plain - promised(some, n, other, n, _PRUDENCE)
+    growth, z = tests / n, -float(ndtri(level))
+    return np.where(some > 0.0, promised(some * growth, tests, other * growth, tests, z) - noise, -np.inf)

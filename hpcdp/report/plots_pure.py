@@ -1,0 +1,109 @@
+"""Figures of pure ε: limits of the pairs, and the loss of the leading one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcdp.errors import StudyError
+from hpcdp.losses import foreign_code, make_loss
+from hpcdp.losses.local import in_region, is_discrete
+from hpcdp.losses.protocol import Side
+from hpcdp.results.result import Result
+from hpcdp.results.ways import Records
+from hpcdp.store.layout import Layout
+from hpcdp.store.samples import read_blocks
+
+_MOST_VALUES = 40  # of a discrete output that a figure shows
+
+
+def draw_limits(result: Result) -> Any:
+    """Certified limits and published figures of the pairs that were tested. Returns the matplotlib figure."""
+    from matplotlib.figure import Figure
+
+    found = result.pure
+    entries = [] if found is None else found["rows"] or [found]
+    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+    axes = figure.subplots()
+    numbers = np.arange(len(entries))
+    axes.plot(numbers, [e["certified"] for e in entries], "o", color="#1f4e79", label="certified ≥ (finite-sample)")
+    told = [(i, e["published"]) for i, e in enumerate(entries) if e["published"] is not None]
+    for key, mark, label in (("estimate", "x", "ε̂ (estimate)"), ("lower", "_", "LB (asymptotic)")):
+        axes.plot([i for i, _ in told], [p[key] for _, p in told], mark, color="#c55a11", label=label)
+    axes.set_xticks(numbers, [str(e["pair"]) for e in entries])
+    axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε")
+    axes.set_ylim(bottom=0.0)
+    axes.legend()
+    return figure
+
+
+def draw_loss(result: Result) -> Any:
+    """Estimated densities of both laws of the leading pair, their loss, t̂ and the set, from training samples.
+
+    Raises:
+        StudyError: the study has no [pure], training samples are not kept, or outputs have several real columns.
+    """
+    from matplotlib.figure import Figure
+
+    found, pure, e = result.pure, result.study.pure, result.study.estimate
+    if pure is None or found is None or found["published"] is None:
+        raise StudyError(
+            "--loss: accepted with a study that has [pure], whose densities are estimated and whose tests are done"
+        )
+    problem = Records(result.store).problem
+    if problem.train not in problem.kept_stages:
+        raise StudyError('--loss: needs the training samples; accepted: estimate.keep = "train" or "all"')
+    chunks = range(problem.train.chunks)
+    sides = []
+    for law in problem.pair_laws[found["pair"]]:
+        parts = list(read_blocks(Layout(result.store), problem.train, law, problem.schema, chunks))
+        sides.append(Side(np.concatenate(parts), problem.train.total))
+    if sides[0].outputs.ndim > 1:
+        raise StudyError("--loss: accepted with outputs of one column")
+    discrete = is_discrete(sides)
+    points, densities = _frequencies(sides) if discrete else _kernels(sides, pure.within)
+    floor = pure.floor_of(e.train)
+    loss = np.log(np.maximum(densities[0], floor)) - np.log(np.maximum(densities[1], floor))
+    figure = Figure(figsize=(7.5, 7.0), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True)
+    places = np.arange(points.size) if discrete else points
+    style: dict[str, Any] = {"drawstyle": "steps-mid"} if discrete else {}
+    for density, name, colour in zip(densities, ("M(D)", "M(D′)"), ("#1f4e79", "#c55a11"), strict=True):
+        top.plot(places, density, color=colour, label=name, **style)
+    bottom.plot(places, loss, color="#333333", label="loss ln f − ln f′ (estimate)", **style)
+    at = np.flatnonzero(points == found["published"]["at"])[:1] if discrete else [found["published"]["at"]]
+    for place in at:
+        bottom.axvline(place, color="#c55a11", linestyle=":", label="t̂")
+    if foreign_code(e.default_loss, e.parameters) is None:
+        scores = make_loss(e.default_loss, e.parameters).fit(*sides).score(points)
+        sign = 1.0 if found["direction"] == "forward" else -1.0
+        inside = (sign * scores > found["region"]["above"]) & in_region(points, pure.within)
+        low, high = bottom.get_ylim()
+        step: dict[str, Any] = {"step": "mid"} if discrete else {}
+        bottom.fill_between(places, low, high, where=inside, color="#1f4e79", alpha=0.15, label="set", **step)
+        bottom.set_ylim(low, high)
+    if discrete:
+        bottom.set_xticks(places, [str(v) for v in points.tolist()])
+    top.set(ylabel="frequency" if discrete else "density", title=f"{result.name}: pair {found['pair']}")
+    bottom.set(xlabel="output", ylabel="loss")
+    for axes in (top, bottom):
+        axes.legend()
+    return figure
+
+
+def _frequencies(sides: list[Side]) -> tuple[Any, list[Any]]:
+    points, counts = np.unique(np.concatenate([side.outputs for side in sides]), return_counts=True)
+    points = np.sort(points[np.argsort(-counts, kind="stable")[:_MOST_VALUES]])
+    return points, [np.array([(side.outputs == v).mean() for v in points]) for side in sides]
+
+
+def _kernels(sides: list[Side], within: Any) -> tuple[Any, list[Any]]:
+    from hpcdp.losses.kde.kde import Kde, LineModel
+
+    model = Kde().fit(*sides)
+    assert isinstance(model, LineModel)
+    both = np.concatenate([side.outputs for side in sides])
+    low, high = np.quantile(both, [0.001, 0.999]) if within is None else within[0]
+    points = np.linspace(low, high, 1001)
+    return points, [model.p.density(points), model.q.density(points)]

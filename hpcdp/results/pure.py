@@ -1,0 +1,151 @@
+"""Results of pure ε: certified limits of the sets that training chose, and what the published method says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses.local import UNIT
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.local_loss import LossAt
+from hpcdp.notions.pure import pure_lower
+from hpcdp.planning.index import Index, first_of
+from hpcdp.planning.pure import Choice, known_choice, spans_of, tested_pairs
+from hpcdp.results.cells import CELL
+from hpcdp.results.counted import Counted
+from hpcdp.results.ways import Floats, Ints
+from hpcdp.store.results import Arrays
+from hpcdp.study.problem import DIRECTIONS, Problem
+
+_SPECTRUM = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
+
+
+class PureResults(Counted):
+    """See `Derived`; cells only where all pairs are tested and ε are given."""
+
+    def arrays(
+        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
+    ) -> Arrays:
+        return (super().arrays(problem, index, epsilons, run) if epsilons.size else _no_cells(problem)) | _pure(
+            problem, index
+        )
+
+
+DERIVED = PureResults()
+
+
+def _no_cells(problem: Problem) -> Arrays:
+    empty = np.empty((len(problem.pairs), 2, 0))
+    cells: Arrays = dict.fromkeys(
+        ("delta", "standard_error", "lower", "upper", "level", "training_delta"), (CELL, empty)
+    )
+    counts: Arrays = {name: ((*CELL, "side"), np.empty((*empty.shape, 2), np.int64)) for name in ("exceed", "test")}
+    return cells | counts | {
+        f"spectrum_{name}": (("epsilon",), np.empty(0, np.int64 if "pair" in name or "direction" in name else np.float64))
+        for name in _SPECTRUM
+    }  # fmt: skip
+
+
+def _pure(problem: Problem, index: Index) -> Arrays:
+    """Of each pair what training chose, its counts, and its certified limit; NaN and −1 where it is not tested.
+
+    The winner has the whole failure probability. Where all pairs are tested, half of it is shared equally and half is the
+    winner's, which training names.
+    """
+    pure, e, pairs = problem.study.pure, problem.study.estimate, len(problem.pairs)
+    assert pure is not None
+    exceed = np.full((pairs, 2), -1, np.int64)
+    choices = [known_choice(problem, index, number) for number in range(pairs)]
+    scores = np.array([np.nan if c is None else c.score for c in choices])
+    tested = tested_pairs(problem, index) or []
+    keys = {problem.pure_keys[number] for number in tested}
+    for number, choice in enumerate(choices):
+        if choice is not None and problem.pure_keys[number] in keys:
+            spans = spans_of(problem, index, number, choice)
+            if sum(span.samples for span in spans) == e.test:
+                exceed[number] = _in_set(choice, np.sum([span.histogram for span in spans], axis=0))
+    failure = 1.0 - e.confidence
+    level = np.full(pairs, failure)
+    if pure.test == "all":
+        distinct = list(first_of(problem.pure_keys).values())
+        shares = share_level(scores[distinct].reshape(-1, 1, 1), (len(distinct), 1, 1), failure).ravel()
+        own = dict(zip((problem.pure_keys[number] for number in distinct), shares, strict=True))
+        level = np.array([own[key] for key in problem.pure_keys])
+    certified, known = np.full(pairs, np.nan), exceed.min(axis=1) >= 0
+    certified[known] = pure_lower(exceed[known, 0], e.test, exceed[known, 1], e.test, level[known])
+    direction = np.array([-1 if c is None else c.region.direction for c in choices], np.int8)
+    return {
+        "pure_certified": (("pair",), certified),
+        "pure_level": (("pair",), level),
+        "pure_score": (("pair",), scores),
+        "pure_direction": (("pair",), direction),
+        "pure_exceed": (("pair", "side"), exceed),
+    }
+
+
+def _in_set(choice: Choice, histogram: Ints) -> Ints:
+    """Counts in a set, the side that is not inflated first."""
+    return histogram[:, 2] if choice.region.direction == 0 else histogram[::-1, 0]
+
+
+def describe_pure(problem: Problem, index: Index, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What `show --pure --format json` prints below "pure"; None while no pair is tested.
+
+    Of the pair with the largest certified limit: where all pairs are tested their limits hold together, so it may be picked.
+    """
+    certified = arrays["pure_certified"][1]
+    known = np.flatnonzero(~np.isnan(certified))
+    if not known.size:
+        return None
+    best = int(known[certified[known].argmax()])
+    rows = [{**pairs[n], **_entry(problem, index, arrays, int(n))} for n in known] if _tests_all(problem) else []
+    return {**_entry(problem, index, arrays, best), "rows": rows}
+
+
+def _tests_all(problem: Problem) -> bool:
+    return problem.study.pure is not None and problem.study.pure.test == "all"
+
+
+def _entry(problem: Problem, index: Index, arrays: Arrays, number: int) -> dict[str, Any]:
+    choice = known_choice(problem, index, number)
+    assert choice is not None
+    test = problem.study.estimate.test
+    region = {
+        "above": choice.region.above,
+        "exceed": arrays["pure_exceed"][1][number].tolist(),
+        "test": [test, test],
+    }
+    return {
+        "pair": number,
+        "direction": DIRECTIONS[choice.region.direction],
+        "certified": float(arrays["pure_certified"][1][number]),
+        "region": region,
+        "published": _published(problem, index, number, choice),
+    }
+
+
+def _published(problem: Problem, index: Index, number: int, choice: Choice) -> dict[str, Any] | None:
+    """What the published method says of a pair, and the intervals at the outputs named beforehand. Asymptotic."""
+    pure, e, peak = problem.study.pure, problem.study.estimate, choice.peak
+    assert pure is not None
+    if peak is None:
+        return None
+    floor, level = pure.floor_of(e.train), 1.0 - e.confidence
+    spans = spans_of(problem, index, number, choice)
+    totals = [[sum(span.sums[place][side] for span in spans) for side in (0, 1)] for place in range(1 + len(pure.at))]
+    found = [LossAt.of(total, (e.test, e.test), peak.bandwidths, floor, UNIT) for total in totals]
+    bandwidth = list(peak.bandwidths)
+    named = [list(point) if isinstance(point, tuple) else point for point in pure.at]
+    intervals = [(at, loss.loss, *loss.interval(level)) for at, loss in zip(named, found[1:], strict=True)]
+    return {
+        "estimate": abs(peak.loss),
+        "at": peak.at,
+        "lower": found[0].lower(-1.0 if peak.loss < 0.0 else 1.0, level),
+        "literal": found[0].literal(level),
+        "bandwidth": None if not bandwidth else bandwidth[0] if len(bandwidth) == 1 else bandwidth,
+        "floor": floor,
+        "intervals": [dict(zip(("at", "loss", "lower", "upper"), found, strict=True)) for found in intervals],
+    }

@@ -1,0 +1,233 @@
+"""Studies with [pure]: runs, interruption and resumption, what commands print, and refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import call, contents, show
+from test_literal_runs import StopAtOnce
+
+from hpcdp import load_result
+from hpcdp.analytic import exact as exact_pair
+from hpcdp.engine.driver import Options, resume, run_problem
+from hpcdp.engine.progress import Silent
+from hpcdp.engine.stopping import Stopped
+from hpcdp.errors import StudyError
+from hpcdp.losses.local import UNIT, weigh
+from hpcdp.notions.local_loss import LossAt
+from hpcdp.notions.pure import pure_lower
+from hpcdp.patterns import around, statdp
+from hpcdp.report.status import status
+from hpcdp.store.root import open_layout
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
+from hpcdp.study.versions import load_problem
+
+PAIRS = [{"d": [0.0], "d_prime": [shift]} for shift in (0.35, 1.0, 0.8)]
+LEVEL = 1.0 - 0.95
+ROWS = {"relative": {"databases": [[0.0, 1.5, 0.25]], "rows": "all"}}
+
+
+def pure_study(pure=None, pairs=None, mechanism=None, **estimate):
+    return Study.from_dict(
+        {
+            "study": {"name": "pure", "seed": 31},
+            "mechanism": mechanism or {"call": "laplace", "parameters": {"epsilon": 0.9}},
+            "pairs": pairs or {"given": PAIRS},
+            "estimate": {"loss": "kde", "train": 6000, "test": 20_000, "chunk": 2500, **estimate},
+            "pure": pure or {},
+        }
+    )
+
+
+def run(study, store, client, **options):
+    return run_problem(*resolve(study), store, Options(client=client, **options), Silent())
+
+
+@pytest.mark.parametrize("keep", ["all", "none"])
+@pytest.mark.parametrize("test", ["winner", "all"])
+def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, monkeypatch, test, keep):
+    monkeypatch.setattr("hpcdp.planning.sampling._SHORTEST", 0.0)
+    monkeypatch.setattr("hpcdp.planning.pure.task_seconds", lambda *_: 0.0)
+    pure = {"within": [[-1.0, 1.0]], "at": [0.0], "test": test}
+    study, store, progress = pure_study(pure, keep=keep), tmp_path / "s.zarr", StopAtOnce()
+    with pytest.raises(Stopped):
+        run_problem(*resolve(study), store, Options(client=client, stop=progress.stop), progress)
+    part = load_result(store)
+    assert not part.complete
+    assert part.pure is None
+    assert "choose" in status(store)
+    before = contents(store)
+    whole = resume(store, client=client)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    assert whole.complete
+    anew = run(study, tmp_path / "anew.zarr", client)
+    assert anew.to_json() == whole.to_json() == show(store).strip()
+    assert (anew["pure_exceed"] == whole["pure_exceed"]).all()
+    tested = 3 if test == "all" else 1
+    assert f"test regions   {8 * tested} of {8 * tested} chunks done" in status(store)
+    found = json.loads(show(store))
+    assert found["cells"] == found["spectrum"] == []
+    assert found["pure"]["pair"] == 1
+    assert 0.4 < found["pure"]["certified"] <= 0.9
+    assert len(found["pure"]["rows"]) == (3 if test == "all" else 0)
+    call("plot", store, "--loss", "-o", tmp_path / "l.svg", code=0 if keep == "all" else 2)
+    call("plot", store)
+
+
+def test_what_it_shows_is_what_its_samples_say(client, tmp_path):
+    result = run(pure_study({"at": [0.5, -1.0]}), tmp_path / "s.zarr", client)
+    found = result.pure
+    region, published = found["region"], found["published"]
+    assert found["certified"] == float(pure_lower(region["exceed"][0], 20_000, region["exceed"][1], 20_000, LEVEL))
+    # the test outputs, drawn again from their keys
+    problem = load_problem(open_layout(tmp_path / "s.zarr"), 1)
+    outputs = []
+    for law in problem.pair_laws[found["pair"]]:
+        stage = problem.test
+        parts = [
+            problem.sampler.draw(
+                problem.laws[law], law, "test", n, n * stage.chunk, stage.chunk_size(n), problem.schema
+            )
+            for n in range(stage.chunks)
+        ]
+        outputs.append(np.concatenate(parts))
+    h = (published["bandwidth"],)
+    told = LossAt.of([weigh(x, published["at"], h) for x in outputs], (20_000, 20_000), h, 1e-3, UNIT)
+    assert published["literal"] == told.literal(LEVEL)
+    assert abs(published["lower"]) in (abs(told.lower(1.0, LEVEL)), abs(told.lower(-1.0, LEVEL)))
+    for entry, at in zip(published["intervals"], (0.5, -1.0), strict=True):
+        told = LossAt.of([weigh(x, at, h) for x in outputs], (20_000, 20_000), h, 1e-3, UNIT)
+        assert (entry["at"], entry["loss"]) == (at, told.loss)
+        assert (entry["lower"], entry["upper"]) == told.interval(LEVEL)
+    page = (Path(__file__).parents[1] / "docs" / "store.md").read_text(encoding="utf-8")
+    assert {name for name in result.arrays if name.startswith("pure_")} == set(re.findall(r"`(pure_\w+)`", page))
+    assert all(f"`{name}`" in page for name in (*found, *region, *published))
+    text = call("show", tmp_path / "s.zarr", "--pure", "--format", "table").stdout
+    assert "certified ≥" in text
+    assert "asymptotic" in text
+    body = json.loads(call("show", tmp_path / "s.zarr", "--pure", "--format", "json").stdout)
+    assert list(body) == ["name", "complete", "confidence", "warnings", "pure"]
+    assert body["pure"] == found
+    (line,) = csv.DictReader(io.StringIO(call("show", tmp_path / "s.zarr", "--pure", "--format", "csv").stdout))
+    assert float(line["certified"]) == found["certified"]
+    for arguments in (["--rows"], ["--delta", "0.1"], ["--accuracy"]):
+        call("show", tmp_path / "s.zarr", *arguments, code=2)
+    file = tmp_path / "study.toml"
+    file.write_text(
+        '[study]\nname = "pure"\nseed = 31\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 0.9 }\n'
+        "[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n[pure]\n[estimate]\n"
+    )
+    before = contents(tmp_path / "s.zarr")
+    for more in ([], ["--sequential"]):
+        call("audit", file, "--store", tmp_path / "s.zarr", "--claim", "laplace(epsilon=1)", *more, code=2)
+    call("compare", tmp_path / "s.zarr", tmp_path / "s.zarr", "-o", tmp_path / "c.png", code=2)
+    assert contents(tmp_path / "s.zarr") == before
+    call("verify", tmp_path / "s.zarr", "--claim", "laplace(epsilon=1)", code=2)
+
+
+def test_each_row_and_cells_beside(client, tmp_path):
+    # a sum: row i moves it by its value, so its level is |value|·epsilon/1.5
+    mechanism = {"call": "bounded_sum", "parameters": {"lower": 0.0, "upper": 1.5, "epsilon": 1.2}}
+    study = pure_study({"test": "all"}, ROWS, mechanism, epsilons=[0.0, 0.5])
+    result = run(study, tmp_path / "s.zarr", client)
+    text = json.loads(show(tmp_path / "s.zarr"))
+    assert len(text["spectrum"]) == 2
+    assert text["cells"][0]["test"] == [20_000, 20_000]
+    entries = {tuple(entry["rows"]): entry for entry in result.pure["rows"]}
+    truth = {(1,): 1.2, (2,): 0.2}
+    for rows, level in truth.items():
+        assert entries[rows]["certified"] <= level
+    assert entries[(1,)]["certified"] > 0.9
+    assert result["pure_level"].sum() <= 0.05 + 1e-12
+    rows = call("show", tmp_path / "s.zarr", "--rows", "--format", "table").stdout.splitlines()
+    assert rows[4].split()[0] == "1"
+    call("show", tmp_path / "s.zarr", "--delta", "0.1")
+    assert "δ(ε)" in call("show", tmp_path / "s.zarr", "--format", "table").stdout
+
+
+def test_discrete_outputs_of_the_default_loss(client, tmp_path):
+    # randomized response: level epsilon at every value
+    mechanism = {"call": "randomized_response", "parameters": {"epsilon": 0.8, "values": 3}}
+    pairs = {"given": [{"d": [0], "d_prime": [1]}]}
+    for loss in ("knn", "frequency"):
+        study = pure_study({"at": [2]}, pairs, mechanism, loss=loss)
+        found = run(study, tmp_path / f"{loss}.zarr", client).pure
+        assert 0.6 < found["certified"] <= 0.8
+        assert found["published"]["at"] in (0, 1)
+        assert found["published"]["bandwidth"] is None
+        assert found["published"]["intervals"][0]["lower"] < 0.0 < found["published"]["intervals"][0]["upper"]
+        assert not math.isnan(found["published"]["lower"])
+
+
+REFUSED = [
+    ({"within": [[-1.0, 1.0], [0.0, 1.0]]}, {}, "pure.within: one interval a column, 1"),
+    ({"within": [[1.0, -1.0]]}, {}, "pure.within"),
+    ({"within": []}, {}, "within: an interval a column"),
+    ({"floor": 0.0}, {}, "pure.floor"),
+    ({"test": "some"}, {}, "pure.test"),
+    ({"at": [[0.0, 1.0]]}, {}, "pure.at"),
+    ({}, {"loss": "literal-knn"}, "literal-knn"),
+    ({}, {"reuse": True}, "estimate.reuse = True"),
+    ({}, {"refine": 1000, "keep": "train"}, "estimate.refine = 1000"),
+    ({"unknown": 1}, {}, "unknown"),
+]
+
+
+@pytest.mark.parametrize(("pure", "estimate", "words"), REFUSED)
+def test_refusals(pure, estimate, words):
+    with pytest.raises(StudyError) as error:
+        resolve(pure_study(pure, **estimate))
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_equal_databases_are_refused():
+    with pytest.raises(StudyError, match=r"pairs\.given\.1: D and D′ are equal"):
+        resolve(pure_study({}, {"given": [PAIRS[0], {"d": [2.0], "d_prime": [2.0]}]}))
+
+
+def test_epsilons_stay_required_without_it():
+    body = pure_study().to_dict()
+    del body["pure"]
+    with pytest.raises(StudyError, match="epsilons"):
+        Study.from_dict(body)
+
+
+def test_pairs_that_a_callable_returns(client, tmp_path):
+    mechanism = {"call": "noisy_max", "parameters": {"variant": "NM1", "epsilon": 1.4}}
+    pairs = {"given": {"call": "hpcdp.patterns:statdp", "parameters": {"dimension": 5}}}
+    study = pure_study({}, pairs, mechanism, loss="frequency", train=3000, keep="none")
+    result = run(study, tmp_path / "s.zarr", client)
+    assert len(result.pairs) == 8
+    problem, _ = resolve(study)
+    exact = [exact_pair("noisy_max", mechanism["parameters"], p.d, p.d_prime).pure() for p in problem.pairs]
+    assert 0.5 < result.pure["certified"] <= exact[result.pure["pair"]]
+    assert resume(tmp_path / "s.zarr", client=client).to_json() == result.to_json()
+    for given, words in (
+        ({"call": "hpcdp.patterns:statdp", "parameters": {"dimension": 1}}, "dimension: an integer >= 2"),
+        ({"call": "hpcdp.patterns:nothing"}, "pairs.given.call"),
+        ({"call": "math:sqrt", "parameters": {}}, "raised TypeError"),
+        ({"parameters": {}}, "pairs.given.call"),
+        ({"call": "builtins:list"}, "at least one"),
+    ):
+        with pytest.raises(StudyError, match=words):
+            resolve(pure_study({}, {"given": given}, mechanism, loss="frequency"))
+
+
+def test_patterns_are_those_of_the_table():
+    assert len(statdp(5)) == 8
+    assert statdp(4)[4] == ([1.0] * 4, [2.0, 2.0, 0.0, 0.0])
+    assert statdp(5)[7] == ([1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0])
+    assert max(abs(x - y) for d, d_prime in statdp(7) for x, y in zip(d, d_prime, strict=True)) == 1.0
+    assert [len(around([0, 0, 0])), len(around([0] * 6, [0, 1])), len(around([0.5] * 3, [0, 0.5, 1]))] == [26, 63, 26]
+    with pytest.raises(ValueError, match="at most"):
+        around([0] * 20)
