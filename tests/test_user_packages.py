@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcdp.mechanisms.user_code import import_callable
+from hpcdp.keys import digest_bytes
+from hpcdp.mechanisms.user_code import import_callable, source_digest
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -69,3 +70,19 @@ def test_other_studies_modules_stay(tmp_path: Path) -> None:
     assert import_callable("only_b:value", tmp_path / "b", "here")() == 2
     assert import_callable("only_a:value", tmp_path / "a", "here") is first
     assert import_callable("math:sqrt", tmp_path / "a", "here")(4.0) == 2.0
+
+
+def test_the_digest_is_of_the_file_that_defines_it_too(tmp_path: Path) -> None:
+    files = {"shop/__init__.py": "from shop.impl import value\n", "shop/impl.py": "def value():\n    return 1\n"}
+    write(tmp_path, files)
+    before = source_digest("shop:value", tmp_path)
+    assert source_digest("shop:value", tmp_path) == before
+    direct = source_digest("shop.impl:value", tmp_path)
+    write(tmp_path, {"shop/impl.py": "def value():\n    return 2\n"})
+    assert source_digest("shop:value", tmp_path) != before
+    assert source_digest("shop.impl:value", tmp_path) != direct
+    write(tmp_path, files)
+    assert source_digest("shop:value", tmp_path) == before
+    assert (
+        source_digest("shop.impl:value", tmp_path) == direct == digest_bytes(b"source", files["shop/impl.py"].encode())
+    )

@@ -31,7 +31,7 @@ def _seconds(value: Any) -> int:
             days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
             return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         simple = re.fullmatch(r"(\d+)\s*([a-z]+)", value.strip())
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             return int(duration_seconds(f"{simple[1]} {'min' if simple[2] == 'm' else simple[2]}" if simple else ""))
     raise ValueError('a duration such as "30s", "90m", "8h", "2d" or "1-12:00:00"')
 

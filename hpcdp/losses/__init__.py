@@ -55,7 +55,8 @@ def kind_of(name: str, folder: Path | None = None) -> LossKind:
     if ":" in name:
         return NamedKind(name, folder or Path.cwd())
     why = "comes in a later version; accepted now" if name in _LATER else "is unknown; accepted"
-    raise ValueError(f"loss: {name!r} {why}: {', '.join(LOSSES)}{did_you_mean(name, LOSSES)}")
+    accepted = f'{", ".join(LOSSES)}, or "package.module:Class"'
+    raise ValueError(f"loss: {name!r} {why}: {accepted}{did_you_mean(name, LOSSES)}")
 
 
 def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:

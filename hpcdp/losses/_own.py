@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from hpcdp._base.raised import describe_raised, interruptions, readable
 from hpcdp.errors import HpcdpError, MechanismError
 from hpcdp.losses.protocol import Counter, Loss, Model, Outputs, Side
 from hpcdp.mechanisms.outputs import Schema
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @contextmanager
@@ -71,6 +74,11 @@ class _OwnModel:
     model: Any
     name: str
 
+    def score(self, outputs: Outputs) -> NDArray[np.float64]:
+        with _blamed(self.name, "score"):
+            found = self.model.score(outputs)
+        return _scores(found, outputs.shape[0], self.name)
+
     def counter(self, thresholds: NDArray[np.float64]) -> Counter:
         with _blamed(self.name, "counter"):
             found = self.model.counter(thresholds)
@@ -102,11 +110,33 @@ class _OwnCounter:
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         with _blamed(self.name, "state"):
-            found: dict[str, NDArray[Any]] | None = self.counter.state()
-        return found
+            found = self.counter.state()
+            if found is None:
+                return None
+            arrays = {key: np.asarray(value) for key, value in found.items()}
+        wrong = [key for key in arrays if not (isinstance(key, str) and _NAME.fullmatch(key))]
+        wrong += [key for key, array in arrays.items() if key not in wrong and array.dtype.kind not in "biuf"]
+        if wrong:
+            raise MechanismError(
+                f"estimate.loss: {self.name}: state gave {wrong[0]!r}: {_shown(found[wrong[0]])}; accepted: arrays of numbers by "
+                "names of letters, digits and _"
+            )
+        return arrays
 
     def __getattr__(self, name: str) -> Any:
-        return _guarded(self.counter, self.name, name)
+        found = _guarded(self.counter, self.name, name)
+        return (lambda outputs: _scores(found(outputs), outputs.shape[0], self.name)) if name == "score" else found
+
+
+def _scores(found: Any, size: int, name: str) -> NDArray[np.float64]:
+    """What a loss gave as L̂ of so many outputs; MechanismError where it cannot be."""
+    scores = np.asarray(found) if found is not None else np.empty(0, object)
+    if scores.shape != (size,) or scores.dtype.kind not in "iuf" or np.isnan(scores).any():
+        what = "a NaN" if scores.shape == (size,) and scores.dtype.kind == "f" else _shown(found)
+        raise MechanismError(
+            f"estimate.loss: {name}: score gave {what} for {size:,} outputs; accepted: {size:,} numbers, ±inf too, never a NaN"
+        )
+    return scores.astype(np.float64)
 
 
 def _guarded(owner: Any, loss: str, name: str) -> Any:
@@ -123,7 +153,8 @@ def _guarded(owner: Any, loss: str, name: str) -> Any:
 
 def _shown(found: Any) -> str:
     if isinstance(found, np.ndarray):
-        return f"{found.dtype} of shape {found.shape}" + (f" that add up to {found.sum():,}" if found.size else "")
+        adds = found.size and found.dtype.kind in "biu"
+        return f"{found.dtype} of shape {found.shape}" + (f" that add up to {found.sum():,}" if adds else "")
     return f"a {type(found).__name__}"
 
 

@@ -179,9 +179,20 @@ def names_main() -> bool:
 
 
 def source_digest(path: str, folder: Path) -> str:
-    """Digest of the source file that holds the callable, or of its name where there is no such file."""
-    module = _import(path.partition(":")[0], folder)
-    return _file_digest(module) or digest_bytes(b"name", path.encode())
+    """Digest of the source file that holds the callable, or of its name where there is no such file.
+
+    Where a module of a study's folder hands on what another one there defines, of both files.
+    """
+    module_name, _, name = path.partition(":")
+    module = _import(module_name, folder)
+    own = _file_digest(module) or digest_bytes(b"name", path.encode())
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    holder = getattr(found, "__module__", None)
+    if not isinstance(holder, str) or holder == module_name or not _is_of_a_study(holder):
+        return own
+    return digest_bytes(b"handed on", own.encode(), _file_digest(sys.modules[holder]).encode())
 
 
 def lies_in(path: str, folder: Path) -> bool:

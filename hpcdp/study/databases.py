@@ -213,6 +213,8 @@ def _first_odd(array: NDArray[Any]) -> str:
     for item in array.flat:
         try:
             float(item)
+        except OverflowError:
+            return f"an integer of {len(str(item))} digits"
         except (TypeError, ValueError):
             return repr(item.item() if hasattr(item, "item") else item)
     return f"values of type {array.dtype}"

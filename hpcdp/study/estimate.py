@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp.losses.counts import audit_etas
-from hpcdp.study.section import DURATION, Key, OptionalGrid, Section, duration_seconds, grid
+from hpcdp.study.section import Key, OptionalGrid, Section, duration_seconds, grid
 
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
@@ -28,7 +29,14 @@ def _losses(value: Any) -> Any:
         return tuple(value)
     from hpcdp.losses import LOSSES
 
-    raise ValueError(f"{' | '.join(LOSSES)}, or a list of several of them; given: {value!r}")
+    accepted = f'{" | ".join(LOSSES)}, or a list of several of them, or "package.module:Class"'
+    raise ValueError(f"{accepted}; given: {value!r}")
+
+
+def _time(value: Any) -> str:
+    if isinstance(value, str) and 0.0 < duration_seconds(value) < math.inf:
+        return value
+    raise ValueError(f'a duration above 0 such as "90s", "10 min", "1.5h" or "1d"; given: {value!r}')
 
 
 Levels = Annotated[tuple[float, ...], BeforeValidator(lambda v: v if v == () else grid(v))]
@@ -38,7 +46,7 @@ Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
 Validation = Annotated[int, Field(ge=1, le=_MOST)]
-Time = Annotated[str, Field(pattern=DURATION)]
+Time = Annotated[str, BeforeValidator(_time)]
 
 
 class Target(Section):

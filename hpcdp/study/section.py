@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -123,13 +124,13 @@ def grid(value: Any) -> Any:
 
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-DURATION = rf"^(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})$"
+_DURATION = rf"^(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})$"
 """What durations look like: "90s", "10 min", "1.5h"."""
 
 
 def duration_seconds(text: str) -> float:
     """Seconds of a duration; ValueError where it is none."""
-    found = re.fullmatch(DURATION, text)
+    found = re.fullmatch(_DURATION, text)
     if found is None:
         raise ValueError(f'a duration such as "90s", "10 min", "1.5h" or "1d"; given: {text!r}')
     return float(found[1]) * _UNITS[found[2]]
@@ -145,7 +146,9 @@ def duration(seconds: float) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    with suppress(OverflowError):  # an integer beyond all floats
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return False
 
 
 def _seconds(value: Any) -> Any:
