@@ -176,6 +176,15 @@ def test_a_logarithmic_axis_shows_the_certificate_of_one_level(template):
     assert marks(axis, "edge").size == 0
 
 
+def test_a_claim_below_a_logarithmic_axis_is_named_and_marked(template):
+    result = named(on_grid(template, [0.0, 1.0], [0.9, 0.8], [0.95, 0.9]), claim="dp(epsilon=0.1)")
+    for log, words in ((True, "claimed: dp(epsilon=0.1), below this axis"), (False, "claimed: dp(epsilon=0.1)")):
+        axis = draw(result, log=log).axes[0]
+        assert words in [text.get_text() for text in axis.get_legend().get_texts()]
+        assert marks(axis, "below").size == log
+    assert marks(draw(named(template, claim="dp(epsilon=3)"), log=True).axes[0], "below").size == 0
+
+
 def test_what_is_not_resolved_is_its_limit_in_every_picture():
     result = measured("gaussian", {"sigma": 1.0}, PAIR, seed=7, train=2000, test=6000, epsilons=[0.0, 1.0, 6.0, 7.0])
     sure, limits = result.resolution.rows, result.resolution.limits

@@ -90,6 +90,7 @@ def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, titl
         axis.set_ylim(bottom, 1.0)
         for result, colour in zip(results, colours, strict=True):
             mark_edge(axis, result["epsilon"][result["spectrum_lower"] < bottom], colour)
+        _mark_below(axis, bottom)
     else:
         tops = [
             values.max()
@@ -137,7 +138,15 @@ def _finite(values: Any) -> Floats:
     return array[np.isfinite(array)]
 
 
-def mark_edge(axis: Any, places: Floats, colour: Any, label: str | None = None) -> None:
+def _mark_below(axis: Any, bottom: float) -> None:
+    """An arrow for each curve that has a name and lies below the axis as a whole, else it would be nowhere to be seen."""
+    for line in axis.get_lines():
+        x, y = (np.asarray(values, np.float64) for values in line.get_data())
+        if not line.get_label().startswith("_") and line.get_gid() is None and y.size and bool((y < bottom).all()):
+            mark_edge(axis, x[[x.size // 2]], line.get_color(), f"{line.get_label()}, below this axis", "below")
+
+
+def mark_edge(axis: Any, places: Floats, colour: Any, label: str | None = None, gid: str = "edge") -> None:
     """Open arrows at an axis' lower edge, where a value is below it: it may be 0, the axis does not tell."""
     axis.plot(
         places,
@@ -145,7 +154,7 @@ def mark_edge(axis: Any, places: Floats, colour: Any, label: str | None = None) 
         marker=_ARROW,
         markersize=11,
         markeredgewidth=0.0,
-        gid="edge",
+        gid=gid,
         color=colour,
         linestyle="none",
         label=label,
