@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
-from commands import call, hpcdp, one_message, show, write_study
+from commands import call, hpcdp, one_message, show, started, wait_until, write_study
 
 from hpcdp.store.root import open_layout
 from hpcdp.study.estimate import Estimate
@@ -256,3 +259,26 @@ def test_a_loss_that_moves_or_is_one_of_several_runs_no_other_code(tmp_path, mon
     several = own_study(tmp_path, loss=["knn", "own_loss:Own"], refine=1000, keep="none")
     message = one_message(hpcdp("run", several, folder=tmp_path, code=2))
     assert "estimate.loss: several are losses of hpcdp's own; given: 'own_loss:Own' among" in message
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("        self.slope = parameters.slope", "its class"),
+        ("    def fit(self, p, q):\n", "fit"),
+        ("    def count(self, outputs):\n", "count"),
+    ],
+)
+def test_a_loss_that_hangs_is_named_while_it_does(tmp_path, place, words):
+    held = "__import__('time').sleep(1000)\n"
+    text = LOSS.replace(place, f"{place}        {held}" if place.endswith("\n") else f"        {held}{place}", 1)
+    assert text != LOSS
+    said: list[str] = []
+    named = f"estimate.loss: own_loss:Own: {words}"
+    with started("run", own_study(tmp_path, text=text), "--workers", 1, folder=tmp_path) as process:
+        reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
+        reader.start()
+        wait_until(lambda: any("still at work after 1" in line and named in line for line in said), "it is named", 100)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(100) == 130
+        reader.join()

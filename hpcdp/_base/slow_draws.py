@@ -184,7 +184,7 @@ def patient(note: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
     def hear(message: dict[str, Any]) -> None:
         if not message["ended"] and message["seconds"] >= due.get(message["key"], LONG):
             due[message["key"]] = 2 * message["seconds"]
-            note(f"still drawing after {message['seconds']:.0f} s: {message['what']}")
+            note(f"{still(message['what'])} after {message['seconds']:.0f} s: {message['what']}")
 
     return hear
 
@@ -199,8 +199,13 @@ def noting(note: Callable[[str], None]) -> Iterator[None]:
         _send.reset(before)
 
 
+def still(what: str) -> str:
+    """What goes on: a draw, or a step of a user's own loss."""
+    return "still at work" if what.startswith("estimate.loss") else "still drawing"
+
+
 def naming(describe: Callable[[], str]) -> AbstractContextManager[None]:
-    """Draw one chunk within a task; when it takes long, the driver is told what `describe` says, and when it ended."""
+    """Draw one chunk, or ask a user's own loss, within; when it takes long, the driver is told what, and when it ended."""
     if _slot is not None:
         return _in_slot(describe, _slot)
     send = _send.get()
@@ -214,8 +219,9 @@ def _in_slot(describe: Callable[[], str], slot: Slot) -> Iterator[None]:
     try:
         yield
     finally:
-        slot.write(None)
         _what.reset(before)
+        outer = _what.get()
+        slot.write(None if outer is None else outer())
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from hpcdp._base.slow_draws import LONG
+from hpcdp._base.slow_draws import LONG, still
 from hpcdp.clusters.place import Place
 from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.progress import Progress
@@ -116,7 +116,7 @@ class Monitor:
             slow.next, self._last_named = 2 * slow.seconds, now
             others = len(self._still_slow()) - 1
         more = f" (and {others} more)" if others else ""
-        self.note(f"still drawing after {slow.seconds:.0f} s: {slow.what}{more}")
+        self.note(f"{still(slow.what)} after {slow.seconds:.0f} s: {slow.what}{more}")
 
     def _still_slow(self) -> list[_Slow]:
         """Draws that take longer than is to be expected; of a worker that died nothing is heard any more."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hpcdp._base.parent import no_copy
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.raised import describe_raised, interruptions, readable
+from hpcdp._base.slow_draws import naming
 from hpcdp.errors import HpcdpError, MechanismError
 from hpcdp.losses.protocol import Counter, Loss, Model, Outputs, Side
 from hpcdp.mechanisms.outputs import Schema
@@ -25,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 def _blamed(name: str, what: str) -> Iterator[None]:
     """Whatever is raised within is the failure of this part of the loss, in one line."""
     try:
-        with no_copy(), printing_to_stderr():
+        with no_copy(), printing_to_stderr(), naming(lambda: f"estimate.loss: {name}: {what}"):
             yield
     except HpcdpError:
         raise

@@ -6,6 +6,7 @@ import getpass
 import shutil
 from typing import Any
 
+from hpcdp._base.slow_draws import still
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
 from hpcdp.store.layout import Layout
@@ -38,7 +39,7 @@ def rate_lines(owner: dict[str, Any]) -> list[str]:
 def slow_lines(owner: dict[str, Any]) -> list[str]:
     """The draws that take long, as the last heartbeat told."""
     slow = (owner.get("news") or {}).get("slow") or []
-    return [f"  still drawing  {what}, for {duration(seconds)}" for what, seconds in slow]
+    return [f"  {still(what)}  {what}, for {duration(seconds)}" for what, seconds in slow]
 
 
 def job_lines(folder: JobFolder) -> list[str]:
