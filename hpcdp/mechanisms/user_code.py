@@ -110,7 +110,7 @@ def _is_of_a_study(name: str) -> bool:
     if (
         file is None
         or not Path(file).is_file()
-        or name.partition(".")[0] in ("__main__", "hpcdp")
+        or name.partition(".")[0] in ("__main__", "__mp_main__", "hpcdp")
         or "site-packages" in Path(file).parts
     ):
         return False
@@ -190,7 +190,7 @@ def source_digest(path: str, folder: Path) -> str:
     for part in name.split("."):
         found = getattr(found, part, None)
     holder = getattr(found, "__module__", None)
-    if not isinstance(holder, str) or holder == module_name or not _is_of_a_study(holder):
+    if not isinstance(holder, str) or sys.modules.get(holder) is module or not _is_of_a_study(holder):
         return own
     return digest_bytes(b"handed on", own.encode(), _file_digest(sys.modules[holder]).encode())
 
