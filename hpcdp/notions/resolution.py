@@ -103,5 +103,6 @@ def needed_tests(delta: float, share: float, inflation: float) -> int | None:
         return None
     a = max(share, delta)
     variance = a + inflation * (a - delta)  # a + c²·b, as c·b = a − δ; sets this small have next to no complement
-    samples = max(FEWEST / a, 4.0 * variance / delta**2)
+    square = delta * delta  # 0 of a δ below 1e-162
+    samples = max(FEWEST / a, 4.0 * variance / square) if square > 0.0 else math.inf
     return math.ceil(samples) if samples <= _LARGEST else None
