@@ -61,9 +61,8 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     return found
 
 
-_imported: dict[
-    str, str
-] = {}  # modules that came from here, and what they imported from there: digests of their sources then
+# Modules that came from here, and what they imported from studies' folders, with the digests of their sources then.
+_imported: dict[str, str] = {}
 _folders: set[Path] = set()  # of studies
 _loaded: set[str] = set()  # all modules at the last look
 _looked = 0.0  # when that was
