@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from benchmarks.studies import laplace_study
-from hpcdp.clusters import Place
+from hpcdp.clusters.place import DaskPlace
 from hpcdp.engine.execute import execute
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.stopping import Stop
@@ -88,7 +88,7 @@ async def serve(address: str, count: int) -> None:
 
 
 @contextmanager
-def simulated(count: int) -> Iterator[Place]:
+def simulated(count: int) -> Iterator[DaskPlace]:
     """A place like that of a cluster, with simulated workers."""
     import dask
     from distributed import Client, SpecCluster
@@ -106,7 +106,7 @@ def simulated(count: int) -> Iterator[Place]:
             with subprocess.Popen(command) as workers:
                 try:
                     client.wait_for_workers(count, timeout=120)
-                    yield Place(client, 60.0, blames_exactly=True)
+                    yield DaskPlace(client, 60.0, blames_exactly=True)
                 finally:
                     workers.terminate()
 

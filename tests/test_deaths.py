@@ -183,12 +183,15 @@ def test_what_a_mechanism_leaves_running_ends_with_the_command(tmp_path: Path) -
     assert "pairs" in hpcdp("plan", study, folder=tmp_path).stdout
 
 
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("end", ENDS)
-def test_a_mechanism_that_ends_its_process_on_some_chunks(end: str, tmp_path: Path, scheduler: str) -> None:
+def test_a_mechanism_that_ends_its_process_on_some_chunks(
+    end: str, workers: int, tmp_path: Path, scheduler: str
+) -> None:
     settings: dict[str, Any] = {"call": "own:dying", "train": 10_000, "test": 40_000, "chunk": 2000}
     settings["pairs"] = "given = [ { d = [0.0], d_prime = [1.0] } ]"
     study, store = write_study(tmp_path, DYING.replace("DEATH", ENDS[end]), **settings), tmp_path / "s.zarr"
-    said = hpcdp("run", study, "--store", store, "--workers", 2, folder=tmp_path, code=1).stderr
+    said = hpcdp("run", study, "--store", store, "--workers", workers, folder=tmp_path, code=1).stderr
     words = expected_deaths(store)
     lines = [
         line.removesuffix(" (needed by 1 more)") for line in said.splitlines() if "ended its worker process" in line
@@ -252,17 +255,19 @@ def parent_study(folder: Path) -> Path:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="only Linux hands orphans to the keeper")
-def test_nothing_that_a_mechanism_started_outlives_its_run(tmp_path: Path) -> None:
-    hpcdp("run", parent_study(tmp_path), "--workers", 1, folder=tmp_path)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_that_a_mechanism_started_outlives_its_run(workers: int, tmp_path: Path) -> None:
+    hpcdp("run", parent_study(tmp_path), "--workers", workers, folder=tmp_path)
     assert len((tmp_path / "pids.txt").read_text().split()) >= 3
     assert alive(tmp_path) == []
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="only Linux hands orphans to the keeper")
-def test_nothing_that_a_mechanism_started_outlives_a_killed_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_that_a_mechanism_started_outlives_a_killed_run(workers: int, tmp_path: Path) -> None:
     study = parent_study(tmp_path)
     (tmp_path / "hold").touch()
-    with started("run", study, "--workers", 1, folder=tmp_path) as process:
+    with started("run", study, "--workers", workers, folder=tmp_path) as process:
         wait_until(lambda: (tmp_path / "pids.txt").exists() and len(alive(tmp_path)) >= 3, "its children are there")
         process.kill()
         wait_until(lambda: alive(tmp_path) == [], "its children are gone")

@@ -97,12 +97,13 @@ def test_a_mechanism_in_a_process_of_its_own_may_die(tmp_path: Path) -> None:
     assert "the mechanism's process was ended by SIGSEGV" in one_message(call("plan", study, code=2))
 
 
-def test_a_hanging_chunk_is_named_while_it_hangs(tmp_path: Path, scheduler: str) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_hanging_chunk_is_named_while_it_hangs(workers: int, tmp_path: Path, scheduler: str) -> None:
     """And Ctrl-C ends it, which status tells later."""
     store = tmp_path / "s.zarr"
     (tmp_path / "held.txt").write_text(after_draw(2, 500))
     said: list[str] = []
-    with started("run", hanging_study(tmp_path), "--store", store, "--workers", 1, folder=tmp_path) as process:
+    with started("run", hanging_study(tmp_path), "--store", store, "--workers", workers, folder=tmp_path) as process:
         assert process.stderr is not None
         reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
         reader.start()
@@ -123,8 +124,8 @@ def test_a_hanging_chunk_is_named_while_it_hangs(tmp_path: Path, scheduler: str)
     assert "ended early" not in told
 
 
-@pytest.mark.parametrize("held", ["chunk", "all"])
-def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: Path, held: str) -> None:
+@pytest.mark.parametrize(("held", "workers"), [("chunk", 0), ("chunk", 1), ("all", 0)])
+def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: Path, held: str, workers: int) -> None:
     """No thread of its process can run meanwhile, so that others must tell: the driver of a run, the parent of a command."""
     store, study = tmp_path / "s.zarr", hanging_study(tmp_path)
     module = tmp_path / "own.py"
@@ -133,7 +134,7 @@ def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: P
     named = "test chunk 2 of database 0" if held == "chunk" else "trial outputs of database [0."
     said: list[str] = []
     begin = time.monotonic()
-    with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
+    with started("run", study, "--store", store, "--workers", workers, folder=tmp_path) as process:
         reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
         reader.start()
         wait_until(lambda: any("still drawing after 1" in line and named in line for line in said), "it is named", 100)
@@ -145,14 +146,15 @@ def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: P
     assert sum("still drawing" in line for line in said) <= 1 + (time.monotonic() - begin) / 10.0
 
 
-def test_a_worker_whose_files_were_closed_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_worker_whose_files_were_closed_is_replaced(workers: int, tmp_path: Path) -> None:
     """It hears nobody any more; Dask would wait five minutes for it."""
     store, study = tmp_path / "s.zarr", hanging_study(tmp_path)
     module = tmp_path / "own.py"
     module.write_text(module.read_text().replace("time.sleep(0.1)", "os.closerange(3, 1000); time.sleep(0.1)"))
     (tmp_path / "held.txt").write_text(after_draw(2, 500))
     begin = time.monotonic()
-    error = hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path, code=1).stderr
+    error = hpcdp("run", study, "--store", store, "--workers", workers, folder=tmp_path, code=1).stderr
     assert time.monotonic() - begin < 200
     assert "it ended its worker process each time it ran, at test chunk 2 of database 0" in error
     assert "hpcdp: a worker process ended: Bad file descriptor" in error

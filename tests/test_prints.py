@@ -34,10 +34,11 @@ def noisy(database, size, rng):
 )
 
 
-def test_standard_output_holds_results_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_standard_output_holds_results_only(workers: int, tmp_path: Path) -> None:
     settings = {"rows": [0], "train": 1000, "test": 1000, "databases": [[0.0, 1.0]], "claim": "laplace(epsilon=1)"}
     study = write_study(tmp_path, LOUD, **settings)
-    done = hpcdp("audit", study, "--format", "json", "--workers", 1, folder=tmp_path)
+    done = hpcdp("audit", study, "--format", "json", "--workers", workers, folder=tmp_path)
     assert json.loads(done.stdout)["name"] == "s"
     for who in ("python", "library", "child"):
         for when in ("at import", "in a draw"):

@@ -16,10 +16,10 @@ from programs import program_study, served
 from refusing import refusal
 
 from hpcdp.cli.command import main
-from hpcdp.clusters.place import Place
+from hpcdp.clusters.place import DaskPlace
 from hpcdp.engine import execute as engine
-from hpcdp.engine.execute import PlaceError, Window
 from hpcdp.engine.stopping import Stop
+from hpcdp.engine.window import DaskWindow, PlaceError
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.study.claims import parse_claim
@@ -125,12 +125,12 @@ class Heard:
 
 
 @pytest.fixture(name="window")
-def window_fixture(scheduler: str) -> Iterator[Window]:
-    with Client(scheduler) as client, Window(Place(client, LONG), Heard()) as window:  # type: ignore[arg-type]
+def window_fixture(scheduler: str) -> Iterator[DaskWindow]:
+    with Client(scheduler) as client, DaskWindow(DaskPlace(client, LONG), Heard()) as window:  # type: ignore[arg-type]
         yield window
 
 
-def within(window: Window) -> list[tuple[Any, Any]]:
+def within(window: DaskWindow) -> list[tuple[Any, Any]]:
     """What `next` gives; Stopped where it gives nothing in a minute."""
     window.watch.stop.request("nothing came", 60.0)
     return window.next()
@@ -143,7 +143,7 @@ def raise_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cancelled", "exit"])
-def test_what_a_task_raises_is_delivered(name: str, window: Window) -> None:
+def test_what_a_task_raises_is_delivered(name: str, window: DaskWindow) -> None:
     window.submit(1, "sample-7", raise_named, name)
     with pytest.raises(HpcdpError, match=r"the task sample-7 raised .*: enough"):
         within(window)
@@ -156,13 +156,13 @@ class Unreadable:
         return int, ("no number",)
 
 
-def test_a_result_that_cannot_be_read_is_not_asked_for_without_end(window: Window) -> None:
+def test_a_result_that_cannot_be_read_is_not_asked_for_without_end(window: DaskWindow) -> None:
     window.submit(1, "sample-7", Unreadable)
     with pytest.raises(PlaceError, match="the result of the task sample-7 cannot be read: ValueError: invalid literal"):
         within(window)
 
 
-class Deaf(Window):
+class Deaf(DaskWindow):
     """A window whose first fetches of each result are lost on their way, as the loop's callbacks are when it breaks."""
 
     lost = 1
@@ -180,7 +180,7 @@ def test_a_result_that_does_not_come_is_fetched_again(
     monkeypatch.setattr(engine, "_LATE", 1.0)
     monkeypatch.setattr(engine, "_QUIET", 0.0)
     watch = Heard()
-    with Client(scheduler) as client, Deaf(Place(client, LONG), watch) as window:  # type: ignore[arg-type]
+    with Client(scheduler) as client, Deaf(DaskPlace(client, LONG), watch) as window:  # type: ignore[arg-type]
         window.lost = lost
         window.submit(1, "sample-7", abs, -2)
         if lost == 1:

@@ -38,14 +38,15 @@ def make_parser() -> argparse.ArgumentParser:
             '"local", a scheduler address such as tcp://host:8786, a scheduler file (.json), a cluster profile (.toml)'
         )
         command.add_argument("--cluster", default="local", metavar="WHERE", help=text)
-        command.add_argument("--workers", type=_positive, metavar="N", help="worker processes on this machine")
+        text = "worker processes on this machine; 0: none, in one process, as small work is done by default"
+        command.add_argument("--workers", type=_count, metavar="N", help=text)
         text = "serve Dask's dashboard, to every user of this machine (a profile: cluster.dashboard)"
         command.add_argument("--dashboard", action="store_true", help=text)
         command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
 
     plan = add("plan", running.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error")
     plan.add_argument("study", metavar="STUDY", help="a study file")
-    plan.add_argument("--workers", type=_positive, metavar="N", help="worker processes to plan for")
+    plan.add_argument("--workers", type=_count, metavar="N", help="worker processes to plan for; 0: one process")
     plan.add_argument("--profile", metavar="PROFILE", help="a cluster profile (.toml) to plan for")
     text = "with --truth: a claim, such as gaussian(mu=1), and about how many outputs refute it (default: the study's)"
     plan.add_argument("--claim", metavar="CLAIM", help=text)
@@ -191,10 +192,18 @@ def _order(text: str) -> float:
 
 
 def _positive(text: str) -> int:
+    return _whole(text, 1, "a positive integer")
+
+
+def _count(text: str) -> int:
+    return _whole(text, 0, "0 or a positive integer")
+
+
+def _whole(text: str, least: int, accepted: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"a positive integer; given: {text!r}")
+        value = -1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{accepted}; given: {text!r}")
     return value

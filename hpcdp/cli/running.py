@@ -22,7 +22,6 @@ from hpcdp.errors import DONE, VIOLATED, StudyError
 
 def plan(options: argparse.Namespace) -> None:
     """Print what would run."""
-    from hpcdp.clusters import default_workers
     from hpcdp.planning.summary import plan
     from hpcdp.study.claims import parse_claim
     from hpcdp.study.file import Study
@@ -36,7 +35,7 @@ def plan(options: argparse.Namespace) -> None:
         raise StudyError("--claim: accepted with --truth, the curve that may be true instead; given: --claim alone")
     study = Study.from_toml(options.study)
     wanted = options.truth is not None and (_audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
-    planned = plan(study, options.workers or default_workers(), profile, _say)
+    planned = plan(study, options.workers, profile, _say)
     print(planned)
     if wanted:
         from hpcdp.results.power import find_power
@@ -65,12 +64,10 @@ def _say(text: str) -> None:
 
 
 def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any) -> None:
-    from hpcdp.clusters import default_workers
     from hpcdp.engine.driver import index_of
     from hpcdp.planning.summary import make_plan
 
-    workers = getattr(options, "workers", None) or default_workers()
-    plan = make_plan(problem, trial, workers, index_of(store), profile)
+    plan = make_plan(problem, trial, getattr(options, "workers", None), index_of(store), profile)
     print(plan, end="\n\n", file=sys.stderr, flush=True)
 
 
@@ -93,7 +90,7 @@ def _stoppable(where: Any) -> Iterator[Stop]:
     """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
     stop, profile = Stop(), where.profile
     if where.is_here:
-        import hpcdp.engine.tasks  # noqa: F401  # which workers need
+        import hpcdp.engine.tasks  # noqa: F401  # which worker processes need
         from hpcdp.clusters._processes import fork_nursery
 
         fork_nursery()
@@ -107,8 +104,6 @@ def _compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any,
     from hpcdp.engine.driver import run_problem
     from hpcdp.engine.progress import on_stderr
 
-    if not options.debug:
-        _silence_dask()
     with on_stderr() as progress:
         place = _place(options, stop)
         return run_problem(problem, trial, store, place, progress)
@@ -119,7 +114,8 @@ def _place(options: argparse.Namespace, stop: Stop) -> Any:
     from hpcdp.engine.driver import Options
 
     changed, trusted = options.allow_changed_code, options.trust_code
-    return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard)
+    quiet = not options.debug
+    return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard, quiet)
 
 
 def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
@@ -207,18 +203,6 @@ def certificate(options: argparse.Namespace) -> None:
     print(Certificate.create(options.folder).exports())
 
 
-def _silence_dask() -> None:
-    """Keep Dask's log to itself: what it tells of lost connections is no news while workers end."""
-    import logging
-
-    import dask
-
-    names = ("distributed", "distributed.client", "tornado.application", "asyncio")
-    dask.config.set({"logging": dict.fromkeys(names, "critical")})  # for when it is loaded
-    for name in names:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
 def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
     from hpcdp.clusters import parse_place
@@ -269,14 +253,12 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
 
     again = shlex.join(["hpcdp", *options.given])
     with _stoppable(where) as stop:
-        problem, _ = resolve(study, _say, where.library_threads)
+        problem, trial = resolve(study, _say, where.library_threads)
         refuse_unplayable(problem)
         rounds = Rounds.of(problem, options.batch, options.budget)
-        if not options.debug:
-            _silence_dask()
         with on_stderr() as progress:
             place = _place(options, stop)
-            found = run_sequential(problem, store, claim, options.orientation, rounds, place, progress, again)
+            found = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
     drawn = _draw(partial(draw_sequential, found), picture, again)
     if options.format == "json":
         print(to_json(found))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdp.clusters.local import default_workers, open_local
-from hpcdp.clusters.place import Place
+from hpcdp.clusters.place import DaskPlace, Place
 from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
@@ -69,6 +69,18 @@ def parse_place(cluster: str) -> Where:
     )
 
 
+def silence_dask() -> None:
+    """Keep Dask's log to itself: what it tells of lost connections is no news while workers end."""
+    import logging
+
+    import dask
+
+    names = ("distributed", "distributed.client", "tornado.application", "asyncio")
+    dask.config.set({"logging": dict.fromkeys(names, "critical")})  # for when it is loaded
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
 def check_profile(profile: Profile) -> None:
     """Refuse a profile that cannot work on this machine, before anything is written."""
     from hpcdp.clusters import slurm
@@ -89,7 +101,7 @@ def connect(
     note: Callable[[str], None] = lambda _: None,
     dashboard: bool = False,
     modules: tuple[str, ...] = (),
-) -> Iterator[Place]:
+) -> Iterator[DaskPlace]:
     """Open a place; whatever it started ends with the context.
 
     workers: processes on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which run.
@@ -110,7 +122,9 @@ def connect(
 
 
 @contextmanager
-def _open_profile(profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None]) -> Iterator[Place]:
+def _open_profile(
+    profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None]
+) -> Iterator[DaskPlace]:
     from hpcdp.clusters.certificates import Certificate
 
     if profile.cluster.driver == "allocation":
@@ -128,7 +142,7 @@ def _open_profile(profile: Profile, folder: JobFolder, generation: int, note: Ca
 
 
 @contextmanager
-def _attach(where: Where) -> Iterator[Place]:
+def _attach(where: Where) -> Iterator[DaskPlace]:
     from distributed import Client
 
     name = where.address or str(where.scheduler_file)
@@ -138,4 +152,4 @@ def _attach(where: Where) -> Iterator[Place]:
     except (OSError, TimeoutError, ValueError) as error:
         raise StoreError(f"no Dask scheduler answers at {name}: {error}") from error
     with client:
-        yield Place(client, _PATIENCE)
+        yield DaskPlace(client, _PATIENCE)

@@ -18,7 +18,7 @@ from typing import Any
 
 from hpcdp._base.below import Child, adopt_orphans, children, die_with, kill_below, name_process, reap
 from hpcdp._base.slow_draws import Slot, note_in, slots_of
-from hpcdp.clusters._serving import Serving, serve
+from hpcdp.clusters._serving import Serving
 
 _AGAIN = 0.25  # seconds from one fork to the next: what ends as it starts must not keep a core busy
 _LOOK = 1.0  # seconds after which the nursery looks at its keepers, should a signal have been missed
@@ -94,7 +94,7 @@ def _keep_one(signals: _Signals, serving: Serving, preparation: dict[str, Any], 
         serving = serving.again()
     name_process("hpcdp-worker")
     note_in(slot)
-    serve(serving, preparation)
+    serving.serve(preparation)
 
 
 class _Signals:

@@ -7,6 +7,7 @@ import multiprocessing.spawn
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -28,7 +29,10 @@ _POLITE = 4.0  # seconds in which workers that were told to leave may do so
 _LONGEST = 20.0  # seconds that a nursery may take to end its keepers; it kills those that take ten itself
 
 
-_forked: Child | None = None
+Channel = tuple[socket.socket, socket.socket]
+"""Our end and the workers', on which each says how it is reached."""
+
+_forked: tuple[Child, Channel] | None = None
 
 
 def fork_nursery() -> None:
@@ -40,6 +44,7 @@ def fork_nursery() -> None:
     if _forked is not None or worker_environment() or has_imported() or _has_threads():
         return
     read, write = os.pipe()
+    channel = _make_channel()
     parent = os.getpid()
     try:
         pid = os.fork()
@@ -48,10 +53,16 @@ def fork_nursery() -> None:
         os.close(write)
         return
     if pid == 0:
+        channel[0].close()
         _become_nursery(parent, read, write)
     os.close(read)
-    _forked = Child(pid, write)
+    _forked = Child(pid, write), channel
     atexit.register(_end_unused)
+
+
+def _make_channel() -> Channel:
+    """Its messages are whole, however many processes write."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM)
 
 
 def _has_threads() -> bool:
@@ -64,7 +75,7 @@ def _has_threads() -> bool:
 def _end_unused() -> None:
     global _forked
     if _forked is not None:
-        _end(_forked)
+        _end(_forked[0])
         _forked = None
 
 
@@ -104,14 +115,17 @@ def _become_nursery(parent: int, read: int, write: int) -> NoReturn:
         os._exit(code)
 
 
-def _start() -> Child | None:
-    """A nursery that is started, in a process group of its own; None where there is no process to be had."""
+def _start(channel: int) -> Child | None:
+    """A nursery that is started, in a process group of its own; None where there is no process to be had.
+
+    channel: a descriptor that it has too.
+    """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     command = [sys.executable, *flags, "-P", str(Path(__file__).with_name("_nursery.py"))]
     environment = {**os.environ, **worker_environment()}
     read, write = os.pipe()
     try:
-        actions = [(os.POSIX_SPAWN_DUP2, read, 0)]
+        actions = [(os.POSIX_SPAWN_DUP2, read, 0), (os.POSIX_SPAWN_DUP2, channel, channel)]
         pid = os.posix_spawn(sys.executable, command, environment, file_actions=actions, setpgroup=0)
     except OSError:
         os.close(write)
@@ -122,12 +136,14 @@ def _start() -> Child | None:
 
 
 class Processes:
-    """Keeps `count` worker processes, until it is stopped."""
+    """Keeps `count` worker processes, until it is stopped. channel: on which they may say how they are reached."""
 
     def __init__(self, count: int, serving: Serving) -> None:
         self._count, self._serving = count, serving
         self._nursery: Child | None = None
         self._starts = 0
+        self._theirs: socket.socket
+        self.channel, self._theirs = _forked[1] if _forked is not None else _make_channel()
         self._notes, self._slots = _share(count)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hpcdp-processes", daemon=True)
@@ -149,6 +165,8 @@ class Processes:
 
     def end(self) -> None:
         """Wait a little for workers to leave, and kill those that do not, with all that they started."""
+        for end_of_channel in (self.channel, self._theirs):
+            end_of_channel.close()
         if self._notes >= 0:
             os.close(self._notes)
         if self._nursery is None:
@@ -173,9 +191,11 @@ class Processes:
     def _start_one(self) -> Child | None:
         global _forked
         self._starts += 1
-        nursery, _forked = _forked or _start(), None
+        channel = self._theirs.fileno()
+        nursery, _forked = _forked[0] if _forked is not None else _start(channel), None
         if nursery is not None:
-            serving = replace(self._serving.named(str(self._starts)), notes=f"/proc/{os.getpid()}/fd/{self._notes}")
+            notes = f"/proc/{os.getpid()}/fd/{self._notes}"
+            serving = replace(self._serving.named(str(self._starts)), notes=notes, channel=channel)
             message = pickle.dumps((self._count, _preparation())) + pickle.dumps(serving)
             nursery.say(len(message).to_bytes(8, "big") + message)
         return nursery

@@ -1,68 +1,152 @@
-"""What a worker process of this machine does: it serves a scheduler until either of them ends."""
+"""What a worker process of this machine does: it serves a scheduler, or one caller, until either of them ends."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import multiprocessing.spawn
 import os
+import pickle
+import socket
 import sys
-from contextlib import suppress
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from multiprocessing.connection import Connection
+from typing import Any, Self
 
-import dask
 import numpy as np
 
 from hpcdp._base.prints import end_results
-from hpcdp.clusters.scheduler import QuietWorker
+from hpcdp._base.raised import describe_raised
+from hpcdp._base.slow_draws import send_by
+from hpcdp.errors import MechanismError
 
 
 @dataclass(frozen=True)
-class Serving:
-    """config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker; name, number: of this worker.
-    modules: loaded once, before workers are forked.
-
-    notes: a file that is the driver's memory, where workers note what they draw.
-
-    They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment.
-
-    Names differ, because the scheduler may not have missed the last one yet.
+class Serving(ABC):
+    """name, number: of this worker; they differ, because who is served may not have missed the last one yet.
+    modules: loaded once, before workers are forked. notes: a file that is the driver's memory, where workers note what they
+    draw. channel: a descriptor, on which a worker says how it is reached where nobody else does.
     """
 
-    config: dict[str, Any]
-    worker: dict[str, Any]
     name: str
     modules: tuple[str, ...] = ()
     number: int = 0
     notes: str = ""
+    channel: int = -1
 
-    def named(self, name: str) -> Serving:
+    def named(self, name: str) -> Self:
         """For the workers of one keeper."""
         return replace(self, name=f"{self.name}-{name}")
 
-    def again(self) -> Serving:
+    def again(self) -> Self:
         """For the next worker of the same keeper."""
         return replace(self, number=self.number + 1)
 
+    def serve(self, preparation: dict[str, Any]) -> None:
+        """Run a worker in this process until it or whom it serves ends. preparation: for `multiprocessing.spawn.prepare`."""
+        np.random.seed()  # noqa: NPY002  # else all workers would go on with the state that they were forked with
+        end_results()  # standard output is the driver's: what is printed here goes to standard error
+        multiprocessing.spawn.prepare(preparation)
+        with self._ending_with_files():
+            self._run()
 
-def serve(serving: Serving, preparation: dict[str, Any]) -> None:
-    """Run a worker in this process until it or its scheduler ends. preparation: for `multiprocessing.spawn.prepare`."""
+    @contextmanager
+    def _ending_with_files(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:  # as where a mechanism closed all files; Python's own end would wait for its threads
+            with suppress(OSError):
+                print(f"hpcdp: a worker process ended: {error.strerror or error}", file=sys.stderr, flush=True)
+            os._exit(1)
 
-    async def run() -> None:
-        name = f"{serving.name}-{serving.number}"
-        async with QuietWorker(**{**serving.worker, "name": name}) as worker:
-            await worker.finished()
+    @abstractmethod
+    def _run(self) -> None: ...
 
-    np.random.seed()  # noqa: NPY002  # else all workers would go on with the state that they were forked with
-    end_results()  # standard output is the driver's: what is printed here goes to standard error
-    multiprocessing.spawn.prepare(preparation)
-    dask.config.set(serving.config)
-    for library in ("distributed", "tornado.application", "asyncio"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)
-    try:
+
+@dataclass(frozen=True, kw_only=True)
+class DaskServing(Serving):
+    """Serves a scheduler. config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker.
+
+    They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment.
+    """
+
+    config: dict[str, Any]
+    worker: dict[str, Any]
+
+    def _run(self) -> None:
+        import asyncio
+
+        import dask
+
+        from hpcdp.clusters.scheduler import QuietWorker
+
+        async def run() -> None:
+            async with QuietWorker(**{**self.worker, "name": f"{self.name}-{self.number}"}) as worker:
+                await worker.finished()
+
+        dask.config.set(self.config)
+        for library in ("distributed", "tornado.application", "asyncio"):
+            logging.getLogger(library).setLevel(logging.CRITICAL)
         asyncio.run(run())
-    except OSError as error:  # as where a mechanism closed all files; Python's own end would wait for its thread
-        with suppress(OSError):
-            print(f"hpcdp: a worker process ended: {error.strerror or error}", file=sys.stderr, flush=True)
-        os._exit(1)
+
+
+@dataclass(frozen=True)
+class CallServing(Serving):
+    """Serves one caller, with whom it has a connection: calls come, and what they return or raise goes back.
+
+    They run beside the main thread, as Dask's do: what may be done there alone, as setting signals, fails in all places.
+    """
+
+    def _run(self) -> None:
+        thread = threading.Thread(target=self._answer_all, name="hpcdp-calls")
+        thread.start()
+        thread.join()
+
+    def _answer_all(self) -> None:
+        with self._ending_with_files():
+            self._converse()
+
+    def _converse(self) -> None:
+        ours, theirs = socket.socketpair()
+        with socket.socket(fileno=self.channel) as channel, theirs:
+            socket.send_fds(channel, [b"w"], [theirs.fileno()])
+        caller, lock = Connection(ours.detach()), threading.Lock()
+
+        def say(what: str, value: Any) -> None:
+            body = pickle.dumps((what, value))
+            with lock:
+                caller.send_bytes(body)
+
+        send_by(lambda message: say("event", message))
+        while True:
+            try:
+                function, arguments = caller.recv()
+            except EOFError:
+                return
+            say("begun", None)
+            _answer(say, function, arguments)
+
+
+def _answer(say: Callable[[str, Any], None], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """Say what a call returns or raises, whatever that is."""
+    here = os.getpid()
+    try:
+        result = function(*arguments)
+    except BaseException as error:  # other people's code raises what is no Exception too
+        if os.getpid() == here:
+            say("raised", _carried(error))
+        else:
+            os._exit(1)
+    else:
+        say("returned", result)
+
+
+def _carried(error: BaseException) -> Exception:
+    """The error as the caller can raise it; another one that tells of it where it cannot."""
+    with suppress(Exception):
+        if isinstance(error, Exception) and type(pickle.loads(pickle.dumps(error))) is type(error):
+            return error
+    return MechanismError(f"a task raised {describe_raised(error)}")

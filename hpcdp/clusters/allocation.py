@@ -17,7 +17,7 @@ from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Unit, open_fleet
 from hpcdp.clusters.folder import JobFolder
-from hpcdp.clusters.place import Place
+from hpcdp.clusters.place import DaskPlace
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
 from hpcdp.clusters.worker import WorkerJob, job_arguments
@@ -111,7 +111,7 @@ class StepUnits:
 @contextmanager
 def open_allocation(
     profile: Profile, folder: JobFolder, certificate: Certificate | None, note: Callable[[str], None]
-) -> Iterator[Place]:
+) -> Iterator[DaskPlace]:
     """A scheduler in this process, and a step of workers on every node of this job."""
     import dask
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hpcdp.clusters.place import Place
+from hpcdp.clusters.place import DaskPlace
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.slurm import ACTIVE, SlurmError
 
@@ -257,7 +257,7 @@ class Fleet:
 
 def open_fleet(
     ending: ExitStack, cluster: SpecCluster, units: Units, profile: Profile, note: Callable[[str], None]
-) -> Place:
+) -> DaskPlace:
     """A client of a cluster and a fleet of units for it, started; both end, the fleet first, with `ending`."""
     from distributed import Client
 
@@ -266,7 +266,7 @@ def open_fleet(
     fleet = Fleet(units, profile.worker.slots, size.least, size.most, poll, note)
     ending.callback(fleet.close)
     fleet.start()
-    return Place(client, profile.cluster.no_worker_timeout, profile.worker.threads == 1, fleet)
+    return DaskPlace(client, profile.cluster.no_worker_timeout, profile.worker.threads == 1, fleet)
 
 
 def _belongs(worker: str, unit: Unit) -> bool:

@@ -15,7 +15,7 @@ from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Unit, open_fleet
 from hpcdp.clusters.folder import JobFolder
-from hpcdp.clusters.place import Place
+from hpcdp.clusters.place import DaskPlace
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
 from hpcdp.clusters.worker import WorkerJob, job_arguments
@@ -118,7 +118,7 @@ def cancel_orphans(name: str, note: Callable[[str], None]) -> None:
 @contextmanager
 def open_jobs(
     profile: Profile, folder: JobFolder, certificate: Certificate | None, note: Callable[[str], None]
-) -> Iterator[Place]:
+) -> Iterator[DaskPlace]:
     """A scheduler in this process, and jobs of workers; all of them end with the context."""
     import dask
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hpcdp._base.signals import deferred, ignored
-from hpcdp.clusters.place import Place
+from hpcdp.clusters.place import DaskPlace
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
 
@@ -19,7 +19,7 @@ def default_workers() -> int:
 
 
 @contextmanager
-def open_local(workers: int, dashboard: bool = False, modules: tuple[str, ...] = ()) -> Iterator[Place]:
+def open_local(workers: int, dashboard: bool = False, modules: tuple[str, ...] = ()) -> Iterator[DaskPlace]:
     """Processes of one thread each: mechanisms hold the GIL, and the kernels are sized for one core's cache.
 
     Other users of the machine reach their ports, so they talk over TLS. dashboard: one that anybody here can look at.
@@ -29,7 +29,7 @@ def open_local(workers: int, dashboard: bool = False, modules: tuple[str, ...] =
     from distributed import Client, SpecCluster
 
     from hpcdp.clusters._processes import Processes  # which load all that workers need
-    from hpcdp.clusters._serving import Serving
+    from hpcdp.clusters._serving import DaskServing
     from hpcdp.clusters.certificates import security_in_memory
     from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
 
@@ -48,13 +48,15 @@ def open_local(workers: int, dashboard: bool = False, modules: tuple[str, ...] =
                     silence_logs="CRITICAL",
                 )
                 address, config = cluster.scheduler_address, dask.config.config
-                processes = Processes(workers, Serving(config, {**own, **_worker(address)}, "worker", modules))
+                needed = (*modules, "hpcdp.clusters.scheduler")
+                serving = DaskServing("worker", needed, config=config, worker={**own, **_worker(address)})
+                processes = Processes(workers, serving)
                 ending.callback(processes.end)
                 ending.callback(cluster.close)  # which asks the workers to leave
                 client = ending.enter_context(Client(cluster, set_as_default=False))
                 processes.start()
                 ending.callback(processes.stop)
-            yield Place(client, _PATIENCE, blames_exactly=True, drawing=processes.drawing)
+            yield DaskPlace(client, _PATIENCE, blames_exactly=True, drawing=processes.drawing)
         finally:
             with ignored():
                 ending.close()

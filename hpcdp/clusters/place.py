@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,13 +35,41 @@ class Fleet(Protocol):
         """What `hpcdp status` tells: jobs, their states, what was used."""
 
 
-@dataclass(eq=False)
-class Place:
-    """client: of the scheduler. patience: seconds without any worker after which a run ends.
+Hear = Callable[[tuple[float, dict[str, Any]]], None]
+"""Told of an event: when it was, and what a worker said."""
+
+
+class Place(ABC):
+    """patience: seconds without any worker after which a run ends.
 
     blames_exactly: when a worker process dies, only the tasks that it was executing count as its killers. drawing: what workers
-    draw now, as messages (see `hpcdp.slow`), where it can be seen without asking them.
+    draw now, as messages (see `hpcdp._base.slow_draws`), where it can be seen without asking them.
     """
+
+    patience: float
+    blames_exactly: bool
+    fleet: Fleet | None
+    drawing: Callable[[], list[dict[str, Any]]] | None
+    known_threads: int
+    known_dashboard: str | None
+
+    @abstractmethod
+    def threads(self) -> int:
+        """Tasks that can run at once now."""
+
+    @abstractmethod
+    def listening(self, topic: str, hear: Hear) -> AbstractContextManager[None]:
+        """Hear within what workers tell under this topic."""
+
+    def want(self, tasks: int) -> None:
+        """Tell an elastic place how much work is left."""
+        if self.fleet is not None:
+            self.fleet.want(tasks)
+
+
+@dataclass(eq=False)
+class DaskPlace(Place):
+    """Workers of a Dask scheduler. client: of it."""
 
     client: Client
     patience: float
@@ -76,7 +106,13 @@ class Place:
         services = self.client.scheduler_info(n_workers=0).get("services", {})
         self.known_dashboard = f"127.0.0.1:{services['dashboard']}" if "dashboard" in services else None
 
-    def want(self, tasks: int) -> None:
-        """Tell an elastic place how much work is left."""
-        if self.fleet is not None:
-            self.fleet.want(tasks)
+    @contextmanager
+    def listening(self, topic: str, hear: Hear) -> Iterator[None]:
+        """Hear within what workers tell under this topic, over Dask's events."""
+        client: Any = self.client
+        client.subscribe_topic(topic, hear)
+        try:
+            yield
+        finally:
+            with suppress(OSError, RuntimeError, ValueError):  # the scheduler may be gone
+                client.unsubscribe_topic(topic)

@@ -157,3 +157,9 @@ def _open(root: str, version: int, _study: str) -> Context:
     folder = problem.study.folder
     loss = None if kind_of(e.default_loss).way else make_loss(e.default_loss, e.parameters, folder)
     return Context(layout, problem, loss, {name: make_loss(name, {}, folder) for name in e.other_losses})
+
+
+def forget_contexts() -> None:
+    """Free what tasks keep in this process, which goes on."""
+    _sized.cache_clear()
+    _open.cache_clear()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,12 @@ from hpcdp._base.again import resume_command
 from hpcdp._base.folder import same_folder
 from hpcdp._base.signals import ignored
 from hpcdp._base.slow_draws import topic_of
-from hpcdp.clusters import Place, Where, connect, default_workers, parse_place
+from hpcdp.clusters import Place, Where, connect, default_workers, parse_place, silence_dask
 from hpcdp.clusters.folder import job_folder
-from hpcdp.engine.execute import TASKS, Outcome, PlaceError, execute, run_batches
+from hpcdp.clusters.here import Here, open_apart, open_inside
+from hpcdp.clusters.place import DaskPlace
+from hpcdp.engine.context import forget_contexts
+from hpcdp.engine.execute import TASKS, Outcome, execute, run_batches
 from hpcdp.engine.failures import RunFailed, describe_killed, failed
 from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.last_draw import take_last_draw
@@ -27,10 +31,11 @@ from hpcdp.engine.outcomes import Failure, unusable
 from hpcdp.engine.progress import Progress, Silent
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
 from hpcdp.engine.stopping import Stop, Stopped
-from hpcdp.errors import DamagedError, HpcdpError
+from hpcdp.engine.window import PlaceError
+from hpcdp.errors import DamagedError, HpcdpError, StudyError
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.cluster_needs import cluster_needs
-from hpcdp.planning.costs import Costs
+from hpcdp.planning.costs import Costs, runs_here, seconds_alone
 from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.reuse_choice import choose_reuse
 from hpcdp.planning.summary import refuse_endless
@@ -51,7 +56,7 @@ from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve, try_study
 from hpcdp.study.trial_draws import Trial
-from hpcdp.study.trust import refuse_foreign_code
+from hpcdp.study.trust import names_code, refuse_foreign_code
 from hpcdp.study.versions import going_on, load_problem, mend, save_problem
 
 if TYPE_CHECKING:
@@ -64,7 +69,10 @@ _PATIENCE = 300.0  # seconds without a worker of a caller's own client
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is done; none of it changes the result."""
+    """How a run is done; none of it changes the result.
+
+    workers: 0: none; None: none where the work is small. quiet: what Dask logs is not shown.
+    """
 
     cluster: str = "local"
     workers: int | None = None
@@ -73,6 +81,7 @@ class Options:
     trust_code: bool = False
     stop: Stop = field(default_factory=Stop)
     dashboard: bool = False
+    quiet: bool = False
 
 
 def default_store(study: Study) -> Path:
@@ -101,9 +110,10 @@ def run(
 ) -> Result:
     """Run a study (or its file), or go on with its store, and return the result.
 
-    cluster: "local", a scheduler's address or file (.json), or a cluster profile (.toml); client: your own Dask client
-    instead; trust_code: to go on with another user's store, whose owner says what is run. Raises StudyError before anything
-    runs when the study is wrong or the store holds another one, LeaseError when another run holds the store, RunFailed when
+    cluster: "local", a scheduler's address or file (.json), or a cluster profile (.toml); workers: processes on this machine,
+    0: none, by default none where the work takes a few seconds; client: your own Dask client instead; trust_code: to go on
+    with another user's store, whose owner says what is run. Raises StudyError before anything runs when the study is wrong or
+    the store holds another one, LeaseError when another run holds the store, RunFailed when
     some chunks failed (the store keeps everything else), StoreError when the store cannot be written, PlaceError (a
     StoreError) when there is no worker for too long.
     """
@@ -164,10 +174,21 @@ def index_of(store: Path) -> Index:
 def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
     """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
     where = parse_place(options.cluster)
+    refuse_place(options)
     refuse_endless(problem, trial, where.slots or options.workers or default_workers())
     with opened(problem, store, options, progress) as (layout, lease, version):
         _drive(layout, lease, version, problem, trial, options, where, progress)
         return load_result(store)  # under the lease: what a path leads to may be another run's afterwards
+
+
+def refuse_place(options: Options) -> None:
+    """StudyError where workers are asked for that there cannot be."""
+    if options.workers is not None and options.workers < 0:
+        raise StudyError(
+            f"workers: {options.workers} was given; accepted: 0 (none, in one process) or a positive integer"
+        )
+    if options.workers == 0 and options.dashboard:
+        raise StudyError("--dashboard: that of Dask's workers; given: --workers 0, which has none")
 
 
 @contextmanager
@@ -272,16 +293,22 @@ def _drive(
     monitor.patience = max(monitor.patience, _SLOW * costs.drawing(problem.sampler.chunk, 1))
     lease.news = monitor.news
     options.stop.check()
-    with place_of(layout, lease, problem, options, where, monitor) as place:
-        if any(kept for kept in index.samples) and check_samples(place, layout, root, version, problem, index, monitor):
-            index = read_sound_index(layout, progress)
-            tasks = schedule(problem, index, costs, workers)
+    with _Places(layout, lease, problem, options, where, monitor) as places:
+
+        def place(more: float = 0.0) -> Place:
+            return places.place(seconds_alone(problem, tasks) + more)
+
+        if index.samples:
+            reading = costs.read * len(problem.laws) * sum(stage.total for stage in problem.kept_stages)
+            if check_samples(place(reading), layout, root, version, problem, index, monitor):
+                index = read_sound_index(layout, progress)
+                tasks = schedule(problem, index, costs, workers)
         outcome = Outcome()
         while True:
             if tasks:
                 monitor.begin("run", tasks)
                 lease.beat()
-                outcome = execute(place, root, version, lease.generation, tasks, monitor)
+                outcome = execute(place(), root, version, lease.generation, tasks, monitor)
                 index = read_sound_index(layout, progress)
             if outcome.failures or not (problem.study.estimate.has_budget or problem.way.decides):
                 break
@@ -296,31 +323,71 @@ def _drive(
         _finish(place, layout, lease, version, problem, index, outcome, monitor)
 
 
+class _Places:
+    """Where a run's tasks run: without workers while little is left to do, with them from then on when it is more."""
+
+    def __init__(
+        self, layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
+    ) -> None:
+        self._asked = options.workers
+        self._open = partial(place_of, layout, lease, problem, options, where, monitor)
+        self._opened = ExitStack()
+        self._place: Place | None = None
+
+    def __enter__(self) -> _Places:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._opened.close()
+
+    def place(self, seconds: float) -> Place:
+        """Where so much work is done."""
+        if isinstance(self._place, Here) and not runs_here(self._asked, seconds):
+            self._opened.close()
+            self._place = None
+        if self._place is None:
+            self._place = self._opened.enter_context(self._open(seconds))
+        return self._place
+
+
 @contextmanager
 def place_of(
-    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
+    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
 ) -> Iterator[Place]:
-    """Where a run's tasks run, with its workers."""
-    topic = topic_of(str(layout.root.resolve()), lease.generation)
-    if options.client is not None:
-        place = Place(options.client, _PATIENCE)
+    """Where a run's tasks run, with its workers, if so many seconds of work need some."""
+    with _opened_place(layout, lease, problem, options, where, monitor, seconds) as place:
         monitor.at(place)
-        with monitor.listening(topic):
+        with monitor.listening(topic_of(str(layout.root.resolve()), lease.generation)):
             yield place
+
+
+@contextmanager
+def _opened_place(
+    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
+) -> Iterator[Place]:
+    if options.client is not None:
+        yield DaskPlace(options.client, _PATIENCE)
         return
+    if where.is_here and not options.dashboard and runs_here(options.workers, seconds):
+        try:
+            with open_apart(TASKS) if names_code(problem.study) else open_inside() as alone:
+                yield alone
+        finally:
+            forget_contexts()
+        return
+    if options.quiet:
+        silence_dask()
     folder = None
     if where.profile is not None:
         make_group(layout.root, layout.jobs, {})
         folder = job_folder(layout, problem.study.name)
     with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard, TASKS) as place:
         place.find_dashboard()
-        monitor.at(place)
-        with monitor.listening(topic):
-            yield place
+        yield place
 
 
 def _finish(
-    place: Place,
+    place: Callable[[], Place],
     layout: Layout,
     lease: Lease,
     version: int,
@@ -361,14 +428,14 @@ def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool
 
 
 def _on_workers(
-    place: Place, monitor: Monitor, function: Callable[..., NDArray[np.float64]]
+    place: Callable[[], Place], monitor: Monitor, function: Callable[..., NDArray[np.float64]]
 ) -> Callable[..., NDArray[np.float64]]:
     """A function of flat arrays of cells in grouped tasks on the place's workers."""
 
     def bounds(*arrays: Any) -> NDArray[np.float64]:
         batches = flat_batches(arrays, _BOUNDS_PER_TASK)
         monitor.begin_batches("certify", len(batches))
-        found = run_batches(place, monitor, function, batches, "bounds")
+        found = run_batches(place(), monitor, function, batches, "bounds")
         monitor.advance(len(batches))
         return np.concatenate(found) if found else np.empty(0)
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,19 +72,16 @@ class Monitor:
     def listening(self, topic: str) -> Iterator[None]:
         """Hear within what workers tell of draws that take long, and look at what they draw where that is seen."""
         assert self._place is not None
-        client: Any = self._place.client
-        client.subscribe_topic(topic, self._hear)
         over = threading.Event()
         if self._place.drawing is not None:
             threading.Thread(
                 target=self._look, args=(self._place.drawing, over), name="hpcdp-look", daemon=True
             ).start()
         try:
-            yield
+            with self._place.listening(topic, self._hear):
+                yield
         finally:
             over.set()
-            with suppress(OSError, RuntimeError, ValueError):  # the scheduler may be gone
-                client.unsubscribe_topic(topic)
 
     def _look(self, drawing: Callable[[], list[dict[str, Any]]], over: threading.Event) -> None:
         seen: set[str] = set()

@@ -20,7 +20,7 @@ from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.rounding import at_least
 from hpcdp.clusters import Place, parse_place
-from hpcdp.engine.driver import Options, opened, place_of
+from hpcdp.engine.driver import Options, opened, place_of, refuse_place
 from hpcdp.engine.execute import execute
 from hpcdp.engine.failures import describe_killed, failed
 from hpcdp.engine.identical_chunks import Chunk, identical
@@ -35,6 +35,7 @@ from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions._rounds import Check, Learner, Rules
 from hpcdp.notions.betting import Lines, Wealth, average, count_cells, is_refuted, lines_of, play
+from hpcdp.planning.costs import Costs
 from hpcdp.planning.sampling import DrawRounds
 from hpcdp.planning.task import Task
 from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
@@ -46,8 +47,9 @@ from hpcdp.store.stages import Stage
 from hpcdp.study.claims import Claim
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
-from hpcdp.study.trial_draws import equals_no_chance
+from hpcdp.study.trial_draws import Trial, equals_no_chance
 
+_KEEP = 5e-3  # seconds to store a chunk
 _DIGITS = 6
 
 
@@ -144,6 +146,7 @@ class SequentialAudit:
 
 def run_sequential(
     problem: Problem,
+    trial: Trial,
     store: Path,
     claim: Claim,
     orientation: str,
@@ -162,12 +165,15 @@ def run_sequential(
         RunFailed: the mechanism failed on some chunks. StoreError, LeaseError, Stopped: as `hpcdp.run`.
     """
     refuse_unplayable(problem)
+    refuse_place(options)
     where = parse_place(options.cluster)
     with opened(problem, store, options, progress) as (layout, lease, version):
         monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task, None))
         lease.news = monitor.news
         options.stop.check()
-        with place_of(layout, lease, problem, options, where, monitor) as place:
+        chunks = len(problem.laws) * rounds.chunks(rounds.rounds).start
+        seconds = Costs.of(problem, trial).drawing(chunks * rounds.chunk, chunks) + _KEEP * chunks
+        with place_of(layout, lease, problem, options, where, monitor, seconds) as place:
             game = _Game(problem, layout, claim, orientation, rounds)
             looks: list[Look] = []
             for number in range(rounds.rounds):

@@ -5,15 +5,20 @@ The constants were measured on one core of an ordinary server; results never dep
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpcdp.losses import kind_of, validate_parameters
+from hpcdp.planning.task import Task
 from hpcdp.study.problem import Problem
 from hpcdp.study.trial_draws import Trial
 
 _READ = 1.0e-9  # a stored byte
 _WRITE = 2.0e-9
 _TALLY = 1.5e-8
+_BOUND = 2.5e-4  # the bounds of a cell
+
+_SMALL = 3.0  # seconds of work: workers take as long to start
 
 
 @dataclass(frozen=True)
@@ -47,3 +52,14 @@ class Costs:
     def drawing(self, samples: int, chunks: int) -> float:
         """Seconds to draw this many samples in this many chunks."""
         return self.draw * samples + self.call * chunks
+
+
+def seconds_alone(problem: Problem, tasks: Iterable[Task]) -> float:
+    """How long one process takes: these tasks, and bounds of all cells."""
+    cells = len(problem.pairs) * 2 * len(problem.study.epsilons)
+    return sum(task.seconds for task in tasks) + _BOUND * cells
+
+
+def runs_here(workers: int | None, seconds: float) -> bool:
+    """Whether one process of this machine does so much work; workers: 0: yes, more: no, None: where it is small."""
+    return workers == 0 or (workers is None and seconds < _SMALL)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hpcdp._base.rounding import at_most, percent
+from hpcdp.clusters import default_workers
 from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of, validate_parameters
@@ -15,7 +16,7 @@ from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy, state_lines
 from hpcdp.planning.cluster_needs import ClusterNeeds, cluster_needs
-from hpcdp.planning.costs import Costs
+from hpcdp.planning.costs import Costs, runs_here, seconds_alone
 from hpcdp.planning.index import Index
 from hpcdp.planning.reuse_choice import describe_reuse, with_choice
 from hpcdp.planning.store_files import describe_files
@@ -32,6 +33,7 @@ from hpcdp.study.trial_draws import Trial
 _LONGEST_DRAWING = 7 * 86400.0
 _TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
 _NAMED = 10  # pairs that a warning names
+_START, _START_HERE = 3.0, 1.0  # seconds, with and without workers
 _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 
 
@@ -45,8 +47,8 @@ class Plan:
     elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
     reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
     equal: numbers of pairs whose databases are equal.
-    files: a warning of too many. pure: what [pure] does. reuse: whether every sample teaches and tests, and why. target,
-    foreseen, files, pure and reuse are in words; nothing to say: empty.
+    files: a warning of too many. is_here: without workers. pure: what [pure] does. target, foreseen, files, pure and reuse are
+    in words; nothing to say: empty.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Plan:
     equal: tuple[int, ...] = ()
     files: str = ""
     pure: str = ""
+    is_here: bool = False
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
@@ -97,7 +100,8 @@ class Plan:
             f"  samples        {self.samples:,} draws",
             f"  store          {_bytes(self.bytes_kept)} of samples kept",
             *([f"  files          {self.files}"] if self.files else []),
-            f"  memory         about {_bytes(self.memory)} a worker process, {self.workers} workers",
+            f"  memory         about {_bytes(self.memory)} "
+            + ("in one process" if self.is_here else f"a worker process, {self.workers} workers"),
             self._drawing(),
             *self._time(),
             *([f"  target         {self.target}"] if self.target else []),
@@ -131,7 +135,8 @@ class Plan:
             if self.call_seconds > _TELLING * self.draw_seconds * self.chunk
             else ""
         )
-        total = f"{duration(self.drawing)} of {duration(self.seconds)} on {self.workers} workers"
+        where = "in one process" if self.is_here else f"on {self.workers} workers"
+        total = f"{duration(self.drawing)} of {duration(self.seconds)} {where}"
         return f"  drawing        about {brief(self.draw_seconds)} a draw{call} (measured), {total}"
 
     def _time(self) -> list[str]:
@@ -158,23 +163,27 @@ class Plan:
 
 
 def make_plan(
-    problem: Problem, trial: Trial, workers: int, index: Index | None = None, profile: Profile | None = None
+    problem: Problem, trial: Trial, workers: int | None, index: Index | None = None, profile: Profile | None = None
 ) -> Plan:
-    """The plan of what an index (none: an empty store) leaves to do, on this machine or on a profile's cluster."""
+    """The plan of what an index (none: an empty store) leaves to do, on this machine or on a profile's cluster.
+
+    workers: 0: none, in one process; None: as many as the machine has cores, or none where the work is small.
+    """
     costs = Costs.of(problem, trial)
-    workers = profile.slots if profile else workers
+    asked, workers = workers, profile.slots if profile else workers or default_workers()
     refuse_endless(problem, trial, workers)
     reuse = describe_reuse(problem, costs, index.chosen if index else None)
     problem = with_choice(problem, costs, index.chosen if index else None)
     tasks = schedule(problem, index or Index(), costs, workers)
     e = problem.study.estimate
+    is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
     levels = problem.study.epsilons
     cells = len(problem.pairs) * 2 * len(levels)
     laws = len(problem.laws)
     way = planned(problem)
     amounts = way.amounts(problem)
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
-    at_once = max(1, min(workers, len(tasks)))
+    at_once = 1 if is_here else max(1, min(workers, len(tasks)))
     shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]}) if levels else []
     return Plan(
         name=problem.study.name,
@@ -188,7 +197,7 @@ def make_plan(
         bytes_kept=kept,
         files=describe_files(problem, len(tasks)),
         memory=_BASE_MEMORY + amounts.memory,
-        seconds=sum(task.seconds for task in tasks) / at_once + 3.0,
+        seconds=sum(task.seconds for task in tasks) / at_once + (_START_HERE if is_here else _START),
         workers=workers,
         k=kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned),
         worst_error=() if e.has_budget else tuple((epsilon, *way.worst_errors(problem, epsilon)) for epsilon in shown),
@@ -203,6 +212,7 @@ def make_plan(
         reuse=reuse,
         pure=_describe_pure(problem.study),
         is_reused=problem.is_reused,
+        is_here=is_here,
         equal=tuple(number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime),
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
@@ -278,7 +288,7 @@ def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
 
 
 def plan(
-    study: Study, workers: int, profile: Profile | None = None, note: Callable[[str], None] = lambda _: None
+    study: Study, workers: int | None, profile: Profile | None = None, note: Callable[[str], None] = lambda _: None
 ) -> Plan:
     """The plan of a whole study; raises StudyError when it is wrong. note: told of trial draws that take long."""
     problem, trial = resolve(study, note, profile.worker.library_threads if profile else 1)

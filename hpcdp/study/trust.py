@@ -83,6 +83,11 @@ def _user(uid: int) -> str:
         return f"user {uid}"
 
 
+def names_code(study: Study) -> bool:
+    """Whether drawing or learning runs other code than hpcdp's."""
+    return any(True for _ in _named(study))
+
+
 def _named(study: Study) -> Iterator[str]:
     """Every piece of code that a study names: its key, its name, and where it is."""
     section, pairs, e = study.mechanism, study.pairs, study.estimate

@@ -1,0 +1,215 @@
+"""Small runs need no workers: the same tasks, records and bits in one process, which no code of others can harm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from itertools import chain, repeat
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from commands import MECHANISM, call, contents, hpcdp, kill_group, records, show, started, wait_until, write_study
+from studies import make_study
+
+from hpcdp import run
+from hpcdp.clusters._processes import Processes
+from hpcdp.clusters.here import Apart, EndedError, Here, open_apart
+from hpcdp.clusters.place import DaskPlace, Place
+from hpcdp.engine import driver
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.planning.costs import runs_here
+
+GIVEN = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]"}
+
+
+WILD = (
+    MECHANISM
+    + """
+import random
+import sys
+
+HERE = os.path.dirname(LOG)
+with open(f"/proc/{os.getppid()}/comm") as words:
+    IS_APART = words.read().strip() == "hpcdp-keeper"
+
+
+def wild(database, size, rng):
+    if IS_APART:
+        open(os.path.join(HERE, f"{os.getpid()}.pid"), "w").close()
+        os.chdir("/")
+        os.umask(0o777)
+        random.seed(1)
+        sys.stdout = None
+    return noisy(database, size, rng)
+"""
+)
+
+
+def of_results(store: Path) -> dict[Path, bytes]:
+    """All files of a store but those that say when and by whom it was made."""
+    found = {path.relative_to(store): body for path, (_, body) in contents(store).items()}
+    return {name: body for name, body in found.items() if "runs" not in name.parts}
+
+
+def test_the_plan_decides() -> None:
+    assert [runs_here(None, 2.9), runs_here(None, 3.1), runs_here(0, 1e9), runs_here(1, 0.0)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("loss", ["knn", "kde", "smooth", "refined"])
+def test_built_ins_leave_what_workers_leave(loss: str, tmp_path: Path, client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process: no other is started."""
+    sizes = {"train": 3000, "test": 5000, "chunk": 1000, "epsilons": [0.0, 0.5, 1.0], "keep": "all"}
+    if loss == "refined":
+        sizes |= {"refine": 4000, "validation": 3000}
+    pairs = [([0.0], [1.0]), ([0.0], [0.5])]
+    study = make_study("gaussian", {"sigma": 0.8}, pairs, seed=181, loss="knn" if loss == "refined" else loss, **sizes)
+    here, there = tmp_path / "here.zarr", tmp_path / "there.zarr"
+    monkeypatch.setattr(Processes, "start", None)  # which cannot be called
+    run(study, here)
+    run(study, there, client=client)
+    assert of_results(here) == of_results(there)
+    assert show(here) == show(there)
+
+
+def test_callables_run_in_a_process_of_their_own(tmp_path: Path, scheduler: str) -> None:
+    """Whatever they do to it: the folder, the streams, handlers, the state of random numbers."""
+    study, here, there = write_study(tmp_path, WILD, call="own:wild", **GIVEN), tmp_path / "h.zarr", tmp_path / "t.zarr"
+    before = os.getcwd(), sys.stdout
+    run(study, here, workers=0)
+    assert (os.getcwd(), sys.stdout) == before
+    (drew,) = (int(path.stem) for path in tmp_path.glob("*.pid"))
+    assert drew != os.getpid()
+    assert not psutil.pid_exists(drew)
+    call("run", study, "--store", there, "--cluster", scheduler)
+    assert of_results(here) == of_results(there)
+
+
+def test_a_killed_run_goes_on(tmp_path: Path, scheduler: str) -> None:
+    study, store = write_study(tmp_path, parameters={"pause": 0.05}, chunk=100, rows=[0]), tmp_path / "s.zarr"
+    with started("run", study, "--store", store, "--workers", 0, folder=tmp_path) as process:
+        wait_until(lambda: len(records(store, "samples")) >= 2, "two blocks")
+        kill_group(process)
+    before = contents(store)
+    hpcdp("resume", store, "--workers", 0, folder=tmp_path)
+    after = contents(store)
+    assert {path: after[path] for path in before if path in after} == before
+    call("run", study, "--store", tmp_path / "whole.zarr", "--cluster", scheduler)
+    assert show(store) == show(tmp_path / "whole.zarr")
+
+
+RAISED = {
+    "raise SystemExit(7)": "SystemExit: 7",
+    "raise KeyboardInterrupt": "KeyboardInterrupt",
+    "raise type('Odd', (Exception,), {'__reduce__': lambda self: 1})('no pickle')": "Odd: no pickle",
+}
+
+
+@pytest.mark.parametrize("what", RAISED)
+def test_what_a_chunk_raises_is_named(what: str, tmp_path: Path) -> None:
+    raising = f"""{WILD}
+
+def raising(database, size, rng):
+    if IS_APART and size == 300:
+        {what}
+    return noisy(database, size, rng)
+"""
+    study = write_study(tmp_path, raising, call="own:raising", train=600, test=900, chunk=300, **GIVEN)
+    said = hpcdp("run", study, "--workers", 0, folder=tmp_path, code=1).stderr
+    assert RAISED[what] in said
+    assert "train chunk 0" in said
+
+
+def _pid(_: int = 0) -> int:
+    return os.getpid()
+
+
+def _kill(path: str) -> int:
+    with open(path, "a") as file:
+        file.write("x")
+    if os.path.getsize(path) < 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _large(size: int) -> np.ndarray:
+    return np.arange(size)
+
+
+def test_calls_apart(tmp_path: Path) -> None:
+    """A worker that dies while it does nothing costs no call; one that dies at work is told of."""
+    with open_apart() as place:
+        assert isinstance(place, Apart)
+
+        def ask(function, *arguments):
+            return place.call(function, arguments, lambda: None)
+
+        first = ask(_pid, 1)
+        assert first != os.getpid()
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: not psutil.pid_exists(first), "it is gone")
+        second = ask(_pid)
+        assert second not in (first, os.getpid())
+        for _ in range(2):
+            with pytest.raises(EndedError):
+                ask(_kill, str(tmp_path / "deaths"))
+        assert ask(_kill, str(tmp_path / "deaths")) not in (first, second)
+        with pytest.raises(ValueError, match="as it is"):
+            ask(_raise, ValueError("as it is"))
+        with pytest.raises(MechanismError, match="SystemExit"):
+            ask(_raise, SystemExit(3))
+        assert ask(_large, 3_000_000).sum() == 3_000_000 * 2_999_999 // 2
+        last = ask(_pid)
+    assert not psutil.pid_exists(last)
+
+
+def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target decides how much there is to draw; the places differ, and nothing else."""
+    seen: list[Place] = []
+    opened = driver.place_of
+
+    @contextmanager
+    def noted(*given):
+        with opened(*given) as place:
+            seen.append(place)
+            yield place
+
+    target = {"epsilon": 0.5, "relative_error": 0.02, "most": 10_000_000}
+    study = make_study(
+        "gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=182, epsilons=[0.5], keep="none", target=target
+    )
+    here, mixed = tmp_path / "here.zarr", tmp_path / "mixed.zarr"
+    run(study, here, workers=0)
+    answers = chain([True], repeat(False))
+    monkeypatch.setattr(driver, "runs_here", lambda *_: next(answers))
+    monkeypatch.setattr(driver, "place_of", noted)
+    assert run(study, mixed).complete
+    assert [type(place) for place in seen] == [Here, DaskPlace]
+    assert of_results(here) == of_results(mixed)
+
+
+def test_a_complete_store_needs_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = write_study(tmp_path, keep="none", **GIVEN)
+    run(study, tmp_path / "s.zarr", workers=0)
+    monkeypatch.setattr(driver, "_opened_place", None)  # which cannot be called
+    assert run(study, tmp_path / "s.zarr").complete
+
+
+def test_workers_below_zero_are_refused(tmp_path: Path) -> None:
+    study = make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1, train=100, test=100, epsilons=[0.0])
+    with pytest.raises(StudyError, match="workers: -1 was given"):
+        run(study, tmp_path / "s.zarr", workers=-1)
+    assert not (tmp_path / "s.zarr").exists()
+    assert Here().threads() == 1
