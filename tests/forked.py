@@ -13,43 +13,81 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from hpcdp._base.threads import worker_environment
 
 _READ_AT_LOADING = ("PYTHON", "NUMBA_", "DASK_", "OMP_", "MKL_", "OPENBLAS_", "MPL", "LD_", "COVERAGE_", "LC_", "LANG")
-_LARGEST = 1 << 20
 
 _lock = threading.Lock()
-_server: tuple[socket.socket, dict[str, str]] | None = None
+_common: Server | None = None
+
+
+class Server:
+    """A process that has loaded the libraries, with this environment, and forks commands."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        ours, theirs = socket.socketpair()
+        self.environment = dict(environment)
+        pipe = theirs.fileno()
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, str(pipe)], env=environment, pass_fds=[pipe], stdin=subprocess.DEVNULL
+        )
+        theirs.close()
+        self._socket, self._lock = ours, threading.Lock()
+
+    def end(self) -> None:
+        """End it; what it forked goes on."""
+        self._socket.close()
+        self._process.wait()
+
+    def fork(self, connection: socket.socket, files: Sequence[int]) -> None:
+        """Fork one that talks over this connection and prints to two files; the other end is `ask`'s."""
+        with self._lock:
+            socket.send_fds(self._socket, [b"r"], [connection.fileno(), *files])
+
+    @contextmanager
+    def listening(self, path: Path) -> Iterator[None]:
+        """Whoever connects there and sends two files gets one forked."""
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(str(path))
+            door.listen()
+            threading.Thread(target=self._admit, args=(door,), daemon=True).start()
+            try:
+                yield
+            finally:
+                door.shutdown(socket.SHUT_RDWR)
+
+    def _admit(self, door: socket.socket) -> None:
+        while True:
+            try:
+                guest, _ = door.accept()
+            except OSError:
+                return
+            with guest:
+                _, files, _, _ = socket.recv_fds(guest, 1, 2)
+                self.fork(guest, files)
+                for file in files:
+                    os.close(file)
 
 
 def fits() -> bool:
     """Whether libraries that were loaded with the first command's environment are as this one's would be."""
-    _, environment = _started()
-    return _telling(environment) == _telling(os.environ | worker_environment())
+    return _telling(_started().environment) == _telling(os.environ | worker_environment())
 
 
 def run_forked(arguments: list[str], folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:
     """As subprocess.run of the command, with its output captured."""
-    server, _ = _started()
     ours, theirs = socket.socketpair()
     files = [os.memfd_create(name) for name in ("out", "error")]
     try:
         with ours:
-            mask = os.umask(0o077)
-            os.umask(mask)
-            request = pickle.dumps((arguments, str(folder), os.environ | worker_environment(), mask))
             ours.settimeout(timeout)
-            with theirs, _lock:
-                socket.send_fds(server, [b"r"], [theirs.fileno(), *files])
-            ours.sendall(len(request).to_bytes(8, "big") + request)
-            child = int.from_bytes(_receive(ours, 8), "big")
-            try:
-                status = int.from_bytes(_receive(ours, 8), "big", signed=True)
-            except TimeoutError:
-                os.kill(child, signal.SIGKILL)
-                raise
+            with theirs:
+                _started().fork(theirs, files)
+            status = ask(ours, arguments, folder, os.environ | worker_environment())
         texts = [os.pread(file, os.fstat(file).st_size, 0).decode() for file in files]
         return subprocess.CompletedProcess(arguments, status, *texts)
     finally:
@@ -57,28 +95,31 @@ def run_forked(arguments: list[str], folder: Path, timeout: float) -> subprocess
             os.close(file)
 
 
-def _telling(environment: dict[str, str]) -> dict[str, str]:
+def ask(connection: socket.socket, arguments: list[str], folder: Path, environment: Mapping[str, str]) -> int:
+    """Have what was forked run a command; its exit code. TimeoutError where the connection has one: it is killed then."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    request = pickle.dumps((arguments, str(folder), dict(environment), mask))
+    connection.sendall(len(request).to_bytes(8, "big") + request)
+    child = int.from_bytes(_receive(connection, 8), "big")
+    try:
+        return int.from_bytes(_receive(connection, 8), "big", signed=True)
+    except TimeoutError:
+        os.kill(child, signal.SIGKILL)
+        raise
+
+
+def _telling(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in environment.items() if key.startswith(_READ_AT_LOADING)}
 
 
-def _started() -> tuple[socket.socket, dict[str, str]]:
-    global _server
+def _started() -> Server:
+    global _common
     with _lock:
-        if _server is None:
-            ours, theirs = socket.socketpair()
-            environment = os.environ | worker_environment()
-            command = [sys.executable, __file__, str(theirs.fileno())]
-            pipe = theirs.fileno()
-            process = subprocess.Popen(command, env=environment, pass_fds=[pipe], stdin=subprocess.DEVNULL)
-            theirs.close()
-            atexit.register(_end, process, ours)
-            _server = ours, dict(environment)
-        return _server
-
-
-def _end(process: subprocess.Popen[bytes], server: socket.socket) -> None:
-    server.close()
-    process.wait()
+        if _common is None:
+            _common = Server(os.environ | worker_environment())
+            atexit.register(_common.end)
+        return _common
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
@@ -146,7 +187,18 @@ def _answer(number: int, out: int, error: int) -> None:
         os._exit(code if isinstance(code, int) else 1)
 
 
+def _be_command(door: str, arguments: list[str]) -> int:
+    """A command of a shell: what is forked behind that door does it, with the streams that this process has."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(door)
+        socket.send_fds(connection, [b"r"], [1, 2])
+        return ask(connection, arguments, Path.cwd(), os.environ)
+
+
 if __name__ == "__main__":
+    if not sys.argv[1].isdigit():
+        sys.exit(_be_command(sys.argv[1], sys.argv[2:]))
+
     import distributed  # noqa: F401
     import matplotlib.figure  # noqa: F401
     import numba  # noqa: F401

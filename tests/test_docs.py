@@ -17,16 +17,16 @@ import sys
 import tomllib
 import typing
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from commands import LONG, call
+from forked import Server
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from reached import reached
 
+from hpcdp._base.threads import worker_environment
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED, load_builtin
 from hpcdp.results.result import load_result
@@ -66,16 +66,18 @@ def agrees(expected: str, found: str) -> bool:
 
 
 class Reader:
-    """Somebody who follows a page in an empty folder, with a cluster that is there already."""
+    """Somebody who follows a page in an empty folder. Commands are forked with their libraries loaded."""
 
-    def __init__(self, folder: Path, address: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder, self.printed = folder, ""
         binaries = folder / ".bin"
         binaries.mkdir()
-        place = f'case "$1" in run|resume|audit) set -- "$@" --cluster {address};; esac'
+        self.door = binaries / "door"
+        exports = "".join(f"export {name}={value}\n" for name, value in worker_environment().items())
+        forked = Path(__file__).with_name("forked.py")
         for name, text in {
             "python": f'exec "{sys.executable}" "$@"',
-            "hpcdp": f'{place}\nexec "{sys.executable}" -m hpcdp "$@"',
+            "hpcdp": f'{exports}exec "{sys.executable}" "{forked}" "{self.door}" "$@"',
         }.items():
             (binaries / name).write_text(f"#!/bin/sh\n{text}\n")
             (binaries / name).chmod(0o755)
@@ -122,22 +124,24 @@ class Reader:
 def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Follow a page once, to its end; returns the folder in which it was followed."""
     folders: dict[str, Path] = {}
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as ending:
-        # a study's "python" is looked for where the workers are, and is the same as the reader's
-        patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        address = ending.enter_context(reached())
+    server: Server | None = None
 
-        def follow(page: str) -> Path:
-            if page not in folders:
-                folders[page] = tmp_path_factory.mktemp("page")
-                reader = Reader(folders[page], address)
+    def follow(page: str) -> Path:
+        nonlocal server
+        if page not in folders:
+            folders[page] = tmp_path_factory.mktemp("page")
+            reader = Reader(folders[page])
+            server = server or Server(reader.environment | worker_environment())
+            with server.listening(reader.door):
                 for block in read_blocks(page):
                     for command, code_said, code, said, found in reader.follow(block):
                         assert code == code_said, f"{page}: {command}\n{found}"
                         assert not said or agrees(said, found), f"{page}: {command}\nprinted\n{found}"
-            return folders[page]
+        return folders[page]
 
-        yield follow
+    yield follow
+    if server is not None:
+        server.end()
 
 
 @pytest.mark.slow
@@ -190,7 +194,7 @@ def test_every_page_with_blocks_is_followed() -> None:
 
 
 def test_the_script_prints_the_spectrum_of_its_store(tmp_path: Path) -> None:
-    reader = Reader(tmp_path, "none")
+    reader = Reader(tmp_path)
     done = reader.call(sys.executable, str(ROOT / "workflows" / "local_script.py"), "script.zarr")
     assert done.returncode == 0, done.stderr
     head, *lines = done.stdout.splitlines()

@@ -17,7 +17,7 @@ from refusing import refusal
 
 from hpcdp.cli.command import main
 from hpcdp.clusters.place import DaskPlace
-from hpcdp.engine import execute as engine
+from hpcdp.engine import window as engine
 from hpcdp.engine.stopping import Stop
 from hpcdp.engine.window import DaskWindow, PlaceError
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
@@ -185,7 +185,7 @@ def test_a_result_that_does_not_come_is_fetched_again(
         window.submit(1, "sample-7", abs, -2)
         if lost == 1:
             assert within(window) == [(1, 2)]
-            assert not window.futures
+            assert not window.underway
         else:
             with pytest.raises(PlaceError, match="the result of the task sample-7 is there and does not come"):
                 within(window)

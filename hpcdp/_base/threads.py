@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Of the environment, read by libraries when they are loaded, and by programs that are started."""
@@ -29,11 +32,23 @@ def program_environment() -> dict[str, str]:
     return os.environ | _for_programs
 
 
+def limit_libraries(threads: int) -> Any:
+    """BLAS and OpenMP use so many threads from here on; a context that restores what was, as `restore_original_limits` does."""
+    return _controller(len(sys.modules)).limit(limits=threads)
+
+
+@lru_cache(maxsize=1)
+def _controller(_modules: int) -> Any:
+    """Of the libraries that are loaded: to look for them takes milliseconds, and only a module that is new can have brought more."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def worker_threads(threads: int) -> Iterator[None]:
     """Draw within as workers do: libraries that are loaded use so many threads, and so do programs that start here."""
     import numba  # before the mechanism may load it, and have it keep this number for ever
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     # Once its threads run, numba refuses to compile when its variable changes: it is masked, and only programs are told.
     names = [name for name in VARIABLES if name != "NUMBA_NUM_THREADS"]
@@ -44,7 +59,7 @@ def worker_threads(threads: int) -> Iterator[None]:
     masked = numba.get_num_threads()
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     try:
-        with threadpool_limits(threads):
+        with limit_libraries(threads):
             yield
     finally:
         _for_programs.clear()

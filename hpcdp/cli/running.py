@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     options.found_store = store
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(options, store, problem, trial, where.profile)
+        _print_plan(options, store, problem, trial, where.profile, where.is_here)
         _drive(options, store, problem, trial, stop)
 
 
@@ -63,11 +63,17 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any) -> None:
+def _print_plan(
+    options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any, is_here: bool = True
+) -> None:
+    from hpcdp.clusters import default_workers
     from hpcdp.engine.driver import index_of
     from hpcdp.planning.summary import make_plan
 
-    plan = make_plan(problem, trial, getattr(options, "workers", None), index_of(store), profile)
+    workers = getattr(options, "workers", None)
+    if not is_here or getattr(options, "dashboard", False):
+        workers = workers or default_workers()
+    plan = make_plan(problem, trial, workers, index_of(store), profile)
     print(plan, end="\n\n", file=sys.stderr, flush=True)
 
 
@@ -230,7 +236,7 @@ def audit(options: argparse.Namespace) -> int:
     study = _with_etas(study)
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(options, store, problem, trial, where.profile)
+        _print_plan(options, store, problem, trial, where.profile, where.is_here)
         found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     drawn = _draw(partial(draw_audit, found), picture, shlex.join(["hpcdp", *options.given]))
     if options.format == "json":

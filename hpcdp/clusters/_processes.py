@@ -75,7 +75,10 @@ def _has_threads() -> bool:
 def _end_unused() -> None:
     global _forked
     if _forked is not None:
-        _end(_forked[0])
+        nursery, channel = _forked
+        _end(nursery)
+        for end_of_channel in channel:
+            end_of_channel.close()
         _forked = None
 
 

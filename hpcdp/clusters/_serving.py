@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import multiprocessing.spawn
 import os
 import pickle
+import select
 import socket
 import sys
 import threading
@@ -22,6 +24,9 @@ from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised
 from hpcdp._base.slow_draws import send_by
 from hpcdp.errors import MechanismError
+
+_LOOK = 500  # milliseconds between looks at the thread that answers
+_POLITE = 5.0  # seconds in which a call may end whose caller is gone
 
 
 @dataclass(frozen=True)
@@ -101,25 +106,34 @@ class CallServing(Serving):
     """
 
     def _run(self) -> None:
-        thread = threading.Thread(target=self._answer_all, name="hpcdp-calls")
-        thread.start()
-        thread.join()
-
-    def _answer_all(self) -> None:
-        with self._ending_with_files():
-            self._converse()
-
-    def _converse(self) -> None:
         ours, theirs = socket.socketpair()
         with socket.socket(fileno=self.channel) as channel, theirs:
             socket.send_fds(channel, [b"w"], [theirs.fileno()])
-        caller, lock = Connection(ours.detach()), threading.Lock()
+        caller = Connection(ours.detach())
+        line = select.poll()
+        line.register(caller, 0)  # hears of its end alone, also in the middle of a call
+        thread = threading.Thread(target=self._answer_all, args=(caller,), name="hpcdp-calls", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            for _, event in line.poll(_LOOK):
+                if event & select.POLLNVAL:
+                    raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+                thread.join(_POLITE)
+                if thread.is_alive():
+                    os._exit(1)
+
+    def _answer_all(self, caller: Connection) -> None:
+        lock = threading.Lock()
 
         def say(what: str, value: Any) -> None:
             body = pickle.dumps((what, value))
             with lock:
                 caller.send_bytes(body)
 
+        with self._ending_with_files():
+            self._converse(caller, say)
+
+    def _converse(self, caller: Connection, say: Callable[[str, Any], None]) -> None:
         send_by(lambda message: say("event", message))
         while True:
             try:

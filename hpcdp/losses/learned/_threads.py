@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcdp._base.shared import while_inside
+from hpcdp._base.threads import limit_libraries
 
-
-def _limit() -> Any:
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    return threadpool_limits(1)
-
-
-one_thread = while_inside(_limit, lambda limits: limits.restore_original_limits())
+one_thread = while_inside(lambda: limit_libraries(1), lambda limits: limits.restore_original_limits())
 """BLAS and OpenMP use one thread inside."""
