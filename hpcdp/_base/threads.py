@@ -39,7 +39,7 @@ def limit_libraries(threads: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _controller(_modules: int) -> Any:
-    """Of the libraries that are loaded: to look for them takes milliseconds, and only a module that is new can have brought more."""
+    """Of the libraries that are loaded: to look for them takes milliseconds, and only a new module can have brought more."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()

@@ -14,6 +14,7 @@ import pickle
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any
 
@@ -147,8 +148,14 @@ def unpack(state: Any, packages: Iterable[str]) -> Any:
         raise DamagedError(f"the stored classifier cannot be read: {type(error).__name__}: {error}") from error
 
 
+@lru_cache(maxsize=1)
+def _packages() -> Mapping[str, list[str]]:
+    """Distributions of each package that is installed; to list their files takes a second."""
+    return packages_distributions()
+
+
 def _versions(packages: Iterable[str]) -> dict[str, str]:
-    names = packages_distributions()
+    names = _packages()
     found = {}
     for package in sorted(packages):
         for name in names.get(package, [])[:1]:
