@@ -19,9 +19,6 @@ Ints = NDArray[np.int64]
 ORDERS = np.array([1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 16.0, 32.0, 64.0])
 """Orders at which ρ is looked for first; whichever is taken bounds it."""
 
-LARGEST_ORDER = 1e100
-"""Times any loss it is a number."""
-
 _FINER = 65  # orders between the neighbours of the best one
 _REACH = 1e300
 _LEAST = 1e-300  # 1 − δ, so that its logarithm is finite
