@@ -65,7 +65,7 @@ def _notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
     ]
     if any(level.variational is not None for level in levels):
         lines += [
-            f"or: certified ≥: another family, of estimate.renyi: its orders together at {percent(result.confidence)}; finite-sample.",
+            f"or: certified ≥: the family of estimate.renyi, its orders together at {percent(result.confidence)}, finite-sample.",
             "  Each of both columns holds by itself; the larger of two bounds has no stated confidence.",
         ]
     if "exceed" not in result.arrays:
