@@ -313,3 +313,55 @@ def test_with_pure_only_where_levels_are_counted():
     with pytest.raises(StudyError, match=r"given with it: estimate\.renyi"):
         Study.from_dict({**study, "pure": {}})
     assert Study.from_dict({**study, "pure": {"test": "all"}}).estimate.renyi == (1.0, 2.0, 8.0)
+
+
+EXTREMES = [1, 1 + 1e-12, 2, 1e6, 1e100]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("shift", "changes"),
+    [
+        (1.0, {"epsilons": [0.5]}),  # three classes
+        (1.0, {"epsilons": [0.0], "etas": [0.5, 2.0]}),
+        (1.0, {"epsilons": [5.0, 200.0]}),  # one class has all there is
+        (0.0, {"epsilons": [0.0, 1.0]}),  # equal databases
+        (60.0, {"epsilons": [0.0, 5.0, 100.0]}),  # hardly an output in common
+        (1.0, {"epsilons": [0.0, 1.0], "train": 1, "test": 1}),
+        (1.0, {"epsilons": {"start": 0.0, "stop": 3.0, "count": 901}, "train": 300}),  # more classes than outputs
+    ],
+)
+def test_odd_studies_and_extreme_orders(shift, changes):
+    """Finite numbers in JSON, no warning, orders beside 1 like 1, and nothing that falls as the order rises by much."""
+    estimate = {
+        "train": 1000,
+        "test": 2000,
+        "chunk": 2000,
+        "loss": "kde" if shift else "knn",
+        "renyi": EXTREMES,
+    } | changes
+    found = measured("laplace", {"epsilon": 1.0}, [([0.0], [shift])], seed=1408, **estimate)
+    levels = found.renyi(EXTREMES)
+    json.loads(report.to_json(found, levels, found.zcdp()), parse_constant=lambda name: pytest.fail(name))
+    assert "inf" not in report.table(found, levels, found.zcdp()).replace("infinite", "")
+    first, beside, *_, large, huge = levels
+    for name in ("lower", "estimate"):
+        values = [getattr(level, name) for level in (first, beside, large, huge)]
+        assert values[1] == (None if values[0] is None else pytest.approx(values[0], rel=1e-6, abs=1e-9))
+        assert values[3] == (None if values[2] is None else pytest.approx(values[2], rel=1e-3, abs=1e-9))
+    assert beside.variational.lower == pytest.approx(first.variational.lower, rel=1e-6, abs=1e-9)
+    assert huge.variational.lower <= shift
+
+
+def test_epsilons_that_are_added_to_a_refined_study_have_no_classes_in_common(client, tmp_path):
+    """So that there is no second bound, rather than one of sets that no one L̂ made."""
+    sizes = {"train": 2000, "refine": 4000, "test": 4000, "chunk": 4000, "keep": "none", "renyi": [2]}
+
+    def looked(epsilons):
+        study = make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1409, epsilons=epsilons, **sizes)
+        return run_problem(*resolve(study), tmp_path / "s.zarr", Options(client=client), Silent()).renyi([2.0])[0]
+
+    assert looked([0.0, 1.0]).variational.lower > 0.3
+    later = looked([0.0, 0.5, 1.0, 2.0])
+    assert later.variational is None
+    assert later.lower > 0.3

@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 _REACH = 60.0  # of a·g below its largest value: beyond it, a class of so small a weight shows nothing of so few outputs
 _NEAR = 1.1  # orders below it use (e^((a−1)g) − 1)/(a − 1), which stays exact as a falls to 1
 _PRIOR = 0.5  # an output a class and side is added to the training counts, but no more than 1/16 of those in all
+_FARTHEST = 30.0  # losses that count for it: of further ones one side would have nothing at all
 _CAPS = 24  # of g from above, and from below, that are compared
 _STAKES = np.array([0.5, 0.75, 1.0, 1.3])  # of the stake that is best of a normal variable
 _SHARES = np.array([0.3, 0.9])  # of the stake that a largest value after a mean of the smallest would lose
@@ -86,7 +87,7 @@ def _choose(training: Ints, losses: Floats, tests: Ints, order: float, level: fl
     counts = np.where(known[:, None, None], training, 0).astype(np.float64)
     totals = counts.sum(axis=1, keepdims=True)
     prior = np.minimum(_PRIOR, (totals + 1.0) / (16.0 * training.shape[1]))
-    likely = 0.5 + 0.5 * np.tanh(0.5 * np.stack([losses, -losses], axis=-1))
+    likely = 0.5 + 0.5 * np.tanh(0.5 * np.clip(np.stack([losses, -losses], axis=-1), -_FARTHEST, _FARTHEST))
     shares = counts + prior * likely
     shares /= shares.sum(axis=1, keepdims=True)
     p, q = shares[..., 0], shares[..., 1]
@@ -192,7 +193,7 @@ def place_bets(scores: Scores, tests: Ints, level: Floats) -> Stakes:
 def _stake(values: Floats, shares: Floats, size: Ints, level: Floats) -> Floats:
     """λ of the bet that bounds a mean from above."""
     expected = shares * size[..., None]
-    reach = np.maximum(values.max(axis=-1) - values.min(axis=-1), 1e-300)
+    reach = np.maximum(values.max(axis=-1) - values.min(axis=-1), 1e-100)
     plain = np.sqrt(-2.0 * np.log(level) / size) / np.maximum(_spread(values, shares), 1e-9 * reach)
     tried = np.concatenate([_STAKES * plain[..., None], _SHARES / reach[..., None]], axis=-1)
     limits = np.stack(
