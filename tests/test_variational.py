@@ -12,7 +12,7 @@ import pytest
 from commands import call
 from results import changed, measured, unmeasured
 from scipy.stats import binom
-from studies import make_study
+from studies import learn_and_count, make_study, pose
 from test_literal_runs import StopAtOnce
 from test_renyi import laws_by_class
 
@@ -29,7 +29,9 @@ from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, upper_mean, variational_lower
 from hpcdp.planning.summary import make_plan
 from hpcdp.report import renyi as report
+from hpcdp.results.assemble import assemble
 from hpcdp.results.renyi import FAMILY, VARIATIONAL
+from hpcdp.results.variational import variational_arrays
 from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
 
@@ -257,6 +259,34 @@ def test_the_pair_that_has_half_of_the_level_is_that_of_training(found):
     level, promise = (found.arrays[f"variational_{name}"][1] for name in ("level", "promise"))
     assert (level.reshape(4, 3).argmax(axis=0) == promise.reshape(4, 3).argmax(axis=0)).all()
     assert (np.sort(level.reshape(4, 3), axis=0)[-2] < 0.5 * 0.05 / 3).all()
+
+
+def test_scores_stakes_and_level_are_those_of_training():
+    """Other test counts change the bounds alone, and these are what the recorded shares of the level give."""
+    study = some_study()
+    problem = pose(study)
+    index, _ = learn_and_count(problem)
+    arrays = assemble(problem, index)
+    dims, exceed = arrays["exceed"]
+    other = variational_arrays(problem, index, arrays | {"exceed": (dims, exceed // 2)})
+    for name in ("variational_level", "variational_promise"):
+        assert arrays[name][1].tobytes() == other[name][1].tobytes()
+    assert (arrays["variational_lower"][1] != other["variational_lower"][1]).any()
+    epsilons, orders = arrays["epsilon"][1], arrays["order"][1]
+    trained = [index.training_counts(model, problem.thresholds.tolist()) for model in problem.model_keys]
+    seen = np.stack([exceedances(t.above, t.below, problem.thresholds, epsilons) for t in trained])
+    both = [class_counts(some, epsilons, np.full(some.shape, 20_000)) for some in (seen, exceed)]
+    training, counts = (np.stack([c, c[..., ::-1]], axis=1).reshape(4, -1, 2) for c in both)
+    losses, tests = (
+        np.tile(np.stack([class_losses(epsilons), -class_losses(epsilons)]), (2, 1)),
+        np.full((4, 2), 20_000),
+    )
+    for place, order in enumerate(orders):
+        scores = choose_scores(training, losses, tests, float(order), 0.05 / (2 * 2 * orders.size))
+        stakes = place_bets(scores, tests, arrays["variational_level"][1][..., place].ravel())
+        assert (2.0 * stakes.level == arrays["variational_level"][1][..., place].ravel()).all()
+        found = variational_lower(scores, stakes, counts)
+        assert found.tobytes() == np.ascontiguousarray(arrays["variational_lower"][1][..., place].ravel()).tobytes()
 
 
 def test_interrupted_and_resumed(client, tmp_path):
