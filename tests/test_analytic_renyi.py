@@ -207,3 +207,12 @@ def test_shapes_and_refusals():
             curve.renyi(order)
     with pytest.raises(ValueError, match="direction"):
         curve.renyi(2.0, "sideways")
+
+
+def test_orders_at_which_quadrature_is_lost_are_refused():
+    """Their moment lies where no panel looks; the divergence would be told as 0."""
+    pair = Subsampled(GaussianShift(1.0), 0.1)
+    assert float(pair.renyi(1e7, "reverse")) == pytest.approx(0.5e7 + np.log(0.1), rel=1e-6)
+    with pytest.raises(ValueError, match="where the moment of this pair lies"):
+        pair.renyi(1e9, "reverse")
+    assert float(Subsampled(LaplaceShift(2.0), 0.1).renyi(1e100)) == pytest.approx(0.0904352, rel=1e-5)

@@ -255,7 +255,9 @@ def test_json_has_the_key_alone(found):
     levels, rho = found.renyi([2.0, 1.0]), found.zcdp()
     shown = json.loads(report.to_json(found, levels, rho))
     assert list(shown) == ["name", "complete", "confidence", "renyi", "zcdp", "warnings"]
-    assert [list(entry) for entry in shown["renyi"]] == [["order", "direction", "pair", "estimate", "lower"]] * 2
+    keys = ["order", "direction", "pair", "estimate", "lower", "bound", "family", "variational"]
+    assert [list(entry) for entry in shown["renyi"]] == [keys] * 2
+    assert all(entry["variational"] is None for entry in shown["renyi"])  # a study without estimate.renyi
     assert 0.0 < shown["zcdp"]["lower"] < 0.36788
     for entry, truth in zip(shown["renyi"], (0.61912, 0.36788), strict=True):
         assert entry["pair"] == 1

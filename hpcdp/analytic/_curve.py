@@ -102,7 +102,8 @@ class Curve(ABC):
             float64 of the shape of `order`, >= 0; infinity where the first law has mass and the second has none.
 
         Raises:
-            ValueError: an order below 1, infinite or NaN, or an unknown direction.
+            ValueError: an order below 1, infinite or NaN, or so large (from about 10⁷ of normal noise that is subsampled) that
+                quadrature cannot tell; or an unknown direction.
         """
         orders = checked("order", order, 1.0, np.finfo(np.float64).max)
         if direction not in ("forward", "reverse"):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._check import refusal
 from hpcdp.analytic._cells import LogDensities
 from hpcdp.analytic._quadrature import gauss
 
@@ -20,6 +21,7 @@ _RULE = gauss(20)
 _CLOSE = 1e-13  # of all the integral: what halving a panel may change
 _HALVINGS = 60
 _MOST_PENDING = 1 << 16
+_LOST = 1e-6  # of the logarithm of a moment, which is below 0 only where a peak was missed
 _NEAR = 1e-2  # orders this close to 1, where the logarithm of a moment near 1 would lose digits
 
 
@@ -62,10 +64,16 @@ class Parts:
         return Parts(lines, self.log_p, mix(self.log_p, self.log_q))
 
     def renyi(self, order: float) -> float:
-        """D_order(P‖Q), order >= 1, where 1 is Kullback–Leibler; infinity where P has mass and Q has none."""
+        """D_order(P‖Q), order >= 1, where 1 is Kullback–Leibler; infinity where P has mass and Q has none.
+
+        Raises:
+            ValueError: an order so large that quadrature misses where the moment lies.
+        """
         above = order - 1.0
         if order > 1.0:
             log_moment = self._log_integral(lambda log_p, log_q: _power(log_p, log_q, order))
+            if log_moment < -_LOST:  # no moment is below 1
+                raise refusal("order", order, "one at which quadrature finds where the moment of this pair lies")
             if above > _NEAR or not log_moment < 1.0:
                 return max(0.0, log_moment / above)
         log_mean = self._integral(lambda log_p, log_q: _excess(log_p, log_q, above))

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from hpcdp import __version__
 from hpcdp.cli import reading, running
 from hpcdp.errors import WRONG
+from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 
 ORIENTATIONS = ("both", "forward", "reverse")
 LIMITS = ("exact", "hoeffding")
@@ -186,8 +187,8 @@ def _order(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 1.0 <= value <= 1e100:
-        raise argparse.ArgumentTypeError(f"above 1, or 1 for KL; infinite: --pure; given: {text!r}")
+    if not 1.0 <= value <= LARGEST_ORDER:
+        raise argparse.ArgumentTypeError(f"{ORDER}; given: {text!r}")
     return value
 
 

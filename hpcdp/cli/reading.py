@@ -168,15 +168,11 @@ def verify(options: argparse.Namespace) -> int:
     refuse_contents(options)
     claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
     result = load_result(options.store)
-    if not result.study.counts_levels:
-        raise StudyError(
-            'verify: compares cells by ε, which a study with [pure] has with test = "all" and epsilons only'
-        )
     own = claim_of(result) if not claims else None
     if not claims and own is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
     verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
-    ranking = rank(result, claims) if len(claims) > 1 else None
+    ranking = rank(result, claims) if len(claims) > 1 and result.study.counts_levels else None
     print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     if options.show_rows:
         print_contents(result)

@@ -226,9 +226,9 @@ def audit(options: argparse.Namespace) -> int:
     where = parse_place(options.cluster)
     study, store = read_study(options.study, options.store)
     options.found_store = store
-    if study.pure is not None:
-        raise StudyError("audit: tests trade-off points, which a study with [pure] does not count; leave [pure] out")
     claim = _audited_claim(options, study)
+    if study.pure is not None:
+        return _audit_pure(options, study, store, claim, where)
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)
     if options.sequential:
@@ -243,6 +243,28 @@ def audit(options: argparse.Namespace) -> int:
         print(to_json(found))
     else:
         print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
+    if options.show_rows:
+        print_contents(found.result)
+    return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any, where: Any) -> int:
+    """Run a study with [pure] and judge a claim of pure ε by its limit; the exit code."""
+    from hpcdp.report.verdict import report, to_json
+    from hpcdp.results.verdict import VIOLATION, verify
+    from hpcdp.study.problem import resolve
+
+    if claim.pure_level is None:
+        raise StudyError(
+            "audit: tests trade-off points, which a study with [pure] does not count; leave [pure] out, or claim dp(epsilon=…)"
+        )
+    if options.sequential or options.orientation != "both" or options.limits != "exact" or options.output:
+        raise StudyError("audit: with [pure] accepted without --sequential, --orientation, --limits and --output")
+    with _stoppable(where) as stop:
+        problem, trial = resolve(study, _say, where.library_threads)
+        _print_plan(options, store, problem, trial, where.profile)
+        found = verify(_compute(options, store, problem, trial, stop), claim)
+    print(to_json([found]) if options.format == "json" else f"{report([found])}\n\nstore: {store}")
     if options.show_rows:
         print_contents(found.result)
     return VIOLATED if found.verdict == VIOLATION else DONE

@@ -19,11 +19,10 @@ Ints = NDArray[np.int64]
 ORDERS = np.array([1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 16.0, 32.0, 64.0])
 """Orders at which ρ is looked for first; whichever is taken bounds it."""
 
-LARGEST_ORDER = 1e100
-"""Times any loss it is a number."""
-
 _FINER = 65  # orders between the neighbours of the best one
 _REACH = 1e300
+_LARGE = 1e6  # an order: what larger ones add is next to nothing
+_NEAR = 1e-3  # orders this close to 1
 _LEAST = 1e-300  # 1 − δ, so that its logarithm is finite
 _ROUNDING = 1e-15  # of a difference of two integrals, each right within some units in the last place
 _SAFE = 1e-12  # of sums of terms >= 0, and of logarithms
@@ -75,8 +74,14 @@ def make_pieces(epsilons: Floats, lower: Floats) -> Pieces:
 def renyi_lower(pieces: Pieces, order: float) -> Floats:
     """Lower bounds on D_order of (P, Q) and of (Q, P), shape (…, 2). Finite-sample: all orders hold when the bounds on δ do.
 
-    The integral over each piece is a closed form, rounded to the safe side.
+    The integral over each piece is a closed form, rounded to the safe side. Where orders are so large that rounding eats it, a
+    smaller one stands for them: no divergence falls as its order rises.
     """
+    found = _integral_lower(pieces, order)
+    return np.maximum(found, _integral_lower(pieces, _LARGE)) if order > _LARGE else found
+
+
+def _integral_lower(pieces: Pieces, order: float) -> Floats:
     above, reach = order - 1.0, float(pieces.stop.max(initial=0.0))
     with np.errstate(divide="ignore"):
         log_integral = np.logaddexp(_log_rising(pieces, above), np.log(_falling(pieces, order))[..., ::-1])
@@ -171,7 +176,11 @@ def renyi_plugin(classes: Ints, order: float) -> Floats:
 def _divergence(log_p: Floats, log_q: Floats, order: float) -> Floats:
     there = log_p > -np.inf
     loss = np.where(there, log_p - log_q, 0.0)
-    if order == 1.0:
-        return np.asarray(np.where(there, np.exp(log_p) * loss, 0.0).sum(axis=1))
-    logs = np.where(there, log_p + (order - 1.0) * loss, -np.inf)
-    return np.asarray(np.maximum(0.0, np.logaddexp.reduce(logs, axis=1) / (order - 1.0)))
+    above = order - 1.0
+    if above <= _NEAR:  # the logarithm of a moment near 1 would lose digits
+        excess = np.where(there, np.exp(log_p) * (loss if above == 0.0 else np.expm1(above * loss) / above), 0.0).sum(
+            axis=1
+        )
+        return np.asarray(excess if above == 0.0 else np.log1p(above * excess) / above)
+    logs = np.where(there, log_p + above * loss, -np.inf)
+    return np.asarray(np.maximum(0.0, np.logaddexp.reduce(logs, axis=1) / above))

@@ -55,7 +55,7 @@ class Price:
 def may_be_reused(problem: Problem) -> bool:
     """Whether a study without reuse could have it as it is."""
     e = problem.study.estimate
-    fits = not (e.etas or e.refine or e.has_budget or e.other_losses) and kind_of(e.default_loss).way is None
+    fits = not (e.etas or e.renyi or e.refine or e.has_budget or e.other_losses) and kind_of(e.default_loss).way is None
     return fits and e.keep == "all" and e.pool >= FEWEST
 
 

@@ -45,6 +45,7 @@ class Plan:
     accuracy, one a level, at `confidence`. tasks: how many of each kind. k: votes, None without. draw_seconds,
     call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn. forecast: on a cluster, None
     elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
+    divergences: bounds on Rényi divergences that have a level of their own, from the same counts.
     reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
     equal: numbers of pairs whose databases are equal.
     files: a warning of too many. is_here: without workers. pure: what [pure] does. target, foreseen, files, pure and reuse are
@@ -75,6 +76,7 @@ class Plan:
     forecast: ClusterNeeds | None = None
     process_memory: int | None = None
     points: int = 0
+    divergences: int = 0
     target: str = ""
     foreseen: str = ""
     reuse: str = ""
@@ -93,7 +95,8 @@ class Plan:
             f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
             + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
             f"  cells          {self.cells:,} (pair, direction, ε) cells"
-            + (f", {self.points:,} (pair, η) cells" if self.points else ""),
+            + (f", {self.points:,} (pair, η) cells" if self.points else "")
+            + (f", {self.divergences:,} (pair, direction, order) bounds" if self.divergences else ""),
             *([f"  WARNING        {_equal_words(self.equal)}"] if self.equal else []),
             f"  outputs        {self.outputs}",
             f"  tasks          {kinds}",
@@ -218,6 +221,7 @@ def make_plan(
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
         points=amounts.points,
+        divergences=len(problem.pairs) * 2 * len(e.renyi or ()),
         chunk=problem.sampler.chunk,
         is_stored=problem.study.mechanism.call == STORED,
         forecast=cluster_needs(tasks, profile) if profile else None,

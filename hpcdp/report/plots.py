@@ -16,7 +16,7 @@ from hpcdp.report.exposed import find_exposure, pair_words
 from hpcdp.report.table import claim_of
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
-from hpcdp.results.verdict import verify
+from hpcdp.results.verdict import PURE, verify
 
 if TYPE_CHECKING:
     from hpcdp.engine.repeats import Repeats
@@ -143,7 +143,9 @@ def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
 def _title(result: Result) -> str:
     """Study, claim and verdict; whose δ it is; at which confidence the bounds hold."""
     claim = claim_of(result)
-    said = "privacy spectrum" if claim is None else f"{claim.text}: {verify(result, claim).verdict}"
+    verdict = None if claim is None else verify(result, claim)
+    said = "privacy spectrum" if verdict is None else f"{verdict.claim.text}: {verdict.verdict}"
+    said += " (by [pure])" if verdict is not None and verdict.family == PURE else ""
     lines = [f"{result.name}: {said}" + ("" if result.complete else " (INCOMPLETE)")]
     if len(result.pairs) == 1:
         lines.append("pair 0, both directions")

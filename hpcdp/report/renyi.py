@@ -11,7 +11,7 @@ from dataclasses import asdict
 from hpcdp._base.rounding import at_least, percent
 from hpcdp.report.exposed import pair_words
 from hpcdp.report.table import grid, trust_lines, warning_lines
-from hpcdp.results.renyi import RenyiLevel, ZcdpLevel
+from hpcdp.results.renyi import RenyiLevel, VariationalLevel, ZcdpLevel
 from hpcdp.results.result import Result
 
 
@@ -21,22 +21,28 @@ def table(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -
     over = "both directions of 1 pair" if many == 1 else f"{many:,} pairs and both directions"
     state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
     lines = [f"{result.name}: Rényi divergences, the largest over {over}{state}", ""]
-    rows = [["order", "D̂", "certified ≥", "pair", "direction"]]
+    named, both = ["certified ≥", "pair", "direction"], any(level.variational is not None for level in levels)
+    rows = [["order", "D̂", *named, *(["or: " + named[0], *named[1:]] if both else [])]]
     for level in levels:
-        shown = _estimate(result, level)
-        cell = ["-" if v is None else str(v) for v in (level.pair, level.direction)]
         name = f"{level.order:g}" + (" (KL)" if level.order == 1.0 else "")
-        rows.append([name, shown, at_least(level.lower, ".5f"), *cell])
+        rows.append([name, _estimate(result, level), *_bound(level), *(_bound(level.variational) if both else [])])
     if levels:
         lines += [*grid(rows), ""]
     if rho is not None:
         lines.append(f"zero-concentrated DP: ρ certified ≥ {at_least(rho.lower, '.5f')}{_of(rho)}")
         lines.append("")
     pairs = [level.pair for level in levels] + ([rho.pair] if rho is not None else [])
+    pairs += [level.variational.pair for level in levels if level.variational is not None]
     leading = [pair for pair in pairs if pair is not None]
     if many > 1 and leading:
         lines += [*(pair_words(result, pair) for pair in dict.fromkeys(leading)), ""]
     return "\n".join([*lines, *_notes(result, levels)])
+
+
+def _bound(found: RenyiLevel | VariationalLevel | None) -> list[str]:
+    if found is None:
+        return ["-", "-", "-"]
+    return [at_least(found.lower, ".5f"), *("-" if v is None else str(v) for v in (found.pair, found.direction))]
 
 
 def _estimate(result: Result, level: RenyiLevel) -> str:
@@ -57,6 +63,11 @@ def _notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
         "  integral; finite-sample, rests on independent draws alone. In nats; what lies beyond the study's ε is left out.",
         *trust_lines(result.study),
     ]
+    if any(level.variational is not None for level in levels):
+        lines += [
+            f"or: certified ≥: the family of estimate.renyi, its orders together at {percent(result.confidence)}, finite-sample.",
+            "  Each of both columns holds by itself; the larger of two bounds has no stated confidence.",
+        ]
     if "exceed" not in result.arrays:
         lines.append(
             "D̂: none, as each cell has draws and a classifier of its own, so that there are no classes to compare."
@@ -86,11 +97,13 @@ def to_json(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None)
 
 
 def csv_text(levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -> str:
-    """One line for each order, and one of order "zcdp" for ρ; what is not known is empty."""
+    """One line for each order, and one of order "zcdp" for ρ; what is not known is empty. Second bounds: lines of their own."""
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(RenyiLevel.__dataclass_fields__), lineterminator="\n")
+    fields = [name for name in RenyiLevel.__dataclass_fields__ if name != "variational"]
+    writer = csv.DictWriter(buffer, fields, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     writer.writerows(asdict(level) for level in levels)
+    writer.writerows({"order": level.order} | asdict(v) for level in levels if (v := level.variational) is not None)
     if rho is not None:
         writer.writerow(asdict(rho) | {"order": "zcdp"})
     return buffer.getvalue()

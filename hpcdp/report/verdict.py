@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.results.ranking import Ranking
-from hpcdp.results.verdict import CONSISTENT, VIOLATION, Separation, Verdict, worst
+from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, worst
 from hpcdp.study.problem import DIRECTIONS
 
 
@@ -30,7 +31,8 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     result = verdicts[0].result
     lines = []
     for verdict in verdicts:
-        lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *grid(_rows(verdict)), ""]
+        cells = [*grid(_rows(verdict)), ""] if verdict.known.size else []
+        lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *cells]
         lines += [*_words(verdict), *_order(verdict), ""]
     if ranking is not None:
         lines += [*_ranking(ranking, verdicts[0].result.way.tests_words), ""]
@@ -62,6 +64,8 @@ def _rows(verdict: Verdict) -> list[list[str]]:
 
 def _words(verdict: Verdict) -> list[str]:
     result = verdict.result
+    if verdict.family == PURE:
+        return _pure(verdict)
     if not verdict.known.any():
         return ["No cell has all its counts yet."]
     if verdict.verdict == VIOLATION:
@@ -83,6 +87,28 @@ def _words(verdict: Verdict) -> list[str]:
         return ["No estimate is above the claim. This proves no privacy: an upper bound cannot be had from samples."]
     assert verdict.separation is not None
     return _separation(verdict, verdict.separation)
+
+
+def _pure(verdict: Verdict) -> list[str]:
+    found = verdict.pure
+    if found is None:
+        return ["No pair is tested yet."]
+    sure = percent(verdict.result.confidence)
+    lines = [
+        f"Pure ε is at least {at_least(found.lower, '.5f')} by {pair_words(verdict.result, found.pair)}, {found.direction};",
+        f"  the claim allows {found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence {sure}, by "
+        "the test of [pure]: it alone decides.",
+    ]
+    if verdict.verdict == CONSISTENT:
+        lines.append(
+            "No estimate is above the claim. This proves no privacy: an upper bound cannot be had from samples."
+        )
+    elif not found.violated:
+        shown = f"{found.estimate:.5f}" if math.isfinite(found.estimate) else "infinite"
+        lines.append(f"The estimate from that set is above the claim ({shown}), but not certified.")
+    if verdict.known.size:
+        lines.append("The cells by ε are a family of their own, which this claim is not judged by.")
+    return lines
 
 
 def _order(verdict: Verdict) -> list[str]:
@@ -158,9 +184,13 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
             "score: sum over ε of (residual/se)², at the pair and direction that training ranks first at each ε."
         )
     lines += [f"{v.claim.text} is an estimate itself, no guarantee." for v in verdicts if v.claim.is_estimate]
+    if len({v.family for v in verdicts}) > 1:
+        lines.append(
+            "Claims of pure ε are judged by [pure], others by the cells: each by itself at the confidence, not all at once."
+        )
     if not result.complete:
         lines.append(
-            f"INCOMPLETE: only cells that have all their counts were judged, {verdicts[0].cells_words}. A violation counts; "
+            f"INCOMPLETE: only what has all its counts was judged, {verdicts[0].cells_words}. A violation counts; "
             f"go on with: {resume_command(result.store)}"
         )
         lines += [

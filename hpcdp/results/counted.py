@@ -21,6 +21,7 @@ from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
+from hpcdp.results.variational import variational_arrays
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
@@ -35,8 +36,9 @@ class Counted(Derived):
     def arrays(
         self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
     ) -> Arrays:
-        found = _spectrum(problem, index, epsilons, run)
-        return found | _tradeoff(problem, index) if problem.study.estimate.etas else found
+        found, e = _spectrum(problem, index, epsilons, run), problem.study.estimate
+        found |= _tradeoff(problem, index) if e.etas else {}
+        return found | (variational_arrays(problem, index, found) if e.renyi else {})
 
     def bounds(self, *arrays: Any) -> Floats:
         return lower_bounds(*arrays)

@@ -30,6 +30,9 @@ _MOST_CELLS = 64  # whose regions are computed for one δ; the others are furthe
 
 NO_ESTIMATE = "no estimate"
 
+EVERY, ALONE, OF_DELTA = "epsilon", "delta 0", "delta"
+"""Families of limits: of all δ together; of δ = 0 alone; that of the bounds on δ, from which they follow."""
+
 
 @dataclass(frozen=True)
 class Level:
@@ -40,7 +43,9 @@ class Level:
     beyond, or of "below the grid" at most; None where nothing is known. upper: the same of the approximate upper limits of
     the learned sets, None where they stay above δ, at least `lower` too; **heuristic**, it ignores the regret.
     lower: certified: the pair of laws is (ε, δ)-private for no smaller ε. **Finite-sample**, at the study's confidence, for
-    every δ at once. pair, direction, epsilon: the cell whose set shows it; None where the limit is 0.
+    every δ at once. pair, direction, epsilon: the cell whose set shows it; None where the limit is 0. family: with what `lower`
+    holds together at that confidence: "epsilon", the limits at every δ; "delta 0", no other limit or bound (see `level_at`);
+    "delta", the bounds on δ.
     """
 
     delta: float
@@ -52,6 +57,7 @@ class Level:
     pair: int | None
     direction: str | None
     epsilon: float | None
+    family: str = EVERY
 
 
 def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool = False) -> Level:
@@ -66,15 +72,21 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool =
     if not 0.0 <= delta < 1.0:
         raise StudyError(f"delta: a number from 0 to below 1; given: {delta}")
     estimate, found, reach, upper = _estimate(arrays, resolution, delta)
-    lower, cell = _certified(arrays, delta, alone and delta == 0.0)
+    family = OF_DELTA if _has_no_sets(arrays) else ALONE if alone and delta == 0.0 else EVERY
+    lower, cell = _certified(arrays, delta, family)
     if found == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
         estimate, found, reach = lower, BRACKETED, None
     estimate, upper = (None if v is None else max(v, lower) for v in (estimate, upper))
     if lower == 0.0 or cell is None:
-        return Level(delta, estimate, found, reach, upper, lower, None, None, None)
+        return Level(delta, estimate, found, reach, upper, lower, None, None, None, family)
     pair, direction, column = cell
     named = DIRECTIONS[direction]
-    return Level(delta, estimate, found, reach, upper, lower, pair, named, float(arrays["epsilon"][1][column]))
+    return Level(delta, estimate, found, reach, upper, lower, pair, named, float(arrays["epsilon"][1][column]), family)
+
+
+def _has_no_sets(arrays: Arrays) -> bool:
+    """Whether no one set has counts of its own, so that the bounds on δ must do."""
+    return "errors" in arrays or "block_exceed" in arrays
 
 
 def _estimate(
@@ -96,21 +108,21 @@ def _estimate(
     return None, found, None if np.isnan(place) else place, upper
 
 
-def _certified(arrays: Arrays, delta: float, alone: bool) -> tuple[float, tuple[int, int, int] | None]:
+def _certified(arrays: Arrays, delta: float, family: str) -> tuple[float, tuple[int, int, int] | None]:
     """The largest lower limit over cells, and the cell; None where no cell is known."""
     known = ~np.isnan(arrays["delta"][1])
     if not known.any():
         return 0.0, None
     cells = np.argwhere(known)
     epsilons = arrays["epsilon"][1]
-    if "errors" in arrays or "block_exceed" in arrays:  # no one set has counts of its own, so the bounds on δ must do
+    if family == OF_DELTA:
         lower = spectrum_epsilon(epsilons[cells[:, 2]], arrays["lower"][1][known], delta)
     else:
         x, n, level = (arrays[name][1][known] for name in ("exceed", "test", "level"))
         chosen = promising(x, n, level, delta, _MOST_CELLS)
         share = envelope_shares(arrays["training_delta"][1], epsilons)[known][chosen]
         cells = cells[chosen]
-        if alone:
+        if family == ALONE:
             lower = pure_lower(x[chosen, 0], n[chosen, 0], x[chosen, 1], n[chosen, 1], level[chosen])
             best = int(lower.argmax())
             return float(lower[best]), (int(cells[best][0]), int(cells[best][1]), int(cells[best][2]))

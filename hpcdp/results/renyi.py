@@ -10,13 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import StudyError
-from hpcdp.notions.renyi import LARGEST_ORDER, Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
+from hpcdp.notions.orders import LARGEST_ORDER, ORDER
+from hpcdp.notions.renyi import Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
 from hpcdp.notions.spectrum import told_pairs
+from hpcdp.results.variational import FAMILY
 from hpcdp.store.results import Arrays
 from hpcdp.study.problem import DIRECTIONS
 
-ORDER = "above 1, or 1 for KL; infinite: --pure"
-"""Which orders are accepted."""
+INTEGRAL, VARIATIONAL = "integral", "donsker-varadhan"
+"""The bounds there are: of the bounds on δ, and of a score of classes with two bets."""
+
+DELTA = "delta"
+"""The family of the bounds on δ, and of all that follows from them."""
+
+
+@dataclass(frozen=True)
+class VariationalLevel:
+    """A second bound of an order that the study named in `estimate.renyi`, the largest over pairs and directions.
+
+    lower: certified. **Finite-sample**, at the study's confidence together with those of the other orders that it named. A
+    family of its own: with the bounds on δ, and what follows from them, it holds at no stated confidence. direction, pair:
+    whose bound it is; None where it is 0.
+    """
+
+    lower: float
+    direction: str | None
+    pair: int | None
+    bound: str = VARIATIONAL
+    family: str = FAMILY
 
 
 @dataclass(frozen=True)
@@ -25,8 +46,9 @@ class RenyiLevel:
 
     lower: certified. **Finite-sample**, at the study's confidence, together with the bounds on δ and for all orders at once.
     direction, pair: whose bound that is; "forward" is D of (D, D'); None where it is 0. estimate: the plug-in over classes
-    of L̂, at least `lower`; **asymptotic**; None where it is not resolved, since a class has no output of one side, or
-    where there are no classes.
+    of L̂, at least what is certified; **asymptotic**; None where it is not resolved, since a class has no output of one side, or
+    where there are no classes. bound, family: what `lower` is, and with what it holds together. variational: the other bound,
+    None of an order that the study did not name, or while no pair has all its counts.
     """
 
     order: float
@@ -34,6 +56,9 @@ class RenyiLevel:
     pair: int | None
     estimate: float | None
     lower: float
+    bound: str = INTEGRAL
+    family: str = DELTA
+    variational: VariationalLevel | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +72,8 @@ class ZcdpLevel:
     order: float | None
     direction: str | None
     pair: int | None
+    bound: str = INTEGRAL
+    family: str = DELTA
 
 
 def make_lower_pieces(arrays: Arrays) -> Pieces:
@@ -73,7 +100,7 @@ def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
     """
     checked = [check_order(order) for order in orders]
     pieces, classes = make_lower_pieces(arrays), _told_classes(arrays)
-    return [_level(pieces, classes, order) for order in checked]
+    return [_level(pieces, classes, order, _variational(arrays, order)) for order in checked]
 
 
 def zcdp_level(arrays: Arrays) -> ZcdpLevel:
@@ -95,12 +122,27 @@ def _told_classes(arrays: Arrays) -> NDArray[np.int64] | None:
     return known if known.size else None
 
 
-def _level(pieces: Pieces, classes: NDArray[np.int64] | None, order: float) -> RenyiLevel:
+def _variational(arrays: Arrays, order: float) -> VariationalLevel | None:
+    """Of an order that the study named."""
+    if "variational_lower" not in arrays or order not in arrays["order"][1]:
+        return None
+    lower = arrays["variational_lower"][1][..., int(np.flatnonzero(arrays["order"][1] == order)[0])]
+    if np.isnan(lower).all():
+        return None
+    pair, direction = (int(i) for i in np.unravel_index(int(np.nanargmax(lower)), lower.shape))
+    most = float(lower[pair, direction])
+    return VariationalLevel(most, DIRECTIONS[direction], pair) if most > 0.0 else VariationalLevel(0.0, None, None)
+
+
+def _level(
+    pieces: Pieces, classes: NDArray[np.int64] | None, order: float, variational: VariationalLevel | None
+) -> RenyiLevel:
     bounds = renyi_lower(pieces, order)
     pair, direction = (int(i) for i in np.unravel_index(int(bounds.argmax()), bounds.shape))
     lower = float(bounds[pair, direction])
     estimate = math.inf if classes is None else float(renyi_plugin(classes, order).max())
-    shown = max(estimate, lower) if math.isfinite(estimate) else None
+    most = lower if variational is None else max(lower, variational.lower)
+    shown = max(estimate, most) if math.isfinite(estimate) else None
     if lower == 0.0:
-        return RenyiLevel(order, None, None, shown, 0.0)
-    return RenyiLevel(order, DIRECTIONS[direction], pair, shown, lower)
+        return RenyiLevel(order, None, None, shown, 0.0, variational=variational)
+    return RenyiLevel(order, DIRECTIONS[direction], pair, shown, lower, variational=variational)

@@ -73,12 +73,12 @@ class Result(Shown):
 
     @cached_property
     def data(self) -> xr.Dataset:
-        """All arrays with named dimensions (pair, direction, epsilon, eta)."""
+        """All arrays with named dimensions (pair, direction, epsilon, eta, order)."""
         import xarray as xr
 
         coordinates: dict[str, Any] = {"pair": np.arange(len(self.pairs)), "direction": list(DIRECTIONS)}
-        variables = {k: v for k, v in self.arrays.items() if k not in ("epsilon", "eta", "direction")}
-        coordinates |= {k: self[k] for k in ("epsilon", "eta") if k in self.arrays}
+        variables = {k: v for k, v in self.arrays.items() if k not in ("epsilon", "eta", "order", "direction")}
+        coordinates |= {k: self[k] for k in ("epsilon", "eta", "order") if k in self.arrays}
         attributes = {"name": self.name, "confidence": self.confidence, "complete": int(self.complete)}
         return xr.Dataset(variables, coordinates, attributes)
 

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from hpcdp.errors import StudyError
+from hpcdp.results.renyi import INTEGRAL
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
 from hpcdp.study.claims import Claim, as_claim
@@ -20,6 +22,9 @@ Floats = NDArray[np.float64]
 
 VIOLATION, NOT_SEPARABLE, CONSISTENT = "violation", "not separable", "consistent"
 """The verdicts, the worst first."""
+
+CELLS, PURE = "delta", "pure"
+"""Families of bounds, each of which holds together at the study's confidence."""
 
 _MOST_TESTS = 2**50  # beyond this many nobody can draw; counts stay exact in float64
 _FEW_ERRORS = 2.0  # a gap of fewer standard errors is chance, however few cells there are
@@ -62,13 +67,30 @@ class CertifiedOrder:
     direction: str | None
 
 
+@dataclass(frozen=True)
+class CertifiedPure:
+    """What is certified of pure ε, of a study with [pure]. **Finite-sample**, a family of its own at the study's confidence.
+
+    estimate: ln of the ratio of the set's shares, a point estimate, infinite where no output of the other database lies in it.
+    """
+
+    lower: float
+    estimate: float
+    claimed: float
+    violated: bool
+    pair: int
+    direction: str
+
+
 @dataclass(frozen=True, eq=False)
 class Verdict(Shown):
     """What a result says of a claim. verdict: "violation", "not separable" or "consistent".
 
     known, claimed, standard_error: whether each cell (pair, direction, epsilon) has all its counts, δ that the claim
     allows there, and the standard error of its estimate. separation: of a claim that is not separable, else None. order: of a
-    claim about Rényi divergences, what is certified of them, else None.
+    claim about Rényi divergences, what is certified of them, else None. pure: of a claim of pure ε against a study with [pure],
+    what is certified of that, which alone decides, so that no confidence goes to cells; None while no pair is tested, and else.
+    family: of which bounds the confidence is: "delta", or "pure".
     """
 
     result: Result
@@ -79,10 +101,23 @@ class Verdict(Shown):
     standard_error: Floats
     separation: Separation | None
     order: CertifiedOrder | None = None
+    pure: CertifiedPure | None = None
+    family: str = CELLS
+
+    @property
+    def bound(self) -> str | None:
+        """Which bound is above the claim: "pure", one on "delta", or the "integral" of those; None where none is."""
+        if self.verdict != VIOLATION:
+            return None
+        if self.family == PURE:
+            return PURE
+        return CELLS if (self.result["lower"][self.known] > self.claimed[self.known]).any() else INTEGRAL
 
     @property
     def cells_words(self) -> str:
         """How many cells were judged, of how many."""
+        if self.family == PURE:
+            return f"{int((~np.isnan(self.result['pure_certified'])).sum()):,} pairs"
         return f"{int(self.known.sum()):,} of {self.known.size:,} cells"
 
     def cells(self) -> list[dict[str, Any]]:
@@ -117,8 +152,11 @@ class Verdict(Shown):
             "complete": self.result.complete,
             "cells_known": int(self.known.sum()),
             "cells_planned": self.known.size,
+            "family": self.family,
+            "bound": self.bound,
             "separation": None if self.separation is None else vars(self.separation),
             **({} if self.order is None else {"certified_order": vars(self.order)}),
+            **({} if self.pure is None else {"certified_pure": _finite(vars(self.pure))}),
             "cells": self.cells(),
         }
 
@@ -129,16 +167,24 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     Violation: a certified lower bound (finite-sample, all cells together) lies above the claim. Not separable: none does,
     but an estimate lies above it, or no cell is known. Consistent: no estimate does, which proves no privacy. The claim is
     compared at the levels of the study; `Claim.implied` says what it claims there. A claim about Rényi divergences is
-    compared with their certified bounds too, which hold by the same event as those on δ: no confidence is spent.
+    compared with their certified bounds too, which hold by the same event as those on δ: no confidence is spent. A claim of
+    pure ε is compared with the certified limit on that alone where the study has [pure]: by its form, not by what is larger.
 
     Args:
         result: complete or not; see `Result.complete`.
         claim: a claim, or its text such as "laplace(epsilon=1)"; paths in it are relative to the current folder.
 
     Raises:
-        StudyError: the text is no claim.
+        StudyError: the text is no claim, or cells are needed and the study counts none.
     """
     claim = as_claim(claim)
+    if result.study.pure is not None and claim.pure_level is not None:
+        return _verify_pure(result, claim, claim.pure_level)
+    if not result.study.counts_levels:
+        raise StudyError(
+            f'claim {claim.text}: compared with cells by ε, which a study with [pure] has with test = "all" and epsilons only; '
+            "accepted without: dp(epsilon=…)"
+        )
     known = ~np.isnan(result["delta"])
     claimed = np.broadcast_to(claim.implied(result["epsilon"]), known.shape)
     error = careful_error(result)
@@ -151,6 +197,36 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     else:
         verdict = CONSISTENT if known.any() else NOT_SEPARABLE
     return Verdict(result, claim, verdict, known, claimed, error, separation, order)
+
+
+def _verify_pure(result: Result, claim: Claim, claimed: float) -> Verdict:
+    """By the limit of the set that training chose of each pair, whatever the cells show."""
+    known = ~np.isnan(result["delta"])
+    allowed = np.broadcast_to(claim.implied(result["epsilon"]), known.shape)
+    found = _certified_pure(result, claimed)
+    if found is not None and found.violated:
+        verdict = VIOLATION
+    else:
+        verdict = CONSISTENT if found is not None and found.estimate <= claimed else NOT_SEPARABLE
+    return Verdict(result, claim, verdict, known, allowed, careful_error(result), None, None, found, PURE)
+
+
+def _certified_pure(result: Result, claimed: float) -> CertifiedPure | None:
+    """Of the pair with the largest limit: where all are tested their limits hold together."""
+    certified, exceed = result["pure_certified"], result["pure_exceed"]
+    tested = np.flatnonzero(~np.isnan(certified))
+    if not tested.size:
+        return None
+    best = int(tested[certified[tested].argmax()])
+    some, other = exceed[best].tolist()
+    estimate = -math.inf if not some else math.log(some / other) if other else math.inf
+    lower = float(certified[best])
+    direction = DIRECTIONS[int(result["pure_direction"][best])]
+    return CertifiedPure(lower, max(lower, estimate), claimed, lower > claimed, best, direction)
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
 
 def _certified_order(result: Result, claim: Claim) -> CertifiedOrder | None:

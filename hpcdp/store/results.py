@@ -25,6 +25,9 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
     "direction": {"flag_values": [0, 1], "flag_meanings": "forward reverse"},
     "delta": {"long_name": "estimate of delta"},
     "lower": {"long_name": "certified lower bound of delta, finite-sample, simultaneous over all cells"},
+    "variational_lower": {
+        "long_name": "certified lower bound of Renyi divergences, finite-sample, simultaneous over its own cells only"
+    },
     "upper": {"long_name": "approximate upper limit of delta, asymptotic, ignores the classifier's regret"},
 }
 

@@ -120,6 +120,12 @@ class Claim:
         return np.clip(allowed, 0.0, 1.0)
 
     @property
+    def pure_level(self) -> float | None:
+        """Of a claim of pure differential privacy and nothing else, its ε."""
+        is_pure = isinstance(self.bound, ApproximateDP) and self.bound.delta0 == 0.0
+        return self.bound.epsilon0 if isinstance(self.bound, ApproximateDP) and is_pure else None
+
+    @property
     def is_symmetric(self) -> bool:
         """Whether the claimed trade-off curve is its own inverse, so that it says the same of (D, D') and of (D', D)."""
         if isinstance(self.bound, TradeOffPoints):

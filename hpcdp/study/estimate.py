@@ -8,12 +8,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp.losses.counts import audit_etas
+from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 from hpcdp.study.section import Key, OptionalGrid, Section, duration_seconds, grid
 
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
 _MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
+_MOST_ORDERS = 100  # they share a level
 
 
 def _reuse(value: Any) -> Any:
@@ -39,9 +41,22 @@ def _time(value: Any) -> str:
     raise ValueError(f'a duration above 0 such as "90s", "10 min", "1.5h" or "1d"; given: {value!r}')
 
 
+def _orders(value: Any) -> Any:
+    if value in (None, [], ()):
+        return None
+    orders = grid(value)
+    if len(orders) > _MOST_ORDERS:
+        raise ValueError(f"at most {_MOST_ORDERS} orders, which share the level; given: {len(orders)}")
+    for order in orders:
+        if not 1.0 <= order <= LARGEST_ORDER:
+            raise ValueError(f"orders {ORDER}; given: {order:g}")
+    return orders
+
+
 Levels = Annotated[tuple[float, ...], BeforeValidator(lambda v: v if v == () else grid(v))]
 """() is what `Study` makes of no ε, which is accepted with [pure] alone."""
 
+Orders = Annotated[tuple[float, ...] | None, BeforeValidator(_orders)]
 Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
@@ -72,7 +87,8 @@ class Target(Section):
 class Estimate(Section):
     """[estimate]: the loss, how many samples, the grids, what is kept, the confidence.
 
-    reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out.
+    reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out. renyi: orders
+    of Rényi divergences with a bound of their own, named before anything is counted: a store keeps those that it was made with.
     """
 
     epsilons: Annotated[Levels, Key("family", "gain")]
@@ -89,6 +105,7 @@ class Estimate(Section):
     target: Annotated[Target | None, Key("learned", absent=None)] = None
     time: Annotated[Time | None, Key("learned", absent=None)] = None
     reuse: Annotated[Reuse, Key("learned", "change", absent=False)] = False
+    renyi: Annotated[Orders, Key("family", absent=None)] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -138,6 +155,11 @@ class Estimate(Section):
         kind_of(self.default_loss).refuse_points(parameters, points, f"at most all training points, 2·train = {points}")
         if self.reuse is not False:
             self._check_reuse(parameters)
+        if self.renyi and kind_of(self.default_loss).way:
+            raise ValueError(
+                f"renyi: a bound from classes of one L̂ of all levels; given with loss = {self.default_loss!r}, which learns one "
+                "for each; accepted: every other loss"
+            )
         return self
 
     @property
@@ -168,14 +190,14 @@ class Estimate(Section):
         from hpcdp.losses import kind_of
         from hpcdp.study.reuse import FEWEST, least_learned
 
-        with_it = [key for key in ("etas", "refine", "target", "time") if getattr(self, key)]
+        with_it = [key for key in ("etas", "renyi", "refine", "target", "time") if getattr(self, key)]
         with_it += [f"loss = {list(self.loss)}"] if self.other_losses else []
         with_it += [f"loss = {self.default_loss}"] if kind_of(self.default_loss).way else []
         if with_it:
             raise ValueError(
                 f"reuse: cross-fitted are the cells of one loss, learned from train and test samples; given with it: "
-                f"{', '.join(with_it)}; accepted: reuse = false, or any one loss but literal-knn without etas, refine, target "
-                "and time"
+                f"{', '.join(with_it)}; accepted: reuse = false, or any one loss but literal-knn without etas, renyi, refine, "
+                "target and time"
             )
         if self.pool < FEWEST:
             raise ValueError(f"reuse: at least {FEWEST} samples, train and test together; given: {self.pool}")
