@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,12 +38,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", name="client")
-def client_fixture() -> Iterator[Client]:
-    """A client of a local cluster of two workers of one thread, for studies that run in this process."""
+def client_fixture() -> Iterator[Callable[[], Client]]:
+    """A client of a local cluster of two workers of one thread, started when one is first asked for."""
     from hpcdp.clusters import open_local  # Dask reads its configuration's place when it is imported
 
-    with open_local(2) as place:
-        yield place.client
+    with ExitStack() as ending:
+        yield cache(lambda: ending.enter_context(open_local(2)).client)
 
 
 @pytest.fixture(scope="session", name="scheduler")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from distributed import Client
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.driver import run as run_whole
@@ -19,6 +20,7 @@ from hpcdp.study.databases import load_databases
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
+from hpcdp.study.trust import names_code
 
 REALS = Schema("float", None)
 REFINED = {"refine": 30_000, "validation": 20_000, "train": 2000, "test": 30_000, "chunk": 10_000, "keep": "none"}
@@ -38,9 +40,11 @@ def make_study(call, parameters, pairs, *, seed, folder=None, loss="knn", loss_p
     )
 
 
-def run(study: Study, store: Path, client) -> Result:
-    """Run the study into the store on this client's workers."""
-    return run_whole(study, store, client=client)
+def run(study: Study, store: Path, client: Callable[[], Client]) -> Result:
+    """Run the study into the store: on this client's workers where it names code, else in this process."""
+    if names_code(study):
+        return run_whole(study, store, client=client())
+    return run_whole(study, store, workers=0)
 
 
 def pose(study: Study, schema: Schema = REALS) -> Problem:

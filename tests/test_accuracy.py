@@ -326,7 +326,7 @@ def test_repeat(tmp_path, client):
         epsilons=[0.0, 0.5],
         etas=[1.0],
     )
-    found = hpcdp.repeat(study, [3, 4, 5], [(1000, 2000), 4000], tmp_path / "stores", client=client)
+    found = hpcdp.repeat(study, [3, 4, 5], [(1000, 2000), 4000], tmp_path / "stores", client=client())
     assert found.sizes == ((1000, 2000), (4000, 4000))
     assert found.estimates.shape == (2, 3, 2)
     assert len(list((tmp_path / "stores").glob("*.zarr"))) == 6
@@ -372,7 +372,7 @@ def test_repeat_refuses(seeds, sizes, part):
 
 def test_repeat_takes_numbers_of_numpy(tmp_path, client):
     study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=0, epsilons=[0.0])
-    found = hpcdp.repeat(study, np.arange(2), np.array([50, 60]), tmp_path / "stores", client=client)
+    found = hpcdp.repeat(study, np.arange(2), np.array([50, 60]), tmp_path / "stores", client=client())
     assert (found.seeds, found.sizes) == ((0, 1), ((50, 50), (60, 60)))
 
 

@@ -75,7 +75,7 @@ def test_built_ins_leave_what_workers_leave(loss: str, tmp_path: Path, client, m
     here, there = tmp_path / "here.zarr", tmp_path / "there.zarr"
     monkeypatch.setattr(Processes, "start", None)  # which cannot be called
     run(study, here)
-    run(study, there, client=client)
+    run(study, there, client=client())
     assert of_results(here) == of_results(there)
     assert show(here) == show(there)
 

@@ -252,7 +252,7 @@ def test_a_resumed_run_does_not_learn_again(client, tmp_path: Path):
     assert learnings() == 1, "once for all tasks that count"
     for record in (store / "records" / "counts").iterdir():
         record.unlink()
-    assert hpcdp.resume(store, client=client).to_json() == first.to_json()
+    assert hpcdp.resume(store, client=client()).to_json() == first.to_json()
     longer = run(study(200_000), store, client)
     assert learnings() == 1
     finer = run(study(200_000, 0.25), store, client)

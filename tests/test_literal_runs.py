@@ -72,7 +72,7 @@ def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
     etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
     study, store, progress = small_study(etas, GIVEN[:1]), tmp_path / "store", StopAtOnce()
     with pytest.raises(Stopped):
-        run_problem(*resolve(study), store, Options(client=client, stop=progress.stop), progress)
+        run_problem(*resolve(study), store, Options(client=client(), stop=progress.stop), progress)
     part = load_result(store)
     assert not part.complete
     print(f"{len(part.cells())} of 4 cells and {len(part.tradeoff())} of {len(etas)} points when it was interrupted")
@@ -80,7 +80,7 @@ def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
     assert np.isnan(part["radius"]).sum() == len(etas) - len(part.tradeoff())
     assert f"cells          {len(part.cells()) + len(part.tradeoff())} of 12 done" in status(store)
     before = contents(store)
-    whole = resume(store, client=client)
+    whole = resume(store, client=client())
     after = contents(store)
     assert {path: after[path] for path in before} == before
     assert whole.complete

@@ -48,7 +48,7 @@ def pure_study(pure=None, pairs=None, mechanism=None, **estimate):
 
 
 def run(study, store, client, **options):
-    return run_problem(*resolve(study), store, Options(client=client, **options), Silent())
+    return run_problem(*resolve(study), store, Options(client=client(), **options), Silent())
 
 
 @pytest.mark.parametrize("keep", ["all", "none"])
@@ -59,13 +59,13 @@ def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, monkeypatch
     pure = {"within": [[-1.0, 1.0]], "at": [0.0], "test": test}
     study, store, progress = pure_study(pure, keep=keep), tmp_path / "s.zarr", StopAtOnce()
     with pytest.raises(Stopped):
-        run_problem(*resolve(study), store, Options(client=client, stop=progress.stop), progress)
+        run_problem(*resolve(study), store, Options(client=client(), stop=progress.stop), progress)
     part = load_result(store)
     assert not part.complete
     assert part.pure is None
     assert "choose" in status(store)
     before = contents(store)
-    whole = resume(store, client=client)
+    whole = resume(store, client=client())
     after = contents(store)
     assert {path: after[path] for path in before} == before
     assert whole.complete
@@ -211,7 +211,7 @@ def test_pairs_that_a_callable_returns(client, tmp_path):
     problem, _ = resolve(study)
     exact = [exact_pair("noisy_max", mechanism["parameters"], p.d, p.d_prime).pure() for p in problem.pairs]
     assert 0.5 < result.pure["certified"] <= exact[result.pure["pair"]]
-    assert resume(tmp_path / "s.zarr", client=client).to_json() == result.to_json()
+    assert resume(tmp_path / "s.zarr", client=client()).to_json() == result.to_json()
     for given, words in (
         ({"call": "hpcdp.patterns:statdp", "parameters": {"dimension": 1}}, "dimension: an integer >= 2"),
         ({"call": "hpcdp.patterns:nothing"}, "pairs.given.call"),

@@ -314,7 +314,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     assert min(body["drawing"], body["extra"]) > 0  # what a busy machine measured of either
     monkeypatch.setattr(Price, "is_expensive", False)  # as on another machine
     (store / "records" / "results.json").unlink()
-    again = resume(store, client=client)
+    again = resume(store, client=client())
     assert again.to_json() == result.to_json() == load_result(store).to_json()
     assert records(store, "choices") == [record]
     cheap = run(study, tmp_path / "cheap.zarr", client)

@@ -291,13 +291,13 @@ def test_scores_stakes_and_level_are_those_of_training():
 
 def test_interrupted_and_resumed(client, tmp_path):
     study, whole, part = some_study(keep="all"), tmp_path / "whole.zarr", tmp_path / "part.zarr"
-    run_problem(*resolve(study), whole, Options(client=client), Silent())
+    run_problem(*resolve(study), whole, Options(client=client()), Silent())
     progress = StopAtOnce()
     with pytest.raises(Stopped):
-        run_problem(*resolve(study), part, Options(client=client, stop=progress.stop), progress)
+        run_problem(*resolve(study), part, Options(client=client(), stop=progress.stop), progress)
     looked = load_result(part).renyi([1.0, 2.0])  # incomplete: no failure, and no promise
     assert all(level.variational is None or level.variational.lower >= 0.0 for level in looked)
-    resume(part, client=client)
+    resume(part, client=client())
     for name in ("variational_lower", "variational_level", "order"):
         assert load_result(whole)[name].tobytes() == load_result(part)[name].tobytes()
     texts = [call("show", store, "--renyi", 2, "--renyi", 1, "--format", "json").stdout for store in (whole, part)]
@@ -308,11 +308,11 @@ def test_interrupted_and_resumed(client, tmp_path):
 def test_a_store_keeps_its_orders(client, tmp_path):
     """An older store goes on with a file that leaves the key out; orders may not be added once there are counts."""
     plain, store = some_study(renyi=None, keep="all"), tmp_path / "s.zarr"
-    run_problem(*resolve(plain), store, Options(client=client), Silent())
+    run_problem(*resolve(plain), store, Options(client=client()), Silent())
     assert "renyi" not in json.dumps(plain.to_dict())
     assert load_result(store).renyi([2.0])[0].variational is None
     with pytest.raises(StudyError, match=r"estimate\.renyi \(none in the store, \[1\.0, 2\.0\] given\)"):
-        run_problem(*resolve(some_study(renyi=[1, 2], keep="all")), store, Options(client=client), Silent())
+        run_problem(*resolve(some_study(renyi=[1, 2], keep="all")), store, Options(client=client()), Silent())
 
 
 def test_plan_counts_them():
@@ -389,7 +389,7 @@ def test_epsilons_that_are_added_to_a_refined_study_have_no_classes_in_common(cl
 
     def looked(epsilons):
         study = make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1409, epsilons=epsilons, **sizes)
-        return run_problem(*resolve(study), tmp_path / "s.zarr", Options(client=client), Silent()).renyi([2.0])[0]
+        return run_problem(*resolve(study), tmp_path / "s.zarr", Options(client=client()), Silent()).renyi([2.0])[0]
 
     assert looked([0.0, 1.0]).variational.lower > 0.3
     later = looked([0.0, 0.5, 1.0, 2.0])

@@ -190,7 +190,7 @@ def test_figures_run_at_a_small_size(name: str, client: Any, tmp_path: Path) -> 
         body = read_study(EUREKA / name, part).to_dict()
         body["estimate"] |= {"train": 1 << 17, "test": 1 << 17, "chunk": 1 << 16}
         study = Study.from_dict(body, EUREKA / name)
-        result = run(study, tmp_path / f"{study.name}.zarr", client=client)
+        result = run(study, tmp_path / f"{study.name}.zarr", client=client())
         found.append(Found(part, study, json.loads(result.to_json())))
     failed = [str(check) for check in figure.judge(found) if not check.passed]
     assert not failed

@@ -172,7 +172,7 @@ def _small(name: str, key: str, **estimate: Any) -> Study:
 
 def test_what_has_no_store_equals_a_run(client: Any, tmp_path: Path) -> None:
     study = _small("fig5", "sgd")
-    stored = run(study, tmp_path / "s.zarr", client=client)
+    stored = run(study, tmp_path / "s.zarr", client=client())
     problem, _ = resolve(study)
     direct = make_result(study, measure(problem, learn(problem)))
     for name in direct.arrays:

@@ -14,6 +14,8 @@ from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distributed import Client
 
 EPSILONS = [0.0, 0.5, 1.0, 1.5]
@@ -22,7 +24,11 @@ REGRET = 0.01  # what the classifier may cost at these sizes
 
 
 def measure(
-    mechanism: dict[str, Any], pair: tuple[list[Any], list[Any]], folder: Path, client: Client, **estimate: Any
+    mechanism: dict[str, Any],
+    pair: tuple[list[Any], list[Any]],
+    folder: Path,
+    client: Callable[[], Client],
+    **estimate: Any,
 ) -> Result:
     """The spectrum of a pair at EPSILONS, estimated and certified."""
     sizes = {"train": 10_000, "test": 20_000, "chunk": 5000}

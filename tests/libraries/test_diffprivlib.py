@@ -13,6 +13,8 @@ from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distributed import Client
 
 PROGRAM = """
@@ -60,7 +62,7 @@ SLOW = {"train": 3000, "test": 6000, "chunk": 3000}
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(
-    name: str, diffprivlib: Path, tmp_path: Path, client: Client
+    name: str, diffprivlib: Path, tmp_path: Path, client: Callable[[], Client]
 ) -> None:
     pair, parameters, claim, is_exact = CASES[name]
     (tmp_path / "serve.py").write_text(Path(hpcdp.serve.__file__).read_text())

@@ -11,6 +11,8 @@ from against import is_kept, is_violated, measure
 from hpcdp.errors import StudyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distributed import Client
 
 MODULE = """
@@ -65,7 +67,7 @@ def mechanism(name: str, parameters: dict[str, Any], opendp: Path, folder: Path)
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(
-    name: str, opendp: Path, tmp_path: Path, client: Client
+    name: str, opendp: Path, tmp_path: Path, client: Callable[[], Client]
 ) -> None:
     call, pair, honest, broken, claim, is_exact = CASES[name]
     sizes = ONE_BY_ONE if call in ("randomized_response", "noisy_max") else {}
@@ -75,7 +77,7 @@ def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(
     assert is_violated(claim, measure(mechanism(call, broken, opendp, tmp_path), pair, tmp_path, client, **sizes))
 
 
-def test_it_takes_no_seed_and_says_so(opendp: Path, tmp_path: Path, client: Client) -> None:
+def test_it_takes_no_seed_and_says_so(opendp: Path, tmp_path: Path, client: Callable[[], Client]) -> None:
     call, pair, honest, *_ = CASES["laplace"]
     undeclared = {**mechanism(call, honest, opendp, tmp_path), "reproducible": True}
     with pytest.raises(StudyError, match=r"and no rng.*mechanism\.reproducible = false"):
