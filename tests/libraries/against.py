@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from studies import run
 
+from hpcdp import run
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import VIOLATION, careful_error, verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from distributed import Client
 
 EPSILONS = [0.0, 0.5, 1.0, 1.5]
 CONFIDENCE = 1 - 1e-6  # nobody can seed OpenDP: at 95 % a correct library would fail one test in twenty
@@ -27,7 +22,6 @@ def measure(
     mechanism: dict[str, Any],
     pair: tuple[list[Any], list[Any]],
     folder: Path,
-    client: Callable[[], Client],
     **estimate: Any,
 ) -> Result:
     """The spectrum of a pair at EPSILONS, estimated and certified."""
@@ -41,7 +35,7 @@ def measure(
         },
         folder,
     )
-    return run(study, folder / f"{len(list(folder.iterdir()))}.zarr", client)
+    return run(study, folder / f"{len(list(folder.iterdir()))}.zarr", workers=0)
 
 
 def is_violated(claim: str, result: Result) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from against import REGRET, is_kept, is_violated, measure
@@ -11,11 +11,6 @@ from against import REGRET, is_kept, is_violated, measure
 import hpcdp.serve
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from distributed import Client
 
 PROGRAM = """
 import numpy as np
@@ -61,9 +56,7 @@ SLOW = {"train": 3000, "test": 6000, "chunk": 3000}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(
-    name: str, diffprivlib: Path, tmp_path: Path, client: Callable[[], Client]
-) -> None:
+def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(name: str, diffprivlib: Path, tmp_path: Path) -> None:
     pair, parameters, claim, is_exact = CASES[name]
     (tmp_path / "serve.py").write_text(Path(hpcdp.serve.__file__).read_text())
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -72,7 +65,7 @@ def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(
 
     def measured(noise: float) -> Result:
         mechanism = {"call": call, "parameters": {"name": name, "noise": noise, **parameters}}
-        return measure(mechanism, pair, tmp_path, client, **sizes)
+        return measure(mechanism, pair, tmp_path, **sizes)
 
     sound = measured(1.0)
     assert not is_violated(claim, sound)

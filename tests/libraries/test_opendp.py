@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from against import is_kept, is_violated, measure
 
 from hpcdp.errors import StudyError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from distributed import Client
 
 MODULE = """
 import sys
@@ -66,19 +61,17 @@ def mechanism(name: str, parameters: dict[str, Any], opendp: Path, folder: Path)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(
-    name: str, opendp: Path, tmp_path: Path, client: Callable[[], Client]
-) -> None:
+def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(name: str, opendp: Path, tmp_path: Path) -> None:
     call, pair, honest, broken, claim, is_exact = CASES[name]
     sizes = ONE_BY_ONE if call in ("randomized_response", "noisy_max") else {}
-    sound = measure(mechanism(call, honest, opendp, tmp_path), pair, tmp_path, client, **sizes)
+    sound = measure(mechanism(call, honest, opendp, tmp_path), pair, tmp_path, **sizes)
     assert not is_violated(claim, sound)
     assert is_kept(claim, sound, is_exact)
-    assert is_violated(claim, measure(mechanism(call, broken, opendp, tmp_path), pair, tmp_path, client, **sizes))
+    assert is_violated(claim, measure(mechanism(call, broken, opendp, tmp_path), pair, tmp_path, **sizes))
 
 
-def test_it_takes_no_seed_and_says_so(opendp: Path, tmp_path: Path, client: Callable[[], Client]) -> None:
+def test_it_takes_no_seed_and_says_so(opendp: Path, tmp_path: Path) -> None:
     call, pair, honest, *_ = CASES["laplace"]
     undeclared = {**mechanism(call, honest, opendp, tmp_path), "reproducible": True}
     with pytest.raises(StudyError, match=r"and no rng.*mechanism\.reproducible = false"):
-        measure(undeclared, pair, tmp_path, client)
+        measure(undeclared, pair, tmp_path)
