@@ -11,7 +11,7 @@ JOBS ?= 3
 FROM_LOCK := --require-hashes --only-binary :all: -r requirements.lock
 EDITABLE := --no-build-isolation --no-deps -e .
 
-.PHONY: help install quickstart test lint format bench release-check lock clean
+.PHONY: help install quickstart test kernels lint format bench release-check lock clean
 
 help:
 	@echo "make install     .venv with hpcdp in it"
@@ -56,6 +56,9 @@ quickstart: install
 # Compiled modules are kept, whatever the environment says: the tests start thousands of processes.
 test: install
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+kernels: install
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python tests/compiled.py
 
 lint: install
 	.venv/bin/python -m ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,13 @@ epsilons = [0.0, 0.5]
 """
 
 
+def cache_folder() -> Path:
+    """Where tests, and commands and jobs that they start, keep compiled kernels."""
+    from hpcdp.clusters.scratch import private_folder
+
+    return private_folder() / "numba"
+
+
 def compile_common() -> None:
     """Run two small studies, an audit first, into a folder that is thrown away; a failure is the tests' to find."""
     with TemporaryDirectory(prefix="hpcdp-compiled-") as folder:
@@ -32,5 +40,10 @@ def compile_common() -> None:
             study.write_text(_STUDY.format(call=call))
             command = [sys.executable, "-m", "hpcdp", words[0], str(study), *words[1:]]
             subprocess.run(
-                [*command, "--store", f"{call}.zarr", "--workers", "1"], cwd=folder, capture_output=True, check=False
+                [*command, "--store", f"{call}.zarr", "--workers", "0"], cwd=folder, capture_output=True, check=False
             )
+
+
+if __name__ == "__main__":
+    os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
+    compile_common()

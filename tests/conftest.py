@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from compiled import compile_common
+from compiled import cache_folder, compile_common
 from hypothesis import settings
 from reached import reached
 
@@ -29,9 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="hpcdp-dask-")
     config.add_cleanup(folder.cleanup)
     os.environ["DASK_CONFIG"] = folder.name  # importing dask-jobqueue writes into this folder
-    from hpcdp.clusters.scratch import private_folder
-
-    os.environ["NUMBA_CACHE_DIR"] = str(private_folder() / "numba")
+    os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
     starts_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
     if starts_all and getattr(config.option, "numprocesses", 0):  # which the processes themselves are not given
         compile_common()
