@@ -60,20 +60,19 @@ def choose_regions(model: Model, p: Side, q: Side, within: Within, tests: int, l
     points = points[np.unique(np.linspace(0, points.size - 1, min(points.size, _MOST)).round().astype(np.int64))]
     counter = model.counter(points)
     found = np.stack([_histogram(counter, outputs, points.size) for outputs in inside])
-    over, under = above(found), below(found)
-    return (
-        _best(0, points, (over[0], over[1]), p.draws, tests, level),
-        _best(1, -points, (under[1], under[0]), p.draws, tests, level),
-    )
+    counts = np.stack(
+        [above(found), below(found)[::-1]], axis=1
+    )  # (side, direction, c), the side that is not inflated first
+    sets = [np.unique(each).size for each in counts.sum(axis=0)]
+    promises = promised_after(counts[0], counts[1], p.draws, tests, level, np.array(sets)[:, None])
+    return _best(0, points, promises[0]), _best(1, -points[::-1], promises[1][::-1])
 
 
 def _histogram(counter: Counter, outputs: Outputs, points: int) -> Ints:
     return counter.count(outputs) if outputs.shape[0] else np.zeros(2 * points + 1, np.int64)
 
 
-def _best(
-    direction: int, points: NDArray[np.float64], counts: tuple[Ints, Ints], draws: int, tests: int, level: float
-) -> Region:
-    values = promised_after(*counts, draws, tests, level)
-    place = int(np.argmax(values))
-    return Region(direction, float(points[place]) + 0.0, float(values[place]))
+def _best(direction: int, above: NDArray[np.float64], promises: NDArray[np.float64]) -> Region:
+    """Of equal promises the one with the smallest c, which is the largest set."""
+    place = int(np.argmax(promises))
+    return Region(direction, float(above[place]) + 0.0, float(promises[place]))
