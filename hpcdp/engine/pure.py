@@ -56,10 +56,11 @@ def choose_of(context: Context, number: int) -> Choice:
     assert pure is not None
     p, q = (context.training(law) for law in problem.pair_laws[number])
     rule = e.parameters.get("bandwidth", "silverman") if e.default_loss == "kde" else "silverman"
-    peak = None
+    peak, model = None, _learn(context, number)
     if has_densities((p, q)):
-        peak = find_peak(p, q, pure.floor_of(e.train), pure.within, e.test, rule)
-    regions = choose_regions(_learn(context, number), p, q, pure.within, e.test, 1.0 - e.confidence)
+        known = model if e.default_loss == "kde" else None
+        peak = find_peak(p, q, pure.floor_of(e.train), pure.within, e.test, rule, known)
+    regions = choose_regions(model, p, q, pure.within, e.test, 1.0 - e.confidence)
     return Choice(max(regions, key=lambda region: region.promised), peak)
 
 
