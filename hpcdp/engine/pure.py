@@ -14,7 +14,7 @@ from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.local import find_peak, has_densities, in_region, weigh
-from hpcdp.losses.protocol import Model
+from hpcdp.losses.protocol import Loss, Model, Side
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.region import choose_regions
 from hpcdp.planning.pure import Choice, Choose, TestRegion
@@ -51,12 +51,17 @@ def choose(context: Context, generation: Generation, work: Choose, report: Repor
 
 def choose_of(context: Context, number: int) -> Choice:
     """What a pair's training samples choose."""
-    problem = context.problem
+    assert context.loss is not None
+    p, q = (context.training(law) for law in context.problem.pair_laws[number])
+    return choose_from(context.problem, context.loss, p, q)
+
+
+def choose_from(problem: Problem, loss: Loss, p: Side, q: Side) -> Choice:
+    """What training samples of a pair of such a study choose; loss: of the study."""
     pure, e = problem.study.pure, problem.study.estimate
     assert pure is not None
-    p, q = (context.training(law) for law in problem.pair_laws[number])
     rule = e.parameters.get("bandwidth", "silverman") if e.default_loss == "kde" else "silverman"
-    peak, model = None, _learn(context, number)
+    peak, model = None, loss.fit(p, q)
     if has_densities((p, q)):
         known = model if e.default_loss == "kde" else None
         peak = find_peak(p, q, pure.floor_of(e.train), pure.within, e.test, rule, known)
