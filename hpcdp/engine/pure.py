@@ -13,7 +13,7 @@ from hpcdp.engine.sweep import sweep
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses._alone import refuse_batch_dependent
-from hpcdp.losses.local import find_peak, has_densities, in_region, weigh
+from hpcdp.losses.local import find_peak, has_densities, in_region, inside, weigh
 from hpcdp.losses.protocol import Loss, Model, Side
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.region import choose_regions
@@ -61,6 +61,11 @@ def choose_from(problem: Problem, loss: Loss, p: Side, q: Side) -> Choice:
     pure, e = problem.study.pure, problem.study.estimate
     assert pure is not None
     rule = e.parameters.get("bandwidth", "silverman") if e.default_loss == "kde" else "silverman"
+    if pure.within is not None and not any(inside(side, pure.within).shape[0] for side in (p, q)):
+        given = [list(interval) for interval in pure.within]
+        raise ValueError(
+            f"pure.within: accepted where training outputs lie, and none of either database does; given: {given}"
+        )
     peak, model = None, loss.fit(p, q)
     if has_densities((p, q)):
         known = model if e.default_loss == "kde" else None
