@@ -11,6 +11,7 @@ from local.figures.bounds import (
     certified_covers,
     draw_cdfs,
     exposes,
+    lower_by_its_spread,
     near_reference,
     published_covers,
     reaches,
@@ -49,7 +50,9 @@ def _panel(letter: str) -> Figure:
     checks = [near_reference(means, 0.06 if letter == "h" else 0.03), reaches(goals), certified_covers]
     if letter in "abcdef":
         checks.append(published_covers)
-    else:
+    if target == "R13":
+        checks.append(lower_by_its_spread)
+    if letter in "gh":
         checks += [exposes("lower", LEVELS if letter == "g" else LEVELS[1:]), exposes("certified", LEVELS)]
     return Figure(
         f"fig4{letter}",
