@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.protocol import Model, Outputs, Side
+from hpcdp.losses.protocol import Counter, Model, Outputs, Side
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -61,6 +61,15 @@ def inside(side: Side, within: Within) -> Outputs:
         ((low, high),) = within
         return side.outputs[np.searchsorted(side.outputs, low) : np.searchsorted(side.outputs, high, "right")]
     return side.outputs[in_region(side.outputs, within)]
+
+
+def counter_inside(model: Model, thresholds: Floats, within: Within) -> Counter:
+    """A model's counter, of which outputs that lie in C are asked alone."""
+    from hpcdp.losses.kde.kde import LineModel
+
+    if within is not None and isinstance(model, LineModel):
+        return model.counter(thresholds, *within[0])
+    return model.counter(thresholds)
 
 
 def is_discrete(sides: Sequence[Side]) -> bool:

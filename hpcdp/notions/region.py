@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hpcdp.losses._votes import classes
 from hpcdp.losses.counts import above, below
 from hpcdp.losses.frequency.distinct import tally
-from hpcdp.losses.local import Within, in_region, inside
+from hpcdp.losses.local import Within, counter_inside, in_region, inside
 from hpcdp.losses.protocol import Counter, Model, Outputs, Side
 from hpcdp.notions.pure import promised_after
 
@@ -58,7 +58,7 @@ def choose_regions(model: Model, p: Side, q: Side, within: Within, tests: int, l
     """
     told = tally(p), tally(q)
     points, found = (
-        _of_outputs(model, [inside(side, within) for side in (p, q)])
+        _of_outputs(model, [inside(side, within) for side in (p, q)], within)
         if told[0] is None or told[1] is None
         else _of_values(model, (told[0], told[1]), within)
     )
@@ -75,11 +75,11 @@ def _candidates(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return points[np.unique(np.linspace(0, points.size - 1, min(points.size, _MOST)).round().astype(np.int64))]
 
 
-def _of_outputs(model: Model, sides: Sequence[Outputs]) -> tuple[NDArray[np.float64], Ints]:
+def _of_outputs(model: Model, sides: Sequence[Outputs], within: Within) -> tuple[NDArray[np.float64], Ints]:
     """Candidates for c, and the histogram of each side's outputs by L̂ among them."""
     seen = [outputs[:: max(1, -(-outputs.shape[0] // _SEEN))] for outputs in sides]
     points = _candidates(np.concatenate([model.score(x) for x in seen if x.shape[0]] or [np.empty(0)]))
-    counter = model.counter(points)
+    counter = counter_inside(model, points, within)
     return points, np.stack(
         [counter.count(x) if x.shape[0] else np.zeros(2 * points.size + 1, np.int64) for x in sides]
     )

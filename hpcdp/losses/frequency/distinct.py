@@ -65,6 +65,21 @@ def _places(ascending: NDArray[Any], x: NDArray[Any]) -> Ints:
     return found
 
 
+def _find_packed(ascending: Ints, x: Ints) -> Ints:
+    """Position of each x in ascending distinct whole numbers; −1 where it is not there."""
+    span = _span(ascending)
+    if span is None:
+        seen = np.ones(x.size, np.bool_)
+        found = _locate(ascending, x, seen)
+        found[~seen] = -1
+        return found
+    table, low = np.full(span + 3, -1, np.int64), int(ascending[0]) - 1  # one more at both ends, for all beyond them
+    table[ascending - low] = np.arange(ascending.size)
+    found = np.empty(x.size, np.int64)
+    kernels.look_up(x, low, table, found)
+    return found
+
+
 def _is_packed(table: NDArray[Any]) -> bool:
     """Whether rows are told apart as whole numbers: so many booleans that one holds them."""
     return table.dtype == np.bool_ and 2 <= table.shape[1] <= _BITS
@@ -166,11 +181,9 @@ class Rows:
         table = as_rows(outputs)
         if table.shape[1] != self.rows.shape[1]:
             raise ValueError(f"outputs have {table.shape[1]} columns, the training outputs {self.rows.shape[1]}")
-        seen = np.ones(table.shape[0], np.bool_)
         if _is_packed(table) and _is_packed(self.rows):
-            key = _locate(self.columns[0], _pack(table), seen)
-            key[~seen] = -1
-            return key
+            return _find_packed(self.columns[0], _pack(table))
+        seen = np.ones(table.shape[0], np.bool_)
         key = np.zeros(table.shape[0], np.int64)
         for c, values in enumerate(self.columns):
             if c in self.merges:

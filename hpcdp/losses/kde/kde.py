@@ -54,9 +54,13 @@ class LineModel:
         nodes = np.union1d(self.p.nodes, self.q.nodes)
         return nodes, self.p.density(nodes), self.q.density(nodes)
 
-    def counter(self, thresholds: Floats) -> StepCounter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        starts, codes = kernels.step_function(*self.cells, self.p.floor, self.q.floor, np.asarray(thresholds))
+    def counter(self, thresholds: Floats, low: float = -np.inf, high: float = np.inf) -> StepCounter:
+        """A counter for sorted distinct thresholds, shape (T,), of outputs from `low` to `high`."""
+        nodes, p, q = self.cells
+        first = max(0, int(np.searchsorted(nodes, low, "right")) - 1)
+        some = slice(first, int(np.searchsorted(nodes, high)) + 1)
+        given = nodes[some], p[some], q[some], self.p.floor, self.q.floor
+        starts, codes = kernels.step_function(*given, np.asarray(thresholds))
         return StepCounter(Lookup.over(starts), codes, 2 * len(thresholds) + 1)
 
     def masses(self) -> tuple[Floats, Floats]:

@@ -197,7 +197,7 @@ def draw_cdfs(found: Sequence[Found], title: str) -> Any:
     axis.axhline(LEVEL, color="#b5482a", linewidth=0.8)
     axis.set(xlabel="lower bound", ylabel="share of runs at most there", ylim=(0.0, 1.02))
     axis.set_title(title, fontsize=11)
-    axis.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
 
 
