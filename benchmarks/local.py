@@ -122,8 +122,9 @@ def _side(sides: dict[str, Side], drawn: Callable[[list[float], int], NDArray[An
 
 
 def _choose(setting: Setting, loss: Loss, p: Side, q: Side) -> Choice:
-    peak = find_peak(p, q, setting.floor, setting.within, setting.test)
-    regions = choose_regions(loss.fit(p, q), p, q, setting.within, setting.test, FAILURE)
+    model = loss.fit(p, q)
+    peak = find_peak(p, q, setting.floor, setting.within, setting.test, model=model)
+    regions = choose_regions(model, p, q, setting.within, setting.test, FAILURE)
     return Choice(max(regions, key=lambda region: region.promised), peak)
 
 

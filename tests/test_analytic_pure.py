@@ -18,6 +18,7 @@ from hpcdp.analytic import (
     exact,
     exponential_real_pair,
 )
+from hpcdp.analytic.densities import exact_log_density
 from hpcdp.mechanisms.exponential_real import exponential_level, exponential_rate
 
 
@@ -77,3 +78,42 @@ def test_pure_levels_of_published_patterns():
         3.0918, abs=6e-5
     )
     assert level("sparse_vector", {"variant": 5, "epsilon": 0.7, "threshold": 1.0}, [1.0] * 10, half) == math.inf
+
+
+REALS, WHOLE = (np.arange(-400_000, 400_000) + 0.5) * 1e-4, np.arange(3)
+LAWS = [
+    ("laplace", {"epsilon": 0.9}, [0.2], [1.1], REALS),
+    ("gaussian", {"sigma": 1.3}, [0.2], [1.1], REALS),
+    ("bounded_sum", {"lower": 0.0, "upper": 2.0, "epsilon": 1.1}, [0.5, 3.0], [0.5], REALS),
+    (
+        "bounded_mean",
+        {"lower": 0.0, "upper": 2.0, "count": 2, "epsilon": 1.0, "delta": 1e-2, "noise": "gaussian"},
+        [0.5, 3.0],
+        [0.5],
+        REALS,
+    ),
+    ("exponential_real", {"epsilon": 1.2}, [1.0], [1.8], REALS),
+    ("noisy_max", {"variant": "NM2", "scale": 1.5}, [0.0, 0.0, 1.0], [1.0, 0.0, 0.5], REALS),
+    ("noisy_max", {"variant": "NM4", "scale": 1.5}, [0.0, 0.0, 1.0], [1.0, 0.5, 0.5], REALS),
+    ("noisy_max", {"variant": "NM1", "epsilon": 0.9}, [0.0, 0.0, 1.0], [1.0, 0.0, 0.5], WHOLE),
+    ("randomized_response", {"epsilon": 0.7, "values": 3}, [1], [2], WHOLE),
+    ("pmf", {"outcomes": [0, 1, 2], "table": [[0.2, 0.8, 0.0], [0.5, 0.2, 0.3]]}, [0], [1], WHOLE),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "d", "d_prime", "outputs"), LAWS)
+def test_log_densities_are_those_of_the_exact_pair(name, parameters, d, d_prime, outputs):
+    # sums over midpoints of 1e-4, or over all values
+    width = 1e-4 if outputs is REALS else 1.0
+    p, q = (np.exp(exact_log_density(name, parameters, np.array(v))(outputs)) * width for v in (d, d_prime))
+    assert [p.sum(), q.sum()] == pytest.approx([1.0, 1.0], abs=2e-4)
+    curve = exact(name, parameters, np.array(d), np.array(d_prime))
+    for epsilon in (0.0, 0.4):
+        assert np.maximum(p - math.exp(epsilon) * q, 0.0).sum() == pytest.approx(float(curve.delta(epsilon)), abs=2e-4)
+
+
+def test_log_densities_of_what_has_none():
+    assert exact_log_density("laplace", {"epsilon": 1.0}, np.zeros(2)) is None
+    assert exact_log_density("gaussian", {"sigma": 1.0}, np.zeros((1, 2))) is None
+    assert exact_log_density("randomized_response", {"epsilon": 1.0}, np.zeros(2)) is None
+    assert exact_log_density("own:code", {}, np.zeros(1)) is None

@@ -9,7 +9,7 @@ import pytest
 
 from hpcdp.losses.frequency.frequency import Frequency
 from hpcdp.losses.kde.kde import Kde
-from hpcdp.losses.local import UNIT, find_peak, in_region, is_discrete, second_bandwidths, weigh
+from hpcdp.losses.local import UNIT, counter_inside, find_peak, in_region, is_discrete, second_bandwidths, weigh
 from hpcdp.losses.protocol import Side
 from hpcdp.notions.local_loss import LossAt
 from hpcdp.notions.pure import pure_lower
@@ -155,3 +155,14 @@ def test_the_choice_of_a_region_covers_and_tells(discrete):
         above += limits[-1] > truth
     assert above <= 9
     assert np.mean(limits) > 0.8 * truth
+
+
+def test_a_counter_of_what_lies_in_c_is_the_whole_one_there():
+    rng = np.random.default_rng(13)
+    p, q = sides(rng.laplace(size=3000), rng.laplace(0.8, 1.2, size=3000))
+    model, thresholds = Kde().fit(p, q), np.linspace(-1.0, 1.0, 41)
+    x = rng.uniform(-12.0, 12.0, 20_000)
+    for within in (((-1.0, 1.5),), ((-30.0, 0.123),), ((11.0, 40.0),), None):
+        kept = x[in_region(x, within)]
+        found = counter_inside(model, thresholds, within).count(kept)
+        assert (found == model.counter(thresholds).count(kept)).all()

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from hpcdp.losses._plain import PlainCounter
+from hpcdp.losses.protocol import Side
 from hpcdp.notions.bounds import joint_lower
 from hpcdp.notions.pure import STEPS, promised, promised_after, pure_lower
+from hpcdp.notions.region import choose_regions
 
 
 @pytest.mark.parametrize(("n0", "n1"), [(12, 12), (9, 17)])
@@ -59,9 +62,33 @@ def test_what_is_promised_is_about_what_is_found():
     assert promised(0, 10, 3, 10, z) == -np.inf
 
 
-def test_few_training_outputs_promise_less():
+def test_few_training_outputs_and_many_candidates_promise_less():
     # the same shares, and the same test to come
-    some = [float(promised_after(0.3 * n, 0.1 * n, n, 50_000, 0.05)) for n in (100, 1_000, 10_000)]
+    some = [float(promised_after(0.3 * n, 0.1 * n, n, 50_000, 0.05, 500)) for n in (100, 1_000, 10_000)]
     assert some[0] < some[1] < some[2] < math.log(3.0)
     # two of a thousand against none promise nothing, however large their ratio looks
-    assert promised_after(2, 0, 1_000, 50_000, 0.05) < promised_after(300, 250, 1_000, 50_000, 0.05)
+    assert promised_after(2, 0, 1_000, 50_000, 0.05, 500) < promised_after(300, 250, 1_000, 50_000, 0.05, 500)
+    # of one set nothing was picked; of 500 the smaller of two loses that seem alike
+    few, many = (promised_after([30, 600], [12, 300], 1_000, 50_000, 0.05, sets) for sets in (1, 500))
+    assert (many < few).all()
+    assert few[0] - few[1] > many[0] - many[1]
+
+
+def test_of_equal_promises_the_largest_set():
+    # L̂ is −1, 0.5 or 2, and 0 is a candidate too: it cuts as −1 does forward, and as 0.5 does reverse
+    outputs = np.array([2.0, 0.5, -1.0])
+    sides = (Side(np.repeat(outputs, counts), 10_000) for counts in ([5000, 4000, 1000], [2500, 2000, 5500]))
+    forward, reverse = choose_regions(Given(), *sides, None, 10_000, 0.05)
+    assert (forward.direction, forward.above) == (0, -1.0)
+    assert (reverse.direction, reverse.above) == (1, -0.5)
+    assert 0.6 < forward.promised < math.log(2.0) < 1.5 < reverse.promised < math.log(5.5)
+
+
+class Given:
+    """A model whose L̂ is the output."""
+
+    def score(self, outputs):
+        return outputs
+
+    def counter(self, thresholds):
+        return PlainCounter(self, thresholds)

@@ -14,7 +14,7 @@ import pytest
 from commands import call, contents, show
 from test_literal_runs import StopAtOnce
 
-from hpcdp import load_result
+from hpcdp import RunFailed, load_result
 from hpcdp.analytic import exact as exact_pair
 from hpcdp.engine.driver import Options, resume, run_problem
 from hpcdp.engine.progress import Silent
@@ -170,11 +170,25 @@ def test_discrete_outputs_of_the_default_loss(client, tmp_path):
 
 REFUSED = [
     ({"within": [[-1.0, 1.0], [0.0, 1.0]]}, {}, "pure.within: one interval a column, 1"),
-    ({"within": [[1.0, -1.0]]}, {}, "pure.within"),
-    ({"within": []}, {}, "within: an interval a column"),
-    ({"floor": 0.0}, {}, "pure.floor"),
+    *(
+        (
+            {"within": given},
+            {},
+            "pure.within: a list of intervals [low, high] with low < high, both finite, one a column",
+        )
+        for given in ([[1.0, -1.0]], [], [-1.0, 1.0], "all", 3, {"a": 1}, [[0.0, math.inf]], [[True, False]])
+    ),
+    *(
+        ({"floor": given}, {}, "pure.floor: a number above 0 and below 1")
+        for given in (0.0, -1, 1e9, math.nan, "x", True)
+    ),
     ({"test": "some"}, {}, "pure.test"),
-    ({"at": [[0.0, 1.0]]}, {}, "pure.at"),
+    ({"at": [[0.0, 1.0]]}, {}, "pure.at: outputs of the mechanism (reals); given: (0.0, 1.0)"),
+    ({"at": ["x"]}, {}, "pure.at: outputs of the mechanism (reals); given: 'x'"),
+    ({"at": [True]}, {}, "pure.at: outputs of the mechanism (reals); given: True"),
+    ({"at": [math.nan]}, {}, "pure.at: finite outputs; given: nan"),
+    ({"at": 0.5}, {}, "pure.at: a list of outputs; given: 0.5"),
+    ({"at": [0.0, 5], "within": [[-1.0, 1.0]]}, {}, "pure.at: outputs in pure.within, [-1, 1]; given: 5"),
     ({}, {"loss": "literal-knn"}, "literal-knn"),
     ({}, {"reuse": True}, "estimate.reuse = True"),
     ({}, {"refine": 1000, "keep": "train"}, "estimate.refine = 1000"),
@@ -188,6 +202,20 @@ def test_refusals(pure, estimate, words):
         resolve(pure_study(pure, **estimate))
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("given", [0.5, "a", True, 2**70])
+def test_outputs_of_another_kind_are_refused(given):
+    mechanism = {"call": "randomized_response", "parameters": {"epsilon": 0.8, "values": 3}}
+    with pytest.raises(StudyError, match=r"pure\.at: outputs of the mechanism \(integers\); given"):
+        resolve(pure_study({"at": [given]}, {"given": [{"d": [0], "d_prime": [1]}]}, mechanism, loss="frequency"))
+
+
+def test_where_no_training_output_lies(client, tmp_path):
+    with pytest.raises(RunFailed) as error:
+        run(pure_study({"within": [[100.0, 101.0]]}), tmp_path / "s.zarr", client)
+    assert "pure.within: accepted where training outputs lie" in str(error.value)
+    assert "given: [[100.0, 101.0]]" in str(error.value)
 
 
 def test_equal_databases_are_refused():

@@ -33,7 +33,6 @@ from fdp.figures.catalogue import PAPER  # noqa: E402
 from fdp.figures.curves import Curves  # noqa: E402
 from fdp.figures.direct import (  # noqa: E402
     PROCEDURES,
-    as_text,
     audit_box,
     count_violations,
     learn,
@@ -42,12 +41,12 @@ from fdp.figures.direct import (  # noqa: E402
     measure_errors,
     with_sizes,
 )
-from fdp.figures.tasks import over_seeds  # noqa: E402
 from paper_figures.command import main  # noqa: E402
 from paper_figures.figure import Figure  # noqa: E402
 from paper_figures.methods import Place  # noqa: E402
 from paper_figures.pages import computed_block, computed_index, read_figure  # noqa: E402
 from paper_figures.parts import Found, read_study  # noqa: E402
+from paper_figures.seeds import as_text, over_seeds  # noqa: E402
 
 FIGURES = PAPER.figures
 STUDIES = sorted(path.relative_to(FDP) for path in FDP.glob("fig*/*.toml"))

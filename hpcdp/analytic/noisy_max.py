@@ -32,7 +32,7 @@ def noisy_max_index(first: ArrayLike, second: ArrayLike, scale: float, noise: st
         ValueError: a value out of range, or shapes that differ.
     """
     law = noise_law(noise)
-    laws = [_index_pmf(answers, law) for answers in _scaled(first, second, scale)]
+    laws = [index_pmf(answers, law) for answers in _scaled(first, second, scale)]
     return Discrete(*laws)
 
 
@@ -59,18 +59,21 @@ def noisy_max_value(first: ArrayLike, second: ArrayLike, scale: float, noise: st
 
 
 def _log_densities(one: Array, other: Array, law: Noise) -> LogDensities:
-    def log_density(t: Array, answers: Array) -> Array:
-        gaps = t[:, None] - answers
-        log_cdf = law.log_cdf(gaps)
-        with np.errstate(invalid="ignore"):
-            # prod F sum f/F, except where an F is 0: then all the density is 0, or this is an edge.
-            ratios = np.where(np.isfinite(log_cdf), law.log_pdf(gaps) - log_cdf, -np.inf)
-            return np.asarray(log_cdf.sum(axis=1) + np.logaddexp.reduce(ratios, axis=1))
-
-    return lambda t: (log_density(t, one), log_density(t, other))
+    return lambda t: (value_log_density(t, one, law), value_log_density(t, other, law))
 
 
-def _index_pmf(answers: Array, law: Noise) -> Array:
+def value_log_density(t: Array, answers: Array, law: Noise) -> Array:
+    """Log density of the value at t (size,), of answers in units of the noise scale."""
+    gaps = t[:, None] - answers
+    log_cdf = law.log_cdf(gaps)
+    with np.errstate(invalid="ignore"):
+        # prod F sum f/F, except where an F is 0: then all the density is 0, or this is an edge.
+        ratios = np.where(np.isfinite(log_cdf), law.log_pdf(gaps) - log_cdf, -np.inf)
+        return np.asarray(log_cdf.sum(axis=1) + np.logaddexp.reduce(ratios, axis=1))
+
+
+def index_pmf(answers: Array, law: Noise) -> Array:
+    """Probability of each index, of answers in units of the noise scale."""
     breaks = np.unique(answers)
     edges = panel_edges(breaks, breaks[0] - _REACH, breaks[-1] + _REACH, _PANEL)
     nodes, weights = panel_nodes(edges, _RULE)

@@ -13,8 +13,8 @@ from hpcdp.engine.sweep import sweep
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses._alone import refuse_batch_dependent
-from hpcdp.losses.local import find_peak, has_densities, in_region, weigh
-from hpcdp.losses.protocol import Model
+from hpcdp.losses.local import find_peak, has_densities, in_region, inside, weigh
+from hpcdp.losses.protocol import Loss, Model, Side
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.region import choose_regions
 from hpcdp.planning.pure import Choice, Choose, TestRegion
@@ -51,15 +51,26 @@ def choose(context: Context, generation: Generation, work: Choose, report: Repor
 
 def choose_of(context: Context, number: int) -> Choice:
     """What a pair's training samples choose."""
-    problem = context.problem
+    assert context.loss is not None
+    p, q = (context.training(law) for law in context.problem.pair_laws[number])
+    return choose_from(context.problem, context.loss, p, q)
+
+
+def choose_from(problem: Problem, loss: Loss, p: Side, q: Side) -> Choice:
+    """What training samples of a pair of such a study choose; loss: of the study."""
     pure, e = problem.study.pure, problem.study.estimate
     assert pure is not None
-    p, q = (context.training(law) for law in problem.pair_laws[number])
     rule = e.parameters.get("bandwidth", "silverman") if e.default_loss == "kde" else "silverman"
-    peak = None
+    if pure.within is not None and not any(inside(side, pure.within).shape[0] for side in (p, q)):
+        given = [list(interval) for interval in pure.within]
+        raise ValueError(
+            f"pure.within: accepted where training outputs lie, and none of either database does; given: {given}"
+        )
+    peak, model = None, loss.fit(p, q)
     if has_densities((p, q)):
-        peak = find_peak(p, q, pure.floor_of(e.train), pure.within, e.test, rule)
-    regions = choose_regions(_learn(context, number), p, q, pure.within, e.test, 1.0 - e.confidence)
+        known = model if e.default_loss == "kde" else None
+        peak = find_peak(p, q, pure.floor_of(e.train), pure.within, e.test, rule, known)
+    regions = choose_regions(model, p, q, pure.within, e.test, 1.0 - e.confidence)
     return Choice(max(regions, key=lambda region: region.promised), peak)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.protocol import Outputs, Side
+from hpcdp.losses.protocol import Counter, Model, Outputs, Side
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -53,12 +53,33 @@ def in_region(outputs: Outputs, within: Within) -> NDArray[np.bool_]:
     return np.asarray(((rows >= low) & (rows <= high)).all(axis=1))
 
 
+def inside(side: Side, within: Within) -> Outputs:
+    """The outputs of a side that lie in C."""
+    if within is None:
+        return side.outputs
+    if side.is_sorted:
+        ((low, high),) = within
+        return side.outputs[np.searchsorted(side.outputs, low) : np.searchsorted(side.outputs, high, "right")]
+    return side.outputs[in_region(side.outputs, within)]
+
+
+def counter_inside(model: Model, thresholds: Floats, within: Within) -> Counter:
+    """A model's counter, of which outputs that lie in C are asked alone."""
+    from hpcdp.losses.kde.kde import LineModel
+
+    if within is not None and isinstance(model, LineModel):
+        return model.counter(thresholds, *within[0])
+    return model.counter(thresholds)
+
+
 def is_discrete(sides: Sequence[Side]) -> bool:
     """Whether training outputs are values that come again: no reals, or reals of which most are held more than once."""
     if any(side.dtype.kind != "f" for side in sides):
         return True
+    from hpcdp.losses.frequency.distinct import count_distinct
+
     rows = np.concatenate([side.spread(1 << 12) for side in sides])
-    return 2 * np.unique(rows, axis=0).shape[0] < rows.shape[0]
+    return 2 * count_distinct(rows) < rows.shape[0]
 
 
 def has_densities(sides: Sequence[Side]) -> bool:
@@ -67,7 +88,15 @@ def has_densities(sides: Sequence[Side]) -> bool:
     return is_discrete(sides) or outputs.ndim == 1 or outputs.shape[1] <= 2
 
 
-def find_peak(p: Side, q: Side, floor: float, within: Within, tests: int, rule: str | float = "silverman") -> Peak:
+def find_peak(
+    p: Side,
+    q: Side,
+    floor: float,
+    within: Within,
+    tests: int,
+    rule: str | float = "silverman",
+    model: Model | None = None,
+) -> Peak:
     """DPL of one pair, for a second stage with so many outputs a law.
 
     Args:
@@ -76,38 +105,43 @@ def find_peak(p: Side, q: Side, floor: float, within: Within, tests: int, rule: 
         within: C.
         tests: N of the second stage, which its bandwidth depends on.
         rule: bandwidth of the first stage, as `kde` takes it, of each law by itself.
+        model: what `kde` with that bandwidth learned of both, if it is there already.
 
     Raises:
         ValueError: no output of either law lies in C, or the outputs are reals of more than two columns.
     """
     if is_discrete((p, q)):
         return _discrete(p, q, floor, within)
-    return _continuous(p, q, floor, within, tests, rule)
+    return _continuous(p, q, floor, within, tests, rule, model)
 
 
 def _discrete(p: Side, q: Side, floor: float, within: Within) -> Peak:
-    from hpcdp.losses.frequency.distinct import learn_distinct
+    from hpcdp.losses.frequency.distinct import learn_both
 
-    distinct, codes = learn_distinct(np.concatenate([p.outputs, q.outputs]))
+    distinct, *counts = learn_both(p, q)
     values = distinct.values()
-    shares = [
-        np.bincount(found, minlength=distinct.size) / side.draws
-        for found, side in ((codes[: p.size], p), (codes[p.size :], q))
-    ]
+    shares = [found / side.draws for found, side in zip(counts, (p, q), strict=True)]
     variance = sum(
         (1.0 / np.maximum(share, floor) - 1.0) / side.draws for share, side in zip(shares, (p, q), strict=True)
     )
     return _peak(shares, floor, np.asarray(variance), values, in_region(values, within))
 
 
-def _continuous(p: Side, q: Side, floor: float, within: Within, tests: int, rule: str | float) -> Peak:
-    from hpcdp.losses.kde.kde import Kde, LineModel
+def _continuous(
+    p: Side, q: Side, floor: float, within: Within, tests: int, rule: str | float, model: Model | None
+) -> Peak:
+    from hpcdp.losses.kde.kde import Kde, LineModel, PlaneModel
     from hpcdp.losses.kde.parameters import KdeParameters
 
-    model = Kde(KdeParameters.model_validate({"bandwidth": rule})).fit(p, q)
+    if not isinstance(model, LineModel | PlaneModel):
+        model = Kde(KdeParameters.model_validate({"bandwidth": rule})).fit(p, q)
+    points: Floats
     if isinstance(model, LineModel):  # linear between nodes, so the largest loss is at a node or at an end of C
-        nodes = np.union1d(model.p.nodes, model.q.nodes)
-        points: Floats = nodes if within is None else np.union1d(nodes[in_region(nodes, within)], within[0])
+        points = model.cells[0]
+        if within is not None:
+            low, high = within[0]
+            nodes = points[np.searchsorted(points, low, "right") : np.searchsorted(points, high)]
+            points = np.concatenate([[low], nodes, [high]])
         volumes = model.p.bandwidth, model.q.bandwidth
     else:
         axes = [np.union1d(model.p.axis(k), model.q.axis(k)) for k in range(2)]
@@ -168,7 +202,10 @@ def second_bandwidths(sides: Sequence[Side], tests: int) -> tuple[float, ...]:
     power = -1.0 / (2.0 + columns) - max(_UNDERSMOOTHED, math.floor(100.0 * least + 1.0) / 100.0)
     found = []
     for column in range(columns):
-        scales = [Summary.of(np.ascontiguousarray(x[:, column])).scale() for x in rows]
+        scales = [
+            (Summary.of_side(side) if columns == 1 else Summary.of(np.ascontiguousarray(x[:, column]))).scale()
+            for side, x in zip(sides, rows, strict=True)
+        ]
         scale = min((s for s in scales if s > 0.0), default=1.0)
         found.append(max(SMALLEST, 0.9 * scale * tests**power))
     return tuple(found)
@@ -183,8 +220,11 @@ def weigh(outputs: Outputs, at: Any, bandwidths: Sequence[float]) -> int:
         if outputs.dtype == object:
             wanted = _as_bytes(at)
             return sum(output == wanted for output in outputs)
-        equal = outputs == np.asarray(at, outputs.dtype)
-        return int(np.count_nonzero(equal if outputs.ndim == 1 else equal.all(axis=1)))
+        if outputs.ndim == 1:
+            return int(np.count_nonzero(outputs == np.asarray(at, outputs.dtype)))
+        from hpcdp.losses.frequency import _row_kernels as kernels
+
+        return int(kernels.count_equal(outputs, np.asarray(at, outputs.dtype)))
     rows = np.asarray(outputs, np.float64).reshape(outputs.shape[0], -1)
     squares = np.zeros(rows.shape[0])
     for column, (centre, bandwidth) in enumerate(zip(np.atleast_1d(at), bandwidths, strict=True)):

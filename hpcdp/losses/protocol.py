@@ -39,6 +39,11 @@ class Side:
 
         return ascending(np.asarray(self.outputs, np.float64).reshape(-1))
 
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What was learned of this side alone, by name; kept, because one D serves many pairs."""
+        return {}
+
     @property
     def size(self) -> int:
         """How many outputs there are."""

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 STEPS = 1024
 """Steps of a certified limit in one unit of ε: it is a multiple of 1/1024."""
 
-_PRUDENCE = 3.0  # standard errors of training that the largest of many candidate sets has to be ahead
+_CHANCE = 0.01  # that a limit of training, one of all candidate sets together, fails
 
 
 def pure_lower(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, level: ArrayLike) -> Floats:
@@ -80,13 +80,13 @@ def _limit(x0: float, n0: float, x1: float, n1: float, level: float) -> float:
     return steps / STEPS
 
 
-def promised(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, z: float) -> Floats:
+def promised(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, z: ArrayLike) -> Floats:
     """About the limit of `pure_lower` at these counts, which need not be whole, and a normal quantile. **Heuristic.**
 
     Margins of ln a and ln b, from Wilson and Hilferty's (1931) limits of Poisson means, are combined by their root sum of
     squares. −inf where there is no x0.
     """
-    some, other, n0, n1 = (np.asarray(v, np.float64) for v in (x0, x1, n0, n1))
+    some, other, n0, n1, z = (np.asarray(v, np.float64) for v in (x0, x1, n0, n1, z))
     with np.errstate(divide="ignore", invalid="ignore"):
         a, least = some / n0, np.maximum(other, 0.5)
         low = np.maximum(1.0 - 1.0 / (9.0 * some) - z * np.sqrt((1.0 - a) / some) / 3.0, 1e-3) ** 3
@@ -95,15 +95,17 @@ def promised(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, z: floa
     return np.where(some > 0.0, found, -np.inf)
 
 
-def promised_after(x0: ArrayLike, x1: ArrayLike, n: int, tests: int, level: float) -> Floats:
+def promised_after(x0: ArrayLike, x1: ArrayLike, n: int, tests: int, level: float, candidates: ArrayLike = 1) -> Floats:
     """The limit that sets with these counts of n training outputs of each law promise for so many tests. **Heuristic.**
 
     The largest of many such values is taken, and training outputs are noisy: with nothing held against that, tiny sets
-    win by chance and certify nothing. So three standard errors of training are taken off, beside the test's own margin.
+    win by chance and certify nothing. So the margin is taken off of limits that hold for all of so many candidate sets
+    together, beside the test's own margin.
     """
     some, other = np.asarray(x0, np.float64), np.asarray(x1, np.float64)
+    prudence = -ndtri(_CHANCE / np.maximum(1, candidates))
     with np.errstate(divide="ignore", invalid="ignore"):
         plain = np.log(some / np.maximum(other, 0.5))
-        noise = plain - promised(some, n, other, n, _PRUDENCE)
+        noise = plain - promised(some, n, other, n, prudence)
     growth, z = tests / n, -float(ndtri(level))
     return np.where(some > 0.0, promised(some * growth, tests, other * growth, tests, z) - noise, -np.inf)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp.analytic.densities import exact_log_density
 from hpcdp.errors import StudyError
 from hpcdp.losses import foreign_code, make_loss
 from hpcdp.losses.local import in_region, is_discrete
@@ -14,6 +15,8 @@ from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
 from hpcdp.store.layout import Layout
 from hpcdp.store.samples import read_blocks
+from hpcdp.study.distributions import Conditional
+from hpcdp.study.problem import Problem
 
 _MOST_VALUES = 40  # of a discrete output that a figure shows
 
@@ -41,6 +44,8 @@ def draw_limits(result: Result) -> Any:
 def draw_loss(result: Result) -> Any:
     """Estimated densities of both laws of the leading pair, their loss, t̂ and the set, from training samples.
 
+    Dashed: both exact densities and the exact loss, where they are known (`hpcdp.analytic.densities`).
+
     Raises:
         StudyError: the study has no [pure], training samples are not kept, or outputs have several real columns.
     """
@@ -63,6 +68,7 @@ def draw_loss(result: Result) -> Any:
         raise StudyError("--loss: accepted with outputs of one column")
     discrete = is_discrete(sides)
     points, densities = _frequencies(sides) if discrete else _kernels(sides, pure.within)
+    true = _exact(problem, found["pair"], points)
     floor = pure.floor_of(e.train)
     loss = np.log(np.maximum(densities[0], floor)) - np.log(np.maximum(densities[1], floor))
     figure = Figure(figsize=(7.5, 7.0), layout="constrained")
@@ -72,6 +78,13 @@ def draw_loss(result: Result) -> Any:
     for density, name, colour in zip(densities, ("M(D)", "M(D′)"), ("#1f4e79", "#c55a11"), strict=True):
         top.plot(places, density, color=colour, label=name, **style)
     bottom.plot(places, loss, color="#333333", label="loss ln f − ln f′ (estimate)", **style)
+    if true is not None:
+        exact_style = {"color": "black", "linestyle": "--", "linewidth": 0.9, **style}
+        for log_density, label in zip(true, ("exact", None), strict=True):
+            top.plot(places, np.exp(log_density), label=label, **exact_style)
+        with np.errstate(invalid="ignore"):
+            difference = true[0] - true[1]
+        bottom.plot(places, np.where(np.isfinite(difference), difference, np.nan), label="exact loss", **exact_style)
     at = np.flatnonzero(points == found["published"]["at"])[:1] if discrete else [found["published"]["at"]]
     for place in at:
         bottom.axvline(place, color="#c55a11", linestyle=":", label="t̂")
@@ -90,6 +103,18 @@ def draw_loss(result: Result) -> Any:
     for axes in (top, bottom):
         axes.legend()
     return figure
+
+
+def _exact(problem: Problem, number: int, points: Any) -> list[Any] | None:
+    """Exact log densities of both laws of a pair, where the mechanism has them."""
+    pair, mechanism = problem.pairs[number], problem.study.mechanism
+    if isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
+        return None
+    laws = [
+        exact_log_density(str(mechanism.call), mechanism.parameters, np.asarray(database))
+        for database in (pair.d, pair.d_prime)
+    ]
+    return None if laws[0] is None or laws[1] is None else [law(points) for law in laws if law is not None]
 
 
 def _frequencies(sides: list[Side]) -> tuple[Any, list[Any]]:

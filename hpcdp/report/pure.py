@@ -87,7 +87,11 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
         f"{result.study.estimate.test:,}. The set was chosen by training.",
     ]
     if found["published"] is None:
-        return [*lines, "ε̂, LB: none, as densities are estimated of discrete outputs, or of one or two real columns."]
+        named = ", and at the outputs of `at`" if pure.at else ""
+        return [
+            *lines,
+            f"ε̂, LB{named}: none, as densities are estimated of discrete outputs, or of one or two real columns.",
+        ]
     return [
         *lines,
         f"ε̂: the largest |ln f − ln f′| on training outputs, densities not below {found['published']['floor']:g} (DPL); a "

@@ -17,6 +17,7 @@ from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, kind_of, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import merge_thresholds
+from hpcdp.losses.local import in_region
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Schema, describe
 from hpcdp.mechanisms.stored import StoredSamples
@@ -340,6 +341,17 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
         )
 
 
+def _is_value(value: bool | int | float | str, schema: Schema) -> bool:
+    """Whether a value of a study file is one of the outputs' kind."""
+    if isinstance(value, str) or schema.kind == "bytes":
+        return isinstance(value, str) and schema.kind == "bytes"
+    if schema.kind == "bool":
+        return value in (0, 1)
+    if isinstance(value, bool):
+        return False
+    return schema.kind == "float" or (float(value).is_integer() and abs(value) < 2**63)
+
+
 def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]]) -> None:
     """StudyError where [pure] does not fit the outputs, or compares a database with itself."""
     pure = study.pure
@@ -352,8 +364,11 @@ def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]])
         values = point if isinstance(point, tuple) else (point,)
         if isinstance(point, tuple) != (schema.columns is not None) or len(values) != columns:
             raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
-        if any(isinstance(v, str) != is_bytes for v in values):
+        if not all(_is_value(v, schema) for v in values):
             raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
+        if pure.within is not None and not in_region(np.array([values], np.float64), pure.within)[0]:
+            accepted = " × ".join(f"[{low:g}, {high:g}]" for low, high in pure.within)
+            raise StudyError(f"pure.at: outputs in pure.within, {accepted}; given: {point!r}")
     equal = [number for number, (d, d_prime) in enumerate(laws) if d == d_prime]
     if equal:
         raise StudyError(

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator
 
 from hpcdp.study.section import Key, Section
 
 _FLOOR, _LOWER_FLOOR, _MANY = 1e-3, 1e-4, 10**5  # τ, τ with so many training samples: settings of the paper's Section V
 
 
-def _interval(value: Any) -> Any:
+def _interval(value: Any) -> tuple[float, float] | None:
     if isinstance(value, (list, tuple)) and len(value) == 2 and all(type(v) in (int, float) for v in value):
         low, high = float(value[0]), float(value[1])
-        if low < high:
+        if low < high and math.isfinite(low) and math.isfinite(high):
             return low, high
-    raise ValueError(f"an interval is [low, high] with low < high, both finite; given: {value!r}")
+    return None
 
 
-def _point(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
+def _intervals(value: Any) -> Any:
+    found = [_interval(v) for v in value] if isinstance(value, (list, tuple)) else []
+    if value is not None and (not found or None in found):
+        raise ValueError(
+            f"a list of intervals [low, high] with low < high, both finite, one a column; given: {value!r}"
+        )
+    return None if value is None else tuple(found)
+
+
+def _floor(value: Any) -> Any:
+    if value is not None and not (type(value) in (int, float) and 0.0 < value < 1.0):
+        raise ValueError(f"a number above 0 and below 1; given: {value!r}")
     return value
 
 
+def _points(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"a list of outputs; given: {value!r}")
+    for point in value:
+        parts = point if isinstance(point, (list, tuple)) else [point]
+        if any(isinstance(v, float) and not math.isfinite(v) for v in parts):
+            raise ValueError(f"finite outputs; given: {point!r}")
+    return tuple(tuple(v) if isinstance(v, list) else v for v in value)
+
+
 Number = bool | int | float | str
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Interval = Annotated[tuple[Finite, Finite], BeforeValidator(_interval)]
-Point = Annotated[Number | tuple[Number, ...], BeforeValidator(_point)]
-Listed = BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
+Interval = tuple[float, float]
+Point = Number | tuple[Number, ...]
 
 
 class Pure(Section):
@@ -39,16 +57,10 @@ class Pure(Section):
     density. at: outputs at which an interval for the loss is wanted. test: which pairs get fresh samples.
     """
 
-    within: Annotated[tuple[Interval, ...] | None, Listed, Key("learned")] = None
-    floor: Annotated[float, Field(gt=0, lt=1)] | None = None
-    at: Annotated[tuple[Point, ...], Listed, Key("family")] = ()
+    within: Annotated[tuple[Interval, ...] | None, BeforeValidator(_intervals), Key("learned")] = None
+    floor: Annotated[float | None, BeforeValidator(_floor)] = None
+    at: Annotated[tuple[Point, ...], BeforeValidator(_points), Key("family")] = ()
     test: Annotated[Literal["winner", "all"], Key("family")] = "winner"
-
-    @model_validator(mode="after")
-    def _some_interval(self) -> Self:
-        if self.within is not None and not self.within:
-            raise ValueError("within: an interval a column; given: []")
-        return self
 
     def floor_of(self, train: int) -> float:
         """τ with so many training samples."""

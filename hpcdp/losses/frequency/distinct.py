@@ -10,13 +10,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.protocol import Outputs
+from hpcdp.losses.frequency import _row_kernels as kernels
+from hpcdp.losses.protocol import Outputs, Side
 
 Ints = NDArray[np.int64]
 
 _KEYS = 1 << 62  # keys of rows stay below, so that they fit int64
 _TABLE = 1 << 20  # integers of a range below are looked up in a table
 _BITS = 62  # booleans of a row that are packed, so that they fit int64
+_FEW = 1 << 12  # outputs of a side that tell whether values come again
 _SPARSE = 8  # up to so many keys per training row are looked up in a table, more by bisection
 
 
@@ -56,9 +58,26 @@ def _places(ascending: NDArray[Any], x: NDArray[Any]) -> Ints:
     span = _span(ascending)
     if span is None or x.dtype != ascending.dtype:
         return np.asarray(np.minimum(np.searchsorted(ascending, x), ascending.size - 1))
-    table = np.zeros(span + 1, np.int64)
-    table[ascending.astype(np.int64) - int(ascending[0])] = np.arange(ascending.size)
-    return np.asarray(table[np.clip(x, ascending[0], ascending[-1]).astype(np.int64) - int(ascending[0])])
+    low = int(ascending[0])
+    table, found = np.zeros(span + 1, np.int64), np.empty(x.size, np.int64)
+    table[ascending.astype(np.int64) - low] = np.arange(ascending.size)
+    kernels.look_up(x.astype(np.int64, copy=False), low, table, found)
+    return found
+
+
+def _find_packed(ascending: Ints, x: Ints) -> Ints:
+    """Position of each x in ascending distinct whole numbers; −1 where it is not there."""
+    span = _span(ascending)
+    if span is None:
+        seen = np.ones(x.size, np.bool_)
+        found = _locate(ascending, x, seen)
+        found[~seen] = -1
+        return found
+    table, low = np.full(span + 3, -1, np.int64), int(ascending[0]) - 1  # one more at both ends, for all beyond them
+    table[ascending - low] = np.arange(ascending.size)
+    found = np.empty(x.size, np.int64)
+    kernels.look_up(x, low, table, found)
+    return found
 
 
 def _is_packed(table: NDArray[Any]) -> bool:
@@ -68,10 +87,8 @@ def _is_packed(table: NDArray[Any]) -> bool:
 
 def _pack(table: NDArray[Any]) -> Ints:
     """Rows of booleans as whole numbers in the same order, (size,)."""
-    key = np.zeros(table.shape[0], np.int64)
-    for column in range(table.shape[1]):
-        key <<= 1
-        key |= table[:, column]
+    key = np.empty(table.shape[0], np.int64)
+    kernels.pack(np.ascontiguousarray(table), key)
     return key
 
 
@@ -164,11 +181,9 @@ class Rows:
         table = as_rows(outputs)
         if table.shape[1] != self.rows.shape[1]:
             raise ValueError(f"outputs have {table.shape[1]} columns, the training outputs {self.rows.shape[1]}")
-        seen = np.ones(table.shape[0], np.bool_)
         if _is_packed(table) and _is_packed(self.rows):
-            key = _locate(self.columns[0], _pack(table), seen)
-            key[~seen] = -1
-            return key
+            return _find_packed(self.columns[0], _pack(table))
+        seen = np.ones(table.shape[0], np.bool_)
         key = np.zeros(table.shape[0], np.int64)
         for c, values in enumerate(self.columns):
             if c in self.merges:
@@ -233,6 +248,41 @@ class Words:
 def learn_distinct(outputs: Outputs) -> tuple[Distinct, Ints]:
     """The distinct values of outputs (numbers, rows or bytes), and the number of each output's value."""
     return Words.learn(outputs) if outputs.dtype == object else Rows.learn(outputs)
+
+
+def count_distinct(outputs: Outputs) -> int:
+    """How many distinct outputs there are."""
+    if outputs.dtype.kind == "f" and outputs.ndim == 1:
+        ordered = np.sort(outputs)
+        return min(1, ordered.size) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    return learn_distinct(outputs)[0].size
+
+
+def tally(side: Side) -> tuple[Outputs, Ints] | None:
+    """The distinct outputs of a side and how often each is there; None where most come once only."""
+    if "tally" not in side.kept:
+        few = side.spread(_FEW)
+        side.kept["tally"] = None
+        if 2 * count_distinct(few) <= few.shape[0]:
+            distinct, codes = learn_distinct(side.outputs)
+            side.kept["tally"] = distinct.values(), np.bincount(codes, minlength=distinct.size)
+    found: tuple[Outputs, Ints] | None = side.kept["tally"]
+    return found
+
+
+def learn_both(p: Side, q: Side) -> tuple[Distinct, Ints, Ints]:
+    """The distinct outputs of both sides together, and how often each is there on either."""
+    told = tally(p), tally(q)
+    if told[0] is None or told[1] is None:
+        distinct, codes = learn_distinct(np.concatenate([p.outputs, q.outputs]))
+        numbers = codes[: p.size], codes[p.size :]
+        counts = [np.bincount(found, minlength=distinct.size) for found in numbers]
+        return distinct, counts[0], counts[1]
+    distinct, codes = learn_distinct(np.concatenate([told[0][0], told[1][0]]))
+    counts = [np.zeros(distinct.size, np.int64) for _ in told]
+    cut = told[0][1].size
+    counts[0][codes[:cut]], counts[1][codes[cut:]] = told[0][1], told[1][1]
+    return distinct, counts[0], counts[1]
 
 
 def restore_values(state: Mapping[str, NDArray[Any]]) -> Outputs:

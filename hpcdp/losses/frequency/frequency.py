@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._votes import classes, log_ratios
 from hpcdp.losses.frequency._tally import HashClasses, Tally
-from hpcdp.losses.frequency.distinct import Distinct, learn_distinct, restore_values
+from hpcdp.losses.frequency.distinct import Distinct, learn_both, learn_distinct, restore_values
 from hpcdp.losses.frequency.parameters import FrequencyParameters
 from hpcdp.losses.protocol import Outputs, Side
 
@@ -89,10 +89,7 @@ class Frequency:
         """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
         if p.size + q.size > min(self.parameters.distinct, _WHOLE):
             return _learn_hashed(p, q, self.parameters)
-        distinct, codes = learn_distinct(np.concatenate([p.outputs, q.outputs]))
-        c0 = np.bincount(codes[: p.size], minlength=distinct.size)
-        c1 = np.bincount(codes[p.size :], minlength=distinct.size)
-        return learn_frequencies(distinct, c0, c1, p.draws, q.draws, self.parameters.rare)
+        return learn_frequencies(*learn_both(p, q), p.draws, q.draws, self.parameters.rare)
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> FrequencyCounter:
         """The counter whose `state` this is."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses.kde import _density_kernels as kernels
 from hpcdp.losses.kde._bins import bin_line
+from hpcdp.losses.protocol import Side
 
 Floats = NDArray[np.float64]
 Rule = str | float
@@ -55,6 +56,14 @@ class Summary:
         """The smaller of standard deviation and interquartile range over `normal_iqr`; the former where the range is 0."""
         iqr = 4.0 * (0.25 * self.upper - 0.25 * self.lower) / normal_iqr
         return min(self.deviation, iqr) if iqr > 0.0 else self.deviation
+
+    @classmethod
+    def of_side(cls, side: Side) -> Summary:
+        """Of a side's scalar outputs; kept, because one D serves many pairs."""
+        if "summary" not in side.kept:
+            side.kept["summary"] = cls.of(side.ascending)
+        found: Summary = side.kept["summary"]
+        return found
 
 
 def _quartiles(x: Floats) -> list[float]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.kde import _density_kernels as kernels
 from hpcdp.losses.kde._bandwidth import Summary
 from hpcdp.losses.kde._bins import bin_line
+from hpcdp.losses.protocol import Side
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +64,16 @@ class Line:
         kernels.spread(bins.counts, gaussian_taps(bandwidth, bandwidth / _LINE_NODES, pad), values)
         draws = max(1, draws)
         return cls(bins.nodes, values / draws, floor / (draws * bandwidth), bandwidth)
+
+    @classmethod
+    def of_side(cls, side: Side, bandwidth: float, floor: float) -> Line:
+        """The estimate from a side's scalar outputs; the last one is kept, because one D serves many pairs."""
+        known = side.kept.get("line")
+        if known is None or known[0] != (bandwidth, floor):
+            line = cls.learn(side.ascending, Summary.of_side(side).median, side.draws, bandwidth, floor)
+            known = side.kept["line"] = (bandwidth, floor), line
+        found: Line = known[1]
+        return found
 
     def density(self, x: Floats) -> Floats:
         """The estimate at x (size,), per unit of the outputs, shape (size,)."""

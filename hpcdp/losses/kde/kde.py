@@ -49,19 +49,23 @@ class LineModel:
         return _log_ratios(self.p.density(x), self.q.density(x), self.p.floor, self.q.floor)
 
     @cached_property
-    def _cells(self) -> tuple[Floats, Floats, Floats]:
+    def cells(self) -> tuple[Floats, Floats, Floats]:
         """The nodes of both, sorted and distinct, and both densities there, (nodes,) each."""
         nodes = np.union1d(self.p.nodes, self.q.nodes)
         return nodes, self.p.density(nodes), self.q.density(nodes)
 
-    def counter(self, thresholds: Floats) -> StepCounter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        starts, codes = kernels.step_function(*self._cells, self.p.floor, self.q.floor, np.asarray(thresholds))
+    def counter(self, thresholds: Floats, low: float = -np.inf, high: float = np.inf) -> StepCounter:
+        """A counter for sorted distinct thresholds, shape (T,), of outputs from `low` to `high`."""
+        nodes, p, q = self.cells
+        first = max(0, int(np.searchsorted(nodes, low, "right")) - 1)
+        some = slice(first, int(np.searchsorted(nodes, high)) + 1)
+        given = nodes[some], p[some], q[some], self.p.floor, self.q.floor
+        starts, codes = kernels.step_function(*given, np.asarray(thresholds))
         return StepCounter(Lookup.over(starts), codes, 2 * len(thresholds) + 1)
 
     def masses(self) -> tuple[Floats, Floats]:
         """Probability of each cell between neighbouring nodes under both estimates, without floors; see `_shares`."""
-        nodes, p, q = self._cells
+        nodes, p, q = self.cells
         widths = np.diff(nodes)
         return _shares(*(0.5 * (density[1:] + density[:-1]) * widths for density in (p, q)))
 
@@ -121,10 +125,8 @@ class Kde:
 
     def _fit_line(self, p: Side, q: Side) -> LineModel:
         sides = p.ascending, q.ascending
-        summaries = Summary.of(sides[0]), Summary.of(sides[1])
-        hs = choose_bandwidths(sides, summaries, self.parameters.bandwidth)
-        given = zip(sides, summaries, (p.draws, q.draws), hs, strict=True)
-        return LineModel(*(Line.learn(x, s.median, draws, h, self.parameters.floor) for x, s, draws, h in given))
+        hs = choose_bandwidths(sides, (Summary.of_side(p), Summary.of_side(q)), self.parameters.bandwidth)
+        return LineModel(*(Line.of_side(side, h, self.parameters.floor) for side, h in zip((p, q), hs, strict=True)))
 
     def _fit_plane(self, p: Side, q: Side) -> PlaneModel:
         rule = self.parameters.bandwidth

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from fdp.figures.curves import thin
 from fdp.figures.direct import PROCEDURES, audit_box, count_violations, with_sizes
-from fdp.figures.tasks import over_seeds
 from paper_figures.checks import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
+from paper_figures.seeds import over_seeds
 from paper_figures.tables import markdown
 
 from hpcdp.losses.counts import audit_etas

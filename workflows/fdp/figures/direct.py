@@ -5,15 +5,13 @@ The functions that tasks call take the study as JSON text, which worker processe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from paper_figures.seeds import draw, resolved, with_seed
 
 from hpcdp.analytic import Curve, exact
 from hpcdp.losses import make_loss
@@ -27,10 +25,9 @@ from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.results.audit import audit
 from hpcdp.results.result import Result
 from hpcdp.store.results import Arrays
-from hpcdp.store.stages import Stage
 from hpcdp.study.claims import Claim, parse_claim
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
 
 Floats = NDArray[np.float64]
 
@@ -49,33 +46,6 @@ def with_sizes(study: Study, train: int, test: int | None = None, confidence: fl
     return Study.from_dict(body, study.folder)
 
 
-def as_text(study: Study) -> tuple[str, str]:
-    """A study for a task: its JSON, and its folder."""
-    return json.dumps(study.to_dict()), str(study.folder)
-
-
-@lru_cache(maxsize=8)
-def _resolved(text: str, folder: str) -> Problem:
-    return resolve(Study.from_dict(json.loads(text), Path(folder)))[0]
-
-
-def _with_seed(problem: Problem, seed: int) -> Problem:
-    section = problem.study.study.model_copy(update={"seed": seed})
-    study = problem.study.model_copy(update={"study": section})
-    return replace(problem, study=study, sampler=replace(problem.sampler, seed=seed))
-
-
-def _draw(problem: Problem, stage: Stage, law: str) -> NDArray[Any]:
-    """All samples of a law's stage."""
-    parts = [
-        problem.sampler.draw(
-            problem.laws[law], law, stage.name, chunk, chunk * stage.chunk, stage.chunk_size(chunk), problem.schema
-        )
-        for chunk in range(stage.chunks)
-    ]
-    return np.concatenate(parts)
-
-
 @dataclass(frozen=True, eq=False)
 class Learned:
     """What training tells of the first pair: L̂, its perturbed trade-off points at the study's η, and what it saw, D first."""
@@ -88,7 +58,7 @@ class Learned:
 def learn(problem: Problem) -> Learned:
     """Draw the training samples and learn from them."""
     e = problem.study.estimate
-    training = [_draw(problem, problem.train, law) for law in problem.pair_laws[0]]
+    training = [draw(problem, problem.train, law) for law in problem.pair_laws[0]]
     model: Any = make_loss(e.loss, e.parameters, problem.study.folder).fit(*(Side(x, e.train) for x in training))
     p, q = model.masses()
     return Learned(model, perturbed_points(p, q, np.asarray(e.etas)), training)
@@ -100,7 +70,7 @@ def measure(problem: Problem, learned: Learned) -> Arrays:
     thresholds = problem.thresholds
     columns = np.searchsorted(thresholds, eta_thresholds(etas))
     counter = learned.model.counter(thresholds)
-    test = [_draw(problem, problem.test, law) for law in problem.pair_laws[0]]
+    test = [draw(problem, problem.test, law) for law in problem.pair_laws[0]]
     seen, fresh = (
         np.stack([below(counter.count(x))[columns] for x in sides], axis=-1)[None] for sides in (learned.training, test)
     )
@@ -160,19 +130,19 @@ def exact_pair(problem: Problem) -> Curve:
 
 def measure_errors(text: str, folder: str, seeds: Sequence[int]) -> list[tuple[float, float]]:
     """Error_T of each seed, of the estimate and of the symmetrised one."""
-    problem = _resolved(text, folder)
+    problem = resolved(text, folder)
     truth = TradeOffCurve.from_curve(exact_pair(problem), _TOLERANCE)
     both = truth.symmetrise()
     found = []
     for seed in seeds:
-        points = learn(_with_seed(problem, seed)).points
+        points = learn(with_seed(problem, seed)).points
         found.append((error(points, truth), symmetrised_error(points, both)))
     return found
 
 
 def count_violations(text: str, folder: str, seeds: Sequence[int], gammas: Sequence[float]) -> list[list[int]]:
     """How many audits of the study's claim find a violation: for each γ, by each of the procedures."""
-    problem = _resolved(text, folder)
+    problem = resolved(text, folder)
     claim = parse_claim(str(problem.study.study.claim), problem.study.folder)
     estimate = problem.study.estimate
     studies = [
@@ -181,7 +151,7 @@ def count_violations(text: str, folder: str, seeds: Sequence[int], gammas: Seque
     ]
     found = np.zeros((len(gammas), len(PROCEDURES)), np.int64)
     for seed in seeds:
-        seeded = _with_seed(problem, seed)
+        seeded = with_seed(problem, seed)
         measured = measure(seeded, learn(seeded))
         for row, study in zip(found, studies, strict=True):
             result = make_result(study, measured)
