@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from itertools import chain, repeat
 from pathlib import Path
@@ -20,6 +22,7 @@ from hpcdp.clusters._processes import Processes
 from hpcdp.clusters.here import Apart, EndedError, Here, open_apart
 from hpcdp.clusters.place import DaskPlace, Place
 from hpcdp.engine import driver
+from hpcdp.engine.progress import Silent
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.planning.costs import runs_here
 
@@ -73,8 +76,9 @@ def test_built_ins_leave_what_workers_leave(loss: str, tmp_path: Path, client, m
     pairs = [([0.0], [1.0]), ([0.0], [0.5])]
     study = make_study("gaussian", {"sigma": 0.8}, pairs, seed=181, loss="knn" if loss == "refined" else loss, **sizes)
     here, there = tmp_path / "here.zarr", tmp_path / "there.zarr"
-    monkeypatch.setattr(Processes, "start", None)  # which cannot be called
-    run(study, here)
+    with monkeypatch.context() as patch:
+        patch.setattr(Processes, "start", None)  # which cannot be called
+        run(study, here)
     run(study, there, client=client())
     assert of_results(here) == of_results(there)
     assert show(here) == show(there)
@@ -138,6 +142,13 @@ def _kill(path: str) -> int:
     if os.path.getsize(path) < 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return os.getpid()
+
+
+def _lose() -> None:
+    os.closerange(3, 4096)
+    for _ in range(40):
+        os.open(os.devnull, os.O_RDWR)
+    time.sleep(1000)
 
 
 def _raise(error: BaseException) -> None:
@@ -205,6 +216,80 @@ def test_a_complete_store_needs_no_process(tmp_path: Path, monkeypatch: pytest.M
     run(study, tmp_path / "s.zarr", workers=0)
     monkeypatch.setattr(driver, "_opened_place", None)  # which cannot be called
     assert run(study, tmp_path / "s.zarr").complete
+
+
+def test_built_ins_leave_the_callers_streams_alone(tmp_path: Path) -> None:
+    """What other threads of a script print meanwhile stays where they print it."""
+    script = """
+import threading
+import hpcdp
+
+study = hpcdp.Study.from_toml("study.toml")
+hpcdp.run(study, "first.zarr", workers=0)  # trial draws have been
+from hpcdp.engine import tasks
+
+inside = tasks.run_task_inside
+
+
+def noted(*given):
+    thread = threading.Thread(target=print, args=("from another thread",))
+    thread.start()
+    thread.join()
+    return inside(*given)
+
+
+import hpcdp.engine.execute
+
+hpcdp.engine.execute.run_task_inside = noted
+hpcdp.run(study, "second.zarr", workers=0)
+"""
+    write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, **GIVEN)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert set(done.stdout.splitlines()) == {"from another thread"}
+
+
+def test_a_worker_that_lost_its_connection_is_ended(tmp_path: Path) -> None:
+    """It may live on, with the connection's number used for another file."""
+
+    with open_apart() as place:
+        first = place.call(_pid, (), lambda: None)
+        begin = time.monotonic()
+        with pytest.raises(EndedError):
+            place.call(_lose, (), lambda: None)
+        assert place.call(_pid, (), lambda: None) != first
+        assert time.monotonic() - begin < 30.0
+        assert not psutil.pid_exists(first)
+
+
+def test_no_other_process_holds_the_connection() -> None:
+    with open_apart() as place:
+        assert isinstance(place, Apart)
+        place.call(_pid, (), lambda: None)
+        assert place._worker is not None
+        assert not os.get_inheritable(place._worker.fileno())
+        assert not os.get_inheritable(place._handle)
+
+
+def test_a_time_is_for_one_process_where_there_are_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "default_workers", lambda: 64)
+    pairs = [([0.0], [1.0])]
+    study = make_study("gaussian", {"sigma": 1.0}, pairs, seed=183, epsilons=[0.5], keep="none", time="1s")
+    said: list[str] = []
+
+    class Heard(Silent):
+        def note(self, text: str) -> None:
+            said.append(text)
+
+    assert run(study, tmp_path / "s.zarr", workers=0, progress=Heard()).complete
+    assert any(line.startswith("1s with 1 workers: ") for line in said)
+
+
+def test_zero_workers_beside_a_cluster_are_refused(tmp_path: Path) -> None:
+    study = make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1, train=100, test=100, epsilons=[0.0])
+    with pytest.raises(StudyError, match="beside a cluster or a client"):
+        run(study, tmp_path / "s.zarr", workers=0, cluster="tcp://127.0.0.1:1")
+    assert not (tmp_path / "s.zarr").exists()
 
 
 def test_workers_below_zero_are_refused(tmp_path: Path) -> None:

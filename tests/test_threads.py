@@ -10,6 +10,7 @@ from pathlib import Path
 import numba
 import pytest
 from commands import MECHANISM, hpcdp, write_study
+from threadpoolctl import threadpool_info
 
 from hpcdp._base.threads import VARIABLES, program_environment, worker_threads
 
@@ -67,3 +68,20 @@ def test_kernels_compile_in_trial_draws_and_after_them(threads: int) -> None:
     after = program_environment()
     assert dict(os.environ) == after
     assert [after.get(name) for name in VARIABLES] == [before.get(name) for name in VARIABLES]
+
+
+def test_the_last_of_several_threads_puts_back_what_the_first_one_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    first, second = worker_threads(1), worker_threads(2)
+    before = [library["num_threads"] for library in threadpool_info()]
+    first.__enter__()
+    second.__enter__()
+    assert os.environ["OMP_NUM_THREADS"] == "2"
+    first.__exit__(None, None, None)
+    assert (os.environ["OMP_NUM_THREADS"], program_environment()["NUMBA_NUM_THREADS"]) == ("2", "2")
+    second.__exit__(None, None, None)
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
+    assert [library["num_threads"] for library in threadpool_info()] == before
+    assert program_environment() == dict(os.environ)

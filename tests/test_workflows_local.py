@@ -123,7 +123,7 @@ def test_what_has_no_store_equals_a_run(name: str, key: str, client: Any, tmp_pa
     body = Study.from_toml(LOCAL / name / f"study-{key}.toml").to_dict()
     body["estimate"] |= {"train": 500, "test": 900, "chunk": 400, "keep": "none"}
     study = Study.from_dict(body, LOCAL / name)
-    found = run(study, tmp_path / "s.zarr", client=client).pure
+    found = run(study, tmp_path / "s.zarr", client=client()).pure
     assert found is not None
     (direct,) = run_seeds(*as_text(study), [study.seed])
     assert (direct.pair, direct.certified) == (found["pair"], found["certified"])

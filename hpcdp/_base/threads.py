@@ -7,13 +7,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Of the environment, read by libraries when they are loaded, and by programs that are started."""
 
 _HASHING = "6640"  # Dask's own
+# Once its threads run, numba refuses to compile when its variable changes: it is masked, and only programs are told.
+_READ_LATE = tuple(name for name in VARIABLES if name != "NUMBA_NUM_THREADS")
+
 _for_programs: dict[str, str] = {}
+_lock = Lock()
+_inside: list[int] = []  # threads that each who is within wants
+_found: list[tuple[Any, dict[str, str | None]]] = []  # what the first of them found
 
 
 def worker_environment() -> dict[str, str]:
@@ -47,26 +54,42 @@ def _controller(_modules: int) -> Any:
 
 @contextmanager
 def worker_threads(threads: int) -> Iterator[None]:
-    """Draw within as workers do: libraries that are loaded use so many threads, and so do programs that start here."""
+    """Draw within as workers do: libraries that are loaded use so many threads, and so do programs that start here.
+
+    These settings are the process's: the last thread of it that leaves puts back what the first one found.
+    """
     import numba  # before the mechanism may load it, and have it keep this number for ever
 
-    # Once its threads run, numba refuses to compile when its variable changes: it is masked, and only programs are told.
-    names = [name for name in VARIABLES if name != "NUMBA_NUM_THREADS"]
-    before = {name: os.environ.get(name) for name in names}
-    programs = dict(_for_programs)
-    os.environ.update(dict.fromkeys(names, str(threads)))
-    _for_programs.update(dict.fromkeys(VARIABLES, str(threads)))
-    masked = numba.get_num_threads()
+    with _lock:
+        if not _inside:
+            _found.append((limit_libraries(threads), {name: os.environ.get(name) for name in _READ_LATE}))
+        _inside.append(threads)
+        _set(threads)
+    masked = numba.get_num_threads()  # of this thread alone
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     try:
-        with limit_libraries(threads):
-            yield
+        yield
     finally:
-        _for_programs.clear()
-        _for_programs.update(programs)
         numba.set_num_threads(masked)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
+        with _lock:
+            _inside.remove(threads)
+            if _inside:
+                _set(_inside[-1])
             else:
-                os.environ[name] = value
+                _put_back(*_found.pop())
+
+
+def _set(threads: int) -> None:
+    os.environ.update(dict.fromkeys(_READ_LATE, str(threads)))
+    _for_programs.update(dict.fromkeys(VARIABLES, str(threads)))
+    limit_libraries(threads)
+
+
+def _put_back(limits: Any, variables: dict[str, str | None]) -> None:
+    limits.restore_original_limits()
+    _for_programs.clear()
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

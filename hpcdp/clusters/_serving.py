@@ -107,8 +107,11 @@ class CallServing(Serving):
 
     def _run(self) -> None:
         ours, theirs = socket.socketpair()
-        with socket.socket(fileno=self.channel) as channel, theirs:
-            socket.send_fds(channel, [b"w"], [theirs.fileno()])
+        with socket.socket(fileno=self.channel) as channel, theirs, _handle() as handle:
+            try:
+                socket.send_fds(channel, [b"w"], [theirs.fileno(), *handle])
+            except ConnectionError:  # the caller is gone
+                return
         caller = Connection(ours.detach())
         line = select.poll()
         line.register(caller, 0)  # hears of its end alone, also in the middle of a call
@@ -142,6 +145,19 @@ class CallServing(Serving):
                 return
             say("begun", None)
             _answer(say, function, arguments)
+
+
+@contextmanager
+def _handle() -> Iterator[list[int]]:
+    """Of this process, for who should end it, and no other that gets its number; empty where there is no such thing."""
+    if not hasattr(os, "pidfd_open"):
+        yield []
+        return
+    handle = os.pidfd_open(os.getpid())
+    try:
+        yield [handle]
+    finally:
+        os.close(handle)
 
 
 def _answer(say: Callable[[str, Any], None], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import select
+import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -27,9 +29,10 @@ class EndedError(Exception):
 class Here(Place):
     """Calls in this process: what they run is hpcdp's own code."""
 
+    is_inside = True
     patience, blames_exactly, fleet = _PATIENCE, True, None
     drawing: Callable[[], list[dict[str, Any]]] | None = None
-    known_threads, known_dashboard = 1, None
+    known_threads, known_dashboard = None, None
 
     def threads(self) -> int:
         """One call at a time."""
@@ -49,10 +52,13 @@ class Here(Place):
 class Apart(Here):
     """Calls in a worker process, which is replaced when it ends. channel: where a new one says how it is reached."""
 
+    is_inside = False
+
     def __init__(self, channel: socket.socket, drawing: Callable[[], list[dict[str, Any]]]) -> None:
         self.drawing = drawing
         self._channel = channel
         self._worker: Connection | None = None
+        self._handle = -1  # of its process, where the system has such
         self._hear: Hear | None = None
 
     def threads(self) -> int:
@@ -79,7 +85,7 @@ class Apart(Here):
                     elif self._hear is not None:
                         self._hear((0.0, value))
             except (EOFError, ConnectionError) as error:
-                self.leave()
+                self.leave(kill=True)
                 if begun:
                     raise EndedError from error
                 continue
@@ -90,15 +96,24 @@ class Apart(Here):
             if not select.select([self._channel], [], [], _TICK)[0]:
                 look()
                 continue
-            _, descriptors, _, _ = socket.recv_fds(self._channel, 1, 1)
-            self._worker = Connection(descriptors[0])
+            _, descriptors, _, _ = socket.recv_fds(self._channel, 1, 2)
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
+            if descriptors:  # none where this process may open no more
+                self._worker, self._handle = Connection(descriptors[0]), (*descriptors, -1)[1]
         return self._worker
 
-    def leave(self) -> None:
-        """Let the worker go, if there is one."""
+    def leave(self, kill: bool = False) -> None:
+        """Let the worker go, if there is one. kill: it may have lost its connection and live."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+        if self._handle >= 0:
+            with suppress(OSError):
+                if kill and not select.select([self._handle], [], [], _TICK * 4)[0]:
+                    signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            os.close(self._handle)
+            self._handle = -1
 
     @contextmanager
     def listening(self, topic: str, hear: Hear) -> Iterator[None]:

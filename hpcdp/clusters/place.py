@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -42,15 +42,17 @@ Hear = Callable[[tuple[float, dict[str, Any]]], None]
 class Place(ABC):
     """patience: seconds without any worker after which a run ends.
 
-    blames_exactly: when a worker process dies, only the tasks that it was executing count as its killers. drawing: what workers
-    draw now, as messages (see `hpcdp._base.slow_draws`), where it can be seen without asking them.
+    known_threads: None without workers. is_inside: it is the driver's own process. blames_exactly: when a worker process
+    dies, only the tasks that it was executing count as its killers. drawing: what workers draw now, as messages (see
+    `hpcdp._base.slow_draws`), where it can be seen without asking them.
     """
 
+    is_inside: ClassVar[bool] = False
     patience: float
     blames_exactly: bool
     fleet: Fleet | None
     drawing: Callable[[], list[dict[str, Any]]] | None
-    known_threads: int
+    known_threads: int | None
     known_dashboard: str | None
 
     @abstractmethod

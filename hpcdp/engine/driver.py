@@ -175,10 +175,15 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
     """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
     where = parse_place(options.cluster)
     refuse_place(options)
-    refuse_endless(problem, trial, where.slots or options.workers or default_workers())
+    refuse_endless(problem, trial, _at_once(options, where))
     with opened(problem, store, options, progress) as (layout, lease, version):
         _drive(layout, lease, version, problem, trial, options, where, progress)
         return load_result(store)  # under the lease: what a path leads to may be another run's afterwards
+
+
+def _at_once(options: Options, where: Where) -> int:
+    """Tasks that run at once, as far as is known beforehand."""
+    return where.slots or (1 if options.workers == 0 else options.workers or default_workers())
 
 
 def refuse_place(options: Options) -> None:
@@ -189,6 +194,10 @@ def refuse_place(options: Options) -> None:
         )
     if options.workers == 0 and options.dashboard:
         raise StudyError("--dashboard: that of Dask's workers; given: --workers 0, which has none")
+    if options.workers == 0 and (options.client is not None or not parse_place(options.cluster).is_here):
+        raise StudyError(
+            "workers: 0, one process of this machine, was given beside a cluster or a client; accepted: one of them"
+        )
 
 
 @contextmanager
@@ -273,8 +282,8 @@ def _drive(
     progress: Progress,
 ) -> None:
     costs = Costs.of(problem, trial)
-    workers = where.slots or options.workers or default_workers()
-    for words in share_time(problem, costs, workers, layout, lease.generation):
+    workers = where.slots or options.workers or default_workers()  # tasks are cut for as many, wherever they run
+    for words in share_time(problem, costs, _at_once(options, where), layout, lease.generation):
         progress.note(words)
     problem, chosen = choose_reuse(problem, costs, layout, lease.generation)
     for words in chosen:

@@ -17,7 +17,7 @@ from typing import Any
 from hpcdp.clusters.place import Place
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.stopping import Stopped
-from hpcdp.engine.tasks import run_task
+from hpcdp.engine.tasks import run_task, run_task_inside
 from hpcdp.engine.window import Watch, open_window
 from hpcdp.errors import StoreError
 from hpcdp.planning.task import Task
@@ -42,12 +42,14 @@ def execute(
     generation: Generation,
     tasks: Sequence[Task],
     watch: Watch,
-    function: Callable[[str, int, Generation, Task], Report] = run_task,
+    function: Callable[[str, int, Generation, Task], Report] | None = None,
 ) -> Outcome:
     """Run all tasks; what ends its worker again and again becomes a failure, and the rest goes on.
 
-    Raises StoreError as soon as the store cannot be written, and what Window.next raises.
+    function: run_task, or what does so in the driver. Raises StoreError as soon as the store cannot be written, and what
+    Window.next raises.
     """
+    function = function or (run_task_inside if place.is_inside else run_task)
     outcome = Outcome()
     window = open_window(place, watch)
     waiting = {task.name: set(task.after) for task in tasks}

@@ -28,7 +28,12 @@ from hpcdp.store.stages import Stage
 @printing_to_stderr()
 @own_files()  # workers of a client of the caller's own have a umask of theirs
 def run_task(root: str, version: int, generation: Generation, task: Task) -> Report:
-    """Run one task in this process; raises StoreError when the store cannot be written."""
+    """Run one task in a worker; raises StoreError when the store cannot be written."""
+    return run_task_inside(root, version, generation, task)
+
+
+def run_task_inside(root: str, version: int, generation: Generation, task: Task) -> Report:
+    """The same in the driver, which runs no code that prints, and whose streams are its caller's."""
     begin = time.perf_counter()
     report = Report(task.name)
     try:

@@ -174,7 +174,8 @@ def make_plan(
     """
     costs = Costs.of(problem, trial)
     asked, workers = workers, profile.slots if profile else workers or default_workers()
-    refuse_endless(problem, trial, workers)
+    most = 1 if asked == 0 and profile is None else workers
+    refuse_endless(problem, trial, most)
     reuse = describe_reuse(problem, costs, index.chosen if index else None)
     problem = with_choice(problem, costs, index.chosen if index else None)
     tasks = schedule(problem, index or Index(), costs, workers)
@@ -211,7 +212,7 @@ def make_plan(
         ),
         confidence=e.confidence,
         target=_describe_budget(e),
-        foreseen=_foresee(problem.study, costs, workers) if e.target is not None else "",
+        foreseen=_foresee(problem.study, costs, most) if e.target is not None else "",
         reuse=reuse,
         pure=_describe_pure(problem.study),
         is_reused=problem.is_reused,

@@ -25,7 +25,8 @@ def rate_lines(owner: dict[str, Any]) -> list[str]:
     lines = [
         "  rate           " + (rate if news["done"] else f"none of this run's {news['total']:,.0f} chunks is done yet")
     ]
-    lines.append(f"  workers        {news.get('threads', 0):,} threads connected")
+    threads = news.get("threads", 0)
+    lines.append(f"  workers        {'none, in one process' if threads is None else f'{threads:,} threads connected'}")
     dashboard = news.get("dashboard")
     if dashboard:
         port = dashboard.rpartition(":")[2]

@@ -62,10 +62,11 @@ class Lease:
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
-            if is_closed(self.layout, self.generation) or self.layout.lease_file(self.generation + 1).exists():
-                self.lost.set()
-                return
-            self.beat()
+            with contextlib.suppress(OSError, MemoryError):  # whatever is short now, the next beat may have it
+                if is_closed(self.layout, self.generation) or self.layout.lease_file(self.generation + 1).exists():
+                    self.lost.set()
+                    return
+                self.beat()
 
     def beat(self) -> None:
         """Write the file anew, with the latest news; where it is another run's, or gone, the lease is lost."""
