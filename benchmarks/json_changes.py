@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 FREE = ("lower", "lower_pair", "lower_direction", "resolved", "limit", "radius", "warnings")
 """Names of values that may differ; of these "lower" may not fall."""
-ADDED = ("cells_known", "cells_planned")
+ADDED = ("cells_known", "cells_planned", "bound", "family")
 """Names of values that the older code did not print."""
 _NONE = "(no such key)"
 

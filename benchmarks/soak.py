@@ -24,7 +24,7 @@ import psutil
 _KILLS, _KILLS_SMALL = 200, 20
 _PAUSES = (0.05, 1.5)  # seconds from one kill to the next
 _MOST = 15  # kills in one run
-_WORKERS = 2
+_WORKERS = (2, 0)  # of the runs of a kind, in turn; 0: one process, of no scheduler
 _LONGEST = 600.0  # seconds that a command may take, killed processes and all; one that hangs fails the soak
 _MECHANISM = """
 import time
@@ -96,7 +96,8 @@ def soak(kills: int, kinds: Sequence[str], seed: int, folder: Path) -> Figures:
         place = _write(folder / f"{kind}-{figures.runs}", KINDS[kind])
         start = time.monotonic()
         most = min(kills - figures.kills, -(-kills // len(kinds)), _MOST)
-        _disturb(kind, place, expected[kind], most, chance, figures)
+        workers = _WORKERS[figures.runs // len(kinds) % len(_WORKERS)]
+        _disturb(kind, place, workers, expected[kind], most, chance, figures)
         figures.runs += 1
         figures.longest = max(figures.longest, time.monotonic() - start)
     figures.seconds = time.monotonic() - begin
@@ -113,15 +114,15 @@ def _write(folder: Path, kind: _Kind) -> Path:
     return folder
 
 
-def _start(kind: _Kind, folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hpcdp", *kind.command, "--store", "s.zarr", "--workers", str(_WORKERS)]
+def _start(kind: _Kind, folder: Path, workers: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hpcdp", *kind.command, "--store", "s.zarr", "--workers", str(workers)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True)
 
 
 def _finish(kind: _Kind, folder: Path, process: subprocess.Popen[str] | None = None) -> tuple[str, int]:
     """The JSON that a command ends with, and its exit code."""
-    process = process or _start(kind, folder)
+    process = process or _start(kind, folder, _WORKERS[0])
     try:
         out, said = process.communicate(timeout=_LONGEST)
     except subprocess.TimeoutExpired:
@@ -135,10 +136,12 @@ def _finish(kind: _Kind, folder: Path, process: subprocess.Popen[str] | None = N
     return json.dumps(json.loads(out), sort_keys=True), process.returncode
 
 
-def _disturb(kind: str, folder: Path, expected: str, most: int, chance: random.Random, figures: Figures) -> None:
+def _disturb(
+    kind: str, folder: Path, workers: int, expected: str, most: int, chance: random.Random, figures: Figures
+) -> None:
     seen: dict[Path, bytes] = {}
     for _ in range(100):
-        process = _start(KINDS[kind], folder)
+        process = _start(KINDS[kind], folder, workers)
         end = time.monotonic() + _LONGEST
         while process.poll() is None and most > 0 and time.monotonic() < end:
             time.sleep(chance.uniform(*_PAUSES))

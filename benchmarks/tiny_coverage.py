@@ -30,7 +30,7 @@ from hpcdp.study.problem import Problem, resolve
 
 SIZES = {"train": 1 << 12, "refine": 1 << 15, "validation": 1 << 14, "test": 1 << 15}
 CONFIDENCE, UNSHARED = 0.95, 0.5
-RUNS_SMALL = 24
+RUNS_SMALL = 16
 FAULTS = ("reused", "unshared")
 FEW = 1 << 6
 
