@@ -13,6 +13,7 @@ from hpcdp.analytic._divergence import Parts
 
 Array = NDArray[np.float64]
 
+_AT_ONCE = 1 << 16  # numbers in memory
 SUM_TOLERANCE = 1e-9
 """How far the sum of the probabilities may be from 1; they are then divided by their sum."""
 
@@ -66,14 +67,15 @@ class Discrete(Curve):
         kept, inflated = (self.p, self.q) if direction == "forward" else (self.q, self.p)
         infinite = kept[inflated == 0.0].sum()
         kept, inflated = kept[inflated > 0.0], inflated[inflated > 0.0]
-        out = np.empty(epsilon.shape)
+        out = np.empty(epsilon.size)
+        rows = max(1, _AT_ONCE // max(1, kept.size))
         with np.errstate(over="ignore"):
             # In two halves, so that the factor overflows only where the product exceeds 1.
-            roots = np.exp(0.5 * epsilon)
-            for index in np.ndindex(epsilon.shape):
-                excess = kept - (inflated * roots[index]) * roots[index]
-                out[index] = infinite + np.maximum(excess, 0.0).sum()
-        return out
+            roots = np.exp(0.5 * epsilon.ravel())[:, None]
+            for start in range(0, out.size, rows):
+                some = roots[start : start + rows]
+                out[start : start + rows] = infinite + np.maximum(kept - (inflated * some) * some, 0.0).sum(axis=1)
+        return out.reshape(epsilon.shape)
 
     def _point(self, eta: Array) -> tuple[Array, Array]:
         alpha, beta = np.empty(eta.shape), np.empty(eta.shape)
