@@ -61,33 +61,22 @@ def _gaussian(
     return _shifted("gaussian", float(rows[0]), spread) if rows.size == 1 else None
 
 
-def _bounded_sum(
-    database: NDArray[Any],
-    *,
-    lower: float,
-    upper: float,
-    epsilon: float,
-    delta: float | None = None,
-    noise: str = "laplace",
-    column: int = 0,
-) -> LogDensity:
+def _bounded_sum(database: NDArray[Any], *, lower: float, upper: float, column: int = 0, **noise: Any) -> LogDensity:
     centre = clipped_sum(database, lower=lower, upper=upper, column=column)
-    return _shifted(noise, float(centre), aggregate_noise(noise, epsilon, delta, sum_sensitivity(lower, upper)))
+    return _aggregated(centre, sum_sensitivity(lower, upper), **noise)
 
 
 def _bounded_mean(
-    database: NDArray[Any],
-    *,
-    lower: float,
-    upper: float,
-    count: int,
-    epsilon: float,
-    delta: float | None = None,
-    noise: str = "laplace",
-    column: int = 0,
+    database: NDArray[Any], *, lower: float, upper: float, count: int, column: int = 0, **noise: Any
 ) -> LogDensity:
     centre = clipped_mean(database, lower=lower, upper=upper, count=count, column=column)
-    return _shifted(noise, float(centre), aggregate_noise(noise, epsilon, delta, mean_sensitivity(lower, upper, count)))
+    return _aggregated(centre, mean_sensitivity(lower, upper, count), **noise)
+
+
+def _aggregated(
+    centre: float, sensitivity: float, *, epsilon: float, delta: float | None = None, noise: str = "laplace"
+) -> LogDensity:
+    return _shifted(noise, float(centre), aggregate_noise(noise, epsilon, delta, sensitivity))
 
 
 def _exponential_real(

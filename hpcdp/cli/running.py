@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     options.found_store = store
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(options, store, problem, trial, where.profile, where.is_here)
+        _print_plan(options, store, problem, trial, where)
         _drive(options, store, problem, trial, stop)
 
 
@@ -63,17 +63,15 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _print_plan(
-    options: argparse.Namespace, store: Path, problem: Any, trial: Any, profile: Any, is_here: bool = True
-) -> None:
+def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, where: Any) -> None:
     from hpcdp.clusters import default_workers
     from hpcdp.engine.driver import index_of
     from hpcdp.planning.summary import make_plan
 
     workers = getattr(options, "workers", None)
-    if not is_here or getattr(options, "dashboard", False):
+    if not where.is_here or getattr(options, "dashboard", False):
         workers = workers or default_workers()
-    plan = make_plan(problem, trial, workers, index_of(store), profile)
+    plan = make_plan(problem, trial, workers, index_of(store), where.profile)
     print(plan, end="\n\n", file=sys.stderr, flush=True)
 
 
@@ -146,7 +144,7 @@ def _draw(draw: Callable[[Path], object], picture: Path, again: str) -> str:
 
 def submit(options: argparse.Namespace) -> None:
     """Put a whole run on a cluster as a job."""
-    from hpcdp.clusters import slurm
+    from hpcdp.clusters import Where, slurm
     from hpcdp.clusters.profile import Profile
     from hpcdp.engine.driver import read_study, store_problem
     from hpcdp.study.problem import resolve
@@ -155,7 +153,7 @@ def submit(options: argparse.Namespace) -> None:
     slurm.check_installed()
     study, store = read_study(options.study, options.store)
     problem, trial = resolve(study, _say, profile.worker.library_threads)
-    _print_plan(options, store, problem, trial, profile)
+    _print_plan(options, store, problem, trial, Where(profile))
     from hpcdp.clusters.folder import job_folder
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.store.layout import Layout
@@ -236,7 +234,7 @@ def audit(options: argparse.Namespace) -> int:
     study = _with_etas(study)
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(options, store, problem, trial, where.profile, where.is_here)
+        _print_plan(options, store, problem, trial, where)
         found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     drawn = _draw(partial(draw_audit, found), picture, shlex.join(["hpcdp", *options.given]))
     if options.format == "json":
@@ -262,7 +260,7 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
         raise StudyError("audit: with [pure] accepted without --sequential, --orientation, --limits and --output")
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(options, store, problem, trial, where.profile)
+        _print_plan(options, store, problem, trial, where)
         found = verify(_compute(options, store, problem, trial, stop), claim)
     print(to_json([found]) if options.format == "json" else f"{report([found])}\n\nstore: {store}")
     if options.show_rows:

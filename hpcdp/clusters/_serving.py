@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from hpcdp._base.parent import no_copy
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised
 from hpcdp._base.slow_draws import send_by
@@ -128,23 +129,22 @@ class CallServing(Serving):
     def _answer_all(self, caller: Connection) -> None:
         lock = threading.Lock()
 
-        def say(what: str, value: Any) -> None:
-            body = pickle.dumps((what, value))
+        def say(message: bytes) -> None:
             with lock:
-                caller.send_bytes(body)
+                caller.send_bytes(message)
 
         with self._ending_with_files():
             self._converse(caller, say)
 
-    def _converse(self, caller: Connection, say: Callable[[str, Any], None]) -> None:
-        send_by(lambda message: say("event", message))
+    def _converse(self, caller: Connection, say: Callable[[bytes], None]) -> None:
+        send_by(lambda message: say(pickle.dumps(("event", message))))
         while True:
             try:
                 function, arguments = caller.recv()
             except EOFError:
                 return
-            say("begun", None)
-            _answer(say, function, arguments)
+            say(pickle.dumps(("begun", None)))
+            say(_answer(function, arguments))
 
 
 @contextmanager
@@ -160,18 +160,13 @@ def _handle() -> Iterator[list[int]]:
         os.close(handle)
 
 
-def _answer(say: Callable[[str, Any], None], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Say what a call returns or raises, whatever that is."""
-    here = os.getpid()
+def _answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """What a call returns or raises, whatever that is, as the caller reads it."""
     try:
-        result = function(*arguments)
+        with no_copy():
+            return pickle.dumps(("returned", function(*arguments)))
     except BaseException as error:  # other people's code raises what is no Exception too
-        if os.getpid() == here:
-            say("raised", _carried(error))
-        else:
-            os._exit(1)
-    else:
-        say("returned", result)
+        return pickle.dumps(("raised", _carried(error)))
 
 
 def _carried(error: BaseException) -> Exception:

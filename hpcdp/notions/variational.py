@@ -134,17 +134,20 @@ def _payoffs(g: Floats, order: float) -> tuple[Floats, Floats]:
     return first, np.exp(order * g)
 
 
+def _gain(first: Floats, order: float) -> Floats:
+    """What the mean of the first variable adds."""
+    above = order - 1.0
+    if order == 1.0:
+        return first
+    if order < _NEAR:
+        return np.asarray(order / above * np.log1p(np.maximum(-1.0, above * first)))
+    return np.asarray(order / above * np.log(np.maximum(0.0, first)))
+
+
 def _divergence(first: Floats, second: Floats, order: float) -> Floats:
     """What limits of both means say, rounded to the safe side."""
-    above = order - 1.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        if order == 1.0:
-            gain = first
-        elif order < _NEAR:
-            gain = order / above * np.log1p(np.maximum(-1.0, above * first))
-        else:
-            gain = order / above * np.log(np.maximum(0.0, first))
-        loss = np.log(second)
+        gain, loss = _gain(first, order), np.log(second)
         found = gain - loss - _SAFE * (1.0 + np.abs(gain) + np.abs(loss))
     return np.asarray(np.maximum(0.0, np.where(np.isnan(found), 0.0, found)))
 
@@ -154,15 +157,8 @@ def _promise(g: Floats, p: Floats, q: Floats, sizes: Floats, order: float, level
     first, second = _payoffs(g, order)
     lower = _mean(first, p) - _margin(first, p, sizes[..., 0], 0.5 * level)
     upper = _mean(second, q) + _margin(second, q, sizes[..., 1], 0.5 * level)
-    above = order - 1.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        if order == 1.0:
-            gain = lower
-        elif order < _NEAR:
-            gain = order / above * np.log1p(np.maximum(-1.0, above * lower))
-        else:
-            gain = order / above * np.log(np.maximum(0.0, lower))
-    return np.asarray(gain - np.log(upper))
+        return np.asarray(_gain(lower, order) - np.log(upper))
 
 
 def _mean(values: Floats, shares: Floats) -> Floats:
