@@ -13,9 +13,10 @@ from typing import Any
 
 import psutil
 
-from hpcdp.engine.driver import Options, _results_are_current, opened
+from hpcdp.engine.driver import _results_are_current, opened
 from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.repair import read_sound_index, remove_unrecorded_counters, set_samples_aside
 from hpcdp.engine.stopping import Stop

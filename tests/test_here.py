@@ -21,7 +21,7 @@ from hpcdp import run
 from hpcdp.clusters._processes import Processes
 from hpcdp.clusters.here import Apart, EndedError, Here, open_apart
 from hpcdp.clusters.place import DaskPlace, Place
-from hpcdp.engine import driver
+from hpcdp.engine import places
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.planning.costs import runs_here
@@ -189,7 +189,7 @@ def test_calls_apart(tmp_path: Path) -> None:
 def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A target decides how much there is to draw; the places differ, and nothing else."""
     seen: list[Place] = []
-    opened = driver.place_of
+    opened = places.place_of
 
     @contextmanager
     def noted(*given):
@@ -204,8 +204,8 @@ def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pyt
     here, mixed = tmp_path / "here.zarr", tmp_path / "mixed.zarr"
     run(study, here, workers=0)
     answers = chain([True], repeat(False))
-    monkeypatch.setattr(driver, "runs_here", lambda *_: next(answers))
-    monkeypatch.setattr(driver, "place_of", noted)
+    monkeypatch.setattr(places, "runs_here", lambda *_: next(answers))
+    monkeypatch.setattr(places, "place_of", noted)
     assert run(study, mixed).complete
     assert [type(place) for place in seen] == [Here, DaskPlace]
     assert of_results(here) == of_results(mixed)
@@ -214,7 +214,7 @@ def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pyt
 def test_a_complete_store_needs_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = write_study(tmp_path, keep="none", **GIVEN)
     run(study, tmp_path / "s.zarr", workers=0)
-    monkeypatch.setattr(driver, "_opened_place", None)  # which cannot be called
+    monkeypatch.setattr(places, "_opened_place", None)  # which cannot be called
     assert run(study, tmp_path / "s.zarr").complete
 
 
@@ -272,7 +272,7 @@ def test_no_other_process_holds_the_connection() -> None:
 
 
 def test_a_time_is_for_one_process_where_there_are_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "default_workers", lambda: 64)
+    monkeypatch.setattr(places, "default_workers", lambda: 64)
     pairs = [([0.0], [1.0])]
     study = make_study("gaussian", {"sigma": 1.0}, pairs, seed=183, epsilons=[0.5], keep="none", time="1s")
     said: list[str] = []
@@ -290,6 +290,19 @@ def test_zero_workers_beside_a_cluster_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="beside a cluster or a client"):
         run(study, tmp_path / "s.zarr", workers=0, cluster="tcp://127.0.0.1:1")
     assert not (tmp_path / "s.zarr").exists()
+
+
+def test_a_plan_says_where_it_runs(tmp_path: Path, scheduler: str) -> None:
+    study = write_study(tmp_path, keep="none", train=500, test=500, **GIVEN)
+    pure = study.with_name("pure.toml")
+    body = study.read_text().replace("epsilons", "# epsilons").replace("etas", "# etas")
+    pure.write_text(f"{body}[pure]\n")
+    claim = ("--claim", "dp(epsilon=9)")
+    for words in (("run", study), ("audit", study, *claim), ("audit", pure, *claim)):
+        store = tmp_path / f"{words[0]}-{words[1].stem}.zarr"
+        said = call(*words, "--store", store, "--cluster", scheduler).stderr
+        assert "workers" in said.partition("drawing")[2]
+        assert "in one process" not in said
 
 
 def test_workers_below_zero_are_refused(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from commands import call, contents, show
 from studies import make_study, pose, run
 
-from hpcdp.engine.driver import Options, resume, run_problem
+from hpcdp.engine.driver import resume, run_problem
 from hpcdp.engine.failures import describe_killed
+from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stop, Stopped
 from hpcdp.planning.literal import TrainCells

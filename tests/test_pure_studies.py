@@ -16,7 +16,8 @@ from test_literal_runs import StopAtOnce
 
 from hpcdp import RunFailed, load_result
 from hpcdp.analytic import exact as exact_pair
-from hpcdp.engine.driver import Options, resume, run_problem
+from hpcdp.engine.driver import resume, run_problem
+from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import StudyError

@@ -18,7 +18,8 @@ from test_renyi import laws_by_class
 
 from hpcdp import load_result
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, Subsampled
-from hpcdp.engine.driver import Options, resume, run_problem
+from hpcdp.engine.driver import resume, run_problem
+from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import StudyError

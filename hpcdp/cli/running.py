@@ -115,7 +115,7 @@ def _compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any,
 
 def _place(options: argparse.Namespace, stop: Stop) -> Any:
     """How a run is done, by the command's options."""
-    from hpcdp.engine.driver import Options
+    from hpcdp.engine.places import Options
 
     changed, trusted = options.allow_changed_code, options.trust_code
     quiet = not options.debug

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +15,22 @@ from numpy.typing import NDArray
 from hpcdp._base.again import resume_command
 from hpcdp._base.folder import same_folder
 from hpcdp._base.signals import ignored
-from hpcdp._base.slow_draws import topic_of
-from hpcdp.clusters import Place, Where, connect, default_workers, parse_place, silence_dask
-from hpcdp.clusters.folder import job_folder
-from hpcdp.clusters.here import Here, open_apart, open_inside
-from hpcdp.clusters.place import DaskPlace
-from hpcdp.engine.context import forget_contexts
-from hpcdp.engine.execute import TASKS, Outcome, execute, run_batches
+from hpcdp.clusters import Place, Where, default_workers, parse_place
+from hpcdp.engine.execute import Outcome, execute, run_batches
 from hpcdp.engine.failures import RunFailed, describe_killed, failed
 from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.last_draw import take_last_draw
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import Failure, unusable
+from hpcdp.engine.places import Options, Places, at_once, refuse_place
 from hpcdp.engine.progress import Progress, Silent
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
-from hpcdp.engine.stopping import Stop, Stopped
+from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.window import PlaceError
-from hpcdp.errors import DamagedError, HpcdpError, StudyError
+from hpcdp.errors import DamagedError, HpcdpError
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.cluster_needs import cluster_needs
-from hpcdp.planning.costs import Costs, runs_here, seconds_alone
+from hpcdp.planning.costs import Costs, seconds_alone
 from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.reuse_choice import choose_reuse
 from hpcdp.planning.summary import refuse_endless
@@ -56,7 +51,7 @@ from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve, try_study
 from hpcdp.study.trial_draws import Trial
-from hpcdp.study.trust import names_code, refuse_foreign_code
+from hpcdp.study.trust import refuse_foreign_code
 from hpcdp.study.versions import going_on, load_problem, mend, save_problem
 
 if TYPE_CHECKING:
@@ -64,24 +59,6 @@ if TYPE_CHECKING:
 
 _BOUNDS_PER_TASK = 500
 _SLOW = 5.0  # times what a chunk should take, after which it is named
-_PATIENCE = 300.0  # seconds without a worker of a caller's own client
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a run is done; none of it changes the result.
-
-    workers: 0: none; None: none where the work is small. quiet: what Dask logs is not shown.
-    """
-
-    cluster: str = "local"
-    workers: int | None = None
-    client: Client | None = None
-    allow_changed_code: bool = False
-    trust_code: bool = False
-    stop: Stop = field(default_factory=Stop)
-    dashboard: bool = False
-    quiet: bool = False
 
 
 def default_store(study: Study) -> Path:
@@ -175,29 +152,10 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
     """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
     where = parse_place(options.cluster)
     refuse_place(options)
-    refuse_endless(problem, trial, _at_once(options, where))
+    refuse_endless(problem, trial, at_once(options, where))
     with opened(problem, store, options, progress) as (layout, lease, version):
         _drive(layout, lease, version, problem, trial, options, where, progress)
         return load_result(store)  # under the lease: what a path leads to may be another run's afterwards
-
-
-def _at_once(options: Options, where: Where) -> int:
-    """Tasks that run at once, as far as is known beforehand."""
-    return where.slots or (1 if options.workers == 0 else options.workers or default_workers())
-
-
-def refuse_place(options: Options) -> None:
-    """StudyError where workers are asked for that there cannot be."""
-    if options.workers is not None and options.workers < 0:
-        raise StudyError(
-            f"workers: {options.workers} was given; accepted: 0 (none, in one process) or a positive integer"
-        )
-    if options.workers == 0 and options.dashboard:
-        raise StudyError("--dashboard: that of Dask's workers; given: --workers 0, which has none")
-    if options.workers == 0 and (options.client is not None or not parse_place(options.cluster).is_here):
-        raise StudyError(
-            "workers: 0, one process of this machine, was given beside a cluster or a client; accepted: one of them"
-        )
 
 
 @contextmanager
@@ -283,7 +241,7 @@ def _drive(
 ) -> None:
     costs = Costs.of(problem, trial)
     workers = where.slots or options.workers or default_workers()  # tasks are cut for as many, wherever they run
-    for words in share_time(problem, costs, _at_once(options, where), layout, lease.generation):
+    for words in share_time(problem, costs, at_once(options, where), layout, lease.generation):
         progress.note(words)
     problem, chosen = choose_reuse(problem, costs, layout, lease.generation)
     for words in chosen:
@@ -302,7 +260,7 @@ def _drive(
     monitor.patience = max(monitor.patience, _SLOW * costs.drawing(problem.sampler.chunk, 1))
     lease.news = monitor.news
     options.stop.check()
-    with _Places(layout, lease, problem, options, where, monitor) as places:
+    with Places(layout, lease, problem, options, where, monitor) as places:
 
         def place(more: float = 0.0) -> Place:
             return places.place(seconds_alone(problem, tasks) + more)
@@ -330,69 +288,6 @@ def _drive(
                 break
         refuse_identical_chunks(layout, problem)
         _finish(place, layout, lease, version, problem, index, outcome, monitor)
-
-
-class _Places:
-    """Where a run's tasks run: without workers while little is left to do, with them from then on when it is more."""
-
-    def __init__(
-        self, layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
-    ) -> None:
-        self._asked = options.workers
-        self._open = partial(place_of, layout, lease, problem, options, where, monitor)
-        self._opened = ExitStack()
-        self._place: Place | None = None
-
-    def __enter__(self) -> _Places:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._opened.close()
-
-    def place(self, seconds: float) -> Place:
-        """Where so much work is done."""
-        if isinstance(self._place, Here) and not runs_here(self._asked, seconds):
-            self._opened.close()
-            self._place = None
-        if self._place is None:
-            self._place = self._opened.enter_context(self._open(seconds))
-        return self._place
-
-
-@contextmanager
-def place_of(
-    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
-) -> Iterator[Place]:
-    """Where a run's tasks run, with its workers, if so many seconds of work need some."""
-    with _opened_place(layout, lease, problem, options, where, monitor, seconds) as place:
-        monitor.at(place)
-        with monitor.listening(topic_of(str(layout.root.resolve()), lease.generation)):
-            yield place
-
-
-@contextmanager
-def _opened_place(
-    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
-) -> Iterator[Place]:
-    if options.client is not None:
-        yield DaskPlace(options.client, _PATIENCE)
-        return
-    if where.is_here and not options.dashboard and runs_here(options.workers, seconds):
-        try:
-            with open_apart(TASKS) if names_code(problem.study) else open_inside() as alone:
-                yield alone
-        finally:
-            forget_contexts()
-        return
-    if options.quiet:
-        silence_dask()
-    folder = None
-    if where.profile is not None:
-        make_group(layout.root, layout.jobs, {})
-        folder = job_folder(layout, problem.study.name)
-    with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard, TASKS) as place:
-        place.find_dashboard()
-        yield place
 
 
 def _finish(

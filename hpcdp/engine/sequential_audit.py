@@ -20,11 +20,12 @@ from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.rounding import at_least
 from hpcdp.clusters import Place, parse_place
-from hpcdp.engine.driver import Options, opened, place_of, refuse_place
+from hpcdp.engine.driver import opened
 from hpcdp.engine.execute import execute
 from hpcdp.engine.failures import describe_killed, failed
 from hpcdp.engine.identical_chunks import Chunk, identical
 from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.places import Options, place_of, refuse_place
 from hpcdp.engine.progress import Progress
 from hpcdp.errors import FAILED, DamagedError, StudyError
 from hpcdp.keys import digest_json

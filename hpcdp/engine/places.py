@@ -1,0 +1,130 @@
+"""Where a run's tasks run: in one process of this machine while they are few, else with workers, here or elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hpcdp._base.slow_draws import topic_of
+from hpcdp.clusters import Place, Where, connect, default_workers, parse_place, silence_dask
+from hpcdp.clusters.folder import job_folder
+from hpcdp.clusters.here import Here, open_apart, open_inside
+from hpcdp.clusters.place import DaskPlace
+from hpcdp.engine.context import forget_contexts
+from hpcdp.engine.execute import TASKS
+from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.stopping import Stop
+from hpcdp.errors import StudyError
+from hpcdp.planning.costs import runs_here
+from hpcdp.store.layout import Layout
+from hpcdp.store.lease import Lease
+from hpcdp.store.root import make_group
+from hpcdp.study.problem import Problem
+from hpcdp.study.trust import names_code
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_PATIENCE = 300.0  # seconds without a worker of a caller's own client
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is done; none of it changes the result.
+
+    workers: 0: none; None: none where the work is small. quiet: what Dask logs is not shown.
+    """
+
+    cluster: str = "local"
+    workers: int | None = None
+    client: Client | None = None
+    allow_changed_code: bool = False
+    trust_code: bool = False
+    stop: Stop = field(default_factory=Stop)
+    dashboard: bool = False
+    quiet: bool = False
+
+
+def at_once(options: Options, where: Where) -> int:
+    """Tasks that run at once, as far as is known beforehand."""
+    return where.slots or (1 if options.workers == 0 else options.workers or default_workers())
+
+
+def refuse_place(options: Options) -> None:
+    """StudyError where workers are asked for that there cannot be."""
+    if options.workers is not None and options.workers < 0:
+        raise StudyError(
+            f"workers: {options.workers} was given; accepted: 0 (none, in one process) or a positive integer"
+        )
+    if options.workers == 0 and options.dashboard:
+        raise StudyError("--dashboard: that of Dask's workers; given: --workers 0, which has none")
+    if options.workers == 0 and (options.client is not None or not parse_place(options.cluster).is_here):
+        raise StudyError(
+            "workers: 0, one process of this machine, was given beside a cluster or a client; accepted: one of them"
+        )
+
+
+class Places:
+    """Where a run's tasks run: without workers while little is left to do, with them from then on when it is more."""
+
+    def __init__(
+        self, layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
+    ) -> None:
+        self._asked = options.workers
+        self._open = partial(place_of, layout, lease, problem, options, where, monitor)
+        self._opened = ExitStack()
+        self._place: Place | None = None
+
+    def __enter__(self) -> Places:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._opened.close()
+
+    def place(self, seconds: float) -> Place:
+        """Where so much work is done."""
+        if isinstance(self._place, Here) and not runs_here(self._asked, seconds):
+            self._opened.close()
+            self._place = None
+        if self._place is None:
+            self._place = self._opened.enter_context(self._open(seconds))
+        return self._place
+
+
+@contextmanager
+def place_of(
+    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
+) -> Iterator[Place]:
+    """Where a run's tasks run, with its workers, if so many seconds of work need some."""
+    with _opened_place(layout, lease, problem, options, where, monitor, seconds) as place:
+        monitor.at(place)
+        with monitor.listening(topic_of(str(layout.root.resolve()), lease.generation)):
+            yield place
+
+
+@contextmanager
+def _opened_place(
+    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
+) -> Iterator[Place]:
+    if options.client is not None:
+        yield DaskPlace(options.client, _PATIENCE)
+        return
+    if where.is_here and not options.dashboard and runs_here(options.workers, seconds):
+        try:
+            with open_apart(TASKS) if names_code(problem.study) else open_inside() as alone:
+                yield alone
+        finally:
+            forget_contexts()
+        return
+    if options.quiet:
+        silence_dask()
+    folder = None
+    if where.profile is not None:
+        make_group(layout.root, layout.jobs, {})
+        folder = job_folder(layout, problem.study.name)
+    with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard, TASKS) as place:
+        place.find_dashboard()
+        yield place
