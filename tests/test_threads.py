@@ -12,7 +12,7 @@ import pytest
 from commands import MECHANISM, hpcdp, write_study
 from threadpoolctl import threadpool_info
 
-from hpcdp._base.threads import VARIABLES, program_environment, worker_threads
+from hpcdp._base.threads import VARIABLES, library_threads, program_environment, worker_threads
 
 # One line a call: how many threads each library that is loaded would use, and what a program that it starts would be told.
 COUNTING = (
@@ -85,3 +85,13 @@ def test_the_last_of_several_threads_puts_back_what_the_first_one_found(monkeypa
     assert "MKL_NUM_THREADS" not in os.environ
     assert [library["num_threads"] for library in threadpool_info()] == before
     assert program_environment() == dict(os.environ)
+
+
+def test_libraries_have_one_count_of_who_wants_what() -> None:
+    before = [library["num_threads"] for library in threadpool_info()]
+    first, second = library_threads(1), worker_threads(2)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert [library["num_threads"] for library in threadpool_info()] == before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import _GeneratorContextManager, contextmanager
+from contextlib import AbstractContextManager, _GeneratorContextManager, contextmanager
 from threading import Lock
 from typing import Any
 
@@ -12,21 +12,39 @@ def while_inside(
     begin: Callable[[], Any], end: Callable[[Any], object]
 ) -> Callable[[], _GeneratorContextManager[None]]:
     """A context in which what `begin` sets holds; the last thread that leaves has `end` put back what `begin` gave."""
-    lock, inside, kept = Lock(), 0, None
+    wanted = while_wanted(begin, lambda _: None, end)
 
     @contextmanager
     def context() -> Iterator[None]:
-        nonlocal inside, kept
+        with wanted(None):
+            yield
+
+    return context
+
+
+def while_wanted(
+    begin: Callable[[], Any], use: Callable[[Any], object], end: Callable[[Any], object]
+) -> Callable[[Any], AbstractContextManager[None]]:
+    """A context of a value that `use` sets: the last one wanted holds; after the last, `end` puts back what `begin` gave."""
+    lock, kept = Lock(), None
+    values: list[Any] = []
+
+    @contextmanager
+    def context(value: Any) -> Iterator[None]:
+        nonlocal kept
         with lock:
-            if not inside:
+            if not values:
                 kept = begin()
-            inside += 1
+            values.append(value)
+            use(value)
         try:
             yield
         finally:
             with lock:
-                inside -= 1
-                if not inside:
+                values.remove(value)
+                if values:
+                    use(values[-1])
+                else:
                     end(kept)
 
     return context

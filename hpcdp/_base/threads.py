@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from threading import Lock
 from typing import Any
+
+from hpcdp._base.shared import while_wanted
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Of the environment, read by libraries when they are loaded, and by programs that are started."""
@@ -18,9 +19,6 @@ _HASHING = "6640"  # Dask's own
 _READ_LATE = tuple(name for name in VARIABLES if name != "NUMBA_NUM_THREADS")
 
 _for_programs: dict[str, str] = {}
-_lock = Lock()
-_inside: list[int] = []  # threads that each who is within wants
-_found: list[tuple[Any, dict[str, str | None]]] = []  # what the first of them found
 
 
 def worker_environment() -> dict[str, str]:
@@ -39,17 +37,47 @@ def program_environment() -> dict[str, str]:
     return os.environ | _for_programs
 
 
-def limit_libraries(threads: int) -> Any:
-    """BLAS and OpenMP use so many threads from here on; a context that restores what was, as `restore_original_limits` does."""
-    return _controller(len(sys.modules)).limit(limits=threads)
-
-
 @lru_cache(maxsize=1)
 def _controller(_modules: int) -> Any:
     """Of the libraries that are loaded: to look for them takes milliseconds, and only a new module can have brought more."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
+
+
+_limits: list[tuple[Any, int, Any]] = []  # that hold now: of which libraries, how many threads, and what puts them back
+
+
+def _limit(threads: int) -> None:
+    controller = _controller(len(sys.modules))
+    if not _limits or _limits[-1][:2] != (controller, threads):
+        _limits.append((controller, threads, controller.limit(limits=threads)))
+
+
+def _unlimit(_: object) -> None:
+    while _limits:
+        _limits.pop()[2].restore_original_limits()
+
+
+library_threads = while_wanted(lambda: None, _limit, _unlimit)
+"""BLAS and OpenMP use so many threads inside: how BLAS splits a sum changes its last bits, and tasks must give the same bits."""
+
+
+def _tell(threads: int) -> None:
+    os.environ.update(dict.fromkeys(_READ_LATE, str(threads)))
+    _for_programs.update(dict.fromkeys(VARIABLES, str(threads)))
+
+
+def _untell(variables: dict[str, str | None]) -> None:
+    _for_programs.clear()
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+_told = while_wanted(lambda: {name: os.environ.get(name) for name in _READ_LATE}, _tell, _untell)
 
 
 @contextmanager
@@ -60,36 +88,10 @@ def worker_threads(threads: int) -> Iterator[None]:
     """
     import numba  # before the mechanism may load it, and have it keep this number for ever
 
-    with _lock:
-        if not _inside:
-            _found.append((limit_libraries(threads), {name: os.environ.get(name) for name in _READ_LATE}))
-        _inside.append(threads)
-        _set(threads)
-    masked = numba.get_num_threads()  # of this thread alone
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        numba.set_num_threads(masked)
-        with _lock:
-            _inside.remove(threads)
-            if _inside:
-                _set(_inside[-1])
-            else:
-                _put_back(*_found.pop())
-
-
-def _set(threads: int) -> None:
-    os.environ.update(dict.fromkeys(_READ_LATE, str(threads)))
-    _for_programs.update(dict.fromkeys(VARIABLES, str(threads)))
-    limit_libraries(threads)
-
-
-def _put_back(limits: Any, variables: dict[str, str | None]) -> None:
-    limits.restore_original_limits()
-    _for_programs.clear()
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    with library_threads(threads), _told(threads):
+        masked = numba.get_num_threads()  # of this thread alone
+        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            numba.set_num_threads(masked)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp._base.threads import library_threads
 from hpcdp.losses._alone import has_equal_scores
 from hpcdp.losses.learned._pickled import pack, unpack
-from hpcdp.losses.learned._threads import one_thread
 
 Floats = NDArray[np.float64]
 
@@ -133,7 +133,7 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
     is_other = np.arange(_TRIAL) % 2 == 1
     rows, fresh = (rng.normal(size=(_TRIAL, 2)) + is_other[:, None] for _ in range(2))
     try:
-        with warnings.catch_warnings(), one_thread():
+        with warnings.catch_warnings(), library_threads(1):
             warnings.simplefilter("ignore")
             found = Estimator(estimator.fit(rows, is_other.astype(np.int64)), path, False)
             if not found.has_odds and not hasattr(found.fitted, "decision_function"):

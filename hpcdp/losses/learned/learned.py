@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp._base.threads import library_threads
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.learned._additive import Additive, Batches, learn_additive
@@ -23,7 +24,6 @@ from hpcdp.losses.learned._calibration import Calibration, learn_calibration, re
 from hpcdp.losses.learned._columns import SAMPLE, Columns, as_rows
 from hpcdp.losses.learned._estimator import BOOSTING, Estimator, fit_estimator, try_estimator
 from hpcdp.losses.learned._network import Network, learn_network
-from hpcdp.losses.learned._threads import one_thread
 from hpcdp.losses.learned.options import READY
 from hpcdp.losses.learned.parameters import FEWEST_LEARNED, LearnedParameters
 from hpcdp.losses.protocol import Outputs, Side
@@ -69,7 +69,7 @@ class LearnedModel:
             MechanismError: the classifier fails on these outputs.
         """
         found = np.empty(outputs.shape[0])
-        with one_thread():
+        with library_threads(1):
             for start in range(0, found.size, self.at_once):
                 part = slice(start, start + self.at_once)
                 found[part] = self.offset - _scores(self.classifier, self.calibration, as_rows(outputs[part]))
@@ -162,7 +162,7 @@ class Learned:
                 f"learned needs at least {FEWEST_LEARNED} training outputs per database; there are {p.size} and {q.size}"
             )
         try:
-            with one_thread():
+            with library_threads(1):
                 return self._fit(p, q)
         except (HpcdpError, MemoryError):
             raise
