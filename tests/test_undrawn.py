@@ -1,16 +1,78 @@
-"""A picture that cannot be drawn is no failure of the run that has ended well."""
+"""Runs that end without a picture: small ones, those told so, and those whose picture cannot be drawn."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
-from commands import hpcdp, write_study
+import pytest
+from commands import call, one_message, write_study
+
+SMALL = {
+    "call": "laplace",
+    "parameters": {"scale": 1.0},
+    "pairs": "given = [{ d = [0.0], d_prime = [1.0] }]",
+    "train": 500,
+    "test": 500,
+    "chunk": 500,
+}
 
 
-def test_a_run_whose_picture_cannot_be_written(tmp_path: Path) -> None:
-    study, store = write_study(tmp_path, databases=[[0.0, 1.0]], train=500, test=500), tmp_path / "s.zarr"
-    (tmp_path / "s.png").mkdir()
-    done = hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path, code=0)
+@pytest.fixture(name="study")
+def study_fixture(tmp_path: Path) -> Path:
+    return write_study(tmp_path, **SMALL)
+
+
+def _is_drawn(study: Path, *arguments: object, command: str = "run", name: str = "s") -> bool:
+    """Whether there is a picture, which is what the last line says."""
+    store = study.parent / "s.zarr"
+    what = [store] if command == "resume" else [study, "--store", store]
+    done = call(command, *what, *arguments)
+    picture = store.with_name(f"{name}.png")
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("plot:  " if picture.exists() else "draw:  hpcdp ")
+    assert str(picture) in last or not picture.exists()
+    return picture.exists()
+
+
+def test_a_small_run_and_one_with_workers(study: Path, scheduler: str) -> None:
+    """The plan decides, of what is left of a store too."""
+    assert not _is_drawn(study)
+    assert not _is_drawn(study, command="resume")
+    assert not _is_drawn(study, "--cluster", scheduler, "--no-plot")
+    assert _is_drawn(study, "--cluster", scheduler)
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_asked_for(study: Path, command: str) -> None:
+    assert not _is_drawn(study)
+    assert _is_drawn(study, "--plot", command=command)
+
+
+def test_the_command_that_is_printed_draws(study: Path) -> None:
+    claim = ("--claim", "laplace(epsilon=9)")
+    for command, name in (("run", "s"), ("audit", "s-audit")):
+        place = [study, "--store", study.parent / "s.zarr", *(claim if command == "audit" else ()), "--no-plot"]
+        words = shlex.split(call(command, *place).stdout.splitlines()[-1])
+        assert words[:2] == ["draw:", "hpcdp"]
+        assert not (study.parent / f"{name}.png").exists()
+        call(*words[2:])
+        assert (study.parent / f"{name}.png").exists()
+
+
+def test_an_audit_with_a_file_for_its_picture(study: Path) -> None:
+    words = ["audit", study, "--store", study.parent / "s.zarr", "--claim", "laplace(epsilon=9)"]
+    done = call(*words, "-o", study.parent / "here.png", "--no-plot", code=2)
+    assert "-o: accepted without --no-plot" in one_message(done)
+    call(*words, "-o", study.parent / "here.png")
+    assert (study.parent / "here.png").exists()
+
+
+def test_a_picture_that_cannot_be_written(study: Path) -> None:
+    """No failure of the run, which has ended well."""
+    store = study.parent / "s.zarr"
+    (study.parent / "s.png").mkdir()
+    done = call("run", study, "--store", store, "--plot")
     assert f"store: {store}" in done.stdout
     assert "plot:" not in done.stdout
     (line,) = [line for line in done.stderr.splitlines() if "picture" in line]

@@ -45,6 +45,10 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument("--dashboard", action="store_true", help=text)
         command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
 
+    def add_picture(command: argparse.ArgumentParser) -> None:
+        text = "draw the picture, or do not (default: unless the plan is done in one process)"
+        command.add_argument("--plot", action=argparse.BooleanOptionalAction, help=text)
+
     plan = add("plan", running.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error")
     plan.add_argument("study", metavar="STUDY", help="a study file")
     plan.add_argument("--workers", type=_count, metavar="N", help="worker processes to plan for; 0: one process")
@@ -62,12 +66,14 @@ def make_parser() -> argparse.ArgumentParser:
     trust = "run the code that the study names although the store, or part of it, is another user's"
     run.add_argument("--trust-code", action="store_true", help=trust)
     add_place(run)
+    add_picture(run)
 
     resume = add("resume", running.resume, "go on from a store alone: the study is inside it")
     resume.add_argument("store", type=Path, metavar="STORE")
     resume.add_argument("--allow-changed-code", action="store_true", help=changed)
     resume.add_argument("--trust-code", action="store_true", help=trust)
     add_place(resume)
+    add_picture(resume)
 
     status = add("status", reading.status, "what is done, to do and failed, per stage")
     status.add_argument("store", type=Path, metavar="STORE")
@@ -160,6 +166,7 @@ def make_parser() -> argparse.ArgumentParser:
     audit.add_argument("--allow-changed-code", action="store_true", help=changed)
     audit.add_argument("--trust-code", action="store_true", help=trust)
     add_place(audit)
+    add_picture(audit)
 
     compare = add("compare", reading.compare, "draw several stores' spectra in one plot, and tell which is below which")
     compare.add_argument("stores", type=Path, nargs="+", metavar="STORE")

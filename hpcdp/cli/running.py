@@ -54,8 +54,9 @@ def run(options: argparse.Namespace) -> None:
     options.found_store = store
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(options, store, problem, trial, where)
-        _drive(options, store, problem, trial, stop)
+        plan = _make_plan(options, store, problem, trial, where)
+        _print_plan(plan)
+        _drive(options, store, problem, trial, stop, plan)
 
 
 def _say(text: str) -> None:
@@ -63,7 +64,8 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, where: Any) -> None:
+def _make_plan(options: argparse.Namespace, store: Path, problem: Any, trial: Any, where: Any) -> Any:
+    """What is left to do."""
     from hpcdp.clusters import default_workers
     from hpcdp.engine.driver import index_of
     from hpcdp.planning.summary import make_plan
@@ -71,7 +73,10 @@ def _print_plan(options: argparse.Namespace, store: Path, problem: Any, trial: A
     workers = getattr(options, "workers", None)
     if not where.is_here or getattr(options, "dashboard", False):
         workers = workers or default_workers()
-    plan = make_plan(problem, trial, workers, index_of(store), where.profile)
+    return make_plan(problem, trial, workers, index_of(store), where.profile)
+
+
+def _print_plan(plan: Any) -> None:
     print(plan, end="\n\n", file=sys.stderr, flush=True)
 
 
@@ -86,7 +91,8 @@ def resume(options: argparse.Namespace) -> None:
         problem, trial = resolve_stored(
             options.store, options.allow_changed_code, options.trust_code, _say, where.library_threads
         )
-        _drive(options, options.store, problem, trial, stop)
+        plan = _make_plan(options, options.store, problem, trial, where)
+        _drive(options, options.store, problem, trial, stop, plan)
 
 
 @contextmanager
@@ -122,18 +128,26 @@ def _place(options: argparse.Namespace, stop: Stop) -> Any:
     return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard, quiet)
 
 
-def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> None:
+def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, plan: Any) -> None:
     from hpcdp.report.printed import text
 
     result = _compute(options, store, problem, trial, stop)
     print(text(result))
     print(f"\nstore: {store}", flush=True)
-    picture = default_plot(store)
-    print(_draw(result.plot, picture, f"hpcdp plot {shlex.quote(str(store))}"), end="")
+    again = f"hpcdp plot {shlex.quote(str(store))}"
+    print(_draw(_is_drawn(options, plan), result.plot, default_plot(store), again), end="")
 
 
-def _draw(draw: Callable[[Path], object], picture: Path, again: str) -> str:
-    """The line that names the picture of what is done and stored; empty where drawing fails, which is said on stderr."""
+def _is_drawn(options: argparse.Namespace, plan: Any) -> bool:
+    """Whether there is a picture at the end: as asked, else as planned; never by how long it took."""
+    return bool(options.plot if options.plot is not None else plan.draws_picture)
+
+
+def _draw(is_drawn: bool, draw: Callable[[Path], object], picture: Path, again: str) -> str:
+    """The line that names the picture of what is done and stored, or the command that draws it where it is not wanted; empty
+    where drawing fails, which is said on stderr."""
+    if not is_drawn:
+        return f"draw:  {again}\n"
     try:
         draw(picture)
     except Exception as error:  # whatever fonts and file systems do, the run has ended well
@@ -153,7 +167,7 @@ def submit(options: argparse.Namespace) -> None:
     slurm.check_installed()
     study, store = read_study(options.study, options.store)
     problem, trial = resolve(study, _say, profile.worker.library_threads)
-    _print_plan(options, store, problem, trial, Where(profile))
+    _print_plan(_make_plan(options, store, problem, trial, Where(profile)))
     from hpcdp.clusters.folder import job_folder
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.store.layout import Layout
@@ -227,6 +241,8 @@ def audit(options: argparse.Namespace) -> int:
     claim = _audited_claim(options, study)
     if study.pure is not None:
         return _audit_pure(options, study, store, claim, where)
+    if options.output is not None and options.plot is False:
+        raise StudyError("-o: accepted without --no-plot; given: both")
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)
     if options.sequential:
@@ -234,9 +250,11 @@ def audit(options: argparse.Namespace) -> int:
     study = _with_etas(study)
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(options, store, problem, trial, where)
+        plan = _make_plan(options, store, problem, trial, where)
+        _print_plan(plan)
         found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
-    drawn = _draw(partial(draw_audit, found), picture, shlex.join(["hpcdp", *options.given]))
+    is_drawn = options.output is not None or _is_drawn(options, plan)
+    drawn = _draw(is_drawn, partial(draw_audit, found), picture, _with_picture(options))
     if options.format == "json":
         print(to_json(found))
     else:
@@ -256,11 +274,19 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
         raise StudyError(
             "audit: tests trade-off points, which a study with [pure] does not count; leave [pure] out, or claim dp(epsilon=…)"
         )
-    if options.sequential or options.orientation != "both" or options.limits != "exact" or options.output:
-        raise StudyError("audit: with [pure] accepted without --sequential, --orientation, --limits and --output")
+    if (
+        options.sequential
+        or options.orientation != "both"
+        or options.limits != "exact"
+        or options.output
+        or options.plot
+    ):
+        raise StudyError(
+            "audit: with [pure] accepted without --sequential, --orientation, --limits, --output and --plot"
+        )
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(options, store, problem, trial, where)
+        _print_plan(_make_plan(options, store, problem, trial, where))
         found = verify(_compute(options, store, problem, trial, stop), claim)
     print(to_json([found]) if options.format == "json" else f"{report([found])}\n\nstore: {store}")
     if options.show_rows:
@@ -278,6 +304,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     from hpcdp.study.problem import resolve
 
     again = shlex.join(["hpcdp", *options.given])
+    is_drawn = options.plot is not False
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
         refuse_unplayable(problem)
@@ -285,12 +312,18 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
         with on_stderr() as progress:
             place = _place(options, stop)
             found = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
-    drawn = _draw(partial(draw_sequential, found), picture, again)
+    drawn = _draw(is_drawn, partial(draw_sequential, found), picture, _with_picture(options))
     if options.format == "json":
         print(to_json(found))
     else:
         print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
     return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def _with_picture(options: argparse.Namespace) -> str:
+    """The command again, with its picture."""
+    given = [word for word in options.given if word not in ("--plot", "--no-plot")]
+    return shlex.join(["hpcdp", *given, "--plot"])
 
 
 def _audited_claim(options: argparse.Namespace, study: Any) -> Any:

@@ -86,6 +86,11 @@ class Plan:
     pure: str = ""
     is_here: bool = False
 
+    @property
+    def draws_picture(self) -> bool:
+        """Whether its run ends with a picture, unless told otherwise: a small one takes no longer than its picture."""
+        return not self.is_here or bool(self.target)
+
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
         errors = "; ".join(f"{at_most(error, '.1e')} at ε = {epsilon:g}" for epsilon, error, _ in self.worst_error)
