@@ -230,6 +230,50 @@ def test_margins_of_laplace(n: int, cells: int, joint: float, split: float) -> N
     assert tight > -ndtri(0.05 / cells)  # no bound of this kind beats the normal quantile
 
 
+@pytest.mark.parametrize(
+    "x0, n0, x1, n1, c, level",
+    [
+        (115_810, 225_164, 247_203, 882_673, 1.7529444735297628, 0.01067097517657153),
+        (17_825, 52_211, 246_569, 856_126, 1.0122270723496611, 7.227488731406804e-08),
+        (53_440, 59_190, 346_577, 603_265, 1.5199844946067385, 0.024332702318901944),
+    ],
+)
+def test_joint_bound_of_many_counts_is_about_normal(x0: int, n0: int, x1: int, n1: int, c: float, level: float) -> None:
+    """Cells whose margin was 2 to 4 times as wide as their neighbours': most of a sum lay above the first block of its table."""
+    estimate, error = x0 / n0 - c * x1 / n1, float(standard_error(x0, n0, x1, n1, c))
+    margin = (estimate - float(joint_lower(x0, n0, x1, n1, c, level))) / error
+    assert 0.97 < margin / -ndtri(0.95 * level) < 1.1
+
+
+def test_no_cell_of_many_counts_is_far_from_normal() -> None:
+    rng = np.random.default_rng(20261123)
+    n0, n1 = (np.floor(10.0 ** rng.uniform(4.5, 6.5, 3000)) for _ in range(2))
+    a, b = rng.uniform(0.1, 0.9, (2, 3000))
+    c, level = np.exp(rng.uniform(0.0, 2.0, 3000)), 10.0 ** rng.uniform(-7.0, -1.3, 3000)
+    x0, x1 = np.rint(a * n0), np.rint(b * n1)
+    margin = x0 / n0 - c * x1 / n1 - joint_lower(x0, n0, x1, n1, c, level)
+    positive = x0 / n0 > c * x1 / n1  # elsewhere the search is coarse
+    ratio = margin / standard_error(x0, n0, x1, n1, c) / -ndtri(0.95 * level)
+    assert positive.sum() > 300
+    assert ratio[positive].min() > 0.97
+    assert ratio[positive].max() < 1.1
+
+
+def test_bounds_below_a_floor_are_not_looked_for_and_others_are_as_ever() -> None:
+    rng = np.random.default_rng(4)
+    n0, n1 = (np.floor(10.0 ** rng.uniform(1.0, 6.0, 2000)) for _ in range(2))
+    x0, x1 = np.floor(n0 * rng.random(2000)), np.floor(n1 * rng.random(2000) ** 3)
+    c, level = np.exp(rng.uniform(0.0, 3.0, 2000)), 10.0 ** rng.uniform(-6.0, -0.3, 2000)
+    every = joint_lower(x0, n0, x1, n1, c, level)
+    for floor in (0.0, 0.1):
+        found = joint_lower(x0, n0, x1, n1, c, level, floor=floor)
+        above = every > floor
+        assert 200 < above.sum() < 1800
+        assert (found[above] == every[above]).all()
+        assert (found <= np.maximum(every, floor)).all()
+        assert (found < every)[~above].mean() > 0.8
+
+
 def test_joint_bound_follows_the_counts() -> None:
     for n, c in ((30, 1.0), (30, math.exp(0.5)), (40, 7.0)):
         x0, x1 = np.arange(n + 1)[:, None], np.arange(n + 1)[None, :]

@@ -223,6 +223,19 @@ def _sparse_probability(table: EventTable, pu: float, qu: float, pv: float, qv: 
 
 
 @_jit
+def _tail_bounds(head: float, n: float, p: float, q: float) -> tuple[float, float]:
+    """Limits of P(V >= head) from above and below, by geometric series: the ratio of a pmf value to the last one falls."""
+    ratio = (n - head) * p / ((head + 1.0) * q)
+    if ratio >= 1.0:
+        return 1.0, 0.0
+    first = math.exp(log_pmf(head, n, p, q))
+    steps = min(np.floor(2.0 / (1.0 - ratio)), n - head)
+    least = max(0.0, (n - head - steps) * p / ((head + steps + 1.0) * q))
+    lower = first * (1.0 - least ** (steps + 1.0)) / (1.0 - least) * (1.0 - _ROUNDING)
+    return min(1.0, first / (1.0 - ratio)), lower
+
+
+@_jit
 def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: float, z: float) -> float:
     """Upper bound on P(V >= v_obs + r (U - u_obs)); z places the cut-offs (any z gives a bound)."""
     if table.sparse:
@@ -243,12 +256,9 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
             tail += lower_tail(nv - k, nv, qv, pv, _SHARE)
         return min(1.0, tail)
     head = table.v_low[start - 1] if start > 0 else 2.0 * table.v_mid[0] - table.v_low[0] + 1.0
-    upper = 0.0
+    upper = least = 0.0
     if head <= nv:
-        ratio = (nv - head) * pv / ((head + 1.0) * qv)
-        upper = 1.0
-        if ratio < 1.0:
-            upper = min(1.0, math.exp(log_pmf(head, nv, pv, qv)) / (1.0 - ratio))
+        upper, least = _tail_bounds(head, nv, pv, qv)
     lower, head_tail = 0.0, upper
 
     # Nodes from j_high down to j_low: above, V (or U) is too rare; below, the event is taken as certain.
@@ -292,6 +302,8 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
             # The true hazard lies between the one of the upper and the one of the lower sum over V.
             flat = abs(slope - r * hazard)
             steep = abs(slope - r * hazard * (upper / max(lower, 1e-300)))
+            if steep**2 * table.u_square[j] > 1.0:  # most of V may lie above the first block
+                steep = abs(slope - r * hazard * (upper / max(lower + least, 1e-300)))
             exponent += hazard * table.excess[j] + max(flat, steep) ** 2 * table.u_square[j]
         total += math.exp(exponent) * upper
     total += lower_tail(table.u_low[j_low] - 1.0, nu, pu, qu, _SHARE)

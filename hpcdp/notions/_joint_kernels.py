@@ -18,6 +18,8 @@ from hpcdp.notions._event_kernels import _SHARE, _TIE, _TIE_SHARE, EventTable, _
 
 # log of the share of the target probability that a cut-off region may hold (it is added back as mass).
 _CUT = math.log(1e-4)
+# A whole n p is a median of a binomial, so that P(T >= t) is at least 1/4 at the observed rates: no target below rejects there.
+_LOG_MEDIANS = math.log(0.25)
 # Stands for log 0.
 _LOG_ZERO = -690.0
 
@@ -205,13 +207,18 @@ def cell_table(
 @_jit
 def joint_lower_cell(
     x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float],
-    log_target: float, z: float, loss: float,
+    log_target: float, z: float, loss: float, floor: float,
 ) -> float:  # fmt: skip
-    """Largest theta found at which sup P(T >= t) <= the target over b_range (so every smaller one is too)."""
+    """Largest theta found at which sup P(T >= t) <= the target over b_range (so every smaller one is too).
+
+    Where it is surely no larger than `floor`, it is not looked for.
+    """
     lo, hi = -c * b_range[1], 1.0 - c * b_range[0]
     if c > 100.0 * n1:
         return lo  # one x1 outweighs any x0, and even no x1 leaves b above 1/c: the bound is negative anyway
     estimate = x0 / n0 - c * x1 / n1
+    if estimate <= floor and log_target < _LOG_MEDIANS:
+        return lo
     if estimate <= 0.0:
         loss = max(loss, 0.5)  # a negative bound tells little: spend less time on it
     z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
@@ -220,6 +227,9 @@ def joint_lower_cell(
     se = math.sqrt(a_hat * (1.0 - a_hat) / n0 + c * c * b_hat * (1.0 - b_hat) / n1)
     most = x1 + np.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
     cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
+
+    if floor > lo and _coarse_log_probability(table, swapped, cell, floor, z_cut) > log_target + loss:
+        return lo
 
     # A coarse search gives the start, low enough for the tangents' loss; only what the bound over all of
     # b_range accepts is returned.
@@ -277,6 +287,7 @@ def joint_lower_cells(
     target: npt.NDArray[np.float64],
     z: npt.NDArray[np.float64],
     loss: float,
+    floor: float,
 ) -> npt.NDArray[np.float64]:
     """joint_lower_cell for every cell of equally long arrays.
 
@@ -286,7 +297,8 @@ def joint_lower_cells(
     for i in range(x0.size):
         b_low = upper_limit(n1[i] - x1[i], n1[i], side_level[i])[1]
         b_high = upper_limit(x1[i], n1[i], side_level[i])[0]
-        lower[i] = joint_lower_cell(x0[i], n0[i], x1[i], n1[i], c[i], (b_low, b_high), math.log(target[i]), z[i], loss)
+        b_range = (b_low, b_high)
+        lower[i] = joint_lower_cell(x0[i], n0[i], x1[i], n1[i], c[i], b_range, math.log(target[i]), z[i], loss, floor)
     return lower
 
 

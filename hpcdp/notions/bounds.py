@@ -15,7 +15,7 @@ from hpcdp._check import binomial_counts, inflation_factor, open_unit
 from hpcdp.notions import _binomial_kernels as kernels
 from hpcdp.notions import _joint_kernels
 
-BOUNDS_VERSION = 2
+BOUNDS_VERSION = 3
 """Raised whenever bounds of the same counts change. Results' heads carry it (none: 1); `resume` derives those of another
 version anew, reading commands show them as they are.
 """
@@ -94,7 +94,14 @@ def split_lower(
 
 
 def joint_lower(
-    x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, inflation: ArrayLike, level: ArrayLike
+    x0: ArrayLike,
+    n0: ArrayLike,
+    x1: ArrayLike,
+    n1: ArrayLike,
+    inflation: ArrayLike,
+    level: ArrayLike,
+    *,
+    floor: float = -np.inf,
 ) -> Floats:
     """Lower bound on θ = a − c·b by inverting one exact test. Finite-sample: it fails with probability <= level.
 
@@ -114,6 +121,7 @@ def joint_lower(
         x1, n1: successes and trials of the inflated side.
         inflation: c = e^ε, from 0 to 1e100; at 0 the bound is `binomial_lower(x0, n0, level)`.
         level: failure probability, above 0 and below 1.
+        floor: bounds that are no larger need not be told apart: they may come back smaller, which takes no search.
 
     Returns:
         Bounds from −c to 1. Where x0/n0 <= c·x1/n1 the search is coarse: a valid bound, its margin some 10 % wider.
@@ -130,7 +138,7 @@ def joint_lower(
     *cells, levels = (v[~plain] for v in arrays)
     gamma = BERGER_BOOS_SHARE * levels
     target = levels - gamma
-    lower[~plain] = _joint_kernels.joint_lower_cells(*cells, 0.5 * gamma, target, -ndtri(target), _LOSS)
+    lower[~plain] = _joint_kernels.joint_lower_cells(*cells, 0.5 * gamma, target, -ndtri(target), _LOSS, floor)
     return lower.reshape(shape)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from hpcdp.notions.bounds import joint_lower, normal_upper, split_lower, standar
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_MANY, _COARSE = 32, 8.0  # counts, and steps of T in X1 per step in X0, from which the split bound may be better
 
 LowerBounds = Callable[[Ints, Ints, Ints, Ints, Floats, Floats, NDArray[np.bool_]], Floats]
 """Certified lower bounds of flat arrays of cells (see `lower_bounds`); a run hands in one that uses its workers."""
@@ -55,15 +58,15 @@ def estimate(exceed: Ints, test: Ints, epsilons: Floats) -> Floats:
 def lower_bounds(
     x0: Ints, n0: Ints, x1: Ints, n1: Ints, inflation: Floats, level: Floats, split: NDArray[np.bool_]
 ) -> Floats:
-    """Certified lower bounds on a − e^ε·b of flat arrays of cells: the joint bound, or the split one where told so.
+    """Certified lower bounds on δ = max(0, a − e^ε·b) of flat arrays of cells: the joint bound, or the split one where told so.
 
-    Finite-sample, each failing with probability at most its level, whatever the classifier.
+    At least 0. Finite-sample, each failing with probability at most its level, whatever the classifier.
     """
     out = np.empty(x0.size)
-    for chosen, bound in ((~split, joint_lower), (split, split_lower)):
+    for chosen, bound in ((~split, partial(joint_lower, floor=0.0)), (split, split_lower)):
         if chosen.any():
             out[chosen] = bound(*(values[chosen] for values in (x0, n0, x1, n1, inflation, level)))
-    return out
+    return np.maximum(0.0, out)
 
 
 def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats, run: LowerBounds) -> NDArray[np.bool_]:
@@ -72,9 +75,13 @@ def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats, ru
     share: (cells, 2) shares of training outputs in the set; the counts to expect are these shares of `test` (cells, 2).
     """
     expected = np.rint(np.clip(share, 0.0, 1.0) * test).astype(np.int64)
-    arguments = (expected[:, 0], test[:, 0], expected[:, 1], test[:, 1], inflation, level)
-    no, yes = np.zeros(level.size, np.bool_), np.ones(level.size, np.bool_)
-    better: NDArray[np.bool_] = run(*arguments, yes) > run(*arguments, no)
+    fewest = np.minimum(expected, test - expected).min(axis=1)
+    better = (fewest < _MANY) | (inflation * test[:, 0] > _COARSE * test[:, 1])  # elsewhere the joint bound is
+    if better.any():
+        x, n, c, a = (values[better] for values in (expected, test, inflation, level))
+        no, yes = np.zeros(a.size, np.bool_), np.ones(a.size, np.bool_)
+        arguments = (x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, a)
+        better[better] = run(*arguments, yes) > run(*arguments, no)
     return better
 
 
@@ -104,7 +111,7 @@ def make_cells(
         split = np.zeros(a.size, np.bool_)
         if hopeful.any():
             split[hopeful] = prefer_split(share[hopeful], n[hopeful], c[hopeful], a[hopeful], run)
-        lower[known] = np.maximum(0.0, run(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, a, split))
+        lower[known] = run(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, a, split)
         upper[known] = normal_upper(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, confidence)
         error[known] = standard_error(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c)
     best_beyond = np.fmax.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
