@@ -9,6 +9,8 @@ ARGS ?=
 JOBS ?= 3
 
 FROM_LOCK := --require-hashes --only-binary :all: -r requirements.lock
+LOADED := hpcdp.cli.running, hpcdp.engine.sequential_audit, hpcdp.clusters.jobs, hpcdp.report.plots_audit, \
+	matplotlib.backends.backend_agg, sklearn.datasets
 EDITABLE := --no-build-isolation --no-deps -e .
 
 .PHONY: help install quickstart test kernels lint format bench release-check lock clean
@@ -20,13 +22,14 @@ help:
 	@echo "make lint        ruff and mypy"
 	@echo "make format      let ruff format and mend the code"
 	@echo "make bench       the benchmarks         ARGS=\"...\" is passed to them"
-	@echo "make release-check  what is too long for tests: the soak of 200 kills"
+	@echo "make release-check  what is too long for tests: longer settings, the soak of 200 kills"
 	@echo "make lock        pin the newest packages in requirements.lock (needs uv)"
 	@echo "make clean       remove .venv, caches and build files, not runs"
 
 install: .venv/.installed
 
-# The stamps are touched last, so an install that failed is done again, from nothing.
+# The stamps are touched last, so an install that failed is done again, from nothing. What hpcdp imports is compiled at the end,
+# whatever the environment says: pip would compile everything, which takes four times as long.
 .venv/.packages: requirements.lock
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "hpcdp needs Python 3.11 or newer, and '$(PYTHON)' is not that. Name one that is:" \
@@ -42,12 +45,13 @@ install: .venv/.installed
 	    "$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
 	        echo "'$(PYTHON)' has no venv module. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }; \
 	    "$(PYTHON)" -m venv --clear .venv && \
-	    .venv/bin/python -m pip install -q --disable-pip-version-check $(FROM_LOCK) && touch $@; \
+	    .venv/bin/python -m pip install -q --disable-pip-version-check --no-compile $(FROM_LOCK) && touch $@; \
 	fi
 
 .venv/.installed: .venv/.packages pyproject.toml
 	@if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python .venv/bin/python $(EDITABLE); \
 	else .venv/bin/python -m pip install -q --disable-pip-version-check $(EDITABLE); fi
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -c "import $(LOADED)"
 	@touch $@
 
 quickstart: install
@@ -73,6 +77,7 @@ bench: install
 	.venv/bin/python -m benchmarks $(ARGS)
 
 release-check: install
+	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m release $(ARGS)
 	.venv/bin/python -m benchmarks soak
 
 # One version of each package for all supported Pythons, so that a result does not depend on the Python.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from forked import fits, run_forked
+from forked import Forked, fits, run_forked
 
 from hpcdp.cli.command import main
 from hpcdp.keys import digest_array, stream
@@ -26,6 +26,7 @@ from hpcdp.study.problem import Problem
 from hpcdp.study.versions import read_problem
 
 COMMAND = [sys.executable, "-m", "hpcdp"]
+Started = Forked | subprocess.Popen[str]
 SEED = 20240520
 
 LONG = 300.0
@@ -173,24 +174,34 @@ def show(store: Path) -> str:
 
 
 @contextmanager
-def started(*arguments: Any, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A command in a session of its own, as on a terminal; whatever is left of the session is killed."""
-    command = [*COMMAND, *map(str, arguments)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+def started(*arguments: Any, folder: Path, by_user: bool = False) -> Iterator[Started]:
+    """A command in a session of its own, as on a terminal; whatever is left of the session is killed.
+
+    Forked with its libraries loaded, where the environment allows it, unless it is to be started as a user does.
+    """
+    words, pipe = [*map(str, arguments)], subprocess.PIPE
+    with (
+        Forked(words, folder)
+        if fits() and not by_user
+        else subprocess.Popen(
+            [*COMMAND, *words], cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        )
+    ) as process:
         try:
             yield process
         finally:
             kill_group(process)
 
 
-def worker_of(process: subprocess.Popen[str]) -> psutil.Process:
-    """The process that does a command's work, below the one that was started."""
-    (found,) = psutil.Process(process.pid).children()
+def worker_of(process: Started) -> psutil.Process:
+    """The process that does a command's work: the one that was forked, or the one below the one that was started."""
+    found = psutil.Process(process.pid)
+    if not isinstance(process, Forked):
+        (found,) = found.children()
     return found
 
 
-def kill_group(process: subprocess.Popen[str]) -> None:
+def kill_group(process: Started) -> None:
     """SIGKILL to a process and all that it started."""
     for member in members(process):
         with suppress(ProcessLookupError):
@@ -199,7 +210,7 @@ def kill_group(process: subprocess.Popen[str]) -> None:
     wait_until(lambda: not members(process), "the session is gone")
 
 
-def members(process: subprocess.Popen[str]) -> list[int]:
+def members(process: Started) -> list[int]:
     """Processes of its session that are alive: keepers of workers have groups of their own."""
     found = []
     for other in psutil.process_iter():

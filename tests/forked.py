@@ -8,14 +8,17 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 from hpcdp._base.threads import worker_environment
 
@@ -95,18 +98,87 @@ def run_forked(arguments: list[str], folder: Path, timeout: float) -> subprocess
             os.close(file)
 
 
+class Forked:
+    """A command in a session of its own, forked, with the part of `subprocess.Popen` that tests use; texts, not bytes."""
+
+    def __init__(self, arguments: list[str], folder: Path) -> None:
+        self._connection, theirs = socket.socketpair()
+        (out, out_end), (error, error_end) = os.pipe(), os.pipe()
+        with theirs:
+            _started().fork(theirs, [out_end, error_end])
+        os.close(out_end)
+        os.close(error_end)
+        self.stdout, self.stderr = os.fdopen(out, encoding="utf-8"), os.fdopen(error, encoding="utf-8")
+        self.pid = _begin(self._connection, arguments, folder, os.environ | worker_environment(), True)
+        self.returncode: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.wait()
+        self.stdout.close()
+        self.stderr.close()
+        self._connection.close()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, minus the signal that ended it; TimeoutExpired where it goes on for longer."""
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("hpcdp", timeout or 0.0)
+            self.returncode = _end(self._connection)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it goes on."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0.0)
+        return None
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What it printed, once it has ended."""
+        with ThreadPoolExecutor(2) as readers:
+            texts = [readers.submit(file.read) for file in (self.stdout, self.stderr)]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            return texts[0].result(), texts[1].result()
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
 def ask(connection: socket.socket, arguments: list[str], folder: Path, environment: Mapping[str, str]) -> int:
     """Have what was forked run a command; its exit code. TimeoutError where the connection has one: it is killed then."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    request = pickle.dumps((arguments, str(folder), dict(environment), mask))
-    connection.sendall(len(request).to_bytes(8, "big") + request)
-    child = int.from_bytes(_receive(connection, 8), "big")
+    child = _begin(connection, arguments, folder, environment, False)
     try:
-        return int.from_bytes(_receive(connection, 8), "big", signed=True)
+        return _end(connection)
     except TimeoutError:
         os.kill(child, signal.SIGKILL)
         raise
+
+
+def _begin(
+    connection: socket.socket, arguments: list[str], folder: Path, environment: Mapping[str, str], has_session: bool
+) -> int:
+    """Have what was forked begin a command; its process."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    request = pickle.dumps((arguments, str(folder), dict(environment), mask, has_session))
+    connection.sendall(len(request).to_bytes(8, "big") + request)
+    return int.from_bytes(_receive(connection, 8), "big")
+
+
+def _end(connection: socket.socket) -> int:
+    return int.from_bytes(_receive(connection, 8), "big", signed=True)
 
 
 def _telling(environment: Mapping[str, str]) -> dict[str, str]:
@@ -158,11 +230,15 @@ def _answer(number: int, out: int, error: int) -> None:
         request = _receive(connection, int.from_bytes(_receive(connection, 8), "big"))
         child = os.fork()
         if child:
+            for file in (out, error):
+                os.close(file)
             connection.sendall(child.to_bytes(8, "big"))
             _, status = os.waitpid(child, 0)
             connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(8, "big", signed=True))
             os._exit(0)
-    arguments, folder, environment, mask = pickle.loads(request)
+    arguments, folder, environment, mask, has_session = pickle.loads(request)
+    if has_session:
+        os.setsid()
     os.umask(mask)
     os.dup2(out, 1)
     os.dup2(error, 2)
@@ -208,6 +284,7 @@ if __name__ == "__main__":
     import hpcdp.__main__
     import hpcdp.cli.command
     import hpcdp.clusters._serving
+    import hpcdp.clusters.jobs
     import hpcdp.engine.driver
     import hpcdp.report.audit
     import hpcdp.report.plots

@@ -103,7 +103,9 @@ def test_a_hanging_chunk_is_named_while_it_hangs(workers: int, tmp_path: Path, s
     store = tmp_path / "s.zarr"
     (tmp_path / "held.txt").write_text(after_draw(2, 500))
     said: list[str] = []
-    with started("run", hanging_study(tmp_path), "--store", store, "--workers", workers, folder=tmp_path) as process:
+    with started(
+        "run", hanging_study(tmp_path), "--store", store, "--workers", workers, folder=tmp_path, by_user=True
+    ) as process:
         assert process.stderr is not None
         reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
         reader.start()
@@ -134,7 +136,7 @@ def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: P
     named = "test chunk 2 of database 0" if held == "chunk" else "trial outputs of database [0."
     said: list[str] = []
     begin = time.monotonic()
-    with started("run", study, "--store", store, "--workers", workers, folder=tmp_path) as process:
+    with started("run", study, "--store", store, "--workers", workers, folder=tmp_path, by_user=True) as process:
         reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
         reader.start()
         wait_until(lambda: any("still drawing after 1" in line and named in line for line in said), "it is named", 100)
@@ -162,7 +164,7 @@ def test_a_worker_whose_files_were_closed_is_replaced(workers: int, tmp_path: Pa
 
 def test_hanging_trial_draws_are_named(tmp_path: Path) -> None:
     (tmp_path / "held.txt").write_text("all")
-    with started("plan", hanging_study(tmp_path), folder=tmp_path) as process:
+    with started("plan", hanging_study(tmp_path), folder=tmp_path, by_user=True) as process:
         assert process.stderr is not None
         assert "trial outputs of database [0." in process.stderr.readline()
         (tmp_path / "held.txt").unlink()

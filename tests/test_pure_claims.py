@@ -126,3 +126,19 @@ def test_which_family_a_limit_at_a_delta_is_of():
     without = changed(found)
     without.arrays["errors"] = without.arrays["exceed"]  # as of literal-knn
     assert without.epsilon_at(0.0, alone=True).family == "delta"
+
+
+def test_the_largest_estimate_of_all_tested_sets_decides(client, tmp_path):
+    """Not that of the pair with the largest limit, which may be a smaller one."""
+    pairs = {"given": [{"d": [0], "d_prime": [1]}, {"d": [2], "d_prime": [3]}]}
+    table = [[0.7, 0.3], [0.3, 0.7], [0.006, 0.994], [0.0022, 0.9978]]
+    mechanism = {"call": "pmf", "parameters": {"outcomes": [0, 1], "table": table}}
+    result = run(pure_study({"test": "all"}, pairs, mechanism, loss="frequency"), tmp_path / "s.zarr", client)
+    ratios = np.log(result["pure_exceed"][:, 0] / result["pure_exceed"][:, 1])
+    assert result["pure_certified"].argmax() != ratios.argmax()
+    found = verify(result, f"dp(epsilon={0.5 * ratios.sum()})")
+    assert found.verdict == NOT_SEPARABLE
+    assert found.pure.estimate == ratios.max()
+    assert found.pure.estimate_pair == ratios.argmax() != found.pure.pair
+    assert f"The estimate from the set of pair {ratios.argmax()} is above the claim" in report([found])
+    assert "No estimate from a tested set" in report([verify(result, "dp(epsilon=4)")])

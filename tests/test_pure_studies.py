@@ -25,6 +25,7 @@ from hpcdp.losses.local import UNIT, weigh
 from hpcdp.notions.local_loss import LossAt
 from hpcdp.notions.pure import pure_lower
 from hpcdp.patterns import around, statdp
+from hpcdp.report.plots_pure import draw_loss
 from hpcdp.report.status import status
 from hpcdp.store.root import open_layout
 from hpcdp.study.file import Study
@@ -242,7 +243,10 @@ def test_pairs_that_a_callable_returns(client, tmp_path):
     assert 0.5 < result.pure["certified"] <= exact[result.pure["pair"]]
     assert resume(tmp_path / "s.zarr", client=client()).to_json() == result.to_json()
     for given, words in (
-        ({"call": "hpcdp.patterns:statdp", "parameters": {"dimension": 1}}, "dimension: an integer >= 2"),
+        (
+            {"call": "hpcdp.patterns:statdp", "parameters": {"dimension": 1}},
+            "dimension: an integer from 2 to 1,000,000; given: 1",
+        ),
         ({"call": "hpcdp.patterns:nothing"}, "pairs.given.call"),
         ({"call": "math:sqrt", "parameters": {}}, "raised TypeError"),
         ({"parameters": {}}, "pairs.given.call"),
@@ -260,3 +264,90 @@ def test_patterns_are_those_of_the_table():
     assert [len(around([0, 0, 0])), len(around([0] * 6, [0, 1])), len(around([0.5] * 3, [0, 0.5, 1]))] == [26, 63, 26]
     with pytest.raises(ValueError, match="at most"):
         around([0] * 20)
+
+
+RARE = {
+    "call": "pmf",
+    "parameters": {"outcomes": [0, 1, 2, 9], "table": [[0.5, 0.48, 0.02, 0], [0.5, 0.495, 0.005, 0]]},
+}
+ONE = {"given": [{"d": [0], "d_prime": [1]}]}
+
+
+def test_intervals_know_no_floor(client, tmp_path):
+    """Densities below τ have a loss too; of an output that no test shows, nothing is told."""
+    result = run(pure_study({"at": [2, 9], "floor": 0.1}, ONE, RARE, loss="knn"), tmp_path / "s.zarr", client)
+    told, untold = result.pure["published"]["intervals"]
+    assert told["lower"] < math.log(4.0) < told["upper"]
+    assert told["lower"] > 1.0
+    assert [untold[key] for key in ("loss", "lower", "upper")] == [None, None, None]
+    text = call("show", tmp_path / "s.zarr", "--pure").stdout
+    assert re.search(r"^ +9 +- +- +-$", text, re.M)
+    assert "-: no test output of D or of D′ tells of that output." in text
+
+
+def test_points_have_one_key_however_they_are_written(client, tmp_path):
+    store, written = tmp_path / "s.zarr", [[2, 9], [2.0, 9.0]]
+    results = [run(pure_study({"at": at}, ONE, RARE, loss="knn"), store, client).pure for at in written]
+    assert results[0] == results[1]
+    assert len(set(load_problem(open_layout(store), 1).pure_keys)) == 1
+    reals = [resolve(pure_study({"at": at}))[0].pure_keys for at in ([1], [1.0], [1.5])]
+    assert reals[0] == reals[1] != reals[2]
+
+
+def test_a_store_that_grew_says_so_and_its_pairs_can_be_told_apart(client, tmp_path):
+    store = tmp_path / "s.zarr"
+    for tests in (2500, 5000):
+        mechanism = {"call": "bounded_sum", "parameters": {"lower": 0.0, "upper": 1.5, "epsilon": 1.2}}
+        run(pure_study({"test": "all"}, ROWS, mechanism, test=tests, epsilons=[0.0, 1.0]), store, client)
+    for words in (["--pure"], ["--rows"], ["--renyi", "2"], ["--delta", "0.01"]):
+        assert "This is a new estimate; the study of this store was before" in call("show", store, *words).stdout, words
+    assert "at no stated confidence" in " ".join(call("show", store, "--rows").stdout.split())
+    assert "they hold at no stated confidence" in " ".join(call("show", store, "--pure").stdout.split())
+    rows = list(csv.DictReader(io.StringIO(call("show", store, "--rows", "--format", "csv").stdout)))
+    assert {(row["database"], row["rows"]) for row in rows} == {("0", "0"), ("0", "1"), ("0", "2")}
+
+
+@pytest.mark.parametrize(
+    ("call_it", "words"),
+    [
+        (lambda: statdp(10**8), "dimension: an integer from 2 to 1,000,000; given: 100000000"),
+        (lambda: around(5), "vector, values: lists of numbers, not empty; given: [5]"),
+        (lambda: around(["a"]), "given: [['a']]"),
+        (lambda: around([]), "not empty; given: [[]]"),
+        (lambda: around([0.0], []), "not empty; given: [[0.0], []]"),
+        (
+            lambda: around([0.0] * 20),
+            "vector: at most 1,000,000 vectors near it; given: 20 numbers with 3.49e+09",
+        ),
+    ],
+)
+def test_patterns_refuse(call_it, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        call_it()
+    assert len(around([1e20, 0.0])) == 2, "equal neighbours once"
+
+
+@pytest.mark.parametrize(
+    ("table", "outcomes", "loss"),
+    [(None, list(range(60)), "knn"), ([[0.5, 0.3, 0.2], [0.25, 0.35, 0.4]], ["a", "b", "c"], "knn")],
+)
+def test_the_picture_of_discrete_outputs_shows_where(client, tmp_path, table, outcomes, loss):
+    """t̂ is drawn among rare values too, the set over whole values, and what is left out is said."""
+    if table is None:
+        table = np.full((2, 60), 1.0 / 60)
+        table[:, 59] = 0.008, 0.001
+        table[:, 0] += 1.0 - table.sum(axis=1)
+        table = table.tolist()
+    mechanism = {"call": "pmf", "parameters": {"outcomes": outcomes, "table": table}}
+    result = run(pure_study({}, ONE, mechanism, loss=loss, keep="all"), tmp_path / "s.zarr", client)
+    at = result.pure["published"]["at"]
+    top, bottom = draw_loss(result).axes
+    labels = [tick.get_text() for tick in bottom.get_xticklabels()]
+    assert str(at) in labels
+    assert "t̂" in bottom.get_legend_handles_labels()[1]
+    assert ("; 20 rarer values are left out" in top.get_title()) == (len(outcomes) == 60)
+    (line,) = [line for line in bottom.lines if line.get_label() == "t̂"]
+    place = line.get_xdata()[0]
+    assert labels[place] == str(at)
+    spans = [patch.get_extents().transformed(bottom.transData.inverted()) for patch in bottom.patches]
+    assert any(span.x0 <= place - 0.49 and span.x1 >= place + 0.49 for span in spans)

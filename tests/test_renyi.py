@@ -215,7 +215,7 @@ def test_coverage_over_400_runs(curve):
 
 def test_coverage_sees_estimates_in_the_place_of_bounds(monkeypatch):
     """Planted: δ̂ itself for a lower bound."""
-    monkeypatch.setattr("hpcdp.notions.spectrum.joint_lower", lambda x0, n0, x1, n1, c, _: x0 / n0 - c * x1 / n1)
+    monkeypatch.setattr("hpcdp.notions.spectrum.joint_lower", lambda x0, n0, x1, n1, c, _, **__: x0 / n0 - c * x1 / n1)
     curve, epsilons = Discrete([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]), np.linspace(0.0, 1.2, 4)
     assert coverage(curve, epsilons, 400, np.random.default_rng(1205)) > 100
 

@@ -142,7 +142,10 @@ def test_parsing():
 @pytest.fixture(scope="module", name="gaussian")
 def gaussian_fixture():
     """A result of Gaussian noise, μ = 1, with the cells of 10⁶ simulated test samples and 81 ε."""
-    epsilons = np.linspace(0.0, 4.0, 81)
+    return of_gaussian(np.linspace(0.0, 4.0, 81))
+
+
+def of_gaussian(epsilons):
     result = measured(
         "gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1301, train=2000, test=2000, chunk=2000,
         epsilons=epsilons.tolist(),
@@ -203,3 +206,22 @@ def test_audit_of_a_claim_about_orders():
     assert audit(result, "renyi(order=2, epsilon=0.2)").verdict == "violation"
     assert audit(result, "zcdp(rho=0.5)").verdict != "violation"
     assert audit(result, "renyi(order=2, epsilon=1)").verdict != "violation"
+
+
+def test_an_estimate_of_the_order_above_the_claim_is_not_consistent():
+    gaussian = of_gaussian(np.linspace(0.0, 2.0, 21))  # whose last classes are not empty
+    (level,) = gaussian.renyi([2.0])
+    assert level.estimate > level.lower
+    found = verify(gaussian, f"renyi(order=2, epsilon={0.5 * (level.estimate + level.lower)})")
+    assert not (gaussian["delta"] > found.claimed).any()
+    assert found.verdict == NOT_SEPARABLE
+    assert found.separation is None
+    assert "D̂ of the order that it limits is" in report([found])
+    assert f"D̂ is {level.estimate:.5f}" in report([found])
+    assert json.loads(to_json([found]))["certified_order"]["estimate"] == level.estimate
+    assert verify(gaussian, f"renyi(order=2, epsilon={1.01 * level.estimate})").verdict == CONSISTENT
+
+
+@pytest.mark.parametrize("text", ["renyi(order=1, epsilon=1e308)", "renyi(order=2, epsilon=701)", "zcdp(rho=1e303)"])
+def test_limits_that_allow_everything(text, tmp_path):
+    assert (parse_claim(text, tmp_path).implied(np.array([0.0, 50.0, 700.0])) == 1.0).all()

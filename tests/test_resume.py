@@ -51,7 +51,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keep", ["all", "none"])
+@pytest.mark.parametrize("keep", [pytest.param("all", marks=pytest.mark.release), "none"])
 def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     chance = random.Random(f"kills {keep}")
     study, store = write_study(tmp_path, keep=keep, **SLOW), tmp_path / "s.zarr"
@@ -98,7 +98,7 @@ def test_interrupted(tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     for number, command in ((signal.SIGINT, ("run", study, "--store", store)), (signal.SIGTERM, ("resume", store))):
         more = len(records(store)) + 1
         hold(tmp_path, store, more)
-        with started(*command, "--workers", 2, folder=tmp_path) as process:
+        with started(*command, "--workers", 2, folder=tmp_path, by_user=True) as process:
             wait_until(lambda more=more: len(records(store)) >= more, "one more record")
             os.killpg(process.pid, number)
             out, err = process.communicate(timeout=LONG)

@@ -275,7 +275,7 @@ def test_a_loss_that_hangs_is_named_while_it_does(tmp_path, place, words):
     assert text != LOSS
     said: list[str] = []
     named = f"estimate.loss: own_loss:Own: {words}"
-    with started("run", own_study(tmp_path, text=text), "--workers", 1, folder=tmp_path) as process:
+    with started("run", own_study(tmp_path, text=text), "--workers", 1, folder=tmp_path, by_user=True) as process:
         reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
         reader.start()
         wait_until(lambda: any("still at work after 1" in line and named in line for line in said), "it is named", 100)

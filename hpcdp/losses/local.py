@@ -169,10 +169,10 @@ def _peak(
         raise ValueError("pure.within: no training output lies in it")
     losses = np.log(np.maximum(densities[0], floor)) - np.log(np.maximum(densities[1], floor))
     place = int(np.argmax(np.where(inside, np.abs(losses), -1.0)))
-    return Peak(float(losses[place]), _as_json(points[place]), math.sqrt(variance[place]), bandwidths)
+    return Peak(float(losses[place]), as_json(points[place]), math.sqrt(variance[place]), bandwidths)
 
 
-def _as_json(output: Any) -> Any:
+def as_json(output: Any) -> Any:
     """An output as JSON has it: bytes as text, or, where they are none, as 0x and their digits."""
     if not isinstance(output, bytes):
         return output.tolist()

@@ -14,10 +14,18 @@ from scipy.special import ndtri
 
 @dataclass(frozen=True)
 class LossAt:
-    """The loss at one point, from fresh outputs: ln f − ln f', and the standard error of it (equation 24)."""
+    """The loss at one point, from fresh outputs: ln f − ln f', and the standard error of it (equation 24).
+
+    NaN where a density is 0, of which nothing is told.
+    """
 
     loss: float
     error: float
+
+    @property
+    def is_told(self) -> bool:
+        """Whether both densities are above 0."""
+        return not math.isnan(self.loss)
 
     @classmethod
     def of(
@@ -25,14 +33,16 @@ class LossAt:
     ) -> LossAt:
         """From sums of weights of both laws, D first, of so many outputs each.
 
-        bandwidths: one a column, none of discrete outputs, whose sums are counts. floor: τ, below which no density is told.
-        unit: what a kernel's weight at its centre counts. Errors of both laws are those of independent samples; for equal
+        bandwidths: one a column, none of discrete outputs, whose sums are counts. floor: τ, below which no density is told,
+        or 0. unit: what a kernel's weight at its centre counts. Errors of both laws are those of independent samples; for equal
         numbers of outputs they are equation 24.
         """
         columns = len(bandwidths)
         volume = math.prod(bandwidths)
         peak = unit * (2.0 * math.pi) ** (0.5 * columns) * volume if columns else 1.0
         densities = [max(found / (n * peak), floor) for found, n in zip(sums, tests, strict=True)]
+        if not all(densities):
+            return cls(math.nan, math.nan)
         if columns:
             square = (2.0 * math.sqrt(math.pi)) ** -columns / volume
             variance = sum(square / (f * n) for f, n in zip(densities, tests, strict=True))

@@ -58,6 +58,8 @@ def zcdp_tradeoff(rho: float) -> TradeOffCurve:
 def _polygon(orders: Floats, factors: Floats, limit: float) -> TradeOffCurve:
     if limit == 0.0:
         return TradeOffCurve.from_delta([0.0], [0.0])
+    if limit > _LARGEST_LEVEL:  # no divergence is above ln(p/q), so that it takes larger odds to break it
+        return TradeOffCurve.from_delta([0.0], [1.0])
     first, _ = _smallest(
         lambda x: -x, np.array([0.0]), orders, limit * factors
     )  # the least p = 1 − q that breaks a limit

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.notions.epsilon_at import BELOW, BEYOND, BRACKETED
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import grid, trust_lines, warning_lines
+from hpcdp.report.table import grid, grown_lines, trust_lines, warning_lines
 from hpcdp.results.epsilon_at import NO_ESTIMATE, Level
 from hpcdp.results.result import Result
 
@@ -68,7 +68,7 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
         lines.append("beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.")
     if any(level.found == NO_ESTIMATE for level in levels):
         lines.append("δ = 0 has a certified limit only: counts cannot tell δ = 0 from a small δ.")
-    return [*lines, *warning_lines(result)]
+    return [*lines, *warning_lines(result), *grown_lines(result)]
 
 
 def to_json(result: Result, levels: Sequence[Level]) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 
 from hpcdp.analytic.densities import exact_log_density
 from hpcdp.errors import StudyError
-from hpcdp.losses import foreign_code, make_loss
-from hpcdp.losses.local import in_region, is_discrete
+from hpcdp.losses import foreign_code, make_loss, validate_parameters
+from hpcdp.losses.local import as_json, in_region, is_discrete
 from hpcdp.losses.protocol import Side
 from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
@@ -67,10 +67,14 @@ def draw_loss(result: Result) -> Any:
     if sides[0].outputs.ndim > 1:
         raise StudyError("--loss: accepted with outputs of one column")
     discrete = is_discrete(sides)
-    points, densities = _frequencies(sides) if discrete else _kernels(sides, pure.within)
+    rule = validate_parameters(e.default_loss, e.parameters) if e.default_loss == "kde" else None
+    points, densities = (
+        _frequencies(sides, found["published"]["at"]) if discrete else _kernels(sides, pure.within, rule)
+    )
     true = _exact(problem, found["pair"], points)
     floor = pure.floor_of(e.train)
     loss = np.log(np.maximum(densities[0], floor)) - np.log(np.maximum(densities[1], floor))
+    title = f"{result.name}: pair {found['pair']}"
     figure = Figure(figsize=(7.5, 7.0), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
     places = np.arange(points.size) if discrete else points
@@ -85,20 +89,24 @@ def draw_loss(result: Result) -> Any:
         with np.errstate(invalid="ignore"):
             difference = true[0] - true[1]
         bottom.plot(places, np.where(np.isfinite(difference), difference, np.nan), label="exact loss", **exact_style)
-    at = np.flatnonzero(points == found["published"]["at"])[:1] if discrete else [found["published"]["at"]]
-    for place in at:
-        bottom.axvline(place, color="#c55a11", linestyle=":", label="t̂")
+    at = found["published"]["at"]
+    if discrete:
+        at = [as_json(v) for v in points].index(at)
+    bottom.axvline(at, color="#c55a11", linestyle=":", label="t̂")
     if foreign_code(e.default_loss, e.parameters) is None:
         scores = make_loss(e.default_loss, e.parameters).fit(*sides).score(points)
         sign = 1.0 if found["direction"] == "forward" else -1.0
         inside = (sign * scores > found["region"]["above"]) & in_region(points, pure.within)
-        low, high = bottom.get_ylim()
-        step: dict[str, Any] = {"step": "mid"} if discrete else {}
-        bottom.fill_between(places, low, high, where=inside, color="#1f4e79", alpha=0.15, label="set", **step)
-        bottom.set_ylim(low, high)
+        edges = np.append(places, places[-1] + 1) - 0.5 if discrete else np.append(places, places[-1])
+        ends = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
+        for number, (first, end) in enumerate(ends.reshape(-1, 2)):
+            shade: dict[str, Any] = {"color": "#1f4e79", "alpha": 0.15, "linewidth": 0.0}
+            bottom.axvspan(edges[first], edges[end], label=None if number else "set", **shade)
     if discrete:
-        bottom.set_xticks(places, [str(v) for v in points.tolist()])
-    top.set(ylabel="frequency" if discrete else "density", title=f"{result.name}: pair {found['pair']}")
+        bottom.set_xticks(places, [str(as_json(v)) for v in points])
+        left = len(np.unique(np.concatenate([side.outputs for side in sides]))) - points.size
+        title += f"; {left:,} rarer values are left out" if left else ""
+    top.set(ylabel="frequency" if discrete else "density", title=title)
     bottom.set(xlabel="output", ylabel="loss")
     for axes in (top, bottom):
         axes.legend()
@@ -117,16 +125,18 @@ def _exact(problem: Problem, number: int, points: Any) -> list[Any] | None:
     return None if laws[0] is None or laws[1] is None else [law(points) for law in laws if law is not None]
 
 
-def _frequencies(sides: list[Side]) -> tuple[Any, list[Any]]:
+def _frequencies(sides: list[Side], at: Any) -> tuple[Any, list[Any]]:
+    """The most frequent outputs, t̂ among them, and their shares."""
     points, counts = np.unique(np.concatenate([side.outputs for side in sides]), return_counts=True)
+    counts[[as_json(v) == at for v in points]] = counts.sum()
     points = np.sort(points[np.argsort(-counts, kind="stable")[:_MOST_VALUES]])
     return points, [np.array([(side.outputs == v).mean() for v in points]) for side in sides]
 
 
-def _kernels(sides: list[Side], within: Any) -> tuple[Any, list[Any]]:
+def _kernels(sides: list[Side], within: Any, parameters: Any) -> tuple[Any, list[Any]]:
     from hpcdp.losses.kde.kde import Kde, LineModel
 
-    model = Kde().fit(*sides)
+    model = (Kde() if parameters is None else Kde(parameters)).fit(*sides)
     assert isinstance(model, LineModel)
     both = np.concatenate([side.outputs for side in sides])
     low, high = np.quantile(both, [0.001, 0.999]) if within is None else within[0]

@@ -10,11 +10,15 @@ from typing import Any
 from hpcdp._base.again import resume_command
 from hpcdp._base.rounding import at_least, percent
 from hpcdp.errors import StudyError
-from hpcdp.report.table import grid, trust_lines
+from hpcdp.report.table import grid, grown_lines, origin_names, origin_of, trust_lines
 from hpcdp.results.result import Result
 from hpcdp.study.problem import describe_pair
 
 _SHOWN = 30  # pairs or rows that a table lists
+_PICKED = [
+    "LB and intervals are each pair's by itself. Of the pair with the largest certified limit, which test outputs pick, they",
+    "  hold at no stated confidence.",
+]
 
 
 def table(result: Result) -> str:
@@ -64,7 +68,10 @@ def _intervals(found: dict[str, Any]) -> list[str]:
         return []
     rows = [["output", "loss", "from", "to"]]
     rows += [
-        [_output(entry["at"]), *(f"{entry[key]:.4f}" for key in ("loss", "lower", "upper"))]
+        [
+            _output(entry["at"]),
+            *("-" if entry[key] is None else f"{entry[key]:.4f}" for key in ("loss", "lower", "upper")),
+        ]
         for entry in published["intervals"]
     ]
     return [
@@ -72,6 +79,11 @@ def _intervals(found: dict[str, Any]) -> list[str]:
         "",
         *grid(rows),
         "",
+        *(
+            ["-: no test output of D or of D′ tells of that output.", ""]
+            if any(entry["loss"] is None for entry in published["intervals"])
+            else []
+        ),
     ]
 
 
@@ -86,6 +98,7 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
         "in it: test outputs in the set, of D and of D′ forward, of D′ and of D reverse; each of "
         f"{result.study.estimate.test:,}. The set was chosen by training.",
     ]
+    lines += grown_lines(result)
     if found["published"] is None:
         named = ", and at the outputs of `at`" if pure.at else ""
         return [
@@ -98,6 +111,7 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
         "point estimate.",
         f"LB: the published lower bound (MPL, equation 26) at t̂, asymptotic, with the sign that training found: at {sure}. LB",
         "  literal has the absolute value instead, which doubles its false alarms where the loss is 0. Neither is certified.",
+        *(_PICKED if pure.test == "all" and len(found["rows"]) > 1 else []),
     ]
 
 
@@ -124,7 +138,9 @@ def rows_table(result: Result) -> str:
         [
             *text,
             f"certified ≥: the pure level of the row's pairs, all rows together with confidence {percent(result.confidence)};",
-            "  finite-sample. A row's level is bounded through the neighbours of the study, from below. ε̂ and LB: asymptotic.",
+            "  finite-sample. A row's level is bounded through the neighbours of the study, from below. ε̂ and LB: asymptotic,",
+            "  of the pair with the largest limit of each row, which test outputs pick: at no stated confidence.",
+            *grown_lines(result),
         ]
     )
 
@@ -157,16 +173,25 @@ def to_json(result: Result) -> str:
 
 
 def csv_text(result: Result) -> str:
-    """One line a pair that was tested."""
+    """One line a pair that was tested; where it comes from at the end, rows apart by spaces."""
     buffer = io.StringIO()
     names = ("pair", "direction", "certified")
     published = ("estimate", "at", "lower", "literal", "bandwidth", "floor")
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([*names, "above", "exceed_0", "exceed_1", "test_0", "test_1", *published])
+    origin, pairs = origin_names(result), result.pairs
+    writer.writerow([*names, "above", "exceed_0", "exceed_1", "test_0", "test_1", *published, *origin])
     found = result.pure
     for entry in [] if found is None else found["rows"] or [found]:
         region, told = entry["region"], entry["published"] or {}
         counts = [*region["exceed"], *region["test"]]
         values = [json.dumps(v, ensure_ascii=False) if isinstance(v := told.get(key), list) else v for key in published]
-        writer.writerow([*(entry[name] for name in names), region["above"], *counts, *values])
+        writer.writerow(
+            [
+                *(entry[name] for name in names),
+                region["above"],
+                *counts,
+                *values,
+                *origin_of(pairs[entry["pair"]], origin),
+            ]
+        )
     return buffer.getvalue()

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from hpcdp._base.rounding import at_least, percent
 from hpcdp.report.exposed import pair_words
-from hpcdp.report.table import grid, trust_lines, warning_lines
+from hpcdp.report.table import grid, grown_lines, trust_lines, warning_lines
 from hpcdp.results.renyi import RenyiLevel, VariationalLevel, ZcdpLevel
 from hpcdp.results.result import Result
 
@@ -68,6 +68,11 @@ def _notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
             f"or: certified ≥: the family of estimate.renyi, its orders together at {percent(result.confidence)}, finite-sample.",
             "  Each of both columns holds by itself; the larger of two bounds has no stated confidence.",
         ]
+    named = result.study.estimate.renyi or ()
+    if result.complete and any(level.order in named and level.variational is None for level in levels):
+        lines.append(
+            "The bound of estimate.renyi: none, since ε were added to a study with refine, whose classes are then of several L̂."
+        )
     if "exceed" not in result.arrays:
         lines.append(
             "D̂: none, as each cell has draws and a classifier of its own, so that there are no classes to compare."
@@ -80,7 +85,7 @@ def _notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
             lines.append(
                 "not resolved: a class has no test output of one side, so D̂ would be infinite; or counts are missing."
             )
-    return [*lines, *warning_lines(result)]
+    return [*lines, *warning_lines(result), *grown_lines(result)]
 
 
 def to_json(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -189,12 +189,28 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
         )
     if claim:
         lines.append(f"claimed: {claim.text}")
-    if result.grown:
-        lines.append(
-            f"This is a new estimate; the study of this store was before: {'; '.join(result.grown)}. The bounds of each "
-            "estimate hold by themselves, if what was added was not chosen after a look at the results."
-        )
-    return lines
+    return [*lines, *grown_lines(result)]
+
+
+def grown_lines(result: Result) -> list[str]:
+    """What the store's study was before, of one that has grown."""
+    if not result.grown:
+        return []
+    return [
+        f"This is a new estimate; the study of this store was before: {'; '.join(result.grown)}. The bounds of each "
+        "estimate hold by themselves, if what was added was not chosen after a look at the results."
+    ]
+
+
+def origin_names(result: Result) -> list[str]:
+    """Columns of a CSV file that say where a pair comes from."""
+    return [key for key in _ORIGIN if any(key in entry for entry in result.pairs)]
+
+
+def origin_of(pair: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    """These columns of a pair, rows apart by spaces."""
+    values = [pair.get(key, "") for key in names]
+    return [" ".join(map(str, value)) if isinstance(value, list) else value for value in values]
 
 
 def csv_text(result: Result) -> str:
@@ -208,14 +224,13 @@ def csv_text(result: Result) -> str:
         key for name, has_sides in sides.items() for key in ((f"{name}_0", f"{name}_1") if has_sides else (name,))
     ]
     fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
-    origin = [key for key in _ORIGIN if any(key in entry for entry in result.pairs)]
+    origin = origin_names(result)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([*fields, *origin])
     for cell in result.cells():
         head = [cell[name] for name in fields[:7]]
         tail = [value for name in result.way.counts for value in np.ravel(cell[name]).tolist()]
-        entry = result.pairs[cell["pair"]]
-        where = [" ".join(map(str, v)) if isinstance(v := entry.get(key, ""), list) else v for key in origin]
+        where = origin_of(result.pairs[cell["pair"]], origin)
         writer.writerow([*head, *tail, json.dumps(cell["resolved"]), *where])
     return buffer.getvalue()

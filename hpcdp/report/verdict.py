@@ -84,8 +84,12 @@ def _words(verdict: Verdict) -> list[str]:
             f"certified with confidence {percent(result.confidence)}, all cells together.",
         ]
     if verdict.verdict == CONSISTENT:
-        return ["No estimate is above the claim. This proves no privacy: an upper bound cannot be had from samples."]
-    assert verdict.separation is not None
+        which = (
+            "No δ̂ is above what the claim implies" if verdict.order is not None else "No estimate is above the claim"
+        )
+        return [f"{which}. This proves no privacy: an upper bound cannot be had from samples."]
+    if verdict.separation is None:
+        return ["No bound is above the claim, and no δ̂ above what it implies, but D̂ of the order that it limits is."]
     return _separation(verdict, verdict.separation)
 
 
@@ -101,11 +105,12 @@ def _pure(verdict: Verdict) -> list[str]:
     ]
     if verdict.verdict == CONSISTENT:
         lines.append(
-            "No estimate is above the claim. This proves no privacy: an upper bound cannot be had from samples."
+            "No estimate from a tested set is above it. This proves no privacy: an upper bound cannot be had from samples."
         )
     elif not found.violated:
         shown = f"{found.estimate:.5f}" if math.isfinite(found.estimate) else "infinite"
-        lines.append(f"The estimate from that set is above the claim ({shown}), but not certified.")
+        whose = "that set" if found.estimate_pair == found.pair else f"the set of pair {found.estimate_pair}"
+        lines.append(f"The estimate from {whose} is above the claim ({shown}), but not certified.")
     if verdict.known.size:
         lines.append("The cells by ε are a family of their own, which this claim is not judged by.")
     return lines
@@ -124,6 +129,7 @@ def _order(verdict: Verdict) -> list[str]:
         f"{name} is at least {at_least(found.lower, '.5f')}{who};",
         f"  the claim allows {found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence {sure}, "
         "together with the bounds on δ.",
+        *([] if found.estimate is None else [f"  D̂ is {found.estimate:.5f} (asymptotic)."]),
     ]
 
 

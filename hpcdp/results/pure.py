@@ -128,7 +128,10 @@ def _entry(problem: Problem, index: Index, arrays: Arrays, number: int) -> dict[
 
 
 def _published(problem: Problem, index: Index, number: int, choice: Choice) -> dict[str, Any] | None:
-    """What the published method says of a pair, and the intervals at the outputs named beforehand. Asymptotic."""
+    """What the published method says of a pair, and the intervals at the outputs named beforehand. Asymptotic.
+
+    An interval knows no floor, and is null where a law has no test output that tells of it.
+    """
     pure, e, peak = problem.study.pure, problem.study.estimate, choice.peak
     assert pure is not None
     if peak is None:
@@ -136,10 +139,17 @@ def _published(problem: Problem, index: Index, number: int, choice: Choice) -> d
     floor, level = pure.floor_of(e.train), 1.0 - e.confidence
     spans = spans_of(problem, index, number, choice)
     totals = [[sum(span.sums[place][side] for span in spans) for side in (0, 1)] for place in range(1 + len(pure.at))]
-    found = [LossAt.of(total, (e.test, e.test), peak.bandwidths, floor, UNIT) for total in totals]
+    floors = [floor, *(0.0 for _ in pure.at)]
+    found = [
+        LossAt.of(total, (e.test, e.test), peak.bandwidths, own, UNIT)
+        for total, own in zip(totals, floors, strict=True)
+    ]
     bandwidth = list(peak.bandwidths)
     named = [list(point) if isinstance(point, tuple) else point for point in pure.at]
-    intervals = [(at, loss.loss, *loss.interval(level)) for at, loss in zip(named, found[1:], strict=True)]
+    intervals = [
+        (at, *((loss.loss, *loss.interval(level)) if loss.is_told else (None, None, None)))
+        for at, loss in zip(named, found[1:], strict=True)
+    ]
     return {
         "estimate": abs(peak.loss),
         "at": peak.at,

@@ -48,7 +48,8 @@ class RenyiLevel:
     direction, pair: whose bound that is; "forward" is D of (D, D'); None where it is 0. estimate: the plug-in over classes
     of L̂, at least what is certified; **asymptotic**; None where it is not resolved, since a class has no output of one side, or
     where there are no classes. bound, family: what `lower` is, and with what it holds together. variational: the other bound,
-    None of an order that the study did not name, or while no pair has all its counts.
+    None of an order that the study did not name, while no pair has all its counts, and where ε were added to a study with
+    refine, whose classes are then of several L̂.
     """
 
     order: float

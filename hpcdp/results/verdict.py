@@ -56,7 +56,7 @@ class CertifiedOrder:
     """What is certified of the divergence that a claim limits. **Finite-sample**, by the same event as all bounds on δ.
 
     order: of a claim about ρ the one that shows most. lower: of D, or of ρ for such a claim; claimed: what it allows. pair,
-    direction: whose bound it is, None where it is 0.
+    direction: whose bound it is, None where it is 0. estimate: of D, asymptotic, None where it is not resolved, and of ρ.
     """
 
     order: float | None
@@ -65,13 +65,20 @@ class CertifiedOrder:
     violated: bool
     pair: int | None
     direction: str | None
+    estimate: float | None = None
+
+    @property
+    def is_above(self) -> bool:
+        """Whether the estimate is above what is claimed."""
+        return self.estimate is not None and self.estimate > self.claimed
 
 
 @dataclass(frozen=True)
 class CertifiedPure:
     """What is certified of pure ε, of a study with [pure]. **Finite-sample**, a family of its own at the study's confidence.
 
-    estimate: ln of the ratio of the set's shares, a point estimate, infinite where no output of the other database lies in it.
+    pair, direction: whose limit is the largest. estimate: the largest ln of the ratio of a tested set's shares, of
+    `estimate_pair`; a point estimate, infinite where no output of the other database lies in the set.
     """
 
     lower: float
@@ -80,6 +87,7 @@ class CertifiedPure:
     violated: bool
     pair: int
     direction: str
+    estimate_pair: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +173,11 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     """Judge a claim by all cells of a result that have all their counts, both directions of every pair.
 
     Violation: a certified lower bound (finite-sample, all cells together) lies above the claim. Not separable: none does,
-    but an estimate lies above it, or no cell is known. Consistent: no estimate does, which proves no privacy. The claim is
-    compared at the levels of the study; `Claim.implied` says what it claims there. A claim about Rényi divergences is
-    compared with their certified bounds too, which hold by the same event as those on δ: no confidence is spent. A claim of
-    pure ε is compared with the certified limit on that alone where the study has [pure]: by its form, not by what is larger.
+    but an estimate lies above it, of δ or of the divergence that it limits, or no cell is known. Consistent: no estimate does,
+    which proves no privacy. The claim is compared at the levels of the study; `Claim.implied` says what it claims there. A
+    claim about Rényi divergences is compared with their certified bounds too, which hold by the same event as those on δ: no
+    confidence is spent. A claim of pure ε is compared with the certified limit on that alone where the study has [pure]: by its
+    form, not by what is larger.
 
     Args:
         result: complete or not; see `Result.complete`.
@@ -195,7 +204,8 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
         verdict = NOT_SEPARABLE
         separation = _separate(result, claimed, error)
     else:
-        verdict = CONSISTENT if known.any() else NOT_SEPARABLE
+        is_above = order is not None and order.is_above
+        verdict = CONSISTENT if known.any() and not is_above else NOT_SEPARABLE
     return Verdict(result, claim, verdict, known, claimed, error, separation, order)
 
 
@@ -218,11 +228,12 @@ def _certified_pure(result: Result, claimed: float) -> CertifiedPure | None:
     if not tested.size:
         return None
     best = int(tested[certified[tested].argmax()])
-    some, other = exceed[best].tolist()
-    estimate = -math.inf if not some else math.log(some / other) if other else math.inf
-    lower = float(certified[best])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.log(exceed[tested, 0] / exceed[tested, 1])
+    estimates = np.maximum(certified[tested], np.where(exceed[tested, 0] > 0, ratios, -np.inf))
+    top, lower = int(estimates.argmax()), float(certified[best])
     direction = DIRECTIONS[int(result["pure_direction"][best])]
-    return CertifiedPure(lower, max(lower, estimate), claimed, lower > claimed, best, direction)
+    return CertifiedPure(lower, float(estimates[top]), claimed, lower > claimed, best, direction, int(tested[top]))
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:
@@ -233,8 +244,11 @@ def _certified_order(result: Result, claim: Claim) -> CertifiedOrder | None:
     if claim.limit is None:
         return None
     order, most = claim.limit.order, claim.limit.most
-    found = result.zcdp() if order is None else result.renyi([order])[0]
-    return CertifiedOrder(found.order, found.lower, most, found.lower > most, found.pair, found.direction)
+    if order is None:
+        rho = result.zcdp()
+        return CertifiedOrder(rho.order, rho.lower, most, rho.lower > most, rho.pair, rho.direction)
+    found = result.renyi([order])[0]
+    return CertifiedOrder(order, found.lower, most, found.lower > most, found.pair, found.direction, found.estimate)
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

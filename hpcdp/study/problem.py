@@ -216,7 +216,8 @@ class Problem:
         pure, e = self.study.pure, self.study.estimate
         assert pure is not None
         within = None if pure.within is None else [list(interval) for interval in pure.within]
-        head = ["pure", within, pure.floor_of(e.train), list(pure.at), e.test, e.confidence]
+        at = [_as_output(point, self.schema.kind) for point in pure.at]
+        head = ["pure", within, pure.floor_of(e.train), at, e.test, e.confidence]
         return [digest_json([*head, pilot]) for pilot in self.pilot_keys]
 
     @property
@@ -339,6 +340,13 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
             f"{key}: of such outputs ({describe(schema)}) accepted with loss = {' | '.join(accepted)}; given: "
             f"loss = {e.default_loss}"
         )
+
+
+def _as_output(point: Any, kind: str) -> Any:
+    """A named output as a law has it, so that equal ones have one key however they are written."""
+    if isinstance(point, tuple):
+        return [_as_output(value, kind) for value in point]
+    return {"bool": bool, "int": int, "float": float, "bytes": str}[kind](point)
 
 
 def _is_value(value: bool | int | float | str, schema: Schema) -> bool:

@@ -55,7 +55,12 @@ CASES: dict[str, tuple[tuple[list[Any], list[Any]], dict[str, Any], str, bool]] 
 SLOW = {"train": 3000, "test": 6000, "chunk": 3000}
 
 
-@pytest.mark.parametrize("name", CASES)
+SHORT = ("Laplace", "mean")  # the others in `make release-check`
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.release) for name in CASES]
+)
 def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(name: str, diffprivlib: Path, tmp_path: Path) -> None:
     pair, parameters, claim, is_exact = CASES[name]
     (tmp_path / "serve.py").write_text(Path(hpcdp.serve.__file__).read_text())

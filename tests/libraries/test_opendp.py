@@ -60,7 +60,12 @@ def mechanism(name: str, parameters: dict[str, Any], opendp: Path, folder: Path)
     return {"call": f"opendp_mechanisms:{name}", "parameters": parameters, "reproducible": False}
 
 
-@pytest.mark.parametrize("name", CASES)
+SHORT = ("laplace", "response")  # the others in `make release-check`
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.release) for name in CASES]
+)
 def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(name: str, opendp: Path, tmp_path: Path) -> None:
     call, pair, honest, broken, claim, is_exact = CASES[name]
     sizes = ONE_BY_ONE if call in ("randomized_response", "noisy_max") else {}

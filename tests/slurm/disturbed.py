@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import psutil
 from commands import (
     MECHANISM,
     Chunk,
+    Started,
     calls,
     committed,
     contents,
@@ -132,7 +132,7 @@ class Disturbed:
         release(self.folder)
 
     @contextmanager
-    def begun(self) -> Iterator[subprocess.Popen[str]]:
+    def begun(self) -> Iterator[Started]:
         """A run whose two jobs have drawn and are held, and some of whose records are there."""
         self.hold_after(BUSY)
         with started("run", self.study, "--store", self.store, "--cluster", self.profile, folder=self.folder) as driver:
@@ -185,7 +185,7 @@ class Disturbed:
         (found,) = [p for p in self.slurm.processes(job.id) if "distributed.cli.dask_worker" in p.cmdline()]
         return found
 
-    def end(self, driver: subprocess.Popen[str], code: int = 0) -> str:
+    def end(self, driver: Started, code: int = 0) -> str:
         """Wait for the driver's end; what it said on stderr."""
         _, said = driver.communicate(timeout=LONG)
         assert driver.returncode == code, said

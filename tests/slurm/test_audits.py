@@ -27,7 +27,11 @@ def command(study: Path, store: Path, *options: object) -> tuple[object, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "kinds"), [((), ("samples",)), (SEQUENTIAL, ("rounds",))], ids=["whole", "sequential"]
+    ("options", "kinds"),
+    [
+        pytest.param((), ("samples",), id="whole", marks=pytest.mark.release),
+        pytest.param(SEQUENTIAL, ("rounds",), id="sequential"),
+    ],
 )
 def test_interrupted_on_slurm_and_continued(
     tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str, options: tuple[object, ...], kinds: tuple[str, ...]

@@ -43,9 +43,9 @@ def delta() -> str:
     return f"distributional = [{', '.join(tables)}]"
 
 
-def t(count: int) -> list[list[float]]:
-    """Databases of a hundred distinct rows."""
-    return [np.round(np.random.default_rng(n).uniform(0, 1, 100), 6).tolist() for n in range(count)]
+def t(count: int, rows: int) -> list[list[float]]:
+    """Databases of distinct rows."""
+    return [np.round(np.random.default_rng(n).uniform(0, 1, rows), 6).tolist() for n in range(count)]
 
 
 def samples_drawn(store: Path) -> int:
@@ -54,13 +54,17 @@ def samples_drawn(store: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["delta", "t"])
-def test_here_and_there(kind: str, tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str) -> None:
+@pytest.mark.parametrize(
+    "kind, count, rows", [("delta", 0, 0), ("t", 2, 20), pytest.param("t", 5, 100, marks=pytest.mark.release)]
+)
+def test_here_and_there(
+    kind: str, count: int, rows: int, tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str
+) -> None:
     common: dict[str, Any] = {"call": "own:noisy_sum", "parameters": {"scale": 1.0}, "etas": [], "chunk": 5000}
     settings = common | (
         {"pairs": delta(), "train": 40_000, "test": 40_000}
         if kind == "delta"
-        else {"databases": t(5), "train": 5000, "test": 5000}
+        else {"databases": t(count, rows), "train": 5000, "test": 5000}
     )
     study = write_study(tmp_path, OWN, **settings)
     here, there = tmp_path / "here.zarr", tmp_path / "there.zarr"
@@ -69,18 +73,18 @@ def test_here_and_there(kind: str, tmp_path: Path, clean_slurm: ThrowawaySlurm, 
     assert show(here) == show(there)
     found = json.loads(show(there))
     assert found["complete"]
-    assert len(found["pairs"]) == (3 if kind == "delta" else 500)
+    assert len(found["pairs"]) == (3 if kind == "delta" else count * rows)
     if kind == "delta":
         assert [pair["distribution"] for pair in found["pairs"]] == [0, 1, 2]
         return
-    assert samples_drawn(there) == 2 * 505
+    assert samples_drawn(there) == 2 * count * (rows + 1)
     before = contents(there)
-    study = write_study(tmp_path, OWN, **{**settings, "databases": t(6)})
+    study = write_study(tmp_path, OWN, **{**settings, "databases": t(count + 1, rows)})
     said = call("run", study, "--store", there, "--cluster", PROFILE).stderr
-    assert re.search(r"samples +6,060,000 draws", said), said
+    assert re.search(rf"samples +{10_000 * (count + 1) * (rows + 1):,} draws", said), said
     after = contents(there)
     assert {path: after[path] for path in before} == before
-    assert samples_drawn(there) == 2 * 606, "the sixth database and its hundred neighbours, and nothing else"
+    assert samples_drawn(there) == 2 * (count + 1) * (rows + 1), "the new database and its neighbours, and nothing else"
     call("run", study, "--store", here, "--cluster", scheduler)
     assert show(here) == show(there)
-    assert len(json.loads(show(there))["pairs"]) == 600
+    assert len(json.loads(show(there))["pairs"]) == (count + 1) * rows

@@ -148,7 +148,13 @@ class Submitted:
         assert sys.executable in (store / "jobs" / "driver.sh").read_text()
 
 
-@pytest.fixture(params=["local", "address", "elastic", "submitted", "allocation"])
+@pytest.fixture(
+    params=[
+        *(pytest.param(name, marks=pytest.mark.release) for name in ("local", "address", "elastic")),
+        "submitted",
+        "allocation",
+    ]
+)
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str
 ) -> Here | Submitted:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from commands import LONG, call, hold, records, release, started, wait_until, write_study
+from commands import LONG, Started, call, hold, records, release, started, wait_until, write_study
 from disturbed import STEERED
 from throwaway import ThrowawaySlurm
 
@@ -34,9 +34,7 @@ print("workers:", sorted(str(w["name"]) for w in client.scheduler_info(n_workers
 
 
 @pytest.fixture(scope="module", name="run")
-def run_fixture(
-    tmp_path_factory: pytest.TempPathFactory, slurm: ThrowawaySlurm
-) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+def run_fixture(tmp_path_factory: pytest.TempPathFactory, slurm: ThrowawaySlurm) -> Iterator[tuple[Path, Started]]:
     """The store of a run with its first record, and its driver; held, it goes on while the tests of this module look."""
     folder = tmp_path_factory.mktemp("going on")
     study, store = write_study(folder, STEERED, call="own:steered"), folder / "s.zarr"
@@ -50,7 +48,7 @@ def run_fixture(
 
 
 @pytest.fixture(name="store")
-def store_fixture(run: tuple[Path, subprocess.Popen[str]]) -> Iterator[Path]:
+def store_fixture(run: tuple[Path, Started]) -> Iterator[Path]:
     """The store of that run."""
     store, process = run
     yield store
@@ -142,7 +140,7 @@ def test_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
         assert ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(Certificate(folder).certificate))
 
 
-def test_the_key_is_gone_after_the_run(run: tuple[Path, subprocess.Popen[str]]) -> None:
+def test_the_key_is_gone_after_the_run(run: tuple[Path, Started]) -> None:
     """The last test of the module's run, which goes on to its end."""
     store, process = run
     release(store.parent)

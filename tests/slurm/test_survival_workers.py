@@ -109,6 +109,7 @@ def test_a_run_survives(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_a_node_is_lost_and_the_daemon_of_another(
     tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str
 ) -> None:
