@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
-from commands import call, contents, hpcdp, show, started, stored_problem, wait_until, write_study
+from commands import LONG, call, contents, hpcdp, show, started, stored_problem, wait_until, write_study
 
 from benchmarks import soak
 from hpcdp.keys import stream
@@ -279,3 +282,15 @@ def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
     figures = soak.main(small=True)
     assert figures.kills == 20
     print(capsys.readouterr().out)
+
+
+def test_workers_of_a_job_leave_where_there_is_no_scheduler(tmp_path: Path) -> None:
+    """And the job ends: whoever left by himself is not replaced."""
+    options = {"name": "unit-1", "nthreads": 1, "nworkers": 2, "death-timeout": "1s", "local-directory": tmp_path}
+    words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
+    with socket.socket() as nobody:  # a port that nobody listens at
+        nobody.bind(("127.0.0.1", 0))
+        command = [sys.executable, "-m", "hpcdp.clusters.job_workers", f"tcp://127.0.0.1:{nobody.getsockname()[1]}"]
+        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=LONG, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("hpcdp: a worker found no scheduler") == 2

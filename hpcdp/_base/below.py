@@ -35,14 +35,14 @@ class Child:
         """Have it kill all that is below it."""
         os.close(self.pipe)
 
-    def bury(self, seconds: float) -> None:
-        """Wait so long for its end; its group goes with it, even if it was killed, or is frozen."""
+    def bury(self, seconds: float) -> int:
+        """Wait so long for its end; its group goes with it, even if it was killed, or is frozen. Its exit code."""
         end = time.monotonic() + seconds
         while not self.has_ended() and time.monotonic() < end:
             time.sleep(0.002)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def adopt_orphans() -> None:

@@ -106,12 +106,12 @@ def connect(
 
     workers: processes on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which run.
     note: told of jobs that end, are refused, or wait. dashboard: of workers on this machine; a profile says it itself.
-    modules: what tasks need, for workers on this machine.
+    modules: what tasks need, loaded once for the workers of a machine or job.
     Raises StoreError when no scheduler answers.
     """
     if where.profile is not None:
         assert folder is not None
-        with _open_profile(where.profile, folder, generation, note) as place:
+        with _open_profile(where.profile, folder, generation, note, modules) as place:
             yield place
     elif where.address is not None or where.scheduler_file is not None:
         with _attach(where) as place:
@@ -123,7 +123,7 @@ def connect(
 
 @contextmanager
 def _open_profile(
-    profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None]
+    profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None], modules: tuple[str, ...]
 ) -> Iterator[DaskPlace]:
     from hpcdp.clusters.certificates import Certificate
 
@@ -134,7 +134,7 @@ def _open_profile(
     Certificate.remove_up_to(folder.keys, generation)
     certificate = Certificate.create(folder.key(generation)) if profile.cluster.tls else None
     try:
-        with open_profile(profile, folder, certificate, note) as place:
+        with open_profile(profile, folder, certificate, note, modules) as place:
             yield place
     finally:
         if certificate:

@@ -18,7 +18,7 @@ from typing import Any
 
 from hpcdp._base.below import Child, adopt_orphans, children, die_with, kill_below, name_process, reap
 from hpcdp._base.slow_draws import Slot, note_in, slots_of
-from hpcdp.clusters._serving import Serving
+from hpcdp.clusters._serving import LEFT, Serving
 
 _AGAIN = 0.25  # seconds from one fork to the next: what ends as it starts must not keep a core busy
 _LOOK = 1.0  # seconds after which the nursery looks at its keepers, should a signal have been missed
@@ -26,7 +26,7 @@ _LONGEST = 10.0  # seconds that a keeper may take to kill what is below it; it g
 
 
 def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
-    """Keep so many workers until the driver ends this, which ends the process; returns in a worker that was told to leave."""
+    """Keep so many workers until the driver ends this, or all have left, which ends the process; returns in a worker."""
     for name in serving.modules:
         importlib.import_module(name)
     gc.freeze()  # what is loaded stays shared with the workers
@@ -34,24 +34,27 @@ def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
     name_process("hpcdp-nursery")
     signals, slots = _Signals(), _slots(serving, count)
     kept: list[Child | None] = [None] * count
+    has_left = [False] * count
     started = [float("-inf")] * count
     number, replaces = 0, True
     while True:
         for place, keeper in enumerate(kept):
             if keeper is not None and keeper.has_ended():
                 keeper.close()
-                keeper.bury(_LONGEST)
+                has_left[place] = keeper.bury(_LONGEST) == LEFT
                 kept[place] = None
         _kill_others({keeper.pid for keeper in kept if keeper is not None})
         for place, keeper in enumerate(kept):
-            if keeper is None and replaces and time.monotonic() - started[place] > _AGAIN:
+            if keeper is None and replaces and not has_left[place] and time.monotonic() - started[place] > _AGAIN:
                 started[place], number = time.monotonic(), number + 1
                 kept[place], is_keeper = _fork_keeper(signals, [other.pipe for other in kept if other is not None])
                 if is_keeper:
                     return _keep_one(signals, serving.named(f"{place}-{number}"), preparation, slots[place])
-        if not replaces and not any(kept):
+        if (not replaces or all(has_left)) and not any(kept):
             os._exit(0)
-        word = signals.wait(_LOOK if all(kept) else _AGAIN)
+        word = signals.wait(
+            _LOOK if all(keeper is not None or left for keeper, left in zip(kept, has_left, strict=True)) else _AGAIN
+        )
         if word is None:
             continue
         running = [keeper for keeper in kept if keeper is not None]
@@ -86,8 +89,10 @@ def _keep_one(signals: _Signals, serving: Serving, preparation: dict[str, Any], 
     adopt_orphans()
     while worker := signals.fork():
         begin = time.monotonic()
-        replaces = signals.watch(worker)
+        replaces, has_left = signals.watch(worker)
         kill_below()
+        if has_left:
+            os._exit(LEFT)
         if not replaces:
             os.killpg(0, signal.SIGKILL)
         time.sleep(max(0.0, begin + _AGAIN - time.monotonic()))
@@ -139,15 +144,15 @@ class _Signals:
                 os.dup2(nothing.fileno(), 0)
         return worker
 
-    def watch(self, worker: int) -> bool:
-        """Wait until the worker ends or the nursery does; whether another worker is to follow."""
+    def watch(self, worker: int) -> tuple[bool, bool]:
+        """Wait until the worker ends or the nursery does; whether another worker is to follow, and whether this one left."""
         replaces = True
-        while reap(worker) is None:
+        while (status := reap(worker)) is None:
             word = self.wait()
             if word == b"":
-                return False
+                return False, False
             replaces = replaces and word is None
-        return replaces
+        return replaces, os.waitstatus_to_exitcode(status) == LEFT
 
 
 def _fork_keeper(signals: _Signals, others: list[int]) -> tuple[Child | None, bool]:

@@ -26,6 +26,9 @@ from hpcdp._base.raised import describe_raised
 from hpcdp._base.slow_draws import send_by
 from hpcdp.errors import MechanismError
 
+LEFT = 83
+"""Exit code of a worker that is not to be replaced."""
+
 _LOOK = 500  # milliseconds between looks at the thread that answers
 _POLITE = 5.0  # seconds in which a call may end whose caller is gone
 
@@ -76,11 +79,13 @@ class Serving(ABC):
 class DaskServing(Serving):
     """Serves a scheduler. config: Dask's, as the driver has it. worker: keyword arguments of Dask's Worker.
 
-    They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment.
+    They hold the run's certificate and key: they go through a pipe, and into no file, argument or environment. leaves: is
+    not replaced once it has left the scheduler, or found none.
     """
 
     config: dict[str, Any]
     worker: dict[str, Any]
+    leaves: bool = False
 
     def _run(self) -> None:
         import asyncio
@@ -89,14 +94,26 @@ class DaskServing(Serving):
 
         from hpcdp.clusters.scheduler import QuietWorker
 
+        has_begun = False
+
         async def run() -> None:
+            nonlocal has_begun
             async with QuietWorker(**{**self.worker, "name": f"{self.name}-{self.number}"}) as worker:
+                has_begun = True
                 await worker.finished()
 
         dask.config.set(self.config)
-        for library in ("distributed", "tornado.application", "asyncio"):
-            logging.getLogger(library).setLevel(logging.CRITICAL)
-        asyncio.run(run())
+        if not self.leaves:  # whose log is read, where something is wrong
+            for library in ("distributed", "tornado.application", "asyncio"):
+                logging.getLogger(library).setLevel(logging.CRITICAL)
+        try:
+            asyncio.run(run())
+        except Exception as error:
+            if has_begun or not self.leaves:
+                raise
+            print(f"hpcdp: a worker found no scheduler: {describe_raised(error)}", file=sys.stderr, flush=True)
+        if self.leaves:
+            os._exit(LEFT)
 
 
 @dataclass(frozen=True)

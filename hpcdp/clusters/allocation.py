@@ -110,13 +110,17 @@ class StepUnits:
 
 @contextmanager
 def open_allocation(
-    profile: Profile, folder: JobFolder, certificate: Certificate | None, note: Callable[[str], None]
+    profile: Profile,
+    folder: JobFolder,
+    certificate: Certificate | None,
+    note: Callable[[str], None],
+    modules: tuple[str, ...] = (),
 ) -> Iterator[DaskPlace]:
     """A scheduler in this process, and a step of workers on every node of this job."""
     import dask
 
     left = slurm.seconds_left(os.environ["SLURM_JOB_ID"])
-    arguments = job_arguments(profile, folder, certificate, time.time() + left if left else None)
+    arguments = job_arguments(profile, folder, certificate, modules, time.time() + left if left else None)
     security = certificate.security() if certificate else None
     options = {
         "dashboard_address": profile.cluster.dashboard_address,

@@ -28,7 +28,7 @@ _REFUSED, _RELEASED = "REFUSED", "RELEASED"
 
 @dataclass
 class Unit:
-    """name: of its workers, which are called so or so with -0, -1, … behind. seconds: how long it has run."""
+    """name: with which the names of its workers begin, with a dash and more behind it. seconds: how long it has run."""
 
     name: str
     id: str = ""
@@ -270,5 +270,4 @@ def open_fleet(
 
 
 def _belongs(worker: str, unit: Unit) -> bool:
-    head, dash, tail = worker.rpartition("-")
-    return worker == unit.name or (bool(dash) and head == unit.name and tail.isdigit())
+    return worker.startswith(f"{unit.name}-")

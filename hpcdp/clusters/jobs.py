@@ -117,12 +117,16 @@ def cancel_orphans(name: str, note: Callable[[str], None]) -> None:
 
 @contextmanager
 def open_jobs(
-    profile: Profile, folder: JobFolder, certificate: Certificate | None, note: Callable[[str], None]
+    profile: Profile,
+    folder: JobFolder,
+    certificate: Certificate | None,
+    note: Callable[[str], None],
+    modules: tuple[str, ...] = (),
 ) -> Iterator[DaskPlace]:
     """A scheduler in this process, and jobs of workers; all of them end with the context."""
     import dask
 
-    arguments = job_arguments(profile, folder, certificate)
+    arguments = job_arguments(profile, folder, certificate, modules)
     interface = arguments.pop("interface")
     options = {"dashboard_address": profile.cluster.dashboard_address, "port": profile.cluster.port}
     make_folders(folder.root.parent, folder.logs)

@@ -1,4 +1,4 @@
-"""Loaded by every worker of a job (`dask worker --preload`): it stops taking tasks before its job's walltime ends.
+"""Loaded by every worker of a job: it stops taking tasks before its job's walltime ends.
 
 Dask's own --lifetime closes a worker in the middle of a task, which is then done again elsewhere. Here a worker first
 takes no new task, ends the one it has, and then leaves.

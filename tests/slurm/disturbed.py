@@ -176,13 +176,15 @@ class Disturbed:
         return (self.folder / f"drew-{job.id}").read_text().splitlines()
 
     def worker(self, job: Job) -> psutil.Process:
-        """The process of a job that computes, a child of the nanny."""
-        (found,) = [child for child in self.nanny(job).children() if "spawn_main" in " ".join(child.cmdline())]
-        return found
+        """The process of a job that computes."""
+        return self._named("hpcdp-worker", job)
 
-    def nanny(self, job: Job) -> psutil.Process:
-        """The process of a job that starts its worker anew."""
-        (found,) = [p for p in self.slurm.processes(job.id) if "distributed.cli.dask_worker" in p.cmdline()]
+    def nursery(self, job: Job) -> psutil.Process:
+        """The process of a job that looks after the others."""
+        return self._named("hpcdp-nursery", job)
+
+    def _named(self, name: str, job: Job) -> psutil.Process:
+        (found,) = [process for process in self.slurm.processes(job.id) if process.name() == name]
         return found
 
     def end(self, driver: Started, code: int = 0) -> str:

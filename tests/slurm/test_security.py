@@ -120,7 +120,7 @@ def test_key_files_are_the_users_own(store: Path) -> None:
 def test_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
     store: Path, slurm: ThrowawaySlurm, tmp_path: Path
 ) -> None:
-    """The interface is lo here. Two sockets a worker, its nanny's and its own: no web server, which asks nobody who he is."""
+    """The interface is lo here. No web server, which asks nobody who he is."""
     assert "ssh -L" not in call("status", store).stdout
     jobs = [job for job in slurm.jobs() if job.state == "RUNNING"]
     assert jobs
