@@ -194,10 +194,8 @@ def started(*arguments: Any, folder: Path, by_user: bool = False) -> Iterator[St
 
 
 def worker_of(process: Started) -> psutil.Process:
-    """The process that does a command's work: the one that was forked, or the one below the one that was started."""
-    found = psutil.Process(process.pid)
-    if not isinstance(process, Forked):
-        (found,) = found.children()
+    """The process that does a command's work, below the one that was started."""
+    (found,) = psutil.Process(process.pid).children()
     return found
 
 

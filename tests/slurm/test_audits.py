@@ -30,7 +30,7 @@ def command(study: Path, store: Path, *options: object) -> tuple[object, ...]:
     ("options", "kinds"),
     [
         pytest.param((), ("samples",), id="whole", marks=pytest.mark.release),
-        pytest.param(SEQUENTIAL, ("rounds",), id="sequential"),
+        pytest.param(SEQUENTIAL, ("rounds",), id="sequential", marks=pytest.mark.release),
     ],
 )
 def test_interrupted_on_slurm_and_continued(

@@ -85,6 +85,7 @@ def test_elastic_script_gives_the_bytes_of_a_local_run(
 
 
 @pytest.mark.slow
+@pytest.mark.release  # test_walltime_ends_every_worker has workers that leave in time
 def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
     clean_slurm: ThrowawaySlurm, study: Path, local: str, tmp_path: Path
 ) -> None:

@@ -150,8 +150,7 @@ class Submitted:
 
 @pytest.fixture(
     params=[
-        *(pytest.param(name, marks=pytest.mark.release) for name in ("local", "address", "elastic")),
-        "submitted",
+        *(pytest.param(name, marks=pytest.mark.release) for name in ("local", "address", "elastic", "submitted")),
         "allocation",
     ]
 )
