@@ -91,7 +91,7 @@ def resume(options: argparse.Namespace) -> None:
         problem, trial = resolve_stored(
             options.store, options.allow_changed_code, options.trust_code, _say, where.library_threads
         )
-        plan = _make_plan(options, options.store, problem, trial, where)
+        plan = _make_plan(options, options.store, problem, trial, where) if options.plot is None else None
         _drive(options, options.store, problem, trial, stop, plan)
 
 

@@ -56,6 +56,22 @@ class Schema:
         """Bytes an output takes while it is worked with: bytes are Python objects, of 33 bytes and a pointer each."""
         return self.bytes_per_output + 48 if self.kind == "bytes" else self.bytes_per_output
 
+    def has(self, value: bool | int | float | str) -> bool:
+        """Whether a value of a study file is an output, or an entry of one, of this kind."""
+        if isinstance(value, str) or self.kind == "bytes":
+            return isinstance(value, str) and self.kind == "bytes"
+        if self.kind == "bool":
+            return value in (0, 1)
+        if isinstance(value, bool):
+            return False
+        return self.kind == "float" or (float(value).is_integer() and abs(value) < 2**63)
+
+    def value(self, named: Any) -> Any:
+        """An output that a study file names, as JSON has those of this kind: equal ones alike, however they are written."""
+        if isinstance(named, tuple):
+            return [self.value(part) for part in named]
+        return {"bool": bool, "int": int, "float": float, "bytes": str}[self.kind](named)
+
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON values."""
         return asdict(self)

@@ -68,13 +68,16 @@ def draw_loss(result: Result) -> Any:
         raise StudyError("--loss: accepted with outputs of one column")
     discrete = is_discrete(sides)
     rule = validate_parameters(e.default_loss, e.parameters) if e.default_loss == "kde" else None
-    points, densities = (
-        _frequencies(sides, found["published"]["at"]) if discrete else _kernels(sides, pure.within, rule)
-    )
+    at, left_out = found["published"]["at"], 0
+    if discrete:
+        points, densities, left_out = _frequencies(sides, at)
+        at = [as_json(v) for v in points].index(at)
+    else:
+        points, densities = _kernels(sides, pure.within, rule)
     true = _exact(problem, found["pair"], points)
     floor = pure.floor_of(e.train)
     loss = np.log(np.maximum(densities[0], floor)) - np.log(np.maximum(densities[1], floor))
-    title = f"{result.name}: pair {found['pair']}"
+    title = f"{result.name}: pair {found['pair']}" + (f"; {left_out:,} rarer values are left out" if left_out else "")
     figure = Figure(figsize=(7.5, 7.0), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
     places = np.arange(points.size) if discrete else points
@@ -89,9 +92,6 @@ def draw_loss(result: Result) -> Any:
         with np.errstate(invalid="ignore"):
             difference = true[0] - true[1]
         bottom.plot(places, np.where(np.isfinite(difference), difference, np.nan), label="exact loss", **exact_style)
-    at = found["published"]["at"]
-    if discrete:
-        at = [as_json(v) for v in points].index(at)
     bottom.axvline(at, color="#c55a11", linestyle=":", label="t̂")
     if foreign_code(e.default_loss, e.parameters) is None:
         scores = make_loss(e.default_loss, e.parameters).fit(*sides).score(points)
@@ -104,8 +104,6 @@ def draw_loss(result: Result) -> Any:
             bottom.axvspan(edges[first], edges[end], label=None if number else "set", **shade)
     if discrete:
         bottom.set_xticks(places, [str(as_json(v)) for v in points])
-        left = len(np.unique(np.concatenate([side.outputs for side in sides]))) - points.size
-        title += f"; {left:,} rarer values are left out" if left else ""
     top.set(ylabel="frequency" if discrete else "density", title=title)
     bottom.set(xlabel="output", ylabel="loss")
     for axes in (top, bottom):
@@ -125,12 +123,12 @@ def _exact(problem: Problem, number: int, points: Any) -> list[Any] | None:
     return None if laws[0] is None or laws[1] is None else [law(points) for law in laws if law is not None]
 
 
-def _frequencies(sides: list[Side], at: Any) -> tuple[Any, list[Any]]:
-    """The most frequent outputs, t̂ among them, and their shares."""
-    points, counts = np.unique(np.concatenate([side.outputs for side in sides]), return_counts=True)
-    counts[[as_json(v) == at for v in points]] = counts.sum()
-    points = np.sort(points[np.argsort(-counts, kind="stable")[:_MOST_VALUES]])
-    return points, [np.array([(side.outputs == v).mean() for v in points]) for side in sides]
+def _frequencies(sides: list[Side], at: Any) -> tuple[Any, list[Any], int]:
+    """The most frequent outputs, t̂ among them, their shares, and how many others there are."""
+    every, counts = np.unique(np.concatenate([side.outputs for side in sides]), return_counts=True)
+    counts[[as_json(v) == at for v in every]] = counts.sum()
+    points = np.sort(every[np.argsort(-counts, kind="stable")[:_MOST_VALUES]])
+    return points, [np.array([(side.outputs == v).mean() for v in points]) for side in sides], every.size - points.size
 
 
 def _kernels(sides: list[Side], within: Any, parameters: Any) -> tuple[Any, list[Any]]:

@@ -139,10 +139,9 @@ def _published(problem: Problem, index: Index, number: int, choice: Choice) -> d
     floor, level = pure.floor_of(e.train), 1.0 - e.confidence
     spans = spans_of(problem, index, number, choice)
     totals = [[sum(span.sums[place][side] for span in spans) for side in (0, 1)] for place in range(1 + len(pure.at))]
-    floors = [floor, *(0.0 for _ in pure.at)]
     found = [
-        LossAt.of(total, (e.test, e.test), peak.bandwidths, own, UNIT)
-        for total, own in zip(totals, floors, strict=True)
+        LossAt.of(total, (e.test, e.test), peak.bandwidths, 0.0 if place else floor, UNIT)
+        for place, total in enumerate(totals)
     ]
     bandwidth = list(peak.bandwidths)
     named = [list(point) if isinstance(point, tuple) else point for point in pure.at]

@@ -15,16 +15,16 @@ from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import LOSSES, kind_of, refuse_unusable, validate_parameters
+from hpcdp.losses import kind_of, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import merge_thresholds
-from hpcdp.losses.local import in_region
 from hpcdp.mechanisms import READERS
-from hpcdp.mechanisms.outputs import Schema, describe
+from hpcdp.mechanisms.outputs import Schema
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.store.stages import Stage
 from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs, load_databases
 from hpcdp.study.distributions import Conditional, Distribution, load_distributions
 from hpcdp.study.file import Study
+from hpcdp.study.refusals import refuse_impure, refuse_unrefinable
 from hpcdp.study.reuse import FOLDS, first_block, least_learned
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.sizes import Sizes, first_sizes
@@ -216,7 +216,7 @@ class Problem:
         pure, e = self.study.pure, self.study.estimate
         assert pure is not None
         within = None if pure.within is None else [list(interval) for interval in pure.within]
-        at = [_as_output(point, self.schema.kind) for point in pure.at]
+        at = [self.schema.value(point) for point in pure.at]
         head = ["pure", within, pure.floor_of(e.train), at, e.test, e.confidence]
         return [digest_json([*head, pilot]) for pilot in self.pilot_keys]
 
@@ -311,77 +311,6 @@ def try_study(
     for name in e.other_losses:
         refuse_unusable(name, {}, trial.schema, e.train, study.folder)
     return trial
-
-
-def refuse_unrefinable(study: Study, schema: Schema) -> None:
-    """StudyError where L̂ cannot be refined by tallies, as the study wants."""
-    e = study.estimate
-    if not e.refine and not e.has_budget:
-        return
-    key = "estimate." + ("target" if e.target is not None else "time" if e.time is not None else "refine")
-    kind = kind_of(e.default_loss)
-    if kind.way or study.mechanism.call in READERS:
-        what = f"loss = {e.default_loss}" if kind.way else f"mechanism.call = {study.mechanism.call}"
-        raise StudyError(
-            f"{key}: needs fresh draws for tallies; given: {what}; accepted: any other loss, and what draws"
-        )
-    if not study.mechanism.reproducible:
-        raise StudyError(f"{key}: needs draws that can be drawn again; given: mechanism.reproducible = false")
-    is_scalar = schema.kind != "bytes" and schema.columns in (None, 1)
-    if not is_scalar and e.other_losses:
-        raise StudyError(
-            f"estimate.loss: several need outputs on a line; given: {describe(schema)} with {list(e.loss)}; accepted: one"
-        )
-    is_bytes = schema.kind == "bytes"
-    if not is_scalar and not (kind.tells_values or (kind.projects and not is_bytes)):
-        accepted = [name for name, other in LOSSES.items() if other.projects and not is_bytes]
-        accepted += [name for name, other in LOSSES.items() if other.tells_values]
-        raise StudyError(
-            f"{key}: of such outputs ({describe(schema)}) accepted with loss = {' | '.join(accepted)}; given: "
-            f"loss = {e.default_loss}"
-        )
-
-
-def _as_output(point: Any, kind: str) -> Any:
-    """A named output as a law has it, so that equal ones have one key however they are written."""
-    if isinstance(point, tuple):
-        return [_as_output(value, kind) for value in point]
-    return {"bool": bool, "int": int, "float": float, "bytes": str}[kind](point)
-
-
-def _is_value(value: bool | int | float | str, schema: Schema) -> bool:
-    """Whether a value of a study file is one of the outputs' kind."""
-    if isinstance(value, str) or schema.kind == "bytes":
-        return isinstance(value, str) and schema.kind == "bytes"
-    if schema.kind == "bool":
-        return value in (0, 1)
-    if isinstance(value, bool):
-        return False
-    return schema.kind == "float" or (float(value).is_integer() and abs(value) < 2**63)
-
-
-def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]]) -> None:
-    """StudyError where [pure] does not fit the outputs, or compares a database with itself."""
-    pure = study.pure
-    assert pure is not None
-    columns, is_bytes = schema.columns or 1, schema.kind == "bytes"
-    if pure.within is not None and (is_bytes or len(pure.within) != columns):
-        accepted = "none, of strings" if is_bytes else f"one interval a column, {columns}"
-        raise StudyError(f"pure.within: {accepted} ({describe(schema)}); given: {len(pure.within)}")
-    for point in pure.at:
-        values = point if isinstance(point, tuple) else (point,)
-        if isinstance(point, tuple) != (schema.columns is not None) or len(values) != columns:
-            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
-        if not all(_is_value(v, schema) for v in values):
-            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
-        if pure.within is not None and not in_region(np.array([values], np.float64), pure.within)[0]:
-            accepted = " × ".join(f"[{low:g}, {high:g}]" for low, high in pure.within)
-            raise StudyError(f"pure.at: outputs in pure.within, {accepted}; given: {point!r}")
-    equal = [number for number, (d, d_prime) in enumerate(laws) if d == d_prime]
-    if equal:
-        raise StudyError(
-            f"pairs.given.{equal[0]}: D and D′ are equal, and share their samples; accepted with [pure]: databases that differ"
-        )
 
 
 def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:

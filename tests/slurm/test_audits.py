@@ -26,12 +26,9 @@ def command(study: Path, store: Path, *options: object) -> tuple[object, ...]:
 
 
 @pytest.mark.slow
+@pytest.mark.release  # test_models_are_trained_on_slurm has an audit there, tests/test_sequential.py kills and continues one
 @pytest.mark.parametrize(
-    ("options", "kinds"),
-    [
-        pytest.param((), ("samples",), id="whole", marks=pytest.mark.release),
-        pytest.param(SEQUENTIAL, ("rounds",), id="sequential", marks=pytest.mark.release),
-    ],
+    ("options", "kinds"), [((), ("samples",)), (SEQUENTIAL, ("rounds",))], ids=["whole", "sequential"]
 )
 def test_interrupted_on_slurm_and_continued(
     tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str, options: tuple[object, ...], kinds: tuple[str, ...]

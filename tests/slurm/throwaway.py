@@ -204,7 +204,8 @@ class ThrowawaySlurm:
                 self._launch_node(node)
         if not self._runs("slurmctld"):
             self.start_controller()
-        self._wait(self._end_jobs, "all jobs to end")
+        # of a node whose daemon was away at a job's end the controller asks again only after a minute or two
+        self._wait(self._end_jobs, "all jobs to end", 180)
         self._wait(self._all_idle, "idle nodes")
 
     def close(self) -> None:
