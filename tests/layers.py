@@ -15,7 +15,7 @@ FLOORS = (
     ("mechanisms",),
     ("analytic", "losses", "store"),
     ("notions",),
-    ("study",),
+    ("study", "lipschitz"),
     ("clusters",),
     ("planning",),
     ("results",),
@@ -26,6 +26,9 @@ FLOORS = (
     ("__main__",),
 )
 """Entries of hpcdp/ from the bottom up: what an entry imports lies on floors below its own, or in itself."""
+
+FACADES = ("lipschitz", "patterns")
+"""Entries that hand out public functions and do nothing else, of at most 40 lines."""
 
 EXCEPTIONS = {
     ("hpcdp.results.result", "hpcdp.report.plots"): "Result.plot",

@@ -93,6 +93,8 @@ LAWS = [
         REALS,
     ),
     ("exponential_real", {"epsilon": 1.2}, [1.0], [1.8], REALS),
+    ("truncated", {"scale": 0.6, "lower": -1.0, "upper": 2.0}, [0.2], [1.1], REALS),
+    ("truncated", {"scale": 0.6, "noise": "gaussian"}, [0.2], [1.0], REALS),
     ("noisy_max", {"variant": "NM2", "scale": 1.5}, [0.0, 0.0, 1.0], [1.0, 0.0, 0.5], REALS),
     ("noisy_max", {"variant": "NM4", "scale": 1.5}, [0.0, 0.0, 1.0], [1.0, 0.5, 0.5], REALS),
     ("noisy_max", {"variant": "NM1", "epsilon": 0.9}, [0.0, 0.0, 1.0], [1.0, 0.0, 0.5], WHOLE),

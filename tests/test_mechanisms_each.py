@@ -57,6 +57,7 @@ PLAIN = {
     "pmf": ({"outcomes": [0, 1], "table": [[0.5, 0.5]]}, [0]),
     "exponential": ({"outcomes": [0, 1, 2], "epsilon": 1.0}, ROWS),
     "exponential_real": ({"epsilon": 1.0}, [1.5]),
+    "truncated": ({"scale": 0.7}, [0.4]),
     "noisy_max": ({"variant": "NM1", "epsilon": 1.0}, ROWS),
     "sparse_vector": ({"variant": 1, "epsilon": 1.0, "cutoff": 2}, ROWS),
     "noisy_histogram": ({"values": [0, 1], "epsilon": 1.0}, ROWS),

@@ -113,6 +113,19 @@ def test_exponential_real(s, parameters):
     check_cells(count_codes(cell_of(drawn, edges), edges.size + 1), np.diff([0, *below, 1]))
 
 
+@pytest.mark.parametrize(("noise", "x", "scale"), [("laplace", 0.3, 0.7), ("gaussian", 2.0, 1.3), ("laplace", -1.0, 9.0)])
+def test_truncated(noise, x, scale):
+    edges = np.linspace(-1.0, 2.0, 31)
+    # the density by midpoints, renormalised by its own sum
+    z = (np.linspace(-1.0, 2.0, 60_001)[:-1] + 2.5e-5 - x) / scale
+    weights = np.exp(-np.abs(z) if noise == "laplace" else -0.5 * z * z).reshape(30, -1).sum(axis=1)
+    drawn = draw("truncated", [x], 7, noise=noise, scale=scale, lower=-1.0, upper=2.0)
+    assert drawn.dtype == np.float64
+    assert -1.0 <= drawn.min() <= drawn.max() <= 2.0
+    codes = cell_of(drawn, edges[1:-1])
+    check_cells(count_codes(codes, 30), weights / weights.sum())
+
+
 # The sparse vector technique
 
 QUERIES = np.array([0.3, -1.0, 1.2, 0.3, 0.3, -0.4])

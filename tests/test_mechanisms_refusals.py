@@ -35,6 +35,13 @@ REFUSED = {
         ([1.0, 1.5], dict(rate=1.0), "accepted: one number from 1 to 2"),
         ([1.5], dict(rate=1.0, lower=2.0), "lower, upper: (2.0, 2.0) was given"),
     ],
+    "truncated": [
+        ([0.5], dict(scale=0.0), "scale: 0.0 was given"),
+        ([0.5], dict(scale=1.0, noise="cauchy"), "noise: 'cauchy' was given; accepted: \"laplace\" or \"gaussian\""),
+        ([0.5], dict(scale=1.0, lower=1.0), "lower, upper: (1.0, 1.0) was given"),
+        ([1.5], dict(scale=1.0), "database: [1.5] was given; accepted: one number from 0 to 1"),
+        ([0.5, 0.5], dict(scale=1.0), "accepted: one number from 0 to 1"),
+    ],
     "noisy_max": [
         (ROWS, dict(variant="NM5", epsilon=1.0), "variant: 'NM5' was given; accepted: \"NM1\" or"),
         (ROWS, dict(variant=1, epsilon=1.0), "variant: 1 was given"),

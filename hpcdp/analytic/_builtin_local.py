@@ -1,4 +1,4 @@
-"""The exact pairs of the built-in local mechanisms."""
+"""The exact pairs of the built-in local mechanisms, and of truncated noise."""
 
 from typing import Any
 
@@ -9,7 +9,9 @@ from hpcdp._check import integer, refusal
 from hpcdp.analytic._curve import Curve
 from hpcdp.analytic._registry import register
 from hpcdp.analytic.local import randomized_response_pair, rappor_pair
+from hpcdp.analytic.truncated import truncated_pair
 from hpcdp.mechanisms.local import bloom_bits
+from hpcdp.mechanisms.truncated import truncated_law
 
 Database = NDArray[Any]
 
@@ -36,6 +38,14 @@ def _rappor(
 ) -> Curve:
     first, second = (bloom_bits(_value(database), hashes, bits) for database in (d, d_prime))
     return rappor_pair(first, second, f=f, p=p, q=q, one_time=one_time)
+
+
+@register("truncated")
+def _truncated(
+    d: Database, d_prime: Database, *, scale: float, noise: str = "laplace", lower: float = 0.0, upper: float = 1.0
+) -> Curve:
+    first, second = (truncated_law(database, scale, noise, lower, upper) for database in (d, d_prime))
+    return truncated_pair(noise, first, second)
 
 
 def _rows(database: Database, values: int) -> NDArray[np.int64]:

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from hpcdp.analytic._noise import noise_law
 from hpcdp.analytic.noisy_max import index_pmf, value_log_density
+from hpcdp.analytic.truncated import truncated_log_density
 from hpcdp.mechanisms.additive import noise_scale, noise_sigma, vector
 from hpcdp.mechanisms.aggregates import aggregate_noise, clipped_mean, clipped_sum, mean_sensitivity, sum_sensitivity
 from hpcdp.mechanisms.exponential_real import exponential_rate, real_score
 from hpcdp.mechanisms.noisy_max import noisy_max_scale, noisy_max_variant
 from hpcdp.mechanisms.table import probability_row
+from hpcdp.mechanisms.truncated import truncated_law
 
 Array = NDArray[np.float64]
 LogDensity = Callable[[NDArray[Any]], Array]
@@ -92,6 +94,12 @@ def _exponential_real(
     return lambda t: np.where(np.asarray(t) >= 0.0, whole - unit * np.abs(t - score), -np.inf)
 
 
+def _truncated(
+    database: NDArray[Any], *, scale: float, noise: str = "laplace", lower: float = 0.0, upper: float = 1.0
+) -> LogDensity:
+    return truncated_log_density(noise, truncated_law(database, scale, noise, lower, upper))
+
+
 def _noisy_max(
     database: NDArray[Any],
     *,
@@ -134,6 +142,7 @@ _LAWS: Mapping[str, Callable[..., LogDensity | None]] = {
     "bounded_sum": _bounded_sum,
     "bounded_mean": _bounded_mean,
     "exponential_real": _exponential_real,
+    "truncated": _truncated,
     "noisy_max": _noisy_max,
     "randomized_response": _randomized_response,
     "pmf": _pmf,

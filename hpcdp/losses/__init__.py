@@ -12,6 +12,7 @@ from hpcdp._base.messages import did_you_mean
 from hpcdp._base.parent import at_risk
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.losses.frequency.kind import FrequencyKind
+from hpcdp.losses.histogram.kind import HistogramKind
 from hpcdp.losses.kde.kind import KdeKind
 from hpcdp.losses.kind import LossKind, NamedKind, check_parameters
 from hpcdp.losses.knn.kind import KnnKind, LiteralKnnKind
@@ -36,6 +37,7 @@ __all__ = [
 
 LOSSES: Mapping[str, LossKind] = {
     "frequency": FrequencyKind(),
+    "histogram": HistogramKind(),
     "kde": KdeKind(),
     "knn": KnnKind(),
     "learned": LearnedKind(),
@@ -45,8 +47,6 @@ LOSSES: Mapping[str, LossKind] = {
 
 _OURS = frozenset(LOSSES)
 
-_LATER = ("histogram",)
-
 
 def kind_of(name: str, folder: Path | None = None) -> LossKind:
     """What a loss says about itself; of a user's class, "package.module:Class", without loading it. folder: the study's."""
@@ -54,16 +54,15 @@ def kind_of(name: str, folder: Path | None = None) -> LossKind:
         return LOSSES[name]
     if ":" in name:
         return NamedKind(name, folder or Path.cwd())
-    why = "comes in a later version; accepted now" if name in _LATER else "is unknown; accepted"
     accepted = f'{", ".join(LOSSES)}, or "package.module:Class"'
-    raise ValueError(f"loss: {name!r} {why}: {accepted}{did_you_mean(name, LOSSES)}")
+    raise ValueError(f"loss: {name!r} is unknown; accepted: {accepted}{did_you_mean(name, LOSSES)}")
 
 
 def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:
     """The parameters of the named loss as a frozen pydantic model.
 
     Raises:
-        ValueError: the loss is unknown or comes later ("loss: …"), or a parameter is wrong ("parameters.NAME: …").
+        ValueError: the loss is unknown ("loss: …"), or a parameter is wrong ("parameters.NAME: …").
     """
     return check_parameters(kind_of(name).parameters, name, parameters)
 

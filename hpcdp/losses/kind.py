@@ -36,7 +36,8 @@ class LossKind(ABC):
 
     parameters: their model. code: the parameter that may name a user's class, "package.module:Class". way: of estimating,
     where it has its own (`hpcdp.study.ways`), and no `Loss` is made. projects: whether it brings vectors to a line, on which
-    tallies can refine it. tells_values: whether it tells values apart, which tallies can count.
+    tallies can refine it. tells_values: whether it tells values apart, which tallies can count. bounds_pure: whether its way
+    has an interval for pure ε, without cells by ε where none are given.
     """
 
     parameters: ClassVar[type[BaseModel]]
@@ -44,6 +45,7 @@ class LossKind(ABC):
     way: ClassVar[str | None] = None
     projects: ClassVar[bool] = False
     tells_values: ClassVar[bool] = False
+    bounds_pure: ClassVar[bool] = False
 
     @abstractmethod
     def make(self, parameters: Any) -> Loss:
@@ -51,6 +53,9 @@ class LossKind(ABC):
 
     def refuse(self, parameters: Any, schema: Schema, train: int) -> None:  # noqa: B027
         """Raise ValueError where these parameters cannot learn from `train` outputs per database that look like this."""
+
+    def refuse_outputs(self, parameters: Any, least: float, most: float) -> None:  # noqa: B027
+        """Raise ValueError where real numbers between these, seen in trial draws, are not accepted."""
 
     def refuse_points(self, parameters: Any, points: int, when: str) -> None:  # noqa: B027
         """Raise ValueError where so many training points of both sides are too few. when: put after "parameters.NAME: "."""

@@ -21,6 +21,7 @@ BUILTINS = {
     "pmf": "hpcdp.mechanisms.table:pmf",
     "exponential": "hpcdp.mechanisms.exponential:exponential",
     "exponential_real": "hpcdp.mechanisms.exponential_real:exponential_real",
+    "truncated": "hpcdp.mechanisms.truncated:truncated",
     "noisy_max": "hpcdp.mechanisms.noisy_max:noisy_max",
     "sparse_vector": "hpcdp.mechanisms.sparse_vector:sparse_vector",
     "noisy_histogram": "hpcdp.mechanisms.histogram:noisy_histogram",

@@ -1,0 +1,1 @@
+"""`histogram`: counts in bins of an interval, fixed before they are counted."""

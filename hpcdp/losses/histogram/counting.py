@@ -1,0 +1,47 @@
+"""Counts of outputs in equal bins of an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hpcdp.errors import StudyError
+
+
+class OutsideError(StudyError):
+    """An output lies outside the interval in which the study says that all lie."""
+
+
+@njit(cache=True, nogil=True)
+def _count(x, low, high, scale, counts):  # type: ignore[no-untyped-def]
+    last = counts.size - 1
+    for i in range(x.size):
+        if not (x[i] >= low and x[i] <= high):
+            return i
+        counts[min(last, int((x[i] - low) * scale))] += 1
+    return -1
+
+
+def count_bins(outputs: NDArray[np.float64], interval: tuple[float, float], counts: NDArray[np.int64]) -> None:
+    """Add outputs (size,) float64 to counts (m,) of equal bins; the last one has both its ends.
+
+    Raises:
+        OutsideError: an output lies outside the interval.
+    """
+    low, high = interval
+    outside = _count(outputs, low, high, counts.size / (high - low), counts)
+    if outside >= 0:
+        refuse_outside([float(outputs[outside])], interval)
+
+
+def refuse_outside(outputs: Iterable[float], interval: tuple[float, float]) -> None:
+    """OutsideError, a ValueError, quotes the first output outside the interval."""
+    low, high = interval
+    for output in outputs:
+        if not low <= output <= high:
+            raise OutsideError(
+                f"parameters.range: an interval that holds every output; given: [{low!r}, {high!r}], and the output {output!r}"
+            )

@@ -1,0 +1,207 @@
+"""An interval for pure ε from counts in equal bins, where densities are C-Lipschitz; and how many bins make it narrow.
+
+Clopper–Pearson limits of all bins of all laws hold together. The lower end rests on nothing else; the upper end rests on
+densities that are C-Lipschitz on the interval: the density at an output differs from its bin's mean by at most C·w/2.
+Finite-sample: `limits`, `lower_ends`, `upper_ends`, `refuted_at`. Published, for one pair: `largest_ratio`, `renyi_ratio`.
+Heuristic: `choose_bins`, `least_outputs`, which decide from training outputs what is counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from hpcdp.notions.bounds import binomial_lower, binomial_upper
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_ROUNDING = 1e-12  # of logarithms and quotients, to the safe side
+_PATIENCE = 8  # times the best number of bins, beyond which none is tried
+_DIGITS = 3  # of a number of outputs that is decided
+_STEP = 1.01  # within which it is found
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Equal bins of an interval, and what is assumed on it. width: of a bin. drift: how much, as a share, edges may be off."""
+
+    width: float
+    lipschitz: float
+    change: float = 0.0
+    drift: float = 0.0
+
+    @classmethod
+    def of(cls, interval: tuple[float, float], number: int, lipschitz: float, change: float = 0.0) -> Bins:
+        """Of an interval. change: by how much more a density may differ, as where a midpoint stands for its bucket."""
+        low, high = interval
+        width = (high - low) / number
+        return cls(width, lipschitz, change, 4.0 * math.ulp(max(abs(low), abs(high))) / width)
+
+    @property
+    def off(self) -> float:
+        """By how much a density differs from the mean of its bin, at most."""
+        return (0.5 * self.lipschitz * self.width + self.change) * (1.0 + self.drift + _ROUNDING)
+
+
+def limits(counts: Ints, outputs: int, failure: float, laws: int) -> tuple[Floats, Floats]:
+    """Lower and upper limits of the probabilities of bins, each one-sided; all 2·laws·m of them hold together.
+
+    Args:
+        counts: (..., m) outputs in each bin, of so many outputs a law.
+        failure: probability that any limit of these laws fails, above 0 and below 1.
+        laws: how many laws there are in all.
+
+    Returns:
+        Two float64 arrays of the counts' shape, from 0 to 1.
+    """
+    level = failure / (2.0 * laws * counts.shape[-1])
+    return binomial_lower(counts, outputs, level), binomial_upper(counts, outputs, level)
+
+
+def lower_ends(low: Floats, high: Floats) -> tuple[Floats, Ints]:
+    """The largest ln(low/high) over bins, and its bin: at most the pure level, without any assumption.
+
+    low: lower limits of the first law, (..., m); high: upper limits of the second one. Two arrays of shape (...,).
+    """
+    with np.errstate(divide="ignore"):
+        return _largest(np.log(low) - np.log(high), -_ROUNDING)
+
+
+def upper_ends(high: Floats, low: Floats, bins: Bins) -> tuple[Floats, Ints]:
+    """The largest ln of the densities' quotient that limits allow in any bin, and its bin; inf where the second may be 0.
+
+    high: upper limits of the first law, (..., m); low: lower limits of the second one. Two arrays of shape (...,).
+    """
+    most = high / bins.width * (1.0 + bins.drift + _ROUNDING) + bins.off
+    least = low / bins.width * (1.0 - bins.drift - _ROUNDING) - bins.off
+    with np.errstate(divide="ignore"):
+        return _largest(np.log(most) - np.log(np.maximum(least, 0.0)), _ROUNDING)
+
+
+def _largest(found: Floats, rounding: float) -> tuple[Floats, Ints]:
+    at = found.argmax(axis=-1)
+    value = np.take_along_axis(found, at[..., None], axis=-1)[..., 0]
+    return value + rounding * (1.0 + np.where(np.isfinite(value), np.abs(value), 0.0)), at
+
+
+def refuted_at(low: Floats, high: Floats, bins: Bins) -> tuple[int, int, int] | None:
+    """A law and two of its bins whose limits differ by more than C times their distance, which refutes C; None: no such.
+
+    Means of two bins of a C-Lipschitz density differ by at most C times the distance of the bins; neighbours by C·w.
+    Finite-sample: it refutes a true C only where some limit fails.
+    """
+    step = bins.lipschitz * bins.width * (1.0 + bins.drift + _ROUNDING)
+    least, most = low / bins.width * (1.0 - bins.drift - _ROUNDING), high / bins.width * (1.0 + bins.drift + _ROUNDING)
+    ramp = step * np.arange(low.shape[1])
+    for flipped in (False, True):
+        a, b = (values[:, ::-1] if flipped else values for values in (least, most))
+        ahead = np.maximum.accumulate(a + ramp, axis=1)[:, :-1] - (b + ramp)[:, 1:]
+        if ahead.size and ahead.max() > _ROUNDING * float(most.max() + ramp[-1]):
+            law, column = (int(i) for i in np.unravel_index(int(ahead.argmax()), ahead.shape))
+            other = int((a + ramp)[law, : column + 1].argmax())
+            last = low.shape[1] - 1
+            return (law, last - other, last - column - 1) if flipped else (law, other, column + 1)
+    return None
+
+
+def largest_ratio(first: Ints, second: Ints) -> tuple[float, int] | None:
+    """The largest ln(N_j/M_j) and its bin, Algorithm 1 of Gorla et al. (2023); None, a failure, where a bin is empty."""
+    if not (first.min() > 0 and second.min() > 0):
+        return None
+    found = np.log(first / second)
+    return float(found.max()), int(found.argmax())
+
+
+def renyi_ratio(first: Ints, second: Ints, order: float) -> float | None:
+    """ln(Σ_j (N_j/M_j)^a M_j/n)/(a − 1) of Gorla et al. (2023); None, a failure, where a bin is empty."""
+    if not (first.min() > 0 and second.min() > 0):
+        return None
+    logs = order * np.log(first / second) + np.log(second / second.sum())
+    return float(np.logaddexp.reduce(logs)) / (order - 1.0)
+
+
+def predicted(training: Ints, outputs: int, failure: float, bins: Bins) -> tuple[float, float]:
+    """Width and lower end of the interval over all pairs of laws that so many outputs promise. **Heuristic.**
+
+    training: (laws, m) training outputs in each bin, at whose shares the outputs are assumed to fall.
+    """
+    shares = training / np.maximum(1, training.sum(axis=1, keepdims=True))
+    least, most = (_nearly_limits(share, outputs, failure, training.shape[0]) for share in (shares.min(0), shares.max(0)))
+    lower = max(0.0, float(lower_ends(most[0], least[1])[0]))
+    return float(upper_ends(most[1], least[0], bins)[0]) - lower, lower
+
+
+def _nearly_limits(share: Floats, outputs: int, failure: float, laws: int) -> tuple[Floats, Floats]:
+    """About `limits` of counts at these shares, by Wilson and Hilferty's (1931) limits of Poisson means: hundreds of times faster."""
+    z = -float(ndtri(failure / (2.0 * laws * share.size)))
+    some = np.maximum(share * outputs, 1e-9)
+    spread = np.sqrt(1.0 - share) * z / 3.0
+    low = np.maximum(1.0 - 1.0 / (9.0 * some) - spread / np.sqrt(some), 0.0) ** 3 * some
+    high = (1.0 - 1.0 / (9.0 * (some + 1.0)) + spread / np.sqrt(some + 1.0)) ** 3 * (some + 1.0)
+    return low / outputs, np.minimum(high / outputs, 1.0)
+
+
+def choose_bins(
+    training: Ints,
+    outputs: int,
+    failure: float,
+    interval: tuple[float, float],
+    lipschitz: float,
+    change: float = 0.0,
+) -> tuple[int, float]:
+    """The number of bins with which so many outputs promise the narrowest interval, and its width. **Heuristic.**
+
+    Where none promises an upper end, the number with which they promise the largest lower end, and inf.
+
+    Args:
+        training: (laws, m) training outputs in each of m fine bins; divisors of m are tried.
+        outputs: a law. failure, lipschitz, change: as in `limits` and `Bins.of`.
+    """
+    laws, fine = training.shape
+    best, number = (math.inf, math.inf), 1
+    for m in (d for d in range(1, fine + 1) if fine % d == 0):
+        if m > _PATIENCE * number and math.isfinite(best[0]):
+            break
+        merged = training.reshape(laws, m, fine // m).sum(axis=2)
+        width, lower = predicted(merged, outputs, failure, Bins.of(interval, m, lipschitz, change))
+        if (width, -lower) < best:
+            best, number = (width, -lower), m
+    return number, best[0]
+
+
+def least_outputs(
+    training: Ints,
+    width: float,
+    most: int,
+    failure: float,
+    interval: tuple[float, float],
+    lipschitz: float,
+    change: float = 0.0,
+    *,
+    is_fixed: bool = False,
+) -> tuple[int, float]:
+    """Outputs a law at which training promises an interval of at most this width, and the width promised. **Heuristic.**
+
+    Where even `most` outputs promise a wider one, `most` and its width. is_fixed: the bins are those of `training`.
+    """
+
+    def promised(outputs: int) -> float:
+        if is_fixed:
+            return predicted(training, outputs, failure, Bins.of(interval, training.shape[1], lipschitz, change))[0]
+        return choose_bins(training, outputs, failure, interval, lipschitz, change)[1]
+
+    found = promised(most)
+    if found > width:
+        return most, found
+    low, high = 1.0, float(most)
+    while high > low * _STEP:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if promised(math.ceil(middle)) <= width else (middle, high)
+    unit = 10 ** max(0, math.floor(math.log10(high)) + 1 - _DIGITS)
+    outputs = min(most, -(-math.ceil(high) // unit) * unit)
+    return outputs, promised(outputs)

@@ -1,0 +1,167 @@
+"""How many bins and outputs suffice where densities are C-Lipschitz on an interval: as published, and by union bounds.
+
+Gorla, Jalouzot, Granese, Palamidessi and Piantanida (2023), Theorems 2 and 3 and their versions for Rényi divergences.
+Finite-sample, all of it, under that assumption.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from hpcdp._check import integer, positive, real, refusal
+
+_MOST_OUTPUTS = 2**62
+_LARGEST = 100.0  # e to twice that is a float
+
+
+def sizes(
+    lipschitz: float, width: float, precision: float, confidence: float, order: float | None = None, laws: int = 2
+) -> Mapping[str, tuple[int, int]]:
+    """Bins m and outputs a law n with which the largest of ln(N_j/M_j) is within `precision` of the pure level of a pair.
+
+    "published": equations (4) and (5) of Gorla et al. (2023), for one pair, whatever `laws` is. "union": as many bins, and a
+    union bound over the bins of all laws, which the published condition lacks (it halves the precision instead). "half": the
+    same with half the bins, since the mean of a bin lies within C·w/2 of its density. With an order a > 1: for
+    ln(Σ_j (N_j/M_j)^a M_j/n)/(a − 1) and the Rényi divergence of that order; union and half then rest on each term of the sum
+    changing by at most e^(±(2a − 1)z). Finite-sample, where densities are `lipschitz`-Lipschitz on an interval of this width.
+
+    Args:
+        lipschitz: C > 0, in density per unit of outputs, below 2/width².
+        width: W > 0 of the interval, in the unit of outputs.
+        precision: γ > 0, in the unit of ε, on either side.
+        confidence: above 0 and below 1.
+        order: of a Rényi divergence, above 1; None: pure ε.
+        laws: of how many laws limits hold together, at least 2.
+
+    Returns:
+        {"published": (m, n), "union": (m, n), "half": (m, n)}, integers; n is rounded up.
+
+    Raises:
+        ValueError: an argument is out of its range, C >= 2/W² among them, or more than 2^62 outputs are needed.
+    """
+    c, w, gamma = positive("lipschitz", lipschitz), positive("width", width), positive("precision", precision)
+    miss = 1.0 - _confidence(confidence)
+    both, count = _bounds(c, w), integer("laws", laws, 2)
+    low, high = both
+    if order is None:
+        paper, bias, z = 6.0 * c * w / (low * gamma), 6.0 * c * w / (low * gamma), gamma / 3.0
+        paper_z, factor = gamma / 12.0, lambda m: 4.0
+    else:
+        a, ratio = _order(order), _ratio(both, order)
+        paper = c * ratio * w * (2.0 * a - 1.0) / (gamma * low * (a - 1.0))
+        bias = 2.0 * c * w * (2.0 * a - 1.0) / (gamma * low * (a - 1.0))
+        z = gamma * (a - 1.0) / (2.0 * (2.0 * a - 1.0))
+        paper_z = min(gamma * (a - 1.0) / (2.0 * ratio * (2.0 * a - 1.0)), math.log(2.0) / (2.0 * a - 1.0))
+        factor = lambda m: 2.0 * m  # noqa: E731
+    bins = math.ceil(paper)
+    found = {"published": (bins, _least(lambda n: _published(n, bins, w / bins * low, paper_z, factor(bins)), miss))}
+    for name, m in (("union", math.ceil(bias)), ("half", math.ceil(0.5 * bias))):
+        y = w / m * low
+        found[name] = m, _least(lambda n, m=m, y=y: count * m * sum(_tails(n, y, z)), miss)  # type: ignore[misc]
+    return found
+
+
+def buckets(
+    lipschitz_in_x: float,
+    length: float,
+    lipschitz: float,
+    width: float,
+    precision: float,
+    order: float | None = None,
+) -> int:
+    """Into how many buckets Algorithm 2 of Gorla et al. (2023) cuts the inputs, whose midpoints stand for all of them.
+
+    Args:
+        lipschitz_in_x: D > 0: how fast the density at an output changes with the input.
+        length: of the interval of inputs, > 0.
+        lipschitz, width, precision, order: as in `sizes`; the precision is that of the whole, not of a pair.
+
+    Returns:
+        k, at least 1.
+
+    Raises:
+        ValueError: an argument is out of its range, C >= 2/W² among them.
+    """
+    both = _bounds(positive("lipschitz", lipschitz), positive("width", width))
+    change = positive("lipschitz_in_x", lipschitz_in_x) * positive("length", length)
+    needed = 3.0 * change / (both[0] * positive("precision", precision))
+    if order is not None:
+        a = _order(order)
+        needed *= (2.0 * a - 1.0) * _ratio(both, a) / (2.0 * (a - 1.0))
+    return math.ceil(needed)
+
+
+def precision_at(key: str, outputs: int, lipschitz: float, width: float, confidence: float, order: float | None) -> float:
+    """The precision that the sizes of this name have with so many outputs a law, by bisection; inf where they have none."""
+    low, high = 1e-6, 64.0
+
+    def suffices(gamma: float) -> bool:
+        try:
+            return sizes(lipschitz, width, gamma, confidence, order)[key][1] <= outputs
+        except ValueError:
+            return False
+
+    if not suffices(high):
+        return math.inf
+    while high - low > 1e-3 * high:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
+def _confidence(value: float) -> float:
+    number = real("confidence", value, "a number above 0 and below 1")
+    if not 0.0 < number < 1.0:
+        raise refusal("confidence", value, "a number above 0 and below 1")
+    return number
+
+
+def _order(value: float) -> float:
+    number = real("order", value, "a finite number above 1")
+    if not number > 1.0:
+        raise refusal("order", value, "a finite number above 1")
+    return number
+
+
+def _bounds(c: float, w: float) -> tuple[float, float]:
+    """Between which all C-Lipschitz densities on an interval lie."""
+    if not c * w * w < 2.0:
+        raise refusal(
+            "lipschitz", c, f"below 2/width² = {2.0 / (w * w):.6g}, as published; the certified interval needs no such limit"
+        )
+    return 1.0 / w - 0.5 * c * w, 1.0 / w + 0.5 * c * w
+
+
+def _ratio(both: tuple[float, float], a: float) -> float:
+    """K/K′."""
+    low, high = both
+    return 2.0 * high**a / low ** (a - 1.0) * high ** (a - 1.0) / low**a
+
+
+def _tails(n: int, y: float, z: float) -> tuple[float, float]:
+    """Chances that a frequency of mass y is below e^(-z), or above e^z, times it, as the paper bounds them."""
+    z = min(z, _LARGEST)  # chances fall with z
+    high = math.exp(-n * y * math.expm1(z) ** 2 / (1.0 + math.exp(z)))
+    return high, math.exp(-n * y * math.expm1(-z) ** 2 / 2.0)
+
+
+def _published(n: int, bins: int, y: float, z: float, factor: float) -> float:
+    """The left side of equation (5)."""
+    empty = n * math.log1p(-y) if y < 1.0 else -math.inf
+    some = -math.expm1(empty)
+    return 2.0 * bins * math.exp(empty) + (factor * sum(_tails(n, y, z)) / some if some > 0.0 else math.inf)
+
+
+def _least(chance: Callable[[int], float], miss: float) -> int:
+    """The least n at which what decreases with it is at most `miss`."""
+    high = 1
+    while chance(high) > miss:
+        if high >= _MOST_OUTPUTS:
+            raise ValueError(f"precision: one that at most 2^62 outputs have; with {high:,} the chance of a miss is too large")
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if chance(middle) <= miss else (middle, high)
+    return high
