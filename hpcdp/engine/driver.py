@@ -36,7 +36,7 @@ from hpcdp.planning.reuse_choice import choose_reuse
 from hpcdp.planning.summary import refuse_endless
 from hpcdp.planning.targets import decide, share_time, summary
 from hpcdp.planning.task import Task
-from hpcdp.planning.ways import all_done, schedule
+from hpcdp.planning.ways import all_done, schedule, sized
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, load_result
 from hpcdp.store.fence import refuse_gone
@@ -286,7 +286,7 @@ def _drive(
             before, tasks = tasks, schedule(problem, index, costs, workers)
             if not decided and (not tasks or tasks == before):
                 break
-        refuse_identical_chunks(layout, problem)
+        refuse_identical_chunks(layout, sized(problem, index))
         _finish(place, layout, lease, version, problem, index, outcome, monitor)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcdp.engine.outcomes import Failure
-from hpcdp.errors import HpcdpError
+from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.planning.task import Task
 from hpcdp.study.problem import Problem
 
@@ -20,9 +20,16 @@ class RunFailed(HpcdpError, RuntimeError):
         self.lines = list(lines)
 
 
+class StudyRefuted(RunFailed, StudyError):
+    """The run ended because outputs refute what the study says of them."""
+
+
 def failed(failures: Sequence[Failure], again: str) -> RunFailed:
     """What to raise when chunks failed. again: the command that tries them again."""
     lines = describe_failures(failures)
+    wrong = [failure for failure in failures if failure.is_wrong]
+    if wrong:
+        return StudyRefuted(f"estimate.{wrong[0].message} ({wrong[0].what})", lines)
     shown = lines[:_SHOWN] + ([f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])
     return RunFailed(
         "some chunks failed and were set aside; all else is done and stored:\n  "

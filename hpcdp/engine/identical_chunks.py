@@ -84,10 +84,11 @@ def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> It
     for _, body in read_records(layout, kind):
         if isinstance(body, DamagedError):
             continue
+        its = problem.train if body.get("stage") == "train" else stage
         for law, prints in body["fingerprints"].items():
             for chunk, text in enumerate(prints, body.get("start", 0)):
-                if law in problem.laws and chunk < stage.chunks:
-                    yield (law, stage.name, chunk), text
+                if law in problem.laws and chunk < its.chunks:
+                    yield (law, its.name, chunk), text
 
 
 def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool = False) -> None:
@@ -113,6 +114,7 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
             found = {entry["model"] for entry in body["entries"]}
             known = {*problem.model_keys, *(problem.pure_keys if problem.study.pure is not None else ())}
             touched = models & found | (found - known if and_unknown else set())
+            touched |= found if laws & set(body.get("laws", ())) else set()
             for model in touched:
                 discard(layout, layout.generation, layout.counter(model, body["thresholds"]))
             if touched:

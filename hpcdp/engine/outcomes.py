@@ -17,13 +17,14 @@ class Failure:
     """What could not be done, or not be used.
 
     what: chunk or pair, in words. cause: equal for failures that have one cause, such as one chunk that many pairs need.
-    set_aside: sample record to take out of use, if any.
+    set_aside: sample record to take out of use, if any. is_wrong: whether it refutes what the study says.
     """
 
     what: str
     message: str
     cause: str
     set_aside: str | None = None
+    is_wrong: bool = False
 
     @classmethod
     def of(cls, what: str, error: Exception) -> Failure:

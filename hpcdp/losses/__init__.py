@@ -30,6 +30,7 @@ __all__ = [
     "kind_of",
     "make_loss",
     "named_code",
+    "refuse_outputs",
     "refuse_unusable",
     "stores_pickles",
     "validate_parameters",
@@ -126,3 +127,11 @@ def refuse_unusable(
         raise StudyError(str(error)) from None
     except ValueError as error:
         raise StudyError(f"estimate.{error}") from None
+
+
+def refuse_outputs(name: str, parameters: Mapping[str, Any], least: float, most: float) -> None:
+    """StudyError where a loss does not accept real outputs between these, seen in trial draws."""
+    try:
+        kind_of(name).refuse_outputs(validate_parameters(name, parameters), least, most)
+    except ValueError as error:
+        raise StudyError(f"estimate.{error} (seen in trial draws)") from None

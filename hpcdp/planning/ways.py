@@ -40,6 +40,12 @@ def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list
     return planned(problem).tasks(problem, index, costs, workers)
 
 
+def sized(problem: Problem, index: Index) -> Problem:
+    """The problem with sizes that records decide, where its way has such."""
+    decide = getattr(planned(problem), "sized", None)
+    return problem if decide is None else cast("Problem", decide(problem, index))
+
+
 def all_done(index: Index, problem: Problem) -> bool:
     """Whether every cell of the problem has all its planned counts."""
     return planned(problem).is_done(problem, index)

@@ -15,6 +15,8 @@ from hpcdp.study.problem import Problem
 CELL = ("pair", "direction", "epsilon")
 """Dimensions of arrays by cell."""
 
+_SPECTRUM = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
+
 
 def cells_of(cells: Any) -> Arrays:
     """What every way tells of a cell."""
@@ -30,8 +32,20 @@ def counted_cells(cells: Cells, level: NDArray[np.float64], ranked: NDArray[np.f
 def maximum_of(cells: Any, resolved: NDArray[np.bool_] | None = None) -> Arrays:
     """The largest over pairs and directions at each ε."""
     best = maximum(cells, resolved)
-    names = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
-    return {f"spectrum_{name}": (("epsilon",), getattr(best, name)) for name in names}
+    return {f"spectrum_{name}": (("epsilon",), getattr(best, name)) for name in _SPECTRUM}
+
+
+def no_cells(pairs: int) -> Arrays:
+    """Arrays of no ε."""
+    empty = np.empty((pairs, 2, 0))
+    cells: Arrays = dict.fromkeys(
+        ("delta", "standard_error", "lower", "upper", "level", "training_delta"), (CELL, empty)
+    )
+    counts: Arrays = {name: ((*CELL, "side"), np.empty((*empty.shape, 2), np.int64)) for name in ("exceed", "test")}
+    return cells | counts | {
+        f"spectrum_{name}": (("epsilon",), np.empty(0, np.int64 if "pair" in name or "direction" in name else np.float64))
+        for name in _SPECTRUM
+    }  # fmt: skip
 
 
 def points_of(problem: Problem, rejected: NDArray[np.int64], points: TradeOff) -> Arrays:

@@ -14,13 +14,11 @@ from hpcdp.notions.local_loss import LossAt
 from hpcdp.notions.pure import pure_lower
 from hpcdp.planning.index import Index, first_of
 from hpcdp.planning.pure import Choice, known_choice, spans_of, tested_pairs
-from hpcdp.results.cells import CELL
+from hpcdp.results.cells import no_cells
 from hpcdp.results.counted import Counted
 from hpcdp.results.ways import Floats, Ints
 from hpcdp.store.results import Arrays
 from hpcdp.study.problem import DIRECTIONS, Problem
-
-_SPECTRUM = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
 
 
 class PureResults(Counted):
@@ -29,24 +27,11 @@ class PureResults(Counted):
     def arrays(
         self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
     ) -> Arrays:
-        return (super().arrays(problem, index, epsilons, run) if epsilons.size else _no_cells(problem)) | _pure(
-            problem, index
-        )
+        cells = super().arrays(problem, index, epsilons, run) if epsilons.size else no_cells(len(problem.pairs))
+        return cells | _pure(problem, index)
 
 
 DERIVED = PureResults()
-
-
-def _no_cells(problem: Problem) -> Arrays:
-    empty = np.empty((len(problem.pairs), 2, 0))
-    cells: Arrays = dict.fromkeys(
-        ("delta", "standard_error", "lower", "upper", "level", "training_delta"), (CELL, empty)
-    )
-    counts: Arrays = {name: ((*CELL, "side"), np.empty((*empty.shape, 2), np.int64)) for name in ("exceed", "test")}
-    return cells | counts | {
-        f"spectrum_{name}": (("epsilon",), np.empty(0, np.int64 if "pair" in name or "direction" in name else np.float64))
-        for name in _SPECTRUM
-    }  # fmt: skip
 
 
 def _pure(problem: Problem, index: Index) -> Arrays:

@@ -160,8 +160,12 @@ class Result(Shown):
     def pure(self) -> dict[str, Any] | None:
         """Pure ε, as `show --pure --format json` prints it: certified (finite-sample) and published (asymptotic).
 
-        None of a study without [pure], and while no pair has all its counts.
+        None of a study without [pure] and without a loss that bounds pure ε, and while no pair has all its counts.
         """
+        if "bin_counts" in self.arrays:
+            from hpcdp.results.histogram import describe_interval
+
+            return describe_interval(self.study, self.arrays, self.pairs)
         if "pure_certified" not in self.arrays:
             return None
         from hpcdp.results.pure import describe_pure
@@ -188,7 +192,7 @@ class Result(Shown):
             "accuracy": [vars(statement) for statement in self.accuracy()],
             "warnings": list(self.resolution.warnings),
             **({"reuse": reuse} if reuse else {}),
-            **({"pure": self.pure} if "pure_certified" in self.arrays else {}),
+            **({"pure": self.pure} if self.arrays.keys() & {"pure_certified", "bin_counts"} else {}),
         }
 
     def to_json(self) -> str:

@@ -62,7 +62,7 @@ def neighbour(database: Database, row: int, value: Any = None) -> Database:
 
 
 def load_databases(study: Study) -> list[Database]:
-    """Databases of T (relative pairs), or D and D' of each given pair in turn; none of distributional pairs."""
+    """Databases of T (relative pairs), D and D' of each given pair in turn, or midpoints; none of distributional pairs."""
     pairs = study.pairs
     if pairs.distributional is not None:
         return []
@@ -74,6 +74,8 @@ def load_databases(study: Study) -> list[Database]:
             for number, pair in enumerate(both)
             for side, value in zip(("d", "d_prime"), pair, strict=True)
         ]
+    if pairs.domain is not None:
+        return [to_database([point], "pairs.domain") for point in pairs.domain.midpoints]
     relative = pairs.relative
     assert relative is not None
     if relative.databases is not None:
@@ -118,6 +120,14 @@ def enumerate_pairs(
         return _held_rows(study, distributions)
     if study.pairs.given is not None:
         return [Pair(i, databases[2 * i], databases[2 * i + 1]) for i in range(len(databases) // 2)]
+    if study.pairs.domain is not None:  # two by two, so that each midpoint is in some pair; no result is of these
+        last = len(databases) - 1
+        starts = range(0, last + 1, 2)
+        return [
+            Pair(n, databases[i], databases[j], {"points": [i, j]})
+            for n, i in enumerate(starts)
+            for j in [i + 1 if i < last else 0]
+        ]
     relative = study.pairs.relative
     assert relative is not None
     pairs: list[Pair] = []

@@ -54,7 +54,7 @@ def _orders(value: Any) -> Any:
 
 
 Levels = Annotated[tuple[float, ...], BeforeValidator(lambda v: v if v == () else grid(v))]
-"""() is what `Study` makes of no ε, which is accepted with [pure] alone."""
+"""() is what `Study` makes of no ε, which is accepted with [pure] and with losses that bound pure ε."""
 
 Orders = Annotated[tuple[float, ...] | None, BeforeValidator(_orders)]
 Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
@@ -65,9 +65,10 @@ Time = Annotated[str, BeforeValidator(_time)]
 
 
 class Target(Section):
-    """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative standard error of δ̂.
+    """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative standard error of δ̂; or an interval of pure ε.
 
-    direction: of which δ is meant; None for the larger one. most: test draws per database of a pair, at most.
+    direction: of which δ is meant; None for the larger one. most: test draws per database of a pair, at most. precision: half
+    the width of the interval of a loss that has one.
     """
 
     epsilon: Annotated[float, Field(ge=0)] | None = None
@@ -75,12 +76,15 @@ class Target(Section):
     direction: Literal["forward", "reverse"] | None = None
     most: Annotated[int, Field(ge=1, le=10**18)] = 10**11
     relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    precision: Annotated[float | None, Field(gt=0, allow_inf_nan=False), Key("learned", absent=None)] = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
-        given = [key for key in ("epsilon", "delta") if getattr(self, key) is not None]
+        given = [key for key in ("epsilon", "delta", "precision") if getattr(self, key) is not None]
         if len(given) != 1:
-            raise ValueError(f"exactly one of epsilon, delta; given: {', '.join(given) or 'none'}")
+            raise ValueError(f"exactly one of epsilon, delta, precision; given: {', '.join(given) or 'none'}")
+        if self.precision is not None and (self.direction is not None or self.relative_error != 0.1):
+            raise ValueError("precision: with most alone, without direction and relative_error; given: both")
         return self
 
 
@@ -142,13 +146,14 @@ class Estimate(Section):
                 raise ValueError(
                     f"chunk: at least {-(-size // _MOST_CHUNKS):,} with {key} = {size:,}; given: {self.chunk}"
                 )
-        if self.has_budget and self.keep == "all":
+        if (self.has_budget or self.precision is not None) and self.keep == "all":
             raise ValueError(
                 'keep: "train" or "none" with a target or a time: there are too many samples; given: "all"'
             )
         if self.target is not None and self.target.epsilon is not None and self.target.epsilon not in self.epsilons:
             raise ValueError(f"target.epsilon: one of the epsilons; given: {self.target.epsilon}")
         parameters = validate_parameters(self.default_loss, self.parameters)
+        self._check_interval()
         if not isinstance(self.loss, str):
             self._check_losses(self.loss)
         points = 2 * self.train
@@ -171,6 +176,30 @@ class Estimate(Section):
     def other_losses(self) -> tuple[str, ...]:
         """The losses after the first, whose parameters are their defaults."""
         return () if isinstance(self.loss, str) else self.loss[1:]
+
+    def _check_interval(self) -> None:
+        """What belongs to losses whose way has an interval of pure ε, and what does not."""
+        from hpcdp.losses import LOSSES, kind_of
+
+        if not kind_of(self.default_loss).bounds_pure:
+            if self.precision is not None:
+                accepted = " | ".join(name for name, kind in LOSSES.items() if kind.bounds_pure)
+                raise ValueError(
+                    f"target.precision: of an interval of pure ε, accepted with loss = {accepted}; given: loss = {self.loss!r}"
+                )
+            return
+        given = [f"estimate.{key}" for key in ("etas", "refine", "validation", "time") if getattr(self, key)]
+        given += ["estimate.target without precision"] if self.target is not None and self.precision is None else []
+        if given:
+            raise ValueError(
+                f"loss: {self.default_loss} counts bins, and its target is a precision; given with it: {', '.join(given)}; "
+                "accepted: none of these, or another loss"
+            )
+
+    @property
+    def precision(self) -> float | None:
+        """Half the width of the interval of pure ε that is wanted."""
+        return None if self.target is None else self.target.precision
 
     def _check_losses(self, losses: tuple[str, ...]) -> None:
         from hpcdp.losses import kind_of, validate_parameters
@@ -213,7 +242,7 @@ class Estimate(Section):
     @property
     def has_budget(self) -> bool:
         """Whether a run decides the sizes of all stages after training."""
-        return self.target is not None or self.time is not None
+        return (self.target is not None and self.target.precision is None) or self.time is not None
 
     @property
     def seconds(self) -> float | None:

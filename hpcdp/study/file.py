@@ -6,6 +6,7 @@ names the key, what was given and what is accepted.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ from hpcdp._base.files import read_toml
 from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
-from hpcdp.losses import kind_of
+from hpcdp.losses import LOSSES, kind_of
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.pure import Pure
 from hpcdp.study.section import Key, Rows, Seconds, Section
@@ -55,6 +56,11 @@ class ProgramCall(Section):
     command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Key("law")]
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 600.0
     start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 120.0
+
+
+def _bounds_pure(loss: Any) -> bool:
+    """Whether what a file gives as a loss bounds pure ε; what is no loss is refused elsewhere."""
+    return isinstance(loss, str) and loss in LOSSES and LOSSES[loss].bounds_pure
 
 
 _LISTED, _CALLED = "(list)", "(call)"
@@ -147,8 +153,37 @@ class Distributional(Section):
         return self
 
 
+class Domain(Section):
+    """All pairs of numbers of an interval, by the midpoints of equal buckets: local privacy.
+
+    lipschitz: D: by how much the density at any output changes while the input moves by one unit, at most: an assumption.
+    """
+
+    lower: Annotated[float, Field(allow_inf_nan=False)]
+    upper: Annotated[float, Field(allow_inf_nan=False)]
+    points: Annotated[int, Field(ge=2, le=100_000)]
+    lipschitz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Self:
+        if not self.lower < self.upper or not math.isfinite(self.upper - self.lower):
+            raise ValueError(f"lower < upper; given: {self.lower:g} and {self.upper:g}")
+        return self
+
+    @property
+    def midpoints(self) -> list[float]:
+        """Of the buckets, ascending."""
+        step = (self.upper - self.lower) / self.points
+        return [self.lower + (number + 0.5) * step for number in range(self.points)]
+
+    @property
+    def change(self) -> float:
+        """By how much the density of an input differs from that of its bucket's midpoint, at most."""
+        return 0.5 * self.lipschitz * (self.upper - self.lower) / self.points
+
+
 class Pairs(Section):
-    """[pairs]: exactly one of given, relative, distributional."""
+    """[pairs]: exactly one of given, relative, distributional, domain."""
 
     given: (
         Annotated[
@@ -161,12 +196,14 @@ class Pairs(Section):
     distributional: Annotated[
         list[Distributional] | None, BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
     ] = None
+    domain: Annotated[Domain | None, Key("law", absent=None)] = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        found = [key for key in ("given", "relative", "distributional") if getattr(self, key) is not None]
+        kinds = ("given", "relative", "distributional", "domain")
+        found = [key for key in kinds if getattr(self, key) is not None]
         if len(found) != 1:
-            raise ValueError(f"exactly one of given, relative, distributional; given: {', '.join(found) or 'none'}")
+            raise ValueError(f"exactly one of {', '.join(kinds)}; given: {', '.join(found) or 'none'}")
         if self.given == []:
             raise ValueError("given: at least one pair")
         if self.distributional is not None and not self.distributional:
@@ -187,9 +224,9 @@ class Study(Section):
     @model_validator(mode="before")
     @classmethod
     def _levels_are_optional(cls, data: Any) -> Any:
-        """With [pure] no ε need be given."""
-        if isinstance(data, dict) and data.get("pure") is not None and isinstance(data.get("estimate"), dict):
-            estimate = data["estimate"]
+        """With [pure], and with a loss that bounds pure ε, no ε need be given."""
+        estimate = data.get("estimate") if isinstance(data, dict) else None
+        if isinstance(estimate, dict) and (data.get("pure") is not None or _bounds_pure(estimate.get("loss"))):
             if estimate.get("epsilons") in (None, [], ()):
                 return {**data, "estimate": {**estimate, "epsilons": ()}}
         return data
@@ -198,9 +235,18 @@ class Study(Section):
     def _pure_alone(self) -> Self:
         """[pure] takes the place of the cells, with what one L̂ a pair learns from training samples."""
         e = self.estimate
+        if self.pairs.domain is not None and (not self.bounds_pure or e.epsilons):
+            given = "estimate.epsilons" if self.bounds_pure else f"loss = {e.loss!r}"
+            raise ValueError(
+                "pairs.domain: midpoints, of which no pair is enumerated; accepted with loss = \"histogram\" without epsilons; "
+                f"given: {given}"
+            )
         if self.pure is None:
-            if not e.epsilons:
-                raise ValueError("estimate.epsilons: a grid has at least one point; none are needed with [pure] only")
+            if not e.epsilons and not self.bounds_pure:
+                raise ValueError(
+                    "estimate.epsilons: a grid has at least one point; none are needed with [pure] and with loss = "
+                    '"histogram" only'
+                )
             return self
         given = [f"estimate.{key} = {value!r}" for key in ("reuse", "refine", "time") if (value := getattr(e, key))]
         given += ["estimate.target"] if e.target is not None else []
@@ -219,7 +265,14 @@ class Study(Section):
     @property
     def counts_levels(self) -> bool:
         """Whether cells by ε are counted: with [pure] only where all pairs are tested and ε are given."""
-        return self.pure is None or (self.pure.test == "all" and bool(self.estimate.epsilons))
+        if self.pure is None:
+            return bool(self.estimate.epsilons)
+        return self.pure.test == "all" and bool(self.estimate.epsilons)
+
+    @property
+    def bounds_pure(self) -> bool:
+        """Whether the loss's way has an interval of pure ε."""
+        return kind_of(self.estimate.default_loss).bounds_pure
 
     @property
     def epsilons(self) -> tuple[float, ...]:

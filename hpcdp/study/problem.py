@@ -15,7 +15,7 @@ from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import kind_of, refuse_unusable, validate_parameters
+from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import merge_thresholds
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Schema
@@ -220,6 +220,12 @@ class Problem:
         head = ["pure", within, pure.floor_of(e.train), at, e.test, e.confidence]
         return [digest_json([*head, pilot]) for pilot in self.pilot_keys]
 
+    def bin_key(self, law: str, stage: str, bins: int) -> str:
+        """Key of the counts of a law's outputs in so many equal bins; stage: its name."""
+        e = self.study.estimate
+        parameters = validate_parameters(e.default_loss, e.parameters)
+        return digest_json(["bins", stage, bins, list(getattr(parameters, "range")), e.chunk, law])  # noqa: B009
+
     @property
     def way(self) -> Way:
         """The way of estimating: the loss's own, where it has one."""
@@ -232,7 +238,15 @@ class Problem:
             return ()
         if self.study.pure is not None and self.study.pure.test == "winner" and self.study.estimate.keep == "all":
             return (self.train,)  # of most laws there are no test samples
-        return {"all": (self.train, self.test), "train": (self.train,), "none": ()}[self.study.estimate.keep]
+        train = (self.train,) if self.learns else ()
+        return {"all": (*train, self.test), "train": train, "none": ()}[self.study.estimate.keep]
+
+    @property
+    def learns(self) -> bool:
+        """Whether training samples teach or decide anything: where bins are given and no ε is counted they do not."""
+        e = self.study.estimate
+        is_open = e.parameters.get("bins", "auto") == "auto" or e.precision is not None
+        return is_open or not self.study.bounds_pure or bool(e.epsilons)
 
     @cached_property
     def risk_cells(self) -> list[LiteralCell]:
@@ -256,6 +270,8 @@ class Problem:
         pair, is_neighbour = self.laws.where(law)
         if isinstance(pair.d, Conditional):
             return describe_held(pair.origin, pair.origin["values"][is_neighbour])
+        if "points" in pair.origin:
+            return f"midpoint {pair.origin['points'][is_neighbour]} of pairs.domain"
         if is_neighbour:
             return describe_pair(pair.number, pair.origin)
         number = pair.origin.get("database")
@@ -308,6 +324,8 @@ def try_study(
     trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads)
     fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
     refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
+    if trial.extremes is not None:
+        refuse_outputs(e.default_loss, e.parameters, *trial.extremes)
     for name in e.other_losses:
         refuse_unusable(name, {}, trial.schema, e.train, study.folder)
     return trial
@@ -353,7 +371,8 @@ def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads:
             "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
             "accepted: a built-in, a callable or a program"
         )
-    if kind_of(study.estimate.default_loss).way and study.mechanism.call in READERS:
+    kind = kind_of(study.estimate.default_loss)
+    if kind.way and not kind.bounds_pure and study.mechanism.call in READERS:
         raise StudyError(
             f"estimate.loss: {study.estimate.default_loss} draws anew for every ε and η; stored samples cannot; accepted: "
             "knn, frequency"

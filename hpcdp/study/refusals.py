@@ -17,6 +17,10 @@ from hpcdp.study.file import Study
 def refuse_unrefinable(study: Study, schema: Schema) -> None:
     """StudyError where L̂ cannot be refined by tallies, as the study wants."""
     e = study.estimate
+    if e.precision is not None and (study.mechanism.call in READERS or not study.mechanism.reproducible):
+        raise StudyError(
+            "estimate.target: decides how many outputs are drawn; given: samples that are stored; accepted: what draws, and draws again"
+        )
     if not e.refine and not e.has_budget:
         return
     key = "estimate." + ("target" if e.target is not None else "time" if e.time is not None else "refine")

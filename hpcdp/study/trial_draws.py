@@ -39,13 +39,15 @@ _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincide
 class Trial:
     """What trial draws showed: the schema, the seconds that a call and a draw take, how many columns have many values.
 
-    All but the schema only decide how tasks are cut and what the plan says of time.
+    All but the schema, and the least and largest output where they are one real number each, only decide how tasks are cut and
+    what the plan says of time.
     """
 
     schema: Schema
     seconds_per_call: float
     seconds_per_draw: float
     many_valued: int
+    extremes: tuple[float, float] | None = None
 
 
 def try_out(
@@ -71,6 +73,7 @@ def try_out(
 def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None]) -> Trial:
     begin = time.perf_counter()
     schemas: list[Schema] = []
+    seen: list[float] = []
     tried: list[Input] = []
     are_sequences: list[bool] = []
     first: Input | None = None
@@ -101,6 +104,8 @@ def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Ca
                 tried.append(database)
         schemas.append(schema_of(outputs))
         tried.append(database)
+        if outputs.dtype.kind == "f" and outputs.ndim == 1:
+            seen += [float(outputs.min()), float(outputs.max())]
     if first is None:
         raise StudyError("pairs: at least one pair; given: none")
     lengths = {found.columns for found in schemas}
@@ -112,7 +117,8 @@ def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Ca
             sampler.trial(database, size, 0, schema)
     timing = _time(sampler, first, tried, size)
     _refuse_slow_chunks(sampler, timing)
-    return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs))
+    extremes = (min(seen), max(seen)) if seen else None
+    return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs), extremes)
 
 
 def _affordable(sampler: Sampler, database: Input) -> int:

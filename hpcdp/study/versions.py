@@ -332,7 +332,7 @@ def _file_of(body: dict[str, Any]) -> Path | None:
 
 def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     a, b = old["study"]["pairs"], new["study"]["pairs"]
-    kinds = [next(k for k in ("given", "relative", "distributional") if p[k] is not None) for p in (a, b)]
+    kinds = [next(k for k, value in p.items() if value is not None) for p in (a, b)]
     if kinds[0] != kinds[1]:
         return [f"pairs ({kinds[0]} became {kinds[1]})"]
     if kinds[0] == "given":
@@ -340,6 +340,8 @@ def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         return [] if set(pairs[0]) <= set(pairs[1]) else ["pairs.given (pairs may only be added)"]
     if kinds[0] == "distributional":
         return []  # Δ may change freely, as T may: a pair's records are keyed by what it is
+    if kinds[0] == "domain":
+        return _changes("pairs.domain", a["domain"], b["domain"])
     before, after = a["relative"], b["relative"]
     changed = [
         _change(f"pairs.relative.{k}", before[k], after[k]) for k in ("relation", "values") if before[k] != after[k]

@@ -32,6 +32,7 @@ WAYS = {
         Way("counted", "hpcdp.planning.counted", "hpcdp.results.counted", "hpcdp.engine.counted"),
         Way("reused", "hpcdp.planning.reuse", "hpcdp.results.reuse", "hpcdp.engine.reuse"),
         Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", "hpcdp.engine.literal", keeps=False),
+        Way("histogram", "hpcdp.planning.histogram", "hpcdp.results.histogram", "hpcdp.engine.histogram", decides=True),
         Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", "hpcdp.engine.pure", decides=True, beside="counted"),
     )
 }

@@ -1,0 +1,59 @@
+"""Work of histograms: count outputs in bins, law by law."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hpcdp.engine.context import Context
+from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.ways import Run
+from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.losses.histogram.counting import OutsideError, count_bins
+from hpcdp.planning.histogram import CountBins, parameters_of, stage_of
+from hpcdp.planning.task import Work
+from hpcdp.store.arrays import fingerprint
+from hpcdp.store.layout import Generation
+from hpcdp.store.records import commit
+
+
+def count(context: Context, generation: Generation, work: CountBins, report: Report) -> None:
+    """Count a range of chunks of some laws, and record what each that got all of them counted."""
+    problem, chunks = context.problem, range(work.start, work.stop)
+    stage, interval = stage_of(problem, work.stage), parameters_of(problem).range
+    is_kept, entries, prints = stage in problem.kept_stages, [], {}
+    for law in work.laws:
+        counts, seen = np.zeros(work.bins, np.int64), []
+        what = CountBins((law,), work.stage, work.start, work.stop, work.bins).describe(problem)
+        try:
+            for outputs in context.chunks(stage, law, chunks):
+                count_bins(outputs, interval, counts)
+                if not is_kept:
+                    seen.append(fingerprint(outputs))
+        except OutsideError as error:
+            report.failures.append(Failure(what, str(error), str(error), is_wrong=True))
+            continue
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(Failure.of(what, error))
+            continue
+        entries.append({"model": problem.bin_key(law, work.stage, work.bins), "counts": counts.tolist()})
+        prints[law] = seen
+    if not entries:
+        return
+    size = work.size(problem)
+    body = {
+        "stage": work.stage,
+        "start": work.start,
+        "stop": work.stop,
+        "thresholds": [],
+        "draws": [size, size],
+        "accepted": [size, size],
+        "entries": entries,
+        "laws": list(prints),
+        "fingerprints": {law: found for law, found in prints.items() if found},
+    }
+    commit(context.layout, "counts", work.name(problem, [*prints]), body, generation)
+
+
+RUNS: Mapping[type[Work], Run] = {CountBins: count}
