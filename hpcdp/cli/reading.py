@@ -43,9 +43,11 @@ def show(options: argparse.Namespace) -> None:
     if not options.rows:
         refuse_contents(options)
     result = load_result(options.store)
-    if (options.delta or options.accuracy or options.renyi or options.zcdp) and not result.study.counts_levels:
+    of_levels = options.delta or options.accuracy or options.zcdp or (options.renyi and not result.study.bounds_pure)
+    if of_levels and not result.study.counts_levels:
         raise StudyError(
-            '--delta, --accuracy, --renyi, --zcdp: accepted with cells by ε, which a study with [pure] has with test = "all" only'
+            '--delta, --accuracy, --renyi, --zcdp: accepted with cells by ε, which a study with [pure] has with test = "all" '
+            "only, and one of a histogram with epsilons"
         )
     if options.pure or (options.rows and result.study.pure is not None):
         _show_pure(result, options)
@@ -92,10 +94,13 @@ def _show_rows(result: Any, form: str, contents: bool) -> None:
 
 
 def _show_pure(result: Any, options: argparse.Namespace) -> None:
+    from hpcdp.report import histogram
     from hpcdp.report.pure import csv_text, rows_table, table, to_json
 
-    if result.study.pure is None:
-        raise StudyError("--pure: accepted with a study that has [pure]; of others: --delta 0")
+    if result.study.pure is None and not result.study.bounds_pure:
+        raise StudyError('--pure: accepted with a study that has [pure] or loss = "histogram"; of others: --delta 0')
+    if result.study.bounds_pure:
+        csv_text, table = histogram.csv_text, histogram.table
     if options.format == "json":
         print(to_json(result))
     elif options.format == "csv":
@@ -121,6 +126,16 @@ def _show_levels(result: Any, deltas: list[float], form: str) -> None:
 def _show_renyi(result: Any, orders: list[float], zcdp: bool, form: str) -> None:
     from hpcdp.report.renyi import csv_text, table, to_json
 
+    if result.study.bounds_pure and orders:
+        from hpcdp.report.histogram import renyi_json, renyi_lines
+
+        if not result.study.counts_levels:
+            if form == "csv":
+                raise StudyError("--renyi: of a histogram without epsilons accepted with --format table and json; given: csv")
+            print(renyi_json(result, orders) if form == "json" else renyi_lines(result, orders))
+            return
+        if form == "table":
+            print(renyi_lines(result, orders), end="\n\n")
     levels, rho = result.renyi(orders), result.zcdp() if zcdp else None
     if form == "json":
         print(to_json(result, levels, rho))

@@ -92,13 +92,16 @@ def buckets(
     return math.ceil(needed)
 
 
-def precision_at(key: str, outputs: int, lipschitz: float, width: float, confidence: float, order: float | None) -> float:
-    """The precision that the sizes of this name have with so many outputs a law, by bisection; inf where they have none."""
+def precision_at(outputs: int, needed: Callable[[float], int]) -> float:
+    """The precision with which so many outputs suffice, to a thousandth, by bisection; inf where there is none up to 64.
+
+    needed: outputs at a precision, which fall with it; ValueError where they are too many to say.
+    """
     low, high = 1e-6, 64.0
 
     def suffices(gamma: float) -> bool:
         try:
-            return sizes(lipschitz, width, gamma, confidence, order)[key][1] <= outputs
+            return needed(gamma) <= outputs
         except ValueError:
             return False
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, cast
@@ -10,11 +11,13 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.rounding import at_most
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.histogram.parameters import FINE, HistogramParameters
 from hpcdp.notions.bins import Bins, choose_bins, least_outputs
+from hpcdp.notions.lipschitz import buckets, precision_at, sizes
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.counted import worst_errors  # noqa: F401  # a part of this way
 from hpcdp.planning.index import Index
@@ -23,6 +26,7 @@ from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study.estimate import Target
+from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
 
@@ -77,8 +81,7 @@ def stage_of(problem: Problem, name: str) -> Stage:
 
 def parameters_of(problem: Problem) -> HistogramParameters:
     """What is assumed, and the bins."""
-    e = problem.study.estimate
-    return cast("HistogramParameters", validate_parameters(e.default_loss, e.parameters))
+    return _given(problem.study)
 
 
 def bins_of(problem: Problem, number: int) -> Bins:
@@ -234,3 +237,63 @@ def amounts(problem: Problem) -> Amounts:
     block = max(min(stage.total, stage.chunk * stage.chunks_per_block) for stage in stages)
     draws, calls = (laws * sum(values) for values in zip(*((s.total, s.chunks) for s in stages), strict=True))
     return Amounts(draws, calls, 3 * block * problem.schema.bytes_in_memory, problem.study.estimate.train)
+
+
+Promised = Mapping[str, tuple[float, int, int]]
+"""By name, "published", "union" and "half": a precision, and with how many bins and outputs a law it is had."""
+
+
+def promised_sizes(study: Study, outputs: int, order: float | None = None) -> Promised | None:
+    """Published sizes and those of union bounds, at the study's precision, else at that which so many outputs have.
+
+    Of a domain those of Algorithm 2: a third of the precision and the root of the confidence a call as published; two thirds,
+    for the limits of all midpoints at once, by union bounds. None where C >= 2/W². What so many outputs never have is left out.
+    """
+    e, given, domain = study.estimate, _given(study), study.pairs.domain
+    c, w = given.lipschitz, given.width
+    if not c * w * w < 2.0:
+        return None
+
+    def at(name: str, precision: float) -> tuple[int, int]:
+        if domain is None:
+            return sizes(c, w, precision, e.confidence, order)[name]
+        if name == "published":
+            return sizes(c, w, precision / 3.0, math.sqrt(e.confidence), order)[name]
+        laws = max(2, buckets(domain.lipschitz, domain.upper - domain.lower, c, w, precision, order))
+        return sizes(c, w, 2.0 * precision / 3.0, e.confidence, order, laws)[name]
+
+    found = {}
+    for name in ("published", "union", "half"):
+        precision = e.precision or precision_at(outputs, lambda gamma, name=name: at(name, gamma)[1])  # type: ignore[misc]
+        if math.isfinite(precision):
+            found[name] = (precision, *at(name, precision))
+    return found
+
+
+def describe_sizes(study: Study, found: Promised | None) -> str:
+    """Sizes as published and by union bounds, in words."""
+    if found is None:
+        return "none, as C ≥ 2/W²; the certified interval needs no such limit"
+    words = {"published": "published", "union": "by a union bound", "half": "with half the bins"}
+    parts = [
+        f"{words[name]} ±{at_most(precision, '.3g')} from {bins:,} bins and {outputs:,} outputs"
+        for name, (precision, bins, outputs) in found.items()
+    ]
+    domain, given = study.pairs.domain, _given(study)
+    if domain is not None and "published" in found:
+        k = buckets(domain.lipschitz, domain.upper - domain.lower, given.lipschitz, given.width, found["published"][0])
+        parts[0] += f" a call, of which there are {k * (k - 1):,} for its {k:,} midpoints"
+    return "; ".join(parts) or "none, with so few outputs"
+
+
+def describe_plan(problem: Problem) -> str:
+    """What is counted, and what sizes promise, in words."""
+    e = problem.study.estimate
+    learned = f", chosen by {e.train:,} training outputs of each" if problem.learns else ""
+    what = "bins" if parameters_of(problem).bins == "auto" else f"{parameters_of(problem).bins:,} bins"
+    sizes_ = describe_sizes(problem.study, promised_sizes(problem.study, e.test))
+    return f"an interval, from counts of each law in {what}{learned}. The published estimate: {sizes_}"
+
+
+def _given(study: Study) -> HistogramParameters:
+    return cast("HistogramParameters", validate_parameters(study.estimate.default_loss, study.estimate.parameters))

@@ -17,6 +17,7 @@ from hpcdp.mechanisms.outputs import describe
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy, state_lines
 from hpcdp.planning.cluster_needs import ClusterNeeds, cluster_needs
 from hpcdp.planning.costs import Costs, runs_here, seconds_alone
+from hpcdp.planning.histogram import describe_plan
 from hpcdp.planning.index import Index
 from hpcdp.planning.reuse_choice import describe_reuse, with_choice
 from hpcdp.planning.store_files import describe_files
@@ -47,7 +48,7 @@ class Plan:
     elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
     divergences: bounds on Rényi divergences that have a level of their own, from the same counts.
     reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
-    equal: numbers of pairs whose databases are equal.
+    equal: numbers of pairs whose databases are equal. is_domain: pairs of midpoints, which are not enumerated.
     files: a warning of too many. is_here: without workers. pure: what [pure] does. target, foreseen, files, pure and reuse are
     in words; nothing to say: empty.
     """
@@ -85,6 +86,7 @@ class Plan:
     files: str = ""
     pure: str = ""
     is_here: bool = False
+    is_domain: bool = False
 
     @property
     def draws_picture(self) -> bool:
@@ -97,7 +99,9 @@ class Plan:
         others = "; ".join(at_most(error, ".1e") for *_, error in self.worst_error)
         lines = [
             f"plan of {self.name}",
-            f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
+            f"  pairs          all ordered pairs of {self.laws:,} midpoints"
+            if self.is_domain
+            else f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
             + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
             f"  cells          {self.cells:,} (pair, direction, ε) cells"
             + (f", {self.points:,} (pair, η) cells" if self.points else "")
@@ -217,9 +221,10 @@ def make_plan(
         ),
         confidence=e.confidence,
         target=_describe_budget(e),
-        foreseen=_foresee(problem.study, costs, most) if e.target is not None else "",
+        foreseen=_foresee(problem.study, costs, most) if e.has_budget and e.target is not None else "",
         reuse=reuse,
-        pure=_describe_pure(problem.study),
+        pure=_describe_pure(problem),
+        is_domain=problem.study.pairs.domain is not None,
         is_reused=problem.is_reused,
         is_here=is_here,
         equal=tuple(number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime),
@@ -235,7 +240,10 @@ def make_plan(
     )
 
 
-def _describe_pure(study: Study) -> str:
+def _describe_pure(problem: Problem) -> str:
+    study = problem.study
+    if study.bounds_pure:
+        return describe_plan(problem)
     if study.pure is None:
         return ""
     e, which = study.estimate, "every pair" if study.pure.test == "all" else "the pair that training names"
@@ -257,6 +265,11 @@ def _describe_budget(estimate: Estimate) -> str:
     target = estimate.target
     if target is None:
         return f"as many draws as {estimate.time} allows" if estimate.time else ""
+    if target.precision is not None:
+        return (
+            f"an interval of pure ε {2 * target.precision:g} wide; training outputs decide how many test outputs that takes, at most "
+            f"{target.most:,} a database"
+        )
     what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
     return (
         f"{what} with a standard error of {100 * target.relative_error:g} %; validation tallies decide how many draws that "

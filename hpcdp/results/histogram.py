@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from hpcdp.losses import validate_parameters
 from hpcdp.losses.histogram.parameters import HistogramParameters
 from hpcdp.notions.bins import Bins, largest_ratio, limits, lower_ends, refuted_at, renyi_ratio, upper_ends
 from hpcdp.notions.levels import share_level
-from hpcdp.notions.lipschitz import precision_at, sizes
 from hpcdp.notions.spectrum import make_cells
-from hpcdp.planning.histogram import counts_of, decide, sized, training_bins
+from hpcdp.planning.histogram import counts_of, decide, promised_sizes, sized, training_bins
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import counted_cells, maximum_of, no_cells
 from hpcdp.results.counted import Counted
@@ -238,22 +237,3 @@ def renyi_entries(study: Study, arrays: Arrays, orders: list[float]) -> list[dic
             entry |= {"estimate": max(0.0, best[0]), "pair": -best[1], "direction": DIRECTIONS[-best[2]]}
         found.append(entry | {"sizes": promised_sizes(study, int(counts[0].sum()), order)})
     return found
-
-
-def promised_sizes(study: Study, outputs: int, order: float | None = None) -> Mapping[str, Any] | None:
-    """Published sizes and those of union bounds, at the study's precision; else the precision that so many outputs have.
-
-    None where C >= 2/W², as the published method needs.
-    """
-    e, given = study.estimate, _parameters(study)
-    if not given.lipschitz * given.width**2 < 2.0:
-        return None
-    if e.precision is not None:
-        found = sizes(given.lipschitz, given.width, e.precision, e.confidence, order)
-        return {key: {"bins": bins, "test": n, "precision": e.precision} for key, (bins, n) in found.items()}
-    promised: dict[str, Any] = {}
-    for key in ("published", "union", "half"):
-        gamma = precision_at(key, outputs, given.lipschitz, given.width, e.confidence, order)
-        bins, n = (None, None) if math.isinf(gamma) else sizes(given.lipschitz, given.width, gamma, e.confidence, order)[key]
-        promised[key] = {"bins": bins, "test": n, "precision": None if math.isinf(gamma) else gamma}
-    return promised

@@ -1,0 +1,172 @@
+"""The interval of pure ε of a histogram, and Rényi divergences of its tallies, as readable tables and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from hpcdp._base.again import resume_command
+from hpcdp._base.rounding import at_least, at_most, percent
+from hpcdp.losses import validate_parameters
+from hpcdp.planning.histogram import describe_sizes, promised_sizes
+from hpcdp.report.table import grid, trust_lines
+from hpcdp.results.histogram import renyi_entries
+from hpcdp.results.result import Result
+from hpcdp.study.problem import describe_pair
+
+_SHOWN = 30  # pairs that a table lists
+
+
+def table(result: Result) -> str:
+    """What is certified, with and without the assumption, beside the published estimate."""
+    found, given = result.pure, _given(result)
+    state = "" if result.complete else "  (INCOMPLETE)"
+    inside = f"[{given.range[0]:g}, {given.range[1]:g}]"
+    head = f"{result.name}: pure ε of outputs in {inside}, {_over(result)}{state}"
+    if found is None:
+        return "\n".join([head, "", f"not all counts are there yet; go on with: {resume_command(result.store)}"])
+    entries = found["rows"] or [found]
+    rows = [[_named(result), "certified ≥", "in bin", "≤ if C holds", "in bin", "published ε̂"]]
+    rows += [_line(entry) for entry in sorted(entries, key=lambda entry: -entry["certified"])[:_SHOWN]]
+    lines = [head, "", *grid(rows), ""]
+    if len(entries) > _SHOWN:
+        lines += [f"… and {len(entries) - _SHOWN:,} more pairs; all: --format csv", ""]
+    if found["rows"]:
+        lines += [
+            f"largest of all: {at_least(found['certified'], '.5f')} ≤ ε (pair {found['pair']}), "
+            f"ε ≤ {_upper(found)} if C holds (pair {found['upper_pair']})",
+            f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}",
+            "",
+        ]
+    return "\n".join([*lines, *_refuted(found), *_notes(result, found), *size_lines(result)])
+
+
+def _given(result: Result) -> Any:
+    e = result.study.estimate
+    return validate_parameters(e.default_loss, e.parameters)
+
+
+def _over(result: Result) -> str:
+    domain = result.study.pairs.domain
+    if domain is None:
+        return f"from {len(result.pairs):,} pair{'s' if len(result.pairs) > 1 else ''}"
+    return f"of all pairs of inputs in [{domain.lower:g}, {domain.upper:g}], from {domain.points:,} midpoints"
+
+
+def _named(result: Result) -> str:
+    return "midpoints" if result.study.pairs.domain is not None else "pair"
+
+
+def _line(entry: dict[str, Any]) -> list[str]:
+    which = " : ".join(f"{x:.5g}" for x in entry["points"]) if "points" in entry else str(entry["pair"])
+    published = "failed" if entry["published"] is None else f"{entry['published']:.4f}"
+    return [
+        which,
+        at_least(entry["certified"], ".5f"),
+        _bin(entry["bin"]),
+        _upper(entry),
+        _bin(entry["upper_bin"]),
+        published,
+    ]
+
+
+def _upper(entry: dict[str, Any]) -> str:
+    return "none" if entry["upper"] is None else at_most(entry["upper"], ".5f")
+
+
+def _bin(ends: list[float]) -> str:
+    return f"[{ends[0]:.5g}, {ends[1]:.5g}]"
+
+
+def _refuted(found: dict[str, Any]) -> list[str]:
+    refuted = found["refuted"]
+    if refuted is None:
+        return []
+    of = f"at midpoint {refuted['point']:.5g}" if "point" in refuted else f"of {refuted['side']} of pair {refuted['pair']}"
+    one, other = (_bin(ends) for ends in refuted["bins"])
+    low, high = refuted["densities"]
+    return [
+        f"REFUTED: C = {found['lipschitz']:g}. The density {of} is at least {at_least(low, '.4g')} in {one} on average, and at most "
+        f"{at_most(high, '.4g')} in {other}:",
+        "  it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
+        "",
+    ]
+
+
+def _notes(result: Result, found: dict[str, Any]) -> list[str]:
+    sure, domain = percent(result.confidence), result.study.pairs.domain
+    laws = result["bin_counts"].shape[0]
+    lines = [
+        f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of {found['bins']:,} "
+        f"bins of {laws:,} laws,",
+        f"  {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
+        f"if C holds: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range; an assumption, that counts can "
+        "refute and never prove.",
+    ]
+    if domain is not None:
+        lines += [
+            f"  and by at most D = {domain.lipschitz:g} while the input moves by a unit: the upper limit is of all inputs, the lower one of "
+            "the midpoints.",
+        ]
+    if any(entry["upper"] is None for entry in found["rows"] or [found]) and found["refuted"] is None:
+        lines.append("none: a bin has so few outputs that its density may be 0 somewhere; more outputs may help.")
+    lines += trust_lines(result.study)
+    return [
+        *lines,
+        "published ε̂: the largest ln(N/M) of a bin, both directions (Gorla et al. 2023, Algorithm 1), failed where a bin is "
+        "empty; a point estimate.",
+    ]
+
+
+def size_lines(result: Result) -> list[str]:
+    """What sizes promise, as published and by union bounds."""
+    found = promised_sizes(result.study, int(result["bin_counts"][0].sum()))
+    return [f"sizes of the published estimate: {describe_sizes(result.study, found)}"]
+
+
+def csv_text(result: Result) -> str:
+    """One line a pair, or the one of the domain."""
+    found = result.pure
+    entries = [] if found is None else found["rows"] or [found]
+    names = ["points" if "points" in entry else "pair" for entry in entries[:1]] or ["pair"]
+    names += ["certified", "bin", "upper", "upper_bin", "published"]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([*names, "refuted"])
+    for entry in entries:
+        values = [json.dumps(v) if isinstance(v := entry[name], list) else v for name in names]
+        writer.writerow([*values, int(found is not None and found["refuted"] is not None)])
+    return buffer.getvalue()
+
+
+def renyi_json(result: Result, orders: list[float]) -> str:
+    """One object: name, complete, confidence, and `renyi`, as Gorla et al. estimate it."""
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
+    return json.dumps({**head, "published_renyi": renyi_of(result, orders)}, allow_nan=False, ensure_ascii=False)
+
+
+def renyi_of(result: Result, orders: list[float]) -> list[dict[str, Any]]:
+    """Published estimates of some orders above 1; none while counts are missing, or of a domain, of which no pair is enumerated."""
+    usable = [order for order in orders if order > 1.0]
+    if result.study.pairs.domain is not None or result["bin_counts"].min() < 0:
+        return []
+    return renyi_entries(result.study, result.arrays, usable)
+
+
+def renyi_lines(result: Result, orders: list[float]) -> str:
+    """The published estimates of Rényi divergences, and their sizes."""
+    rows = [["order", "published D̂", "pair", "direction"]]
+    entries = renyi_of(result, orders)
+    if not entries:
+        return f"{result.name}: no published estimate: orders above 1, of listed pairs that have all their counts"
+    for entry in entries:
+        value = "failed" if entry["estimate"] is None else f"{entry['estimate']:.6f}"
+        place = ["-" if v is None else str(v) for v in (entry["pair"], entry["direction"])]
+        rows.append([f"{entry['order']:g}", value, *place])
+    lines = [f"{result.name}: Rényi divergences from counts of bins (Gorla et al. 2023)", "", *grid(rows), ""]
+    lines += [f"order {entry['order']:g}: {describe_sizes(result.study, entry['sizes'])}" for entry in entries]
+    return "\n".join(
+        [*lines, "published D̂: a point estimate, failed where a bin is empty; with these sizes within ±γ if C holds."]
+    )
