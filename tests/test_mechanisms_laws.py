@@ -113,7 +113,9 @@ def test_exponential_real(s, parameters):
     check_cells(count_codes(cell_of(drawn, edges), edges.size + 1), np.diff([0, *below, 1]))
 
 
-@pytest.mark.parametrize(("noise", "x", "scale"), [("laplace", 0.3, 0.7), ("gaussian", 2.0, 1.3), ("laplace", -1.0, 9.0)])
+@pytest.mark.parametrize(
+    ("noise", "x", "scale"), [("laplace", 0.3, 0.7), ("gaussian", 2.0, 1.3), ("laplace", -1.0, 9.0)]
+)
 def test_truncated(noise, x, scale):
     edges = np.linspace(-1.0, 2.0, 31)
     # the density by midpoints, renormalised by its own sum

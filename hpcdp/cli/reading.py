@@ -131,7 +131,9 @@ def _show_renyi(result: Any, orders: list[float], zcdp: bool, form: str) -> None
 
         if not result.study.counts_levels:
             if form == "csv":
-                raise StudyError("--renyi: of a histogram without epsilons accepted with --format table and json; given: csv")
+                raise StudyError(
+                    "--renyi: of a histogram without epsilons accepted with --format table and json; given: csv"
+                )
             print(renyi_json(result, orders) if form == "json" else renyi_lines(result, orders))
             return
         if form == "table":

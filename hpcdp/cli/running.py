@@ -344,8 +344,8 @@ def _with_etas(study: Any) -> Any:
 
     if kind_of(study.estimate.default_loss).way:
         raise StudyError(
-            f"estimate.loss: {study.estimate.default_loss} learns anew for each η, so that nothing chooses among them before "
-            "the test; accepted by audit: every other loss"
+            f"estimate.loss: {study.estimate.default_loss} has no L̂ of all η, so that nothing chooses among them before "
+            "the test; accepted by audit: every loss that has one; by verify: this one too"
         )
     if study.estimate.reuse is not False:
         raise StudyError(

@@ -131,13 +131,15 @@ def predicted(training: Ints, outputs: int, failure: float, bins: Bins) -> tuple
     training: (laws, m) training outputs in each bin, at whose shares the outputs are assumed to fall.
     """
     shares = training / np.maximum(1, training.sum(axis=1, keepdims=True))
-    least, most = (_nearly_limits(share, outputs, failure, training.shape[0]) for share in (shares.min(0), shares.max(0)))
+    least, most = (
+        _nearly_limits(share, outputs, failure, training.shape[0]) for share in (shares.min(0), shares.max(0))
+    )
     lower = max(0.0, float(lower_ends(most[0], least[1])[0]))
     return float(upper_ends(most[1], least[0], bins)[0]) - lower, lower
 
 
 def _nearly_limits(share: Floats, outputs: int, failure: float, laws: int) -> tuple[Floats, Floats]:
-    """About `limits` of counts at these shares, by Wilson and Hilferty's (1931) limits of Poisson means: hundreds of times faster."""
+    """About `limits` of counts at these shares, by Wilson and Hilferty's (1931) limits of Poisson means, which is fast."""
     z = -float(ndtri(failure / (2.0 * laws * share.size)))
     some = np.maximum(share * outputs, 1e-9)
     spread = np.sqrt(1.0 - share) * z / 3.0

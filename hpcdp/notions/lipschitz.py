@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 
 from hpcdp._check import integer, positive, real, refusal
 
+NAMES = ("published", "union", "half")
+"""Of sizes: those of the paper, those of a union bound, and those with half as many bins."""
+
 _MOST_OUTPUTS = 2**62
 _LARGEST = 100.0  # e to twice that is a float
 
@@ -40,26 +43,30 @@ def sizes(
     Raises:
         ValueError: an argument is out of its range, C >= 2/W² among them, or more than 2^62 outputs are needed.
     """
+    return {name: size_of(name, lipschitz, width, precision, confidence, order, laws) for name in NAMES}
+
+
+def size_of(
+    name: str, lipschitz: float, width: float, precision: float, confidence: float, order: float | None, laws: int
+) -> tuple[int, int]:
+    """One of `sizes`, by its name."""
     c, w, gamma = positive("lipschitz", lipschitz), positive("width", width), positive("precision", precision)
-    miss = 1.0 - _confidence(confidence)
-    both, count = _bounds(c, w), integer("laws", laws, 2)
-    low, high = both
+    miss, both, count = 1.0 - _confidence(confidence), _bounds(c, w), integer("laws", laws, 2)
+    low = both[0]
     if order is None:
-        paper, bias, z = 6.0 * c * w / (low * gamma), 6.0 * c * w / (low * gamma), gamma / 3.0
-        paper_z, factor = gamma / 12.0, lambda m: 4.0
+        bias, z, paper_z = 6.0 * c * w / (low * gamma), gamma / 3.0, gamma / 12.0
+        paper = bias
     else:
-        a, ratio = _order(order), _ratio(both, order)
-        paper = c * ratio * w * (2.0 * a - 1.0) / (gamma * low * (a - 1.0))
-        bias = 2.0 * c * w * (2.0 * a - 1.0) / (gamma * low * (a - 1.0))
-        z = gamma * (a - 1.0) / (2.0 * (2.0 * a - 1.0))
-        paper_z = min(gamma * (a - 1.0) / (2.0 * ratio * (2.0 * a - 1.0)), math.log(2.0) / (2.0 * a - 1.0))
-        factor = lambda m: 2.0 * m  # noqa: E731
-    bins = math.ceil(paper)
-    found = {"published": (bins, _least(lambda n: _published(n, bins, w / bins * low, paper_z, factor(bins)), miss))}
-    for name, m in (("union", math.ceil(bias)), ("half", math.ceil(0.5 * bias))):
-        y = w / m * low
-        found[name] = m, _least(lambda n, m=m, y=y: count * m * sum(_tails(n, y, z)), miss)  # type: ignore[misc]
-    return found
+        a, ratio = _order(order), _ratio(both, _order(order))
+        share = (2.0 * a - 1.0) / (a - 1.0)
+        bias, paper = 2.0 * c * w * share / (gamma * low), c * ratio * w * share / (gamma * low)
+        z, paper_z = gamma / (2.0 * share), min(gamma / (2.0 * ratio * share), math.log(2.0) / (2.0 * a - 1.0))
+    m = math.ceil({"published": paper, "union": bias, "half": 0.5 * bias}[name])
+    y = w / m * low
+    if name == "published":
+        factor = 4.0 if order is None else 2.0 * m
+        return m, _least(lambda n: _published(n, m, y, paper_z, factor), miss)
+    return m, _least(lambda n: count * m * sum(_tails(n, y, z)), miss)
 
 
 def buckets(
@@ -131,7 +138,9 @@ def _bounds(c: float, w: float) -> tuple[float, float]:
     """Between which all C-Lipschitz densities on an interval lie."""
     if not c * w * w < 2.0:
         raise refusal(
-            "lipschitz", c, f"below 2/width² = {2.0 / (w * w):.6g}, as published; the certified interval needs no such limit"
+            "lipschitz",
+            c,
+            f"below 2/width² = {2.0 / (w * w):.6g}, as published; the certified interval needs no such limit",
         )
     return 1.0 / w - 0.5 * c * w, 1.0 / w + 0.5 * c * w
 
@@ -161,7 +170,9 @@ def _least(chance: Callable[[int], float], miss: float) -> int:
     high = 1
     while chance(high) > miss:
         if high >= _MOST_OUTPUTS:
-            raise ValueError(f"precision: one that at most 2^62 outputs have; with {high:,} the chance of a miss is too large")
+            raise ValueError(
+                f"precision: one that at most 2^62 outputs have; with {high:,} the chance of a miss is too large"
+            )
         high *= 2
     low = high // 2
     while high - low > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, cast
@@ -17,7 +18,7 @@ from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.histogram.parameters import FINE, HistogramParameters
 from hpcdp.notions.bins import Bins, choose_bins, least_outputs
-from hpcdp.notions.lipschitz import buckets, precision_at, sizes
+from hpcdp.notions.lipschitz import NAMES, buckets, precision_at, size_of
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.counted import worst_errors  # noqa: F401  # a part of this way
 from hpcdp.planning.index import Index
@@ -124,7 +125,9 @@ def decide(problem: Problem, index: Index) -> Decision | None:
     if training is None:
         return None
     change = bins_of(problem, 1).change
-    return _decide(training.tobytes(), training.shape[0], parameters_of(problem), e.target, e.test, 1.0 - e.confidence, change)
+    return _decide(
+        training.tobytes(), training.shape[0], parameters_of(problem), e.target, e.test, 1.0 - e.confidence, change
+    )
 
 
 @lru_cache(maxsize=4)  # it is asked for again and again
@@ -145,8 +148,8 @@ def _decide(
     outputs, width = least_outputs(training, wanted, target.most, *assumed, is_fixed=is_fixed)
     if width > wanted:
         raise StudyError(
-            f"estimate.target.precision: {target.precision:g} needs an interval {wanted:g} wide; training promises one {width:.3g} wide "
-            f"from target.most = {target.most:,} outputs a database; accepted: a larger precision"
+            f"estimate.target.precision: {target.precision:g} needs an interval {wanted:g} wide; training promises one "
+            f"{width:.3g} wide from target.most = {target.most:,} outputs a database; accepted: a larger precision"
             + (" or more points of pairs.domain" if change else "")
             + (', or bins = "auto"' if is_fixed else "")
         )
@@ -198,7 +201,9 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
                     units = (stop - start) * len(part)
                     work = CountBins(part, stage.name, start, stop, bins)
                     sizes = some.sizes if isinstance(some.sizes, Sizes) else None
-                    task = Task(f"bins-{len(found)}", work, tuple(sorted(after)), units, each * units, drawing * units, sizes)
+                    task = Task(
+                        f"bins-{len(found)}", work, tuple(sorted(after)), units, each * units, drawing * units, sizes
+                    )
                     found.append(task)
     return found
 
@@ -256,16 +261,16 @@ def promised_sizes(study: Study, outputs: int, order: float | None = None) -> Pr
 
     def at(name: str, precision: float) -> tuple[int, int]:
         if domain is None:
-            return sizes(c, w, precision, e.confidence, order)[name]
+            return size_of(name, c, w, precision, e.confidence, order, 2)
         if name == "published":
-            return sizes(c, w, precision / 3.0, math.sqrt(e.confidence), order)[name]
+            return size_of(name, c, w, precision / 3.0, math.sqrt(e.confidence), order, 2)
         laws = max(2, buckets(domain.lipschitz, domain.upper - domain.lower, c, w, precision, order))
-        return sizes(c, w, 2.0 * precision / 3.0, e.confidence, order, laws)[name]
+        return size_of(name, c, w, 2.0 * precision / 3.0, e.confidence, order, laws)
 
     found = {}
-    for name in ("published", "union", "half"):
+    for name in NAMES:
         precision = e.precision or precision_at(outputs, lambda gamma, name=name: at(name, gamma)[1])  # type: ignore[misc]
-        if math.isfinite(precision):
+        with suppress(ValueError):  # more outputs than can be said
             found[name] = (precision, *at(name, precision))
     return found
 

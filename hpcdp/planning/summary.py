@@ -267,8 +267,8 @@ def _describe_budget(estimate: Estimate) -> str:
         return f"as many draws as {estimate.time} allows" if estimate.time else ""
     if target.precision is not None:
         return (
-            f"an interval of pure ε {2 * target.precision:g} wide; training outputs decide how many test outputs that takes, at most "
-            f"{target.most:,} a database"
+            f"an interval of pure ε {2 * target.precision:g} wide; training outputs decide how many test outputs that "
+            f"takes, at most {target.most:,} a database"
         )
     what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
     return (

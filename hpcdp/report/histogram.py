@@ -84,12 +84,16 @@ def _refuted(found: dict[str, Any]) -> list[str]:
     refuted = found["refuted"]
     if refuted is None:
         return []
-    of = f"at midpoint {refuted['point']:.5g}" if "point" in refuted else f"of {refuted['side']} of pair {refuted['pair']}"
+    of = (
+        f"at midpoint {refuted['point']:.5g}"
+        if "point" in refuted
+        else f"of {refuted['side']} of pair {refuted['pair']}"
+    )
     one, other = (_bin(ends) for ends in refuted["bins"])
     low, high = refuted["densities"]
     return [
-        f"REFUTED: C = {found['lipschitz']:g}. The density {of} is at least {at_least(low, '.4g')} in {one} on average, and at most "
-        f"{at_most(high, '.4g')} in {other}:",
+        f"REFUTED: C = {found['lipschitz']:g}. The density {of} is at least {at_least(low, '.4g')} in {one} on average, and "
+        f"at most {at_most(high, '.4g')} in {other}:",
         "  it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
         "",
     ]
@@ -99,16 +103,16 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
     sure, domain = percent(result.confidence), result.study.pairs.domain
     laws = result["bin_counts"].shape[0]
     lines = [
-        f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of {found['bins']:,} "
-        f"bins of {laws:,} laws,",
-        f"  {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
-        f"if C holds: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range; an assumption, that counts can "
-        "refute and never prove.",
+        f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of "
+        f"{found['bins']:,} bins",
+        f"  of {laws:,} laws, {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
+        f"if C holds: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range; an assumption, "
+        "that counts can refute and never prove.",
     ]
     if domain is not None:
         lines += [
-            f"  and by at most D = {domain.lipschitz:g} while the input moves by a unit: the upper limit is of all inputs, the lower one of "
-            "the midpoints.",
+            f"  and by at most D = {domain.lipschitz:g} while the input moves by a unit: the upper limit is of all inputs, the "
+            "lower one of the midpoints.",
         ]
     if any(entry["upper"] is None for entry in found["rows"] or [found]) and found["refuted"] is None:
         lines.append("none: a bin has so few outputs that its density may be 0 somewhere; more outputs may help.")
@@ -122,7 +126,7 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
 
 def size_lines(result: Result) -> list[str]:
     """What sizes promise, as published and by union bounds."""
-    found = promised_sizes(result.study, int(result["bin_counts"][0].sum()))
+    found = promised_sizes(result.study, result.pure["test"] if result.pure else 1)
     return [f"sizes of the published estimate: {describe_sizes(result.study, found)}"]
 
 
@@ -148,7 +152,7 @@ def renyi_json(result: Result, orders: list[float]) -> str:
 
 
 def renyi_of(result: Result, orders: list[float]) -> list[dict[str, Any]]:
-    """Published estimates of some orders above 1; none while counts are missing, or of a domain, of which no pair is enumerated."""
+    """Published estimates of some orders above 1; none while counts are missing, or of a domain, whose pairs are not listed."""
     usable = [order for order in orders if order > 1.0]
     if result.study.pairs.domain is not None or result["bin_counts"].min() < 0:
         return []
@@ -166,7 +170,11 @@ def renyi_lines(result: Result, orders: list[float]) -> str:
         place = ["-" if v is None else str(v) for v in (entry["pair"], entry["direction"])]
         rows.append([f"{entry['order']:g}", value, *place])
     lines = [f"{result.name}: Rényi divergences from counts of bins (Gorla et al. 2023)", "", *grid(rows), ""]
-    lines += [f"order {entry['order']:g}: {describe_sizes(result.study, entry['sizes'])}" for entry in entries]
+    test = int(result["bin_counts"][0].sum())
+    lines += [
+        f"order {order:g}: {describe_sizes(result.study, promised_sizes(result.study, test, order))}"
+        for order in (entry["order"] for entry in entries)
+    ]
     return "\n".join(
         [*lines, "published D̂: a point estimate, failed where a bin is empty; with these sizes within ±γ if C holds."]
     )

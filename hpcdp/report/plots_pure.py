@@ -31,10 +31,25 @@ def draw_limits(result: Result) -> Any:
     axes = figure.subplots()
     numbers = np.arange(len(entries))
     axes.plot(numbers, [e["certified"] for e in entries], "o", color="#1f4e79", label="certified ≥ (finite-sample)")
+    if result.study.bounds_pure:
+        return _draw_intervals(result, figure, axes, entries)
     told = [(i, e["published"]) for i, e in enumerate(entries) if e["published"] is not None]
     for key, mark, label in (("estimate", "x", "ε̂ (estimate)"), ("lower", "_", "LB (asymptotic)")):
         axes.plot([i for i, _ in told], [p[key] for _, p in told], mark, color="#c55a11", label=label)
     axes.set_xticks(numbers, [str(e["pair"]) for e in entries])
+    axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε")
+    axes.set_ylim(bottom=0.0)
+    axes.legend()
+    return figure
+
+
+def _draw_intervals(result: Result, figure: Any, axes: Any, entries: list[dict[str, Any]]) -> Any:
+    """Both ends of each interval, where there are two, and the published estimate."""
+    for key, mark, label in (("upper", "v", "≤ if C holds"), ("published", "x", "published ε̂")):
+        told = [(i, e[key]) for i, e in enumerate(entries) if e[key] is not None]
+        axes.plot([i for i, _ in told], [value for _, value in told], mark, color="#c55a11", label=label)
+    names = [str(e.get("pair", "domain")) for e in entries]
+    axes.set_xticks(range(len(entries)), names)
     axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε")
     axes.set_ylim(bottom=0.0)
     axes.legend()

@@ -98,12 +98,21 @@ def _pure(verdict: Verdict) -> list[str]:
     if found is None:
         return ["No pair is tested yet."]
     sure = percent(verdict.result.confidence)
+    is_binned = verdict.result.study.bounds_pure
+    who = (
+        "midpoints of the domain" if found.pair < 0 else f"{pair_words(verdict.result, found.pair)}, {found.direction}"
+    )
     lines = [
-        f"Pure ε is at least {at_least(found.lower, '.5f')} by {pair_words(verdict.result, found.pair)}, {found.direction};",
+        f"Pure ε is at least {at_least(found.lower, '.5f')} by {who};",
         f"  the claim allows {found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence {sure}, by "
-        "the test of [pure]: it alone decides.",
+        + ("the limits of all bins: they alone decide." if is_binned else "the test of [pure]: it alone decides."),
     ]
-    if verdict.verdict == CONSISTENT:
+    upper = (verdict.result.pure or {}).get("upper") if is_binned else None
+    if upper is not None and upper <= found.claimed:
+        lines.append(
+            f"The claim holds if C does: pure ε is then at most {at_most(upper, '.5f')}, with the same confidence."
+        )
+    elif verdict.verdict == CONSISTENT:
         lines.append(
             "No estimate from a tested set is above it. This proves no privacy: an upper bound cannot be had from samples."
         )

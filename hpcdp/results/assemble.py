@@ -28,7 +28,11 @@ def bounds_of(problem: Problem) -> Callable[..., NDArray[np.float64]]:
 
 def pair_entries(problem: Problem) -> list[dict[str, Any]]:
     """Where each pair comes from, as `show` prints it; none of a domain."""
-    return [] if problem.study.pairs.domain is not None else [{"pair": pair.number, **pair.origin} for pair in problem.pairs]
+    return (
+        []
+        if problem.study.pairs.domain is not None
+        else [{"pair": pair.number, **pair.origin} for pair in problem.pairs]
+    )
 
 
 def flat_batches(arrays: Sequence[NDArray[Any]], size: int) -> list[tuple[NDArray[Any], ...]]:

@@ -104,6 +104,7 @@ def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]])
         "bins": number,
         "test": outputs,
         "lipschitz": given.lipschitz,
+        "sizes": sizes_entry(study, outputs),
         "refuted": None if refuted is None else _refutation(refuted, where, low, high, arrays["pair_laws"][1]),
     }
 
@@ -160,8 +161,9 @@ class _Where:
         found = []
         for some in np.array_split(laws, parts):
             first, second = some.T
-            lower, upper = lower_ends(self.low[first], self.high[second]), upper_ends(
-                self.high[first], self.low[second], self.bins
+            lower, upper = (
+                lower_ends(self.low[first], self.high[second]),
+                upper_ends(self.high[first], self.low[second], self.bins),
             )
             found.append((*lower, *upper))
         return tuple(np.concatenate(values) for values in zip(*found, strict=True))
@@ -208,9 +210,7 @@ def _both(sides: list[dict[str, Any]]) -> float | None:
     return None if None in found else max(found)
 
 
-def _refutation(
-    refuted: tuple[int, int, int], where: _Where, low: Floats, high: Floats, laws: Ints
-) -> dict[str, Any]:
+def _refutation(refuted: tuple[int, int, int], where: _Where, low: Floats, high: Floats, laws: Ints) -> dict[str, Any]:
     """Which density changes too fast, and between which bins."""
     law, one, other = refuted
     of: dict[str, Any] = {"point": where.midpoints[law]} if where.midpoints else {}
@@ -235,5 +235,12 @@ def renyi_entries(study: Study, arrays: Arrays, orders: list[float]) -> list[dic
         entry: dict[str, Any] = {"order": order, "estimate": None, "pair": None, "direction": None}
         if best is not None and best[1] <= 0:
             entry |= {"estimate": max(0.0, best[0]), "pair": -best[1], "direction": DIRECTIONS[-best[2]]}
-        found.append(entry | {"sizes": promised_sizes(study, int(counts[0].sum()), order)})
+        found.append(entry | {"sizes": sizes_entry(study, int(counts[0].sum()), order)})
     return found
+
+
+def sizes_entry(study: Study, outputs: int, order: float | None = None) -> dict[str, Any] | None:
+    """`promised_sizes` as JSON has them."""
+    found = promised_sizes(study, outputs, order)
+    names = ("precision", "bins", "test")
+    return None if found is None else {key: dict(zip(names, values, strict=True)) for key, values in found.items()}

@@ -75,10 +75,11 @@ class CertifiedOrder:
 
 @dataclass(frozen=True)
 class CertifiedPure:
-    """What is certified of pure ε, of a study with [pure]. **Finite-sample**, a family of its own at the study's confidence.
+    """What is certified of pure ε, of a study with [pure] or of a histogram. **Finite-sample**, a family of its own.
 
-    pair, direction: whose limit is the largest. estimate: the largest ln of the ratio of a tested set's shares, of
-    `estimate_pair`; a point estimate, infinite where no output of the other database lies in the set.
+    It holds at the study's confidence. pair, direction: whose limit is the largest. estimate: the largest ln of the ratio of a
+    tested set's shares, of `estimate_pair`; a point estimate, infinite where no output of the other database lies in the set;
+    of a histogram the published one. Pairs are −1 of a domain, of which none is enumerated.
     """
 
     lower: float
@@ -176,8 +177,8 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     but an estimate lies above it, of δ or of the divergence that it limits, or no cell is known. Consistent: no estimate does,
     which proves no privacy. The claim is compared at the levels of the study; `Claim.implied` says what it claims there. A
     claim about Rényi divergences is compared with their certified bounds too, which hold by the same event as those on δ: no
-    confidence is spent. A claim of pure ε is compared with the certified limit on that alone where the study has [pure]: by its
-    form, not by what is larger.
+    confidence is spent. A claim of pure ε is compared with the certified limit on that alone where the study has [pure] or a
+    histogram: by its form, not by what is larger.
 
     Args:
         result: complete or not; see `Result.complete`.
@@ -187,12 +188,13 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
         StudyError: the text is no claim, or cells are needed and the study counts none.
     """
     claim = as_claim(claim)
-    if result.study.pure is not None and claim.pure_level is not None:
+    is_of_pure = result.study.pure is not None or result.study.bounds_pure
+    if is_of_pure and claim.pure_level is not None:
         return _verify_pure(result, claim, claim.pure_level)
     if not result.study.counts_levels:
         raise StudyError(
-            f'claim {claim.text}: compared with cells by ε, which a study with [pure] has with test = "all" and epsilons only; '
-            "accepted without: dp(epsilon=…)"
+            f'claim {claim.text}: compared with cells by ε, which a study with [pure] has with test = "all" and epsilons only, '
+            "and one of a histogram with epsilons; accepted without: dp(epsilon=…)"
         )
     known = ~np.isnan(result["delta"])
     claimed = np.broadcast_to(claim.implied(result["epsilon"]), known.shape)
@@ -223,6 +225,14 @@ def _verify_pure(result: Result, claim: Claim, claimed: float) -> Verdict:
 
 def _certified_pure(result: Result, claimed: float) -> CertifiedPure | None:
     """Of the pair with the largest limit: where all are tested their limits hold together."""
+    if result.study.bounds_pure:
+        entry = result.pure
+        if entry is None:
+            return None
+        lower = float(entry["certified"])
+        estimate = max(lower, entry["published"] or 0.0)
+        pair, direction = entry.get("pair", -1), entry.get("direction", DIRECTIONS[0])
+        return CertifiedPure(lower, estimate, claimed, lower > claimed, pair, direction)
     certified, exceed = result["pure_certified"], result["pure_exceed"]
     tested = np.flatnonzero(~np.isnan(certified))
     if not tested.size:

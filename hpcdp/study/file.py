@@ -226,20 +226,21 @@ class Study(Section):
     def _levels_are_optional(cls, data: Any) -> Any:
         """With [pure], and with a loss that bounds pure ε, no ε need be given."""
         estimate = data.get("estimate") if isinstance(data, dict) else None
-        if isinstance(estimate, dict) and (data.get("pure") is not None or _bounds_pure(estimate.get("loss"))):
-            if estimate.get("epsilons") in (None, [], ()):
-                return {**data, "estimate": {**estimate, "epsilons": ()}}
-        return data
+        if not isinstance(estimate, dict) or estimate.get("epsilons") not in (None, [], ()):
+            return data
+        if data.get("pure") is None and not _bounds_pure(estimate.get("loss")):
+            return data
+        return {**data, "estimate": {**estimate, "epsilons": ()}}
 
     @model_validator(mode="after")
     def _pure_alone(self) -> Self:
         """[pure] takes the place of the cells, with what one L̂ a pair learns from training samples."""
         e = self.estimate
         if self.pairs.domain is not None and (not self.bounds_pure or e.epsilons):
-            given = "estimate.epsilons" if self.bounds_pure else f"loss = {e.loss!r}"
+            what = "estimate.epsilons" if self.bounds_pure else f"loss = {e.loss!r}"
             raise ValueError(
-                "pairs.domain: midpoints, of which no pair is enumerated; accepted with loss = \"histogram\" without epsilons; "
-                f"given: {given}"
+                'pairs.domain: midpoints, of which no pair is enumerated; accepted with loss = "histogram" without epsilons; '
+                f"given: {what}"
             )
         if self.pure is None:
             if not e.epsilons and not self.bounds_pure:
