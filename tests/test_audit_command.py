@@ -121,7 +121,7 @@ def test_claims_limits_and_exit_codes(laplace, tmp_path, monkeypatch):
         ({}, [], "--claim: none was given"),
         ({"claim": "file(own.py)"}, [], "header"),
         ({}, ["--claim", "dp(epsilon=1)", "-o", "picture.pdf"], ".png and .svg"),
-        ({"loss": "literal-knn"}, ["--claim", "dp(epsilon=1)"], "literal-knn learns anew"),
+        ({"loss": "literal-knn"}, ["--claim", "dp(epsilon=1)"], "literal-knn has no L̂ of all η"),
     ],
 )
 def test_refused_before_anything_runs(tmp_path, settings, arguments, words):

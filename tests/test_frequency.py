@@ -183,14 +183,14 @@ def test_wrong_parameters_are_refused(name, parameters):
 
 
 def test_registry():
-    assert sorted(LOSSES) == ["frequency", "kde", "knn", "learned", "literal-knn", "smooth"]
+    assert sorted(LOSSES) == ["frequency", "histogram", "kde", "knn", "learned", "literal-knn", "smooth"]
     assert make_loss("knn", {"k": "10sqrt", "metric": "hamming"}) == Knn(KnnParameters(k="10sqrt", metric="hamming"))
     assert make_loss("frequency", FrequencyParameters(rare=3)) == Frequency(FrequencyParameters(rare=3))
     with pytest.raises(ValueError, match="testing_risk"):
         make_loss("literal-knn", {})
     accepted = ", ".join(LOSSES)
-    with pytest.raises(ValueError, match=f"loss: 'histogram' comes in a later version; accepted now: {accepted}"):
-        make_loss("histogram", {})
+    with pytest.raises(ValueError, match="counts bins, law by law"):
+        make_loss("histogram", {"range": [0, 1], "lipschitz": 1.0})
     with pytest.raises(ValueError, match=f"loss: 'forest' is unknown; accepted: {accepted}"):
         validate_parameters("forest", {})
 

@@ -81,7 +81,6 @@ def test_a_study_is_frozen_and_round_trips() -> None:
         ("estimate.test", "many", ["estimate.test", "many", "integer"]),
         ("estimate.confidence", 1.0, ["estimate.confidence", "1.0", "less"]),
         ("estimate.confidence", 0, ["estimate.confidence", "0", "greater"]),
-        ("estimate.loss", "histogram", ["histogram", "later version"]),
         ("estimate.loss", "magic", ["magic", "frequency"]),
         ("estimate.parameters", {"q": 3}, ["q", "k"]),
         ("estimate.parameters", {"metric": "cosine"}, ["metric", "cosine", "euclidean"]),

@@ -45,8 +45,11 @@ def explain_each(error: ValidationError, model: type[BaseModel], name: str, give
             text = (
                 f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
             )
+        elif item["type"] == "missing" and len(place) == 1:
+            text = f"required and missing; accepted by {name}: {', '.join(model.model_fields)}"
         else:
-            text = f"{item['msg'].removeprefix('Input should be ')}; given: {_short(item['input'])}"
+            text = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            text += "" if "given:" in text else f"; given: {_short(item['input'])}"
         problems[key] = f"{problems[key].partition('; given: ')[0]}, or {text}" if key in problems else text
     return problems
 

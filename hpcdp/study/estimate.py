@@ -204,12 +204,15 @@ class Estimate(Section):
     def _check_losses(self, losses: tuple[str, ...]) -> None:
         from hpcdp.losses import kind_of, validate_parameters
 
-        for name in losses:
+        if len(losses) > 1 and any(kind_of(name).way for name in losses):
+            raise ValueError(f"loss: several are without literal-knn and histogram; given: {list(losses)}")
+        for name in losses[1:]:
             validate_parameters(name, {})
+        for name in losses:
             if ":" in name and len(losses) > 1:
                 raise ValueError(f"loss: several are losses of hpcdp's own; given: {name!r} among {list(losses)}")
-        if len(set(losses)) < len(losses) or any(kind_of(name).way for name in losses):
-            raise ValueError(f"loss: several are distinct, without literal-knn; given: {list(losses)}")
+        if len(set(losses)) < len(losses):
+            raise ValueError(f"loss: several are distinct; given: {list(losses)}")
         if len(losses) > 1 and not self.refine and not self.has_budget:
             raise ValueError(
                 f"loss: several need refine, target or time, which choose among them; given: {list(losses)}"

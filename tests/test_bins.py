@@ -1,0 +1,154 @@
+"""The interval of pure ε from counts of bins: against loops, its coverage, widths, refutations, and what training chooses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hpcdp.notions.bins import (
+    Bins,
+    choose_bins,
+    largest_ratio,
+    least_outputs,
+    limits,
+    lower_ends,
+    refuted_at,
+    renyi_ratio,
+    upper_ends,
+)
+from hpcdp.notions.bounds import binomial_lower, binomial_upper
+
+UNIT, FAILURE, RUNS = (0.0, 1.0), 0.05, 400
+SCALES = [(1.0, 0.2, 60_000, 0.19), (2.0, 0.1, 100_000, 0.125), (5.0, 0.05, 230_000, 0.08)]
+SLACK = 4.0 * math.sqrt(0.05 * 0.95 / RUNS)
+
+
+def exponential(scale, bins):
+    """Probabilities of equal bins under truncated Laplace noise around 0, and around 1; the pure level is 1/scale."""
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    p = np.diff(np.expm1(-edges / scale) / math.expm1(-1.0 / scale))
+    return np.stack([p, p[::-1]])
+
+
+def lipschitz(scale):
+    """C of truncated Laplace noise, rounded up."""
+    return -1.0 / (scale * scale * math.expm1(-1.0 / scale)) * (1.0 + 1e-12)
+
+
+def draw(rng, scale, bins, outputs, runs=None):
+    """Counts (…, 2, bins) of both laws."""
+    size = None if runs is None else runs
+    return np.stack([rng.multinomial(outputs, p / p.sum(), size=size) for p in exponential(scale, bins)], axis=-2)
+
+
+def interval(counts, outputs, bins, failure=FAILURE):
+    """Both ends, of both directions together, of counts (…, 2, m)."""
+    low, high = limits(counts, outputs, failure, 2)
+    ends = [lower_ends(low[..., a, :], high[..., 1 - a, :])[0] for a in (0, 1)]
+    tops = [upper_ends(high[..., a, :], low[..., 1 - a, :], bins)[0] for a in (0, 1)]
+    return np.maximum(*ends), np.maximum(*tops)
+
+
+def test_ends_are_those_of_a_loop():
+    rng = np.random.default_rng(1)
+    counts, outputs, bins = rng.multinomial(500, [0.4, 0.3, 0.2, 0.05, 0.05], size=2), 500, Bins.of((2.0, 4.0), 5, 0.01)
+    low, high = limits(counts, outputs, FAILURE, 2)
+    level = FAILURE / (2 * 2 * 5)
+    w, found, tops = 0.4, [], []
+    for j in range(5):
+        p, q = (float(binomial_lower(n, outputs, level)) for n in counts[:, j])
+        u, v = (float(binomial_upper(n, outputs, level)) for n in counts[:, j])
+        assert (low[0, j], low[1, j], high[0, j], high[1, j]) == (p, q, u, v)
+        found.append(math.log(p / v))
+        tops.append(math.log((u / w + 0.01 * w / 2) / (q / w - 0.01 * w / 2)))
+    value, at = lower_ends(low[0], high[1])
+    top, top_at = upper_ends(high[0], low[1], bins)
+    assert (at, top_at) == (int(np.argmax(found)), int(np.argmax(tops)))
+    # rounded to the safe side
+    assert max(found) - 1e-11 < value < max(found)
+    assert max(tops) < top < max(tops) + 1e-11
+    assert upper_ends(high[0], low[1], Bins.of((2.0, 4.0), 5, 10.0))[0] == math.inf
+
+
+@pytest.mark.parametrize(("scale", "precision", "most", "widest"), SCALES)
+def test_coverage_widths_and_sizes(scale, precision, most, widest):
+    rng, outputs, c = np.random.default_rng([5, int(scale)]), 500_000, lipschitz(scale)
+    training = draw(rng, scale, 5040, 1 << 17)
+    number, promised = choose_bins(training, outputs, FAILURE, UNIT, c)
+    counts, bins = draw(rng, scale, number, outputs, RUNS), Bins.of(UNIT, number, c)
+    lower, upper = interval(counts, outputs, bins)
+    assert np.mean((lower <= 1.0 / scale) & (1.0 / scale <= upper)) >= 0.95 - SLACK
+    width = float(np.mean(upper - lower))
+    assert width <= widest
+    assert width == pytest.approx(promised, rel=0.05)
+    # no true C is refuted more often than limits fail
+    low, high = limits(counts, outputs, FAILURE, 2)
+    assert np.mean([refuted_at(*both, bins) is None for both in zip(low, high, strict=True)]) >= 0.95 - SLACK
+    least, found = least_outputs(training, 2 * precision, 10**11, FAILURE, UNIT, c)
+    assert least <= most
+    assert found <= 2 * precision
+    number = choose_bins(training, least, FAILURE, UNIT, c)[0]
+    lower, upper = interval(draw(rng, scale, number, least, 40), least, Bins.of(UNIT, number, c))
+    assert float(np.mean(upper - lower)) == pytest.approx(2 * precision, rel=0.05)
+    assert np.mean((lower <= 1.0 / scale) & (1.0 / scale <= upper)) >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / 40)
+
+
+def test_planted_faults_are_seen():
+    """Laws that differ nowhere: any bin may break its limit, so that a level that is not shared fails, as do ends without C."""
+    rng, m, outputs = np.random.default_rng(8), 40, 20_000
+    counts, bins = rng.multinomial(outputs, np.full(m, 1 / m), size=(100, 2)), Bins.of(UNIT, m, 1e-9)
+    lower, _ = interval(counts, outputs, bins)
+    assert np.mean(lower <= 0.0) >= 0.95 - 2 * SLACK
+    unshared, _ = interval(counts, outputs, bins, failure=FAILURE * 4 * m)
+    assert np.mean(unshared <= 0.0) < 0.5
+    # steep densities with many outputs in few bins: the mean of a bin is not its density
+    scale, number = 1.0, 8
+    counts = draw(rng, scale, number, 10**7, 100)
+    _, right = interval(counts, 10**7, Bins.of(UNIT, number, lipschitz(scale)))
+    _, wrong = interval(counts, 10**7, Bins.of(UNIT, number, 1e-9))
+    assert np.mean(right >= 1.0 / scale) >= 0.95 - 2 * SLACK
+    assert np.mean(wrong >= 1.0 / scale) < 0.05
+
+
+def test_what_refutes_c():
+    outputs = 10**6
+    counts = draw(np.random.default_rng(3), 1.0, 40, outputs)
+    low, high = limits(counts, outputs, FAILURE, 2)
+    for c in (0.4, 0.9, 1.2):
+        bins = Bins.of(UNIT, 40, c)
+        law, one, other = refuted_at(low, high, bins)
+        assert low[law, one] / bins.width - high[law, other] / bins.width > c * abs(one - other) * bins.width
+        # and by brute force some pair of bins does
+        a, b = low[:, :, None] / bins.width, high[:, None, :] / bins.width
+        far = np.abs(np.subtract.outer(np.arange(40), np.arange(40))) * bins.width
+        assert (a - b > c * far).any()
+    assert refuted_at(low, high, Bins.of(UNIT, 40, lipschitz(1.0))) is None
+    step = np.array([[0, 0, 10**6, 0, 0]])  # falls on both sides: neighbours differ, in both directions
+    assert refuted_at(*limits(step, outputs, FAILURE, 1), Bins.of(UNIT, 5, 1.0)) is not None
+    assert refuted_at(*limits(step[:, ::-1], outputs, FAILURE, 1), Bins.of(UNIT, 5, 1.0)) is not None
+    assert refuted_at(*limits(step[:, :1], outputs, FAILURE, 1), Bins.of(UNIT, 1, 1.0)) is None
+
+
+def test_published_estimates_and_their_failure():
+    first, second = np.array([4, 2, 2]), np.array([2, 2, 4])
+    assert largest_ratio(first, second) == (math.log(2.0), 0)
+    assert largest_ratio(first, np.array([4, 4, 0])) is None
+    assert largest_ratio(np.array([0, 4, 4]), first) is None
+    # order 3: (4/2)³·2/8 + 1·2/8 + (2/4)³·4/8
+    assert renyi_ratio(first, second, 3.0) == pytest.approx(math.log(2.0 + 0.25 + 0.0625) / 2.0, abs=1e-14)
+    assert renyi_ratio(first, np.array([8, 0, 0]), 3.0) is None
+    # so many bins of exact laws give the divergence itself
+    p, q = exponential(1.5, 5040)
+    assert renyi_ratio(p, q, 2.0) == pytest.approx(0.142989, abs=1e-6)
+
+
+def test_no_upper_end_and_none_wide_enough():
+    training = draw(np.random.default_rng(4), 1.0, 5040, 1 << 15)
+    number, width = choose_bins(training, 20, FAILURE, UNIT, 3.0)
+    assert width == math.inf
+    assert 1 <= number <= 5040
+    outputs, width = least_outputs(training, 1e-3, 10**6, FAILURE, UNIT, lipschitz(1.0))
+    assert outputs == 10**6
+    assert width > 1e-3

@@ -1,0 +1,338 @@
+"""Studies with loss = "histogram": what they count and print, domains, precision, interruption, refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from commands import call, contents, show
+from test_literal_runs import StopAtOnce
+
+from hpcdp import load_result
+from hpcdp.analytic import exact
+from hpcdp.engine.driver import resume, run_problem
+from hpcdp.engine.failures import StudyRefuted
+from hpcdp.engine.places import Options
+from hpcdp.engine.progress import Silent
+from hpcdp.engine.stopping import Stopped
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.losses.histogram.counting import OutsideError, count_bins
+from hpcdp.notions.bins import Bins, limits, lower_ends, refuted_at, renyi_ratio, upper_ends
+from hpcdp.planning.summary import plan
+from hpcdp.store.root import open_layout
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
+from hpcdp.study.versions import load_problem
+
+C = 1.5820
+PAIRS = {"given": [{"d": [0.0], "d_prime": [1.0]}, {"d": [0.0], "d_prime": [0.5]}]}
+DOMAIN = {"domain": {"lower": 0.0, "upper": 1.0, "points": 9, "lipschitz": 3.164}}
+TARGET = {"precision": 0.25}
+
+
+def binned_study(pairs=None, scale=1.0, parameters=None, mechanism=None, **estimate):
+    sizes = {"train": 6000, "chunk": 2500} | ({} if "target" in estimate else {"test": 12_000})
+    return Study.from_dict(
+        {
+            "study": {"name": "binned", "seed": 41},
+            "mechanism": mechanism or {"call": "truncated", "parameters": {"scale": scale}},
+            "pairs": pairs or PAIRS,
+            "estimate": {
+                "loss": "histogram",
+                "parameters": {"range": [0, 1], "lipschitz": C, **(parameters or {})},
+                **sizes,
+                **estimate,
+            },
+        }
+    )
+
+
+def run(study, store, **options):
+    return run_problem(*resolve(study), store, Options(workers=0, **options), Silent())
+
+
+def drawn(problem, law, name, size):
+    """A law's outputs of a stage, drawn again from their keys."""
+    stage = problem.train
+    sizes = [min(stage.chunk, size - start) for start in range(0, size, stage.chunk)]
+    parts = [
+        problem.sampler.draw(problem.laws[law], law, name, n, n * stage.chunk, part, problem.schema)
+        for n, part in enumerate(sizes)
+    ]
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("keep", ["all", "none"])
+def test_what_it_shows_is_what_its_samples_say(tmp_path, keep):
+    result = run(binned_study(keep=keep), tmp_path / "s.zarr")
+    found, problem = result.pure, load_problem(open_layout(tmp_path / "s.zarr"), 1)
+    m = found["bins"]
+    edges = np.linspace(0.0, 1.0, m + 1)
+    laws = list(problem.laws)
+    counts = np.stack([np.histogram(drawn(problem, law, "test", 12_000), edges)[0] for law in laws])
+    assert (result["bin_counts"] == counts).all()
+    # one level over the limits of all bins of all three laws
+    low, high = limits(counts, 12_000, 0.05, 3)
+    bins = Bins.of((0.0, 1.0), m, C)
+    for pair, (d, d_prime) in enumerate(problem.pair_laws):
+        entry = found["rows"][pair]
+        for direction, (p, q) in (("forward", (d, d_prime)), ("reverse", (d_prime, d))):
+            one, other = laws.index(p), laws.index(q)
+            lower, at = lower_ends(low[one], high[other])
+            upper, _ = upper_ends(high[one], low[other], bins)
+            assert entry[direction]["certified"] == max(0.0, lower)
+            assert entry[direction]["upper"] == upper
+            assert entry[direction]["bin"] == pytest.approx(edges[at : at + 2].tolist())
+            assert entry[direction]["published"] == pytest.approx(np.log(counts[one] / counts[other]).max())
+        sides = [entry["forward"], entry["reverse"]]
+        assert entry["certified"] == max(side["certified"] for side in sides)
+        assert entry["upper"] == max(side["upper"] for side in sides)
+        assert entry["published"] == max(side["published"] for side in sides)
+        assert entry["certified"] <= (1.0 if pair == 0 else 0.5) <= entry["upper"]
+    assert found["pair"] == found["upper_pair"] == 0
+    assert found["refuted"] is None
+    assert refuted_at(low, high, bins) is None
+    # what is printed, rounded to the safe side
+    text = call("show", tmp_path / "s.zarr").stdout
+    assert "≤ if C holds" in text
+    assert "finite-sample" in text
+    line = next(line.split() for line in text.splitlines() if line.strip().startswith("0 "))
+    assert float(line[1]) <= found["certified"] <= float(line[1]) + 1e-5
+    assert float(line[4]) - 1e-5 <= found["upper"] <= float(line[4])
+    body = json.loads(call("show", tmp_path / "s.zarr", "--pure", "--format", "json").stdout)
+    assert body["pure"] == found == json.loads(show(tmp_path / "s.zarr"))["pure"]
+    rows = list(csv.DictReader(io.StringIO(call("show", tmp_path / "s.zarr", "--pure", "--format", "csv").stdout)))
+    assert [float(row["upper"]) for row in rows] == [row["upper"] for row in found["rows"]]
+    call("plot", tmp_path / "s.zarr")
+    for arguments in (["--rows"], ["--delta", "0.1"], ["--accuracy"], ["--zcdp"]):
+        call("show", tmp_path / "s.zarr", *arguments, code=2)
+    # Rényi divergences as published, of the larger pair and direction
+    (entry,) = json.loads(call("show", tmp_path / "s.zarr", "--renyi", "2", "--format", "json").stdout)[
+        "published_renyi"
+    ]
+    both = [counts[[laws.index(law) for law in pair]] for pair in problem.pair_laws]
+    assert entry["estimate"] == pytest.approx(max(renyi_ratio(*x[o], 2.0) for x in both for o in ([0, 1], [1, 0])))
+    assert "by a union bound" in call("show", tmp_path / "s.zarr", "--renyi", "2").stdout
+
+
+def test_a_claim_is_judged_by_both_ends(tmp_path):
+    store = tmp_path / "s.zarr"
+    run(binned_study(), store)
+    assert "(violated)" in call("verify", store, "--claim", "dp(epsilon=0.5)", code=3).stdout
+    told = call("verify", store, "--claim", "dp(epsilon=2)").stdout
+    assert "The claim holds if C does" in told
+    call("verify", store, "--claim", "laplace(epsilon=1)", code=2)
+
+
+def test_cells_come_from_the_same_counts(tmp_path):
+    result = run(binned_study(epsilons=[0.0, 0.5, 1.2]), tmp_path / "s.zarr")
+    curve = exact("truncated", {"scale": 1.0}, np.array([0.0]), np.array([1.0]))
+    for row in result.spectrum():
+        truth = float(curve.delta(row["epsilon"]))
+        assert row["lower"] <= truth
+        assert row["delta"] == pytest.approx(truth, abs=0.03)
+    assert result.pure["certified"] == run(binned_study(), tmp_path / "t.zarr").pure["certified"]
+    call("show", tmp_path / "s.zarr", "--delta", "0.1")
+    call("show", tmp_path / "s.zarr", "--accuracy")
+    call("show", tmp_path / "s.zarr", "--renyi", "2")
+
+
+def test_a_domain_enumerates_no_pair(tmp_path):
+    result = run(binned_study(DOMAIN), tmp_path / "s.zarr")
+    found, counts = result.pure, result["bin_counts"]
+    assert counts.shape == (9, found["bins"])
+    assert result.pairs == []
+    low, high = limits(counts, 12_000, 0.05, 9)
+    bins = Bins.of((0.0, 1.0), found["bins"], C, 0.5 * 3.164 / 9)
+    # every pair, one by one
+    pairs = [(a, b) for a in range(9) for b in range(9) if a != b]
+    lowest, tops = ([end(*x)[0] for x in values] for end, values in (
+        (lower_ends, [(low[a], high[b]) for a, b in pairs]),
+        (lambda h, q: upper_ends(h, q, bins), [(high[a], low[b]) for a, b in pairs]),
+    ))  # fmt: skip
+    assert found["certified"] == pytest.approx(max(lowest), abs=1e-12)
+    assert found["upper"] == pytest.approx(max(tops), abs=1e-12)
+    midpoints = [(n + 0.5) / 9 for n in range(9)]
+    assert found["points"] == pytest.approx([midpoints[i] for i in pairs[int(np.argmax(lowest))]])
+    assert found["upper_points"] == pytest.approx([midpoints[i] for i in pairs[int(np.argmax(tops))]])
+    assert found["certified"] <= 1.0 <= found["upper"]
+    assert "of all pairs of inputs in [0, 1], from 9 midpoints" in call("show", tmp_path / "s.zarr").stdout
+    assert "9 midpoints" in str(plan(binned_study(DOMAIN), 0))
+    call("plot", tmp_path / "s.zarr")
+    call("verify", tmp_path / "s.zarr", "--claim", "dp(epsilon=0.2)", code=3)
+    with pytest.raises(StudyError, match=r"pairs\.domain\.points"):
+        run(binned_study({"domain": {**DOMAIN["domain"], "points": 8}}), tmp_path / "s.zarr")
+
+
+@pytest.mark.parametrize("more", [{}, {"target": TARGET}, {"keep": "none"}, {"pairs": DOMAIN}], ids=str)
+def test_interrupted_and_resumed_gives_equal_bytes(tmp_path, monkeypatch, more):
+    monkeypatch.setattr("hpcdp.planning.histogram.task_seconds", lambda *_: 0.0)
+    study, store, progress = binned_study(**more), tmp_path / "s.zarr", StopAtOnce()
+    with pytest.raises(Stopped):
+        run_problem(*resolve(study), store, Options(workers=0, stop=progress.stop), progress)
+    part = load_result(store)
+    assert not part.complete
+    assert part.pure is None
+    assert "go on with" in call("show", store).stdout
+    before = contents(store)
+    whole = resume(store, workers=0)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    anew = run(study, tmp_path / "anew.zarr")
+    assert anew.to_json() == whole.to_json() == show(store).strip()
+    assert "count test" in call("status", store).stdout
+    if "target" in more:
+        found = whole.pure
+        # all pairs lie between two laws here: those of the first pair promise the widest
+        assert found["test"] < 40_000
+        assert found["upper"] - found["certified"] == pytest.approx(0.5, rel=0.15)
+
+
+def test_bins_that_are_given_need_no_training(tmp_path):
+    study = binned_study(parameters={"bins": 12})
+    assert "train" not in str(plan(study, 0))
+    result = run(study, tmp_path / "s.zarr")
+    assert result.pure["bins"] == 12
+    records = (tmp_path / "s.zarr" / "records" / "samples").glob("*.json")
+    assert all("-test-" in path.name for path in records)
+    # more bins than outputs: the published estimate fails, and there is no upper end
+    found = run(binned_study(parameters={"bins": 5000}, test=3000), tmp_path / "t.zarr").pure
+    assert found["published"] is None
+    assert found["upper"] is None
+    assert "failed" in call("show", tmp_path / "t.zarr").stdout
+    assert found["refuted"] is None
+
+
+def test_counts_that_refute_c_take_the_upper_end_away(tmp_path):
+    found = run(binned_study(parameters={"lipschitz": 0.3}), tmp_path / "s.zarr").pure
+    assert found["upper"] is None
+    assert found["certified"] > 0.5
+    refuted = found["refuted"]
+    (a, _), (b, _) = refuted["bins"]
+    assert refuted["densities"][0] - refuted["densities"][1] > 0.3 * abs(a - b)
+    assert "REFUTED: C = 0.3" in call("show", tmp_path / "s.zarr").stdout
+
+
+def test_plan_says_the_sizes():
+    text = str(plan(binned_study(parameters={"lipschitz": 1.58}, target={"precision": 0.2}), 0))
+    for words in ("226 bins and 39,501,853 outputs", "226 bins and 4,878,062", "113 bins and 2,264,766", "0.4 wide"):
+        assert words in text
+    domain = {"domain": {"lower": 0.0, "upper": 1.0, "points": 226, "lipschitz": 3.16}}
+    study = binned_study(domain, parameters={"lipschitz": 1.58}, target={"precision": 0.2})
+    for words in ("678 bins and 1,205,855,615 outputs a call", "170 bins and 11,890,145 outputs"):
+        assert words in str(plan(study, 0))
+    assert "the certified interval needs no such limit" in str(plan(binned_study(parameters={"lipschitz": 2.5}), 0))
+
+
+PLANTED = '''
+import numpy as np
+
+
+def rare(database, size, rng):
+    """Uniform but for one output in some ten thousand, which lies outside."""
+    drawn = rng.random(size)
+    drawn[rng.random(size) < 2e-4] = 1.25
+    return drawn
+
+
+def stuck(database, size, rng):
+    """Chunks of many outputs ignore the generator."""
+    return (np.random.default_rng(3) if size >= 2500 else rng).random(size) * (1.0 - 1e-6 * database[0])
+'''
+
+
+@pytest.fixture(name="module")
+def module_fixture(tmp_path, monkeypatch):
+    (tmp_path / "planted_bins.py").write_text(PLANTED)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_an_output_outside_is_quoted(module):
+    with pytest.raises(StudyError, match=r"estimate.parameters.range: .* given: \[0.1, 1.0\], and the output .* trial"):
+        resolve(binned_study(parameters={"range": [0.1, 1]}))
+    study = binned_study(mechanism={"call": "planted_bins:rare"}, parameters={"lipschitz": 0.5})
+    resolved = resolve(study)
+    with pytest.raises(StudyRefuted, match=r"estimate.parameters.range: .* and the output 1.25 \(t\w+ chunks .*\)"):
+        run_problem(*resolved, module / "s.zarr", Options(workers=0), Silent())
+    assert isinstance(StudyRefuted("x"), StudyError)  # so that commands exit with 2
+
+
+def test_equal_chunks_are_found(module):
+    study = binned_study(mechanism={"call": "planted_bins:stuck"}, keep="none")
+    with pytest.raises(MechanismError, match="are identical"):
+        run(study, module / "s.zarr")
+    assert not load_result(module / "s.zarr").complete
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"parameters": {"range": [1, 1]}}, "parameters.range: an interval [low, high] with low < high"),
+        ({"parameters": {"range": [1e9, 1e9 + 1e-4]}}, "parameters.range: an interval that floats resolve"),
+        ({"parameters": {"lipschitz": 0}}, "parameters.lipschitz"),
+        ({"parameters": {"bins": 0}}, 'parameters.bins: "auto" or an integer from 1'),
+        ({"parameters": {"bin": 3}}, "parameters.bin: unknown; accepted by histogram: range, lipschitz, bins"),
+        ({"etas": [1.0]}, "counts bins, and its target is a precision; given with it: estimate.etas"),
+        ({"target": {"epsilon": 0.5}, "epsilons": [0.5]}, "given with it: estimate.target without precision"),
+        ({"target": {"precision": 0.1, "direction": "forward"}}, "precision: with most alone"),
+        ({"target": {"precision": 0.1, "epsilon": 0.5}}, "exactly one of epsilon, delta, precision"),
+        ({"target": {"precision": 0.0}}, "target.precision"),
+        ({"target": TARGET, "keep": "all"}, 'keep: "train" or "none"'),
+        ({"target": TARGET, "test": 100}, "target: instead of estimate.test"),
+        ({"loss": "knn", "parameters": {}, "epsilons": [0.5], "target": TARGET}, "accepted with loss = histogram"),
+        ({"loss": "knn", "parameters": {}, "pairs": DOMAIN, "epsilons": [0.5]}, "pairs.domain: midpoints"),
+        ({"pairs": DOMAIN, "epsilons": [0.5]}, "given: estimate.epsilons"),
+        ({"pairs": {"domain": {**DOMAIN["domain"], "points": 1}}}, "pairs.domain.points"),
+        ({"pairs": {"domain": {**DOMAIN["domain"], "upper": 0.0}}}, "lower < upper"),
+        ({"pairs": {**PAIRS, **DOMAIN}}, "exactly one of given, relative, distributional, domain"),
+        ({"reuse": True}, "given with it: loss = histogram"),
+        ({"renyi": [2.0]}, "renyi: "),
+        ({"loss": ["knn", "histogram"], "epsilons": [0.5]}, "several are without literal-knn and histogram"),
+        (
+            {"loss": "histogram"},
+            "parameters.range: required and missing; accepted by histogram: range, lipschitz, bins",
+        ),
+    ],
+)
+def test_refusals(changes, words):
+    data = binned_study().to_dict()
+    estimate = {**data["estimate"], **changes}
+    estimate["parameters"] = (
+        {**data["estimate"]["parameters"], **changes.get("parameters", {})} if "loss" not in changes else {}
+    )
+    if "target" in changes and "test" not in changes:
+        del estimate["test"]
+    if "target" in changes and "keep" not in changes:
+        del estimate["keep"]
+    pairs = estimate.pop("pairs", data["pairs"])
+    with pytest.raises(StudyError) as raised:
+        Study.from_dict({**data, "pairs": pairs, "estimate": estimate})
+    assert words in str(raised.value)
+
+
+def test_other_outputs_and_a_precision_that_cannot_be_had(tmp_path):
+    mechanism = {"call": "randomized_response", "parameters": {"epsilon": 1.0}}
+    with pytest.raises(StudyError, match=r"estimate\.loss: histogram: outputs that are one real number each"):
+        resolve(binned_study({"given": [{"d": [0], "d_prime": [1]}]}, mechanism=mechanism))
+    study = binned_study(target={"precision": 0.01, "most": 20_000})
+    with pytest.raises(
+        StudyError, match=r"target.precision: 0.01 needs an interval 0.02 wide; .* target.most = 20,000"
+    ):
+        run(study, tmp_path / "s.zarr")
+
+
+def test_counting():
+    rng = np.random.default_rng(2)
+    outputs = np.concatenate([rng.random(50_000) * 3.0 - 1.0, [-1.0, 2.0]])
+    for bins in (1, 7, 30):
+        counts = np.zeros(bins, np.int64)
+        count_bins(outputs, (-1.0, 2.0), counts)
+        assert (counts == np.histogram(outputs, bins, (-1.0, 2.0))[0]).all()
+    for bad in (math.nextafter(2.0, 3.0), -1.0 - 1e-9, math.nan, math.inf):
+        with pytest.raises(OutsideError, match="an interval that holds every output"):
+            count_bins(np.array([0.0, bad]), (-1.0, 2.0), np.zeros(3, np.int64))
