@@ -21,6 +21,7 @@ NAMES = (
     "tiny_points",
     "racing",
     "local",
+    "histogram",
     "soak",
     "renyi",
 )

@@ -7,6 +7,7 @@ import pytest
 from benchmarks import (
     betting,
     command,
+    histogram,
     limit,
     local,
     memory,
@@ -114,6 +115,13 @@ def test_racing(capsys: pytest.CaptureFixture[str]) -> None:
         assert 0.85 < figures["certified"] <= 1.0
         assert figures["fewer"] > 2.0
         assert figures["refined"] <= MANY
+    print(capsys.readouterr().out)
+
+
+def test_histogram(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = histogram.main(small=True)
+    assert figures["ratio"] < 4  # 2 in the whole benchmark; shared machines are noisy
+    assert figures["memory"] < 1.1
     print(capsys.readouterr().out)
 
 
