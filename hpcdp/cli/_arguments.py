@@ -110,7 +110,7 @@ def make_parser() -> argparse.ArgumentParser:
     show.add_argument("--renyi", action="append", type=_order, metavar="ORDER", help=text)
     text = "instead, the certified lower bound on ρ of zero-concentrated DP; may be given with --renyi"
     show.add_argument("--zcdp", action="store_true", help=text)
-    text = "instead, pure ε: of a study with [pure], what is certified of it and what the published method says"
+    text = "instead, pure ε: of a study with [pure] or a histogram, what is certified of it and what the published method says"
     show.add_argument("--pure", action="store_true", help=text)
     text = "instead, the removed or edited rows by how exposed they are"
     show.add_argument("--rows", action="store_true", help=text)

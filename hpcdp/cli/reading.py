@@ -49,6 +49,10 @@ def show(options: argparse.Namespace) -> None:
             '--delta, --accuracy, --renyi, --zcdp: accepted with cells by ε, which a study with [pure] has with test = "all" '
             "only, and one of a histogram with epsilons"
         )
+    if options.rows and result.study.bounds_pure and not result.study.counts_levels:
+        raise StudyError(
+            "--rows: of a histogram accepted with epsilons, whose cells tell rows apart; --pure has every pair"
+        )
     if options.pure or (options.rows and result.study.pure is not None):
         _show_pure(result, options)
     elif options.rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import textwrap
 from typing import Any
 
 from hpcdp._base.again import resume_command
@@ -36,11 +37,17 @@ def table(result: Result) -> str:
     if found["rows"]:
         lines += [
             f"largest of all: {at_least(found['certified'], '.5f')} ≤ ε (pair {found['pair']}), "
-            f"ε ≤ {_upper(found)} if C holds (pair {found['upper_pair']})",
+            + ("no upper limit" if found["upper"] is None else f"ε ≤ {_upper(found)} if C holds")
+            + f" (pair {found['upper_pair']})",
             f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}",
             "",
         ]
-    return "\n".join([*lines, *_refuted(found), *_notes(result, found), *size_lines(result)])
+    return "\n".join([*lines, *_wrapped([*_refuted(found), *_notes(result, found), *size_lines(result)])])
+
+
+def _wrapped(paragraphs: list[str]) -> list[str]:
+    """Each as lines of a text, indented from the second on."""
+    return [line for text in paragraphs for line in textwrap.wrap(text, 120, subsequent_indent="  ") or [""]]
 
 
 def _given(result: Result) -> Any:
@@ -93,8 +100,8 @@ def _refuted(found: dict[str, Any]) -> list[str]:
     low, high = refuted["densities"]
     return [
         f"REFUTED: C = {found['lipschitz']:g}. The density {of} is at least {at_least(low, '.4g')} in {one} on average, and "
-        f"at most {at_most(high, '.4g')} in {other}:",
-        "  it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
+        f"at most {at_most(high, '.4g')} in {other}: "
+        "it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
         "",
     ]
 
@@ -104,16 +111,16 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
     laws = result["bin_counts"].shape[0]
     lines = [
         f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of "
-        f"{found['bins']:,} bins",
-        f"  of {laws:,} laws, {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
+        f"{found['bins']:,} bins "
+        f"of {laws:,} laws, {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
         f"if C holds: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range; an assumption, "
         "that counts can refute and never prove.",
     ]
     if domain is not None:
-        lines += [
-            f"  and by at most D = {domain.lipschitz:g} while the input moves by a unit: the upper limit is of all inputs, the "
-            "lower one of the midpoints.",
-        ]
+        lines[-1] += (
+            f" And by at most D = {domain.lipschitz:g} while the input moves by a unit: the upper limit is of all inputs, "
+            "the lower one of the midpoints."
+        )
     if any(entry["upper"] is None for entry in found["rows"] or [found]) and found["refuted"] is None:
         lines.append("none: a bin has so few outputs that its density may be 0 somewhere; more outputs may help.")
     lines += trust_lines(result.study)
