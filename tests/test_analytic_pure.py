@@ -119,3 +119,27 @@ def test_log_densities_of_what_has_none():
     assert exact_log_density("gaussian", {"sigma": 1.0}, np.zeros((1, 2))) is None
     assert exact_log_density("randomized_response", {"epsilon": 1.0}, np.zeros(2)) is None
     assert exact_log_density("own:code", {}, np.zeros(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("noise", "scale", "divergence"),
+    [
+        ("laplace", 1.5, 0.142989),
+        ("laplace", 2.0, 0.081657),
+        ("laplace", 3.0, 0.036700),
+        ("laplace", 5.0, 0.013289),
+        ("gaussian", 1.5, 0.016154),
+        ("gaussian", 2.0, 0.005158),
+        ("gaussian", 3.0, 0.001025),
+        ("gaussian", 5.0, 0.000133),
+    ],
+)
+def test_truncated_noise(noise, scale, divergence):
+    pair = exact("truncated", {"scale": scale, "noise": noise}, np.array([0.0]), np.array([1.0]))
+    assert pair.renyi(2.0) == pytest.approx(divergence, abs=1e-6)
+    assert pair.pure() == pytest.approx(1.0 / scale if noise == "laplace" else 0.5 / scale**2, abs=1e-12)
+    t = (np.arange(100_000) + 0.5) * 1e-5
+    z = np.stack([t, 1.0 - t]) / scale
+    p, q = (w / w.sum() for w in np.exp(-z if noise == "laplace" else -0.5 * z * z))
+    for epsilon in (0.0, 0.01, 0.1):
+        assert pair.delta(epsilon) == pytest.approx(np.maximum(p - math.exp(epsilon) * q, 0.0).sum(), abs=1e-8)
