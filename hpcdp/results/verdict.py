@@ -232,7 +232,7 @@ def _certified_pure(result: Result, claimed: float) -> CertifiedPure | None:
         lower = float(entry["certified"])
         estimate = max(lower, entry["published"] or 0.0)
         pair, direction = entry.get("pair", -1), entry.get("direction", DIRECTIONS[0])
-        return CertifiedPure(lower, estimate, claimed, lower > claimed, pair, direction)
+        return CertifiedPure(lower, estimate, claimed, lower > claimed, pair, direction, pair)
     certified, exceed = result["pure_certified"], result["pure_exceed"]
     tested = np.flatnonzero(~np.isnan(certified))
     if not tested.size:
