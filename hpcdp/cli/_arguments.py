@@ -112,6 +112,8 @@ def make_parser() -> argparse.ArgumentParser:
     show.add_argument("--zcdp", action="store_true", help=text)
     text = "instead, pure ε: of a study with [pure] or a histogram, what is certified of it and what the published method says"
     show.add_argument("--pure", action="store_true", help=text)
+    text = "instead, P[|L| > ε] at this ε: estimated, and a certified lower limit of P[L > ε]; may be repeated"
+    show.add_argument("--risk", action="append", type=_risk, metavar="EPSILON", help=text)
     text = "instead, the removed or edited rows by how exposed they are"
     show.add_argument("--rows", action="store_true", help=text)
     contents = "print what is in the most exposed rows too, which is private"
@@ -186,6 +188,16 @@ def _delta(text: str) -> float:
         value = -1.0
     if not 0.0 <= value < 1.0:
         raise argparse.ArgumentTypeError(f"a number from 0 to below 1; given: {text!r}")
+    return value
+
+
+def _risk(text: str) -> float:
+    try:
+        value = float(text) + 0.0  # no −0
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"a finite number, at least 0; given: {text!r}")
     return value
 
 

@@ -40,9 +40,23 @@ def show(options: argparse.Namespace) -> None:
         raise StudyError(f"{which}: accepted without --delta, --accuracy and --rows; given: both")
     if options.pure and (options.delta or options.accuracy or options.renyi or options.zcdp):
         raise StudyError("--pure: accepted without --delta, --accuracy, --renyi and --zcdp; given: both")
+    others = {
+        "--delta": options.delta,
+        "--accuracy": options.accuracy,
+        "--rows": options.rows,
+        "--renyi": options.renyi,
+    }
+    given = [name for name, value in (others | {"--zcdp": options.zcdp, "--pure": options.pure}).items() if value]
+    if options.risk and given:
+        raise StudyError(f"--risk: accepted alone; given with it: {', '.join(given)}")
     if not options.rows:
         refuse_contents(options)
     result = load_result(options.store)
+    if options.risk:
+        _show_risk(result, options.risk, options.format)
+        if options.show_rows:
+            print_contents(result)
+        return
     of_levels = options.delta or options.accuracy or options.zcdp or (options.renyi and not result.study.bounds_pure)
     if of_levels and not result.study.counts_levels:
         raise StudyError(
@@ -119,6 +133,20 @@ def _show_levels(result: Any, deltas: list[float], form: str) -> None:
     from hpcdp.report.epsilon_at import csv_text, table, to_json
 
     levels = [result.epsilon_at(delta, alone=len(deltas) == 1) for delta in deltas]
+    if form == "json":
+        print(to_json(result, levels))
+    elif form == "csv":
+        print(csv_text(levels), end="")
+    else:
+        print(table(result, levels))
+
+
+def _show_risk(result: Any, epsilons: list[float], form: str) -> None:
+    from hpcdp.report.risk import csv_text, find_levels, table, to_json
+
+    if not result.study.counts_levels:
+        raise StudyError("--risk: accepted with cells by ε, which this store has not")
+    levels = find_levels(result, epsilons)
     if form == "json":
         print(to_json(result, levels))
     elif form == "csv":

@@ -1,0 +1,77 @@
+"""P[|L| > ε] of a store's pairs: an estimate from the counts, and what the certified δ implies of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hpcdp.errors import StudyError
+from hpcdp.notions.implied import implied_lower
+
+if TYPE_CHECKING:
+    from hpcdp.results.result import Result
+
+_SAFE = 1.0 - 4e-16  # of a quotient, rounded to the nearest
+
+
+@dataclass(frozen=True)
+class RiskLevel:
+    """The risk at one level, the largest over pairs and both laws of a pair.
+
+    estimate: P̂[|L̂| > ε], of `pair` and of the outputs of D or of D′ (`side`), with its standard error (asymptotic); None
+    where it is not counted. lower: P[L > ε] is at least this in some pair and direction, certified (finite-sample).
+    claimed: the same if the mechanism is ε₀-DP as the study claims, above 1 where that is refuted; None without such a claim.
+    """
+
+    epsilon: float
+    estimate: float | None
+    standard_error: float | None
+    pair: int | None
+    side: str | None
+    lower: float
+    epsilon0: float | None
+    claimed: float | None
+
+
+def risk_levels(result: Result, epsilons: Sequence[float], epsilon0: float | None = None) -> list[RiskLevel]:
+    """The risk at some levels, each at least 0; StudyError on any other, and where no cell has its counts.
+
+    epsilon0: of a claim of pure ε.
+    """
+    for epsilon in epsilons:
+        if not (epsilon >= 0.0 and math.isfinite(epsilon)):
+            raise StudyError(f"risk: a finite level, at least 0; given: {epsilon}")
+    known = ~np.isnan(result["spectrum_lower"])
+    if not known.any():
+        raise StudyError("risk: no cell has all its counts yet")
+    return [_level(result, known, epsilon, epsilon0) for epsilon in epsilons]
+
+
+def _level(result: Result, known: np.ndarray, epsilon: float, epsilon0: float | None) -> RiskLevel:
+    bounds = result["epsilon"][known], result["spectrum_lower"][known]
+    lower = float(implied_lower(*bounds, np.array([epsilon]))[0])
+    below = epsilon0 is not None and epsilon < epsilon0
+    claimed = _SAFE * lower / -math.expm1(epsilon - epsilon0) if below and epsilon0 is not None else None
+    return RiskLevel(epsilon, *_estimate(result, epsilon), lower, epsilon0, claimed)
+
+
+def _estimate(result: Result, epsilon: float) -> tuple[float | None, float | None, int | None, str | None]:
+    """Of the outputs of a law, those with L̂ > ε and those with L̂ < −ε, which the reverse direction counts."""
+    e, columns = result.study.estimate, np.flatnonzero(result["epsilon"] == epsilon)
+    is_plain = result.way.counts == ("exceed", "test") and not (e.refine or e.has_budget or result.way.pools)
+    if not is_plain or not columns.size:  # else the sets are others than {L̂ > ε}
+        return None, None, None, None
+    exceed, test = (result[name][:, :, columns[0]] for name in ("exceed", "test"))
+    found = exceed[:, 0] + exceed[:, 1, ::-1]
+    whole = (exceed >= 0).all(axis=(1, 2))
+    if not whole.any():
+        return None, None, None, None
+    shares = np.where(whole[:, None], found / np.maximum(test[:, 0], 1), -1.0)
+    pair, side = (int(i) for i in np.unravel_index(shares.argmax(), shares.shape))
+    share = float(shares[pair, side])
+    error = math.sqrt(share * (1.0 - share) / float(test[pair, 0, side]))
+    return share, error, pair, ("d", "d_prime")[side]
