@@ -68,6 +68,15 @@ def make_parser() -> argparse.ArgumentParser:
     add_place(run)
     add_picture(run)
 
+    risk = add(
+        "risk", running.risk, "draw the pairs of a study with [at_risk], and print which ε their sensitivities allow"
+    )
+    risk.add_argument("study", metavar="STUDY", help="a study file with [at_risk]")
+    risk.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
+    risk.add_argument("--allow-changed-code", action="store_true", help="go on although the query's source changed")
+    risk.add_argument("--trust-code", action="store_true", help=trust)
+    add_place(risk)
+
     resume = add("resume", running.resume, "go on from a store alone: the study is inside it")
     resume.add_argument("store", type=Path, metavar="STORE")
     resume.add_argument("--allow-changed-code", action="store_true", help=changed)

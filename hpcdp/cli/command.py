@@ -25,7 +25,7 @@ from hpcdp.cli._arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
 
-_WITH_WORKERS = ("run", "resume", "audit")
+_WITH_WORKERS = ("run", "risk", "resume", "audit")
 _MODULE = Path(__file__).parents[1] / "__main__.py"
 
 

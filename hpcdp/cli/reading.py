@@ -27,6 +27,7 @@ def status(options: argparse.Namespace) -> None:
 
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
+    from hpcdp.report.at_risk import csv_text as risk_text
     from hpcdp.report.printed import text
     from hpcdp.report.table import csv_text
     from hpcdp.results.result import load_result
@@ -52,6 +53,12 @@ def show(options: argparse.Namespace) -> None:
     if not options.rows:
         refuse_contents(options)
     result = load_result(options.store)
+    if result.study.at_risk is not None:
+        wrong = [*given, *(["--risk"] if options.risk else []), *(["--show-rows"] if options.show_rows else [])]
+        if wrong:
+            raise StudyError(
+                f"{', '.join(wrong)}: accepted with a store of databases; this one is of a study with [at_risk]"
+            )
     if options.risk:
         _show_risk(result, options.risk, options.format)
         if options.show_rows:
@@ -80,7 +87,7 @@ def show(options: argparse.Namespace) -> None:
     elif options.format == "json":
         print(result.to_json())
     elif options.format == "csv":
-        print(csv_text(result), end="")
+        print(risk_text(result) if result.study.at_risk is not None else csv_text(result), end="")
     else:
         print(text(result))
     if options.show_rows and not options.rows:
@@ -217,6 +224,7 @@ def verify(options: argparse.Namespace) -> int:
     refuse_contents(options)
     claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
     result = load_result(options.store)
+    _refuse_pairs(result)
     own = claim_of(result) if not claims else None
     if not claims and own is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
@@ -237,6 +245,11 @@ def verify(options: argparse.Namespace) -> int:
     return FAILED
 
 
+def _refuse_pairs(result: Any) -> None:
+    if result.study.at_risk is not None:
+        raise StudyError(f"STORE: {result.store} is of a study with [at_risk], which has no δ; see hpcdp show")
+
+
 def compare(options: argparse.Namespace) -> None:
     """Draw and compare several stores' spectra."""
     import json
@@ -248,7 +261,10 @@ def compare(options: argparse.Namespace) -> None:
 
     path = options.output or options.stores[0].parent / "compare.png"
     check_path(path)
-    comparison = compare([load_result(store) for store in options.stores])
+    results = [load_result(store) for store in options.stores]
+    for result in results:
+        _refuse_pairs(result)
+    comparison = compare(results)
     draw_comparison(comparison, path, options.log)
     if options.format == "json":
         print(json.dumps(comparison.to_dict() | {"plot": str(path)}, allow_nan=False, ensure_ascii=False))

@@ -34,6 +34,8 @@ def plan(options: argparse.Namespace) -> None:
     if options.claim is not None and options.truth is None:
         raise StudyError("--claim: accepted with --truth, the curve that may be true instead; given: --claim alone")
     study = Study.from_toml(options.study)
+    if study.at_risk is not None and options.truth is not None:
+        raise StudyError("--truth: accepted with a study of databases; this one has [at_risk]")
     wanted = options.truth is not None and (_audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
     planned = plan(study, options.workers, profile, _say)
     print(planned)
@@ -43,14 +45,24 @@ def plan(options: argparse.Namespace) -> None:
         print(f"  to refute      {find_power(study, *wanted, planned.pairs)}")
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run a study, or go on with its store."""
+def risk(options: argparse.Namespace) -> None:
+    """The same of a study with [at_risk]."""
+    run(options, at_risk=True)
+
+
+def run(options: argparse.Namespace, at_risk: bool = False) -> None:
+    """Run a study, or go on with its store. at_risk: whether it has [at_risk]."""
     from hpcdp.clusters import parse_place
     from hpcdp.engine.driver import read_study
     from hpcdp.study.problem import resolve
 
     where = parse_place(options.cluster)
     study, store = read_study(options.study, options.store)
+    if (study.at_risk is not None) != at_risk:
+        has, command = ("no", "run") if at_risk else ("a section", "risk")
+        raise StudyError(
+            f"STUDY: {options.study} has {has} [at_risk]; go on with: hpcdp {command} {shlex.quote(options.study)}"
+        )
     options.found_store = store
     with _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
@@ -238,6 +250,10 @@ def audit(options: argparse.Namespace) -> int:
     where = parse_place(options.cluster)
     study, store = read_study(options.study, options.store)
     options.found_store = store
+    if study.at_risk is not None:
+        raise StudyError(
+            f"STUDY: {options.study} has a section [at_risk], which makes no trade-off points; see hpcdp risk"
+        )
     claim = _audited_claim(options, study)
     if study.pure is not None:
         return _audit_pure(options, study, store, claim, where)

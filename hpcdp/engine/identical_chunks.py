@@ -56,7 +56,7 @@ def identical(problem: Problem, a: Chunk, b: Chunk, again: str) -> MechanismErro
     """The error that names two chunks, once what rests on them is set aside; again: the command that goes on."""
     first, second = (f"{stage} chunk {number} of {problem.describe_law(law)}" for law, stage, number in (a, b))
     return MechanismError(
-        f"mechanism.call {problem.sampler.call}: {first} and {second} are identical; the mechanism ignores its rng, so its "
+        f"{problem.sampler.named}: {first} and {second} are identical; the mechanism ignores its rng, so its "
         "draws are not independent and no bound would hold. What rests on such chunks was set aside; repair the mechanism, "
         f"then: {again} --allow-changed-code"
     )

@@ -56,7 +56,7 @@ class Index:
 
     perturbed: of each model with densities, its perturbed trade-off points (α, β) by η. reused: histograms (2, 2T + 1) by
     pool, thresholds and part (see `hpcdp.study.reuse`). chosen: whether samples are reused, where runs choose. damaged:
-    (kind, name, message) of records that cannot be read.
+    (kind, name, message) of records that cannot be read. layout: where they lie; None where there is no store.
     """
 
     samples: set[str] = field(default_factory=set)
@@ -71,6 +71,7 @@ class Index:
     chosen: bool | None = None
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     damaged: list[tuple[str, str, str]] = field(default_factory=list)
+    layout: Layout | None = None
 
     def done(self, model: str, thresholds: Thresholds, stage: Stage) -> list[Span]:
         """Disjoint spans of a pair's counts at these thresholds, as they lie in the present test stage."""
@@ -161,7 +162,7 @@ def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Ex
 
 def read_index(layout: Layout) -> Index:
     """Read all records; those of samples, pilots and tallies by their names only."""
-    index = Index(samples=record_names(layout, "samples"), pilots=record_names(layout, "pilots"))
+    index = Index(samples=record_names(layout, "samples"), pilots=record_names(layout, "pilots"), layout=layout)
     index.chosen = known_choice(layout)
     for pilot in index.pilots:
         for tally in known_tallies(layout, pilot):

@@ -14,6 +14,7 @@ from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
+from hpcdp.notions.at_risk import order_statistic
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy, state_lines
 from hpcdp.planning.cluster_needs import ClusterNeeds, cluster_needs
 from hpcdp.planning.costs import Costs, runs_here, seconds_alone
@@ -49,8 +50,8 @@ class Plan:
     divergences: bounds on Rényi divergences that have a level of their own, from the same counts.
     reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
     equal: numbers of pairs whose databases are equal. is_domain: pairs of midpoints, which are not enumerated.
-    files: a warning of too many. is_here: without workers. pure: what [pure] does. target, foreseen, files, pure and reuse are
-    in words; nothing to say: empty.
+    files: a warning of too many. is_here: without workers. pure, at_risk: what these sections do. target, foreseen, files, pure,
+    at_risk and reuse are in words; nothing to say: empty.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Plan:
     equal: tuple[int, ...] = ()
     files: str = ""
     pure: str = ""
+    at_risk: str = ""
     is_here: bool = False
     is_domain: bool = False
 
@@ -97,17 +99,10 @@ class Plan:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
         errors = "; ".join(f"{at_most(error, '.1e')} at ε = {epsilon:g}" for epsilon, error, _ in self.worst_error)
         others = "; ".join(at_most(error, ".1e") for *_, error in self.worst_error)
+        what = [f"  at risk        {self.at_risk}"] if self.at_risk else self._cells()
         lines = [
             f"plan of {self.name}",
-            f"  pairs          all ordered pairs of {self.laws:,} midpoints"
-            if self.is_domain
-            else f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
-            + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
-            f"  cells          {self.cells:,} (pair, direction, ε) cells"
-            + (f", {self.points:,} (pair, η) cells" if self.points else "")
-            + (f", {self.divergences:,} (pair, direction, order) bounds" if self.divergences else ""),
-            *([f"  WARNING        {_equal_words(self.equal)}"] if self.equal else []),
-            f"  outputs        {self.outputs}",
+            *what,
             f"  tasks          {kinds}",
             f"  samples        {self.samples:,} draws",
             f"  store          {_bytes(self.bytes_kept)} of samples kept",
@@ -132,6 +127,19 @@ class Plan:
             *(f"  {name:<14} {words}" for name, words in self._statements()),
         ]
         return "\n".join(lines)
+
+    def _cells(self) -> list[str]:
+        return [
+            f"  pairs          all ordered pairs of {self.laws:,} midpoints"
+            if self.is_domain
+            else f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
+            + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
+            f"  cells          {self.cells:,} (pair, direction, ε) cells"
+            + (f", {self.points:,} (pair, η) cells" if self.points else "")
+            + (f", {self.divergences:,} (pair, direction, order) bounds" if self.divergences else ""),
+            *([f"  WARNING        {_equal_words(self.equal)}"] if self.equal else []),
+            f"  outputs        {self.outputs}",
+        ]
 
     def _statements(self) -> list[tuple[str, str]]:
         return state_lines(self.statements, percent(self.confidence), self.is_reused) if self.statements else []
@@ -228,6 +236,7 @@ def make_plan(
         is_reused=problem.is_reused,
         is_here=is_here,
         equal=tuple(number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime),
+        at_risk=_describe_risk(problem.study),
         drawing=sum(task.drawing for task in tasks) / at_once,
         draw_seconds=trial.seconds_per_draw,
         call_seconds=trial.seconds_per_call,
@@ -250,6 +259,19 @@ def _describe_pure(problem: Problem) -> str:
     return (
         f"one set and one output of each pair, chosen by {e.train:,} training outputs a database; {e.test:,} fresh ones of both "
         f"databases of {which}. More tasks, that test, follow those that choose"
+    )
+
+
+def _describe_risk(study: Study) -> str:
+    section = study.at_risk
+    if section is None:
+        return ""
+    ranks = (
+        f"{cover:g} by rank {order_statistic(section.pairs, cover, section.confidence):,}" for cover in section.cover
+    )
+    return (
+        f"{section.pairs:,} pairs of databases of {section.rows:,} rows, two calls of {section.query} each and one draw of "
+        f"noise; covers {', '.join(ranks)}"
     )
 
 

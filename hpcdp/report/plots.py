@@ -33,6 +33,10 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     from matplotlib.figure import Figure
 
     check_path(path)
+    if result.study.at_risk is not None:
+        from hpcdp.report.plots_at_risk import draw_sensitivities
+
+        return save(draw_sensitivities(result), path)
     if not result.study.counts_levels:
         from hpcdp.report.plots_pure import draw_limits
 

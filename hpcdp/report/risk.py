@@ -52,8 +52,8 @@ def table(result: Result, levels: Sequence[RiskLevel]) -> str:
     ]
     if epsilon0 is not None:
         lines += [
-            f"if {epsilon0:g}-DP: δ(ε)/(1 − e^(ε − {epsilon0:g})), if the claim holds; above 1 it is refuted. By the claim the risk",
-            f"  is 0 from ε = {epsilon0:g} on.",
+            f"if {epsilon0:g}-DP: δ(ε)/(1 − e^(ε − {epsilon0:g})), if the claim holds; above 1 it is refuted.",
+            f"  By the claim the risk is 0 from ε = {epsilon0:g} on.",
         ]
     return "\n".join([*lines, "The risk may grow when outputs are processed further."])
 

@@ -173,6 +173,16 @@ class Result(Shown):
         records = Records(self.store)
         return describe_pure(records.problem, records.index, self.arrays, self.pairs)
 
+    @cached_property
+    def risk(self) -> list[dict[str, Any]]:
+        """Of a study with [at_risk], what `hpcdp risk` prints of each cover; see there which of it is certified.
+
+        Empty of other studies, and while pairs are missing.
+        """
+        from hpcdp.results.at_risk import describe_risk
+
+        return describe_risk(self.study.at_risk, self.arrays) if self.study.at_risk is not None else []
+
     def accuracy(self) -> list[Statement]:
         """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic."""
         test = int(self["test"].min()) if "test" in self.arrays and self["test"].size else None
@@ -180,6 +190,9 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `show --format json` prints; nothing in it differs between two equal runs."""
+        if self.study.at_risk is not None:
+            head = {"name": self.name, "complete": self.complete, "confidence": self.confidence}
+            return {**head, "risk": self.risk}
         reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.way.pools else None
         return {
             "name": self.name,

@@ -67,7 +67,7 @@ def _estimate(result: Result, epsilon: float) -> tuple[float | None, float | Non
         return None, None, None, None
     exceed, test = (result[name][:, :, columns[0]] for name in ("exceed", "test"))
     found = exceed[:, 0] + exceed[:, 1, ::-1]
-    whole = (exceed >= 0).all(axis=(1, 2))
+    whole = exceed.min(axis=(1, 2)) >= 0
     if not whole.any():
         return None, None, None, None
     shares = np.where(whole[:, None], found / np.maximum(test[:, 0], 1), -1.0)

@@ -18,6 +18,7 @@ from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import WRONG, StudyError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.user_code import import_callable
+from hpcdp.study.at_risk import load_population
 from hpcdp.study.distributions import Conditional, Distribution
 from hpcdp.study.file import GivenCall, GivenPair, Relative, Study
 
@@ -64,6 +65,8 @@ def neighbour(database: Database, row: int, value: Any = None) -> Database:
 def load_databases(study: Study) -> list[Database]:
     """Databases of T (relative pairs), D and D' of each given pair in turn, or midpoints; none of distributional pairs."""
     pairs = study.pairs
+    if study.at_risk is not None:
+        return [load_population(study.at_risk, study.folder, read_database)] * 2
     if pairs.distributional is not None:
         return []
     if pairs.given is not None:
@@ -230,9 +233,9 @@ def _first_odd(array: NDArray[Any]) -> str:
     return f"values of type {array.dtype}"
 
 
-def read_database(path: Path) -> Database:
-    """A database from a .csv (header optional), .npy or .parquet file; one column gives shape (rows,)."""
-    where = f"pairs.relative.file {path.name}"
+def read_database(path: Path, key: str = "pairs.relative.file") -> Database:
+    """A database from a .csv (header optional), .npy or .parquet file; one column gives shape (rows,). key: that names it."""
+    where = f"{key} {path.name}"
     if not path.is_file():
         raise StudyError(f"{where}: no file at {path}")
     readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}

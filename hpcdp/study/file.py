@@ -26,6 +26,7 @@ from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
 from hpcdp.losses import LOSSES, kind_of
+from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.pure import Pure
 from hpcdp.study.section import Key, Rows, Seconds, Section
@@ -219,7 +220,22 @@ class Study(Section):
     pairs: Pairs
     estimate: Estimate
     pure: Annotated[Pure | None, Key("learned", absent=None)] = None
+    at_risk: Annotated[AtRisk | None, Key("law", absent=None)] = None
     folder: Path = Field(default_factory=Path.cwd, exclude=True, repr=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _at_risk_alone(cls, data: Any) -> Any:
+        """[at_risk] says all that the other sections would."""
+        if not isinstance(data, dict) or data.get("at_risk") is None:
+            return data
+        given = [key for key in ("mechanism", "pairs", "estimate", "pure") if data.get(key) is not None]
+        given += (
+            ["study.claim"] if isinstance(data.get("study"), dict) and data["study"].get("claim") is not None else []
+        )
+        if given:
+            raise ValueError(f"at_risk: a study of [study] and [at_risk] alone; given with it: {', '.join(given)}")
+        return {**data, **sections_of(data["at_risk"])}
 
     @model_validator(mode="before")
     @classmethod
@@ -243,7 +259,7 @@ class Study(Section):
                 f"given: {what}"
             )
         if self.pure is None:
-            if not e.epsilons and not self.bounds_pure:
+            if not e.epsilons and not self.bounds_pure and self.at_risk is None:
                 raise ValueError(
                     "estimate.epsilons: a grid has at least one point; none are needed with [pure] and with loss = "
                     '"histogram" only'
@@ -266,6 +282,8 @@ class Study(Section):
     @property
     def counts_levels(self) -> bool:
         """Whether cells by ε are counted: with [pure] only where all pairs are tested and ε are given."""
+        if self.at_risk is not None:
+            return False
         if self.pure is None:
             return bool(self.estimate.epsilons)
         return self.pure.test == "all" and bool(self.estimate.epsilons)
@@ -328,7 +346,8 @@ class Study(Section):
 
     def to_dict(self) -> dict[str, Any]:
         """The study as JSON values, defaults filled in; equal studies give equal dictionaries."""
-        return self.model_dump(mode="json")
+        found = self.model_dump(mode="json")
+        return found if self.at_risk is None else {key: found[key] for key in ("study", "at_risk")}
 
     @property
     def name(self) -> str:

@@ -236,6 +236,8 @@ class Problem:
         """The stages whose samples stay in the store."""
         if not self.way.keeps:
             return ()
+        if self.study.at_risk is not None:
+            return (self.test,)
         if self.study.pure is not None and self.study.pure.test == "winner" and self.study.estimate.keep == "all":
             return (self.train,)  # of most laws there are no test samples
         train = (self.train,) if self.learns else ()
@@ -267,6 +269,8 @@ class Problem:
         """Where a law's database comes from, in words."""
         if law not in self.laws:
             return f"law {law}"
+        if self.study.at_risk is not None:
+            return "the pairs"
         pair, is_neighbour = self.laws.where(law)
         if isinstance(pair.d, Conditional):
             return describe_held(pair.origin, pair.origin["values"][is_neighbour])
@@ -311,7 +315,8 @@ def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
         if id(pair.d) not in seen:
             seen.add(id(pair.d))
             yield pair.d
-        yield pair.d_prime
+        if pair.d_prime is not pair.d:
+            yield pair.d_prime
 
 
 @at_risk("study", WRONG)
@@ -322,6 +327,8 @@ def try_study(
     """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
     e = study.estimate
     trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads)
+    if study.at_risk is not None:
+        return trial  # nothing is learned
     fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
     refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
     if trial.extremes is not None:

@@ -18,15 +18,17 @@ from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
+from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.scores import load_scores, models_digest
 from hpcdp.mechanisms.spelling import items_of
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
 from hpcdp.mechanisms.user_code import import_callable, source_digest
+from hpcdp.study.at_risk import bind_pairs
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.file import ProgramCall, Study
 
-Mechanism = CallableMechanism | ApartMechanism | ProgramMechanism | StoredSamples
+Mechanism = CallableMechanism | ApartMechanism | ProgramMechanism | StoredSamples | PairDraws
 
 TRIAL_SIZE = 16
 """Outputs of a first trial, where that does not take long."""
@@ -56,7 +58,9 @@ class Sampler:
         mechanism: Mechanism
         if not section.reproducible and call in READERS:
             raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
-        if isinstance(section.call, ProgramCall):
+        if study.at_risk is not None:
+            mechanism, source = bind_pairs(study.at_risk, study.folder)
+        elif isinstance(section.call, ProgramCall):
             mechanism = bind_program(section.call, parameters, study.folder)
             source = program_digest(section.call, study.folder)
         elif call == STORED:
@@ -83,6 +87,11 @@ class Sampler:
             mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout)
         chunk = min(e.chunk, max(e.train, e.test))
         return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible)
+
+    @property
+    def named(self) -> str:
+        """The key of the study that names what is drawn from, and that name."""
+        return f"{'at_risk.query' if isinstance(self.mechanism, PairDraws) else 'mechanism.call'} {self.call}"
 
     @classmethod
     def keys_only(cls, study: Study, source: str) -> Sampler:
@@ -126,7 +135,8 @@ class Sampler:
 
     def unchecked(self, database: Input, size: int, number: int) -> Any:
         """What the mechanism returns for a trial's stream, as it comes."""
-        with naming(lambda: f"{size:,} trial outputs of {_describe(database)}"):
+        of_pairs = isinstance(self.mechanism, PairDraws)  # a population's rows are private
+        with naming(lambda: f"{size:,} trial outputs of {'the pairs' if of_pairs else _describe(database)}"):
             return self._outputs(database, size, stream(self.seed, "0" * 32, None, number))
 
     def end(self) -> None:

@@ -19,6 +19,7 @@ from hpcdp.keys import digest_array
 from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
+from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input
@@ -61,11 +62,11 @@ def try_out(
     """
 
     try:
-        what = f"mechanism.call {sampler.call} (trial draws)"
+        what = f"{sampler.named} (trial draws)"
         with at_risk(what, WRONG), worker_threads(threads), noting(note):
             return _try_out(sampler, databases, needed, note)
     except MechanismError as error:
-        raise StudyError(f"mechanism.call {sampler.call}: {readable(str(error))} (seen in trial draws)") from error
+        raise StudyError(f"{sampler.named}: {readable(str(error))} (seen in trial draws)") from error
     finally:
         sampler.end()
 
@@ -163,9 +164,10 @@ def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> No
     size = outputs.shape[0]
     again = sampler.trial(database, size, 0) if sampler.reproducible else outputs
     if again.shape != outputs.shape or digest_array(again) != digest_array(outputs):
+        own = "; what has randomness of its own needs mechanism.reproducible = false"
         raise MechanismError(
             f"it gave different outputs from equal {given}; all its randomness must come from {what}, or a run could not be "
-            "repeated or resumed; what has randomness of its own needs mechanism.reproducible = false"
+            f"repeated or resumed{'' if isinstance(sampler.mechanism, PairDraws) else own}"
         )
     begin = time.perf_counter()
     other = sampler.trial(database, size, 1)

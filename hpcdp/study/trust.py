@@ -92,6 +92,11 @@ def _named(study: Study) -> Iterator[str]:
     """Every piece of code that a study names: its key, its name, and where it is."""
     section, pairs, e = study.mechanism, study.pairs, study.estimate
     call = section.call
+    if study.at_risk is not None:
+        yield f"at_risk.query = {_where(study.at_risk.query, study.folder)}"
+        if study.at_risk.population.call is not None:
+            yield f"at_risk.population.call = {_where(study.at_risk.population.call, study.folder)}"
+        return
     if isinstance(call, ProgramCall):
         yield f"mechanism.call = {call.command}, in {study.folder}"
     elif call in BUILTINS:

@@ -22,6 +22,7 @@ from hpcdp.store.fence import discard, move, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json, read_json
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
+from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.databases import Database
 from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
@@ -123,6 +124,7 @@ def _study_of(body: dict[str, Any]) -> Study:
         name: {k: key.absent for k, key in model.keys().items() if key.absent is not ALWAYS}
         | body["study"].get(name, {})
         for name, model in sections.items()
+        if name in body["study"]  # a study with [at_risk] has none but its own
     }
     return Study.from_dict(body["study"] | filled, body["folder"])
 
@@ -138,7 +140,7 @@ def going_on(study: Study, root: Path) -> Study:
     stored = None
     with contextlib.suppress(DamagedError):  # the run says so, and writes it anew
         stored = _earlier_study(layout, version) if version else None
-    if stored is None:
+    if stored is None or study.at_risk is not None or "at_risk" in stored["study"]:
         return study
     for name in ("study", "mechanism", "estimate"):
         section = getattr(study, name)
@@ -165,6 +167,9 @@ def stored_databases(layout: Layout, version: int) -> list[str]:
 def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
     """Digests of code that is neither the mechanism's nor an installed package's, by the key that names it."""
     found = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
+    called = None if study.at_risk is None else study.at_risk.population.call
+    if called is not None:
+        found[f"at_risk.population.call: the source of {called}"] = source_digest(called, study.folder)
     path = named_code(study.estimate.default_loss, study.estimate.parameters)
     key = "loss" if path == study.estimate.default_loss else "parameters"
     if path is not None:
@@ -178,18 +183,19 @@ def _refuse_changed_code(
     body: dict[str, Any], sampler: Sampler, study: Study, distributions: Sequence[Distribution]
 ) -> None:
     """StudyError when the code of a stored study is another now."""
-    before, call = body.get("sources", {}), body["study"]["mechanism"]["call"]
+    before, call = body.get("sources", {}), study.mechanism.call
     now = _own_sources(study, distributions)
     changed = [what for what, digest in now.items() if before.get(what, digest) != digest]
     changed += [
         what for what in before if what.startswith("estimate.") and what not in now
     ]  # it comes from elsewhere now
     if sampler.source != body["source"]:
-        command = call["command"] if isinstance(call, dict) else None
+        command = call.command if isinstance(call, ProgramCall) else None
         what = f"the command or a file that it names, {command}" if command else f"the source of {call}"
         what = "the stored samples' files" if call == STORED else what
         what = "the models' files, or the source of their score," if call == SCORES else what
-        changed.insert(0, f"mechanism.call: {what}")
+        key = "mechanism.call" if study.at_risk is None else "at_risk.query"
+        changed.insert(0, f"{key}: {what}")
     if changed:
         moved = Path(body["folder"]) != study.folder.resolve()
         where = f" from that in {body['folder']}" if moved else ""
@@ -258,6 +264,9 @@ def _read_database(layout: Layout, digest: str) -> Database:
 def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """StudyError naming every key in which `new` is more than an addition to `old` (contract of the study file)."""
     before, after = old["study"], new["study"]
+    if "at_risk" in before or "at_risk" in after:
+        _refuse_other_pairs(root, old, new)
+        return
     changed = [
         words
         for section, model in (("study", Header), ("mechanism", MechanismSection), ("estimate", Estimate))
@@ -272,6 +281,23 @@ def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None
             f"{root} holds another study{own}; changed: {'; '.join(changed)}; accepted: databases of T or distributions of Δ "
             "added, changed or removed; more given pairs, epsilons, etas, test or train samples; for anything else give "
             f"{'another study.name or ' if file else ''}another --store"
+        )
+
+
+def _refuse_other_pairs(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """The same where one of both is a study with [at_risk]."""
+    before, after = (body["study"].get("at_risk") for body in (old, new))
+    changed = _changed_keys("study", Header, old["study"]["study"], new["study"]["study"])
+    if before is None or after is None:
+        changed.append(f"at_risk (the store's study has {'none' if before is None else 'it'})")
+    else:
+        changed += _changed_keys("at_risk", AtRisk, before, after)
+        if not changed and old["databases"] != new["databases"]:
+            changed.append(f"the rows of {after['population']['file']}")
+    if changed:
+        raise StudyError(
+            f"{root} holds another study; changed: {'; '.join(changed)}; accepted: more pairs, another cover or confidence; for "
+            "anything else give another --store"
         )
 
 
@@ -357,6 +383,9 @@ def history(layout: Layout) -> list[str]:
     now = _inputs(bodies[-1]) if bodies else []
     found = []
     for body in bodies:
+        if section := body["study"].get("at_risk"):
+            found.append(f"{section['pairs']:,} pairs")
+            continue
         estimate, relative = body["study"]["estimate"], body["study"]["pairs"]["relative"]
         rows = "" if relative is None or relative["rows"] == "all" else f" ({len(relative['rows'])} rows)"
         lost = sum(one not in now for one in _inputs(body))

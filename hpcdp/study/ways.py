@@ -33,6 +33,7 @@ WAYS = {
         Way("reused", "hpcdp.planning.reuse", "hpcdp.results.reuse", "hpcdp.engine.reuse"),
         Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", "hpcdp.engine.literal", keeps=False),
         Way("histogram", "hpcdp.planning.histogram", "hpcdp.results.histogram", "hpcdp.engine.histogram", decides=True),
+        Way("at_risk", "hpcdp.planning.at_risk", "hpcdp.results.at_risk", "hpcdp.engine.tasks"),  # it only draws
         Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", "hpcdp.engine.pure", decides=True, beside="counted"),
     )
 }
@@ -41,6 +42,8 @@ WAYS = {
 
 def way_of(study: Study, is_reused: bool) -> Way:
     """The way of a study: its loss's own, where it has one. is_reused: as the study says, or a run has chosen."""
+    if study.at_risk is not None:
+        return WAYS["at_risk"]
     if study.pure is not None:
         return WAYS["pure"]
     return WAYS[kind_of(study.estimate.default_loss).way or ("reused" if is_reused else "counted")]

@@ -1,0 +1,284 @@
+"""Studies with [at_risk]: against laws that are known, interrupted, grown, shown, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from commands import call, contents, one_message, show
+from scipy.integrate import quad
+from test_literal_runs import StopAtOnce
+
+from hpcdp import StudyError, at_risk, load_result
+from hpcdp.engine.driver import resume, run_problem
+from hpcdp.engine.failures import RunFailed
+from hpcdp.engine.places import Options
+from hpcdp.engine.progress import Silent
+from hpcdp.engine.stopping import Stopped
+from hpcdp.mechanisms.pair_draws import PairDraws
+from hpcdp.report.status import status
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
+
+QUERIES = """
+import os
+
+import numpy as np
+
+
+def mean(database):
+    return database.mean()
+
+
+def moments(database):
+    database.sort()  # a query may change what it is given
+    return [database.mean(), (database**2).mean(), database.max()]
+
+
+def broken(database):
+    if database[0] > 0.95 and os.path.exists(os.path.join(os.path.dirname(__file__), "fail")):
+        raise ArithmeticError("it does not like large rows")
+    return database.mean()
+
+
+def lawless(database):
+    return np.random.default_rng().random()
+
+
+def wide(database):
+    return database[: 1 + int(database[-1] > 0.5)]
+
+
+def endless(database):
+    return np.inf
+
+
+def uniform(size, rng, high=1.0):
+    return rng.uniform(0.0, high, size)
+
+
+def stuck(size, rng):
+    return np.ones(size)[: size - 1]
+"""
+ROWS, SCALE = 20, 0.02
+
+
+@pytest.fixture(name="folder")
+def folder_fixture(tmp_path):
+    (tmp_path / "queries.py").write_text(QUERIES)
+    return tmp_path
+
+
+def values(**changes):
+    section = {
+        "query": "queries:mean",
+        "population": {"call": "queries:uniform"},
+        "rows": ROWS,
+        "pairs": 1000,
+        "scale": SCALE,
+        "cover": [0.9, 0.95],
+        "chunk": 100,
+        **changes,
+    }
+    return {"study": {"name": "people", "seed": 7}, "at_risk": section}
+
+
+def made(folder, client, store="s.zarr", **changes):
+    """Run on this client's workers; the result."""
+    problem = resolve(Study.from_dict(values(**changes), folder))
+    return run_problem(*problem, folder / store, Options(client=client()), Silent())
+
+
+def write(folder, **changes):
+    """The study as a file."""
+    lines = ["[study]", 'name = "people"', "seed = 7", "[at_risk]"]
+    for key, value in values(**changes)["at_risk"].items():
+        text = (
+            "{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in value.items()) + " }"
+            if isinstance(value, dict)
+            else None
+        )
+        lines.append(f"{key} = {text or json.dumps(value)}")
+    (folder / "study.toml").write_text("\n".join(lines))
+    return folder / "study.toml"
+
+
+def within(epsilon, confidence=at_risk.exact_confidence):
+    """P(|L| <= ε) of the mean of uniform rows with Laplace noise: S = |u − v|/rows has density 2(1 − t), t = S·rows."""
+    most = 1.0 / (ROWS * SCALE)
+    edge = min(1.0, epsilon / most)
+    return quad(lambda t: 2.0 * (1.0 - t) * confidence(epsilon, max(t, 1e-9) * most), 0.0, 1.0, points=[edge])[0]
+
+
+def test_what_is_promised_is_so_of_a_known_law(folder, client):
+    result = made(folder, client)
+    assert [(entry["cover"], entry["rank"]) for entry in result.risk] == [(0.9, 916), (0.95, 962)]
+    ordered = np.sort(result["risk_sensitivity"])
+    assert abs(ordered.mean() * ROWS - 1 / 3) < 5 * math.sqrt(1 / 18 / 1000)  # |u − v| has mean 1/3, variance 1/18
+    assert (np.abs(result["risk_loss"]) <= result["risk_sensitivity"] / SCALE).all()
+    for entry in result.risk:
+        found = entry["within"]
+        assert entry["sensitivity"] == ordered[entry["rank"] - 1]
+        assert entry["epsilon"] == entry["sensitivity"] / SCALE
+        assert 1 - (1 - entry["sensitivity"] * ROWS) ** 2 >= entry["cover"]  # this seed is one of the 95 %
+        true = within(entry["epsilon"])
+        assert found["certified"] <= true
+        assert abs(found["hits"] / found["pairs"] - true) < 5 * math.sqrt(true * (1 - true) / 1000)
+        assert found["lower"] <= found["hits"] / found["pairs"]
+        assert entry["published"] == at_risk.cover_as_published(entry["cover"], 1000) == 0.0  # ρ = .01 needs more pairs
+        assert found["epsilon0"] == ordered[-1] / SCALE
+    # a planted fault: noise of its own for each database, as the paper's model has it, is not what losses are
+    epsilon = result.risk[0]["epsilon"] / 4
+    share, error = (np.abs(result["risk_loss"]) <= epsilon).mean(), 5 * math.sqrt(0.25 / 1000)
+    assert abs(share - within(epsilon)) < error < abs(share - within(epsilon, at_risk.model_confidence))
+
+
+def test_loss_and_sensitivity_are_those_of_the_answers():
+    # the noise of each draw is the last thing that its stream gives: the same stream gives it again
+    shift = np.array([0.3, -0.2])
+    answers = iter([np.array([1.0, 1.0]), np.array([1.0, 1.0]) - shift])
+    draws = PairDraws(lambda _: next(answers), None, {}, 2, 0.5)
+    (found,) = draws.draw(np.arange(5.0), 1, np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    rng.integers(5, size=3)
+    noise = rng.laplace(scale=0.5, size=2)
+    assert found.tolist() == pytest.approx([0.5, (np.abs(noise + shift) - np.abs(noise)).sum() / 0.5, 2.0])
+
+
+def test_interrupted_resumed_and_grown_it_is_the_same(folder, client, monkeypatch):
+    monkeypatch.setattr("hpcdp.planning.sampling._SHORTEST", 0.0)  # a block is a task
+    study, progress, store = Study.from_dict(values(chunk=30, pairs=300), folder), StopAtOnce(), folder / "part.zarr"
+    with pytest.raises(Stopped):
+        run_problem(*resolve(study), store, Options(client=client(), stop=progress.stop), progress)
+    part = load_result(store)
+    assert not part.complete
+    assert part.risk == []
+    assert "pairs are missing" in call("show", store).stdout
+    assert 0 < int(status(store).partition("  pairs ")[2].split()[0]) < 300
+    before = contents(store)
+    whole = resume(store, client=client())
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    anew = made(folder, client, "anew.zarr", chunk=30, pairs=300)
+    assert anew.to_json() == whole.to_json() == show(store).strip()
+    assert {name: a[1].tobytes() for name, a in anew.arrays.items()} == {
+        n: a[1].tobytes() for n, a in whole.arrays.items()
+    }
+    assert "300 of 300" in status(store)
+    # more pairs keep those that are there; another cover draws nothing
+    more = made(folder, client, "part.zarr", chunk=30, pairs=400)
+    assert more["risk_sensitivity"][:300].tobytes() == whole["risk_sensitivity"].tobytes()
+    kept = set(contents(store))
+    again = made(folder, client, "part.zarr", chunk=30, pairs=400, cover=0.5, confidence=0.9)
+    assert again.risk[0]["cover"] == 0.5
+    assert not [path for path in set(contents(store)) - kept if "samples" in path.parts]
+    assert again.grown == ["300 pairs"]
+
+
+def test_commands(folder, scheduler, monkeypatch):
+    monkeypatch.chdir(folder)
+    np.save(folder / "people.npy", np.random.default_rng(2).random(500))
+    path = write(folder, query="queries:moments", population={"file": "people.npy"}, pairs=300, cover=[0.9])
+    assert "hpcdp risk" in one_message(call("run", path, code=2))
+    assert "300 pairs of databases of 20 rows" in call("plan", path).stdout
+    done = call("risk", path, "--cluster", scheduler)
+    assert "with replacement" in done.stdout
+    assert "refuted" in done.stdout
+    store = folder / "runs" / "people.zarr"
+    found = json.loads(show(store))
+    assert list(found) == ["name", "complete", "confidence", "risk"]
+    (entry,) = found["risk"]
+    assert list(entry) == ["cover", "rank", "sensitivity", "epsilon", "published", "within"]
+    assert {"hits", "pairs", "lower"} <= set(entry["within"])
+    epsilon, epsilon0 = entry["epsilon"], entry["within"]["epsilon0"]
+    assert entry["within"]["published"] == at_risk.both_as_published(epsilon, epsilon0, 0.9, 300, k=3)
+    assert call("show", store, "--format", "csv").stdout.splitlines()[1].startswith("0.9,")
+    assert (folder / "runs" / "people.png").is_file()
+    assert call("plot", store, "-o", folder / "s.svg").returncode == 0
+    assert call("resume", store, "--cluster", scheduler).stdout.splitlines()[0] == done.stdout.splitlines()[0]
+    for words in (["--delta", "0"], ["--risk", "1"], ["--rows"]):
+        assert "[at_risk]" in call("show", store, *words, code=2).stderr
+    assert "no δ" in one_message(call("verify", store, "--claim", "dp(epsilon=1)", code=2))
+    # the rows of the file, and the query, are what the store is of
+    np.save(folder / "people.npy", np.random.default_rng(3).random(500))
+    assert "the rows of people.npy" in one_message(call("risk", path, code=2))
+    write(folder, query="queries:moments", population={"file": "people.npy"}, pairs=300, cover=[0.9], scale=0.1)
+    assert "at_risk.scale (0.02 in the store, 0.1 given)" in one_message(call("risk", path, code=2))
+    (folder / "ordinary.toml").write_text(
+        '[study]\nname = "people"\nseed = 7\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 1.0 }\n'
+        "[pairs]\ngiven = [{ d = [0.0], d_prime = [1.0] }]\n[estimate]\nepsilons = [0.5]\ntrain = 100\ntest = 100\n"
+    )
+    assert "has no [at_risk]" in one_message(
+        call("risk", folder / "ordinary.toml", "--store", folder / "o.zarr", code=2)
+    )
+    assert "at_risk (the store's study has it)" in one_message(call("run", folder / "ordinary.toml", code=2))
+
+
+def test_a_query_that_fails_costs_its_chunk(folder, client):
+    problem = resolve(Study.from_dict(values(query="queries:broken", chunk=5, pairs=20, cover=[0.5]), folder))
+    (folder / "fail").touch()
+    with pytest.raises(RunFailed) as failed:
+        run_problem(*problem, folder / "s.zarr", Options(client=client()), Silent())
+    assert "of the pairs" in failed.value.lines[0]
+    assert "it does not like large rows" in failed.value.lines[0]
+    found = load_result(folder / "s.zarr")
+    assert not found.complete
+    assert found.risk == []
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (
+            {"query": "queries:lawless"},
+            "at_risk.query queries:lawless: it gave different outputs from equal random generators",
+        ),
+        ({"query": "queries:wide"}, "numbers of one database and"),
+        ({"query": "queries:endless"}, "the query returned inf; accepted: a finite number or a vector of them"),
+        ({"query": "queries:nobody"}, "at_risk.query"),
+        ({"query": "queries:uniform"}, "queries:uniform takes (size, rng, high=1.0); accepted: query(database)"),
+        ({"population": {"call": "queries:stuck"}}, "accepted: numbers of shape (21,) or (21, columns)"),
+        (
+            {"population": {"call": "queries:uniform", "parameters": {"low": 1}}},
+            "accepted: call(size, rng, **parameters)",
+        ),
+        ({"population": {"file": "nobody.npy"}}, "at_risk.population.file nobody.npy: no file"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said_before_anything_runs(folder, changes, words):
+    with pytest.raises(StudyError) as error:
+        resolve(Study.from_dict(values(**changes), folder))
+    assert words in str(error.value)
+    assert not (folder / "s.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"cover": [0.99], "pairs": 100}, "100 pairs cover at most 0.9705; 299 are needed"),
+        ({"cover": [0.9, 1.0]}, "at_risk.cover: numbers above 0 and below 1"),
+        ({"cover": [0.9, 0.9]}, "at_risk.cover: distinct numbers"),
+        ({"query": "laplace"}, "\"package.module:callable\"; given: 'laplace'"),
+        ({"population": {}}, "exactly one of file, call; given: none"),
+        ({"population": {"file": "a.npy", "parameters": {"a": 1}}}, "accepted with call"),
+        ({"scale": 0.0}, "at_risk.scale"),
+        ({"rows": 0}, "at_risk.rows"),
+        ({"noise": "gaussian"}, "at_risk.noise: unknown key"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_said(changes, words):
+    with pytest.raises(StudyError) as error:
+        Study.from_dict(values(**changes))
+    assert words in str(error.value)
+
+
+def test_at_risk_stands_alone():
+    with pytest.raises(StudyError, match=r"\[study\] and \[at_risk\] alone; given with it: estimate, study\.claim"):
+        Study.from_dict(
+            {**values(), "study": {"name": "a", "seed": 1, "claim": "dp(epsilon=1)"}, "estimate": {"epsilons": [1.0]}}
+        )
+    study = Study.from_dict(values())
+    assert list(study.to_dict()) == ["study", "at_risk"]
+    assert Study.from_dict(study.to_dict()).to_dict() == study.to_dict()
