@@ -24,6 +24,7 @@ NAMES = (
     "histogram",
     "soak",
     "renyi",
+    "risk",
 )
 
 

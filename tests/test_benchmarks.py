@@ -14,6 +14,7 @@ from benchmarks import (
     neighbours,
     racing,
     renyi,
+    risk,
     scheduler,
     streaming,
     textbook,
@@ -52,6 +53,13 @@ def test_limit_and_memory_and_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert many < 1.2 * few  # four times the test samples
     seconds = command.main(small=True)
     assert seconds["--help"] < seconds["plan"] < seconds["run, keep = all"]
+    print(capsys.readouterr().out)
+
+
+def test_risk(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = risk.main(small=True)
+    assert figures["inversions"] <= 0.1
+    assert 0.3 < figures["two over one"] < 3.0  # with so little work starting decides
     print(capsys.readouterr().out)
 
 
