@@ -30,9 +30,6 @@ FLOORS = (
 )
 """Entries of hpcdp/ from the bottom up: what an entry imports lies on floors below its own, or in itself."""
 
-FACADES = ("lipschitz", "patterns")
-"""Entries that hand out public functions and do nothing else, of at most 40 lines."""
-
 EXCEPTIONS = {
     ("hpcdp.results.result", "hpcdp.report.plots"): "Result.plot",
     ("hpcdp.engine.repeats", "hpcdp.report.plots"): "Repeats.plot",

@@ -348,13 +348,13 @@ def test_every_claim_is_documented() -> None:
 def test_every_array_and_json_key_is_documented(read: Callable[[str], Path]) -> None:
     result = load_result(read("docs/store.md") / "runs" / "damage.zarr")
     arrays = {name for row in rows_of("docs/store.md", "array") for name in names_in(row[0])}
-    pure = {name for name in arrays if name.startswith("pure_")}
+    pure = {name for name in arrays if name.startswith(("pure_", "risk_"))}  # of studies with such a section
     named = {"order", "variational_lower", "variational_level", "variational_promise"}  # of estimate.renyi
     named |= {"bin_counts", "pair_laws"}  # of histograms
     assert arrays == set(result.arrays) | {"errors", "tests", "block_exceed", "block_test"} | pure | named
     keys = {name: set(names_in(row[1])) for row in rows_of("docs/store.md", "key") for name in names_in(row[0])}
     found = json.loads(result.to_json())
-    assert set(found) == set(keys) - {"reuse", "pure"}
+    assert set(found) == set(keys) - {"reuse", "pure", "risk"}
     assert set(found["cells"][0]) == keys["cells"] - {"errors", "tests"}
     assert set(found["spectrum"][0]) == keys["spectrum"]
     assert set(found["tradeoff"][0]) == keys["tradeoff"]
