@@ -12,6 +12,7 @@ import pytest
 from commands import call, hpcdp, one_message, show, started, wait_until, write_study
 
 from hpcdp.store.root import open_layout
+from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, MechanismSection, ProgramCall, Study
 from hpcdp.study.section import ALWAYS
@@ -20,7 +21,7 @@ from hpcdp.study.versions import going_on, stored_study
 PAIRS = "given = [{ d = [0.0], d_prime = [1.0] }]"
 
 
-@pytest.mark.parametrize("section", [Header, MechanismSection, ProgramCall, Estimate])
+@pytest.mark.parametrize("section", [Header, MechanismSection, ProgramCall, Estimate, AtRisk])
 def test_every_key_says_what_it_decides(section):
     assert set(section.keys()) == set(section.model_fields)
 

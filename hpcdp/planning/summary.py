@@ -193,7 +193,8 @@ def make_plan(
     asked, workers = workers, profile.slots if profile else workers or default_workers()
     most = 1 if asked == 0 and profile is None else workers
     refuse_endless(problem, trial, most)
-    reuse = describe_reuse(problem, costs, index.chosen if index else None)
+    teaches = problem.study.at_risk is None  # else nothing is learned
+    reuse = describe_reuse(problem, costs, index.chosen if index else None) if teaches else ""
     problem = with_choice(problem, costs, index.chosen if index else None)
     tasks = schedule(problem, index or Index(), costs, workers)
     e = problem.study.estimate
