@@ -224,7 +224,6 @@ def verify(options: argparse.Namespace) -> int:
     refuse_contents(options)
     claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
     result = load_result(options.store)
-    _refuse_pairs(result)
     own = claim_of(result) if not claims else None
     if not claims and own is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
@@ -245,11 +244,6 @@ def verify(options: argparse.Namespace) -> int:
     return FAILED
 
 
-def _refuse_pairs(result: Any) -> None:
-    if result.study.at_risk is not None:
-        raise StudyError(f"STORE: {result.store} is of a study with [at_risk], which has no δ; see hpcdp show")
-
-
 def compare(options: argparse.Namespace) -> None:
     """Draw and compare several stores' spectra."""
     import json
@@ -261,10 +255,7 @@ def compare(options: argparse.Namespace) -> None:
 
     path = options.output or options.stores[0].parent / "compare.png"
     check_path(path)
-    results = [load_result(store) for store in options.stores]
-    for result in results:
-        _refuse_pairs(result)
-    comparison = compare(results)
+    comparison = compare([load_result(store) for store in options.stores])
     draw_comparison(comparison, path, options.log)
     if options.format == "json":
         print(json.dumps(comparison.to_dict() | {"plot": str(path)}, allow_nan=False, ensure_ascii=False))

@@ -132,7 +132,8 @@ def repeat(
         raise StudyError("sizes: none was given; accepted: one or more")
     if not parsed.counts_levels:
         raise StudyError(
-            "repeat: collects spectra, which a study with [pure] has only with all pairs tested and epsilons"
+            "repeat: collects spectra, which a study with [at_risk] has not, and one with [pure] only with all pairs tested "
+            "and epsilons"
         )
     if parsed.estimate.reuse == "auto":
         raise StudyError('estimate.reuse: runs may choose differently; given: "auto"; accepted: true, false')

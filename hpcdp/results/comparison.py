@@ -111,7 +111,7 @@ def compare(results: Sequence[Result]) -> Comparison:
         raise StudyError(f"compare: {len(results)} store was given; accepted: two or more")
     without = [result.name for result in results if not result.study.counts_levels]
     if without:
-        raise StudyError(f"compare: studies with cells by ε; given, with [pure]: {', '.join(without)}")
+        raise StudyError(f"compare: studies with cells by ε; given, with [pure] or [at_risk]: {', '.join(without)}")
     found = [_leading(result) for result in results]
     places = [[_place(levels, e) for levels, _ in found] for e in found[0][0]]
     shared = [row for row in places if None not in row]

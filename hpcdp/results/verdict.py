@@ -188,6 +188,8 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
         StudyError: the text is no claim, or cells are needed and the study counts none.
     """
     claim = as_claim(claim)
+    if result.study.at_risk is not None:
+        raise StudyError(f"{result.store} is of a study with [at_risk], which has no δ; see hpcdp show")
     is_of_pure = result.study.pure is not None or result.study.bounds_pure
     if is_of_pure and claim.pure_level is not None:
         return _verify_pure(result, claim, claim.pure_level)
