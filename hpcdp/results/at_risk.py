@@ -37,7 +37,9 @@ class RiskResults(Counted):
             parts = list(read_blocks(index.layout, stage, law, problem.schema, range(stage.chunks)))
             drawn = np.concatenate(parts).reshape(-1, size)
         names = (("sensitivity", SENSITIVITY), ("loss", LOSS), ("numbers", NUMBERS))
-        return no_cells(len(problem.pairs)) | {f"risk_{name}": (("sample",), drawn[:, column].copy()) for name, column in names}
+        return no_cells(len(problem.pairs)) | {
+            f"risk_{name}": (("sample",), drawn[:, column].copy()) for name, column in names
+        }
 
 
 DERIVED = RiskResults()
