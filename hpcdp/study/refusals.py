@@ -19,8 +19,8 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
     e = study.estimate
     if e.precision is not None and (study.mechanism.call in READERS or not study.mechanism.reproducible):
         raise StudyError(
-            "estimate.target: decides how many outputs are drawn; given: samples that are stored; "
-            "accepted: what draws, and draws again"
+            "estimate.target: decides how many outputs are drawn, and draws them again; given: what does not; accepted: any "
+            "other mechanism"
         )
     if not e.refine and not e.has_budget:
         return
