@@ -16,6 +16,7 @@ from scipy.stats import beta, binom, norm
 
 from hpcdp import TradeOffCurve, at_risk
 from hpcdp.analytic import LaplaceShift
+from hpcdp.notions.bounds import binomial_lower
 
 LEVELS = np.array([0.2, 0.5, 0.8])
 
@@ -181,11 +182,45 @@ def _failures(limit, n, rank, cover):
 def test_hits_within_a_level_of_the_same_pairs_have_an_honest_limit():
     n, rank = 1000, 917
     most = 0.05 + 4 * math.sqrt(0.05 * 0.95 / 400)
-    assert _failures(lambda hits: at_risk.certified_within(hits, n, rank, 0.95), n, rank, 0.915) <= most
-    planted = at_risk.certified_within(950, n, 950, 0.95)  # all hits as if they had been covered
-    assert planted > at_risk.certified_within(950, n, rank, 0.95)
+    assert _failures(lambda hits: at_risk.certified_within(hits, n, rank, rank, 0.95), n, rank, 0.915) <= most
+    planted = at_risk.certified_within(950, n, rank, 950, 0.95)  # hits as if they had been ties
+    assert planted < at_risk.certified_within(950, n, rank, rank, 0.95)
     assert _failures(lambda hits: hits / n, n, rank, 0.915) > most
-    assert at_risk.certified_within(n, n, n, 0.95) == pytest.approx(0.05 ** (1 / n), abs=1e-6)
+    assert at_risk.certified_within(n, n, rank, n, 0.95) == pytest.approx(0.005 ** (1 / n), abs=1e-6)
+
+
+def _failures_of_ties(limit, n, rank, atoms):
+    """Exact share of runs in which a limit is above P(S <= S₍ⱼ₎), S on a few values; beyond S₍ⱼ₎ nothing is a hit."""
+    failed, counts = 0.0, np.arange(n + 1)
+    before = np.zeros(n + 1)  # of how many are at values passed, while fewer than `rank` are
+    before[0], passed = 1.0, 0.0
+    for share in atoms:
+        after = np.zeros(n + 1)
+        for seen in np.flatnonzero(before > 1e-14):
+            after[seen:] += before[seen] * binom.pmf(counts[: n + 1 - seen], n - seen, (share - passed) / (1 - passed))
+        wrong = [c for c in range(rank, n + 1) if after[c] > 0 and limit(c) > share]
+        failed += after[wrong].sum()
+        before, passed = np.where(counts < rank, after, 0.0), share
+    return failed
+
+
+@pytest.mark.parametrize(
+    "atoms", [(0.87, 0.935, 1.0), (0.9, 1.0), (0.914, 0.935, 1.0), (0.88, 0.9, 0.92, 0.94, 1.0), (0.9973, 1.0)]
+)
+def test_ties_in_sensitivities_are_on_the_safe_side(atoms):
+    n, rank = 200, 184
+
+    def certified(covered):
+        return at_risk.certified_within(covered, n, rank, covered, 0.95)
+
+    assert _failures_of_ties(certified, n, rank, atoms) <= 0.05
+
+
+def test_a_count_of_ties_is_no_independent_count():
+    def tied(covered):  # its level is 2.5 %
+        return float(binomial_lower(covered, 200, 0.025))
+
+    assert _failures_of_ties(tied, 200, 184, (0.87, 0.935, 1.0)) > 0.034
 
 
 def test_risk_grows_under_post_processing():

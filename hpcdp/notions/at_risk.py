@@ -25,6 +25,7 @@ RHO = 0.01
 """The accuracy ρ of Section 6 of the paper."""
 
 _MOST_K = 10_000
+_NONE_BEYOND = 0.1  # of the failure probability, for S₍ⱼ₎ that no pair is beyond
 _NEWTON = 100  # steps at most; about six are taken
 _SETTLED = 1e-9  # of a step, as a part of the value
 _GRID = 2000  # levels among which the best is bracketed
@@ -254,23 +255,27 @@ def certified_cover(pairs: int, rank: int, confidence: float) -> float:
     return float(binomial_lower(j, n, 1.0 - float(open_unit("confidence", confidence))))
 
 
-def certified_within(hits: int, pairs: int, covered: int, confidence: float) -> float:
+def certified_within(hits: int, pairs: int, rank: int, covered: int, confidence: float) -> float:
     """A lower limit on P(|L| <= ε) where ε = S₍ⱼ₎/scale was taken from the same pairs. Finite-sample, whatever the laws.
 
     The pairs with S <= S₍ⱼ₎ have |L| <= ε always. Given S₍ⱼ₎ the others are independent draws of their law, so that their hits
-    are binomial. P(S <= S₍ⱼ₎) and the rate of hits beyond it have a limit each, at half the failure probability.
+    are binomial. P(S <= S₍ⱼ₎), by the rank, and the rate of hits beyond it have a limit each. Ties are told by S₍ⱼ₎, as `covered`
+    is: how many there are is no independent count, but where none is beyond, S₍ⱼ₎ is the largest and has that one's rank.
 
     Args:
-        hits: pairs with |L| <= ε, of `pairs`. covered: those with S <= S₍ⱼ₎, of which each is a hit. confidence: in (0, 1).
+        hits: pairs with |L| <= ε, of `pairs`. rank: j. covered: those with S <= S₍ⱼ₎, at least j, of which each is a hit.
+        confidence: above 0 and below 1.
 
     Raises:
         ValueError: an argument is out of its range.
     """
-    half = 0.5 * (1.0 - float(open_unit("confidence", confidence)))
-    beyond = integer("pairs", pairs, 1) - integer("covered", covered, 0)
-    rate = float(binomial_lower(hits - covered, beyond, half)) if beyond else 1.0
-    cover = float(binomial_lower(covered, pairs, half))
-    return min(1.0, cover + (1.0 - cover) * rate) if beyond else float(binomial_lower(covered, pairs, 2.0 * half))
+    failure = 1.0 - float(open_unit("confidence", confidence))
+    n, j = integer("pairs", pairs, 1), integer("rank", rank, 1)
+    if integer("covered", covered, j) == n:
+        return float(binomial_lower(n, n, _NONE_BEYOND * failure))
+    half = 0.5 * (1.0 - _NONE_BEYOND) * failure
+    cover, rate = float(binomial_lower(j, n, half)), float(binomial_lower(hits - covered, n - covered, half))
+    return min(1.0, cover + (1.0 - cover) * rate)
 
 
 def cover_as_published(cover: ArrayLike, pairs: ArrayLike, rho: ArrayLike = RHO) -> Any:

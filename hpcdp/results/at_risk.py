@@ -67,7 +67,7 @@ def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:
             "hits": hits,
             "pairs": n,
             "lower": float(binomial_lower(hits, n, 1.0 - section.confidence)),
-            "certified": certified_within(hits, n, covered, section.confidence),
+            "certified": certified_within(hits, n, rank, covered, section.confidence),
             "published": both_as_published(epsilon, largest, cover, n, k=k) if largest > 0.0 else None,
             "epsilon0": largest,
         }
