@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hpcdp._base.kernels import kernel
 
 _BITS = 11
 _PASSES = 6  # 6 · 11 bits cover 64
@@ -12,20 +13,20 @@ _SIGN = np.uint64(1 << 63)
 _SMALL = 1 << 10  # below this, NumPy's sort is as fast
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _encode(bits, keys):  # type: ignore[no-untyped-def]
     """Keys whose unsigned order is the order of the floats: negative ones inverted, others with the sign bit set."""
     for i in range(bits.size):
         keys[i] = ~bits[i] if bits[i] & _SIGN else bits[i] | _SIGN
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _decode(keys, bits):  # type: ignore[no-untyped-def]
     for i in range(keys.size):
         bits[i] = keys[i] ^ _SIGN if keys[i] & _SIGN else ~keys[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _radix_sort(keys, spare):  # type: ignore[no-untyped-def]
     """Sort keys least significant digit first; returns True when the result lies in spare."""
     radix = 1 << _BITS

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hpcdp._base.kernels import kernel
 
-@njit(cache=True, nogil=True, inline="always")
+
+@kernel(inline="always")
 def log_ratio(v0: int, v1: int, n0: int, n1: int) -> float:
     """L̂ = log(v0/n0) - log(v1/n1) of one output; ±inf when one side has no vote, 0 when neither has."""
     if v0 == 0:
@@ -19,7 +20,7 @@ def log_ratio(v0: int, v1: int, n0: int, n1: int) -> float:
     return math.log(v0 / n0) - math.log(v1 / n1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def class_of(loss: float, thresholds: NDArray[np.float64]) -> int:
     """Class 2j of a loss strictly between thresholds j-1 and j, class 2j+1 of a loss equal to threshold j."""
     low, high = 0, thresholds.size
@@ -34,13 +35,13 @@ def class_of(loss: float, thresholds: NDArray[np.float64]) -> int:
     return 2 * low
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _log_ratios(v0, v1, n0, n1, out):  # type: ignore[no-untyped-def]
     for i in range(v0.size):
         out[i] = log_ratio(v0[i], v1[i], n0, n1)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _classes(losses, thresholds, out):  # type: ignore[no-untyped-def]
     for i in range(losses.size):
         out[i] = class_of(losses[i], thresholds)

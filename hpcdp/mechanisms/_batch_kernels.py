@@ -1,10 +1,11 @@
 """The kernel that draws random batches: the first steps of a shuffle."""
 
 import numpy as np
-from numba import njit
+
+from hpcdp._base.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def fill_places(uniforms, rows, sizes, places):  # type: ignore[no-untyped-def]
     """Fill row i of places (draws, width) with sizes[i] different numbers below `rows`, every set being as likely.
 

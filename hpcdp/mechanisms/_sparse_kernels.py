@@ -9,24 +9,25 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from hpcdp._base.kernels import kernel
 
 _LEAST = 2.0**-54  # stands for a uniform of 0, so that noise is finite
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _tail(x):  # type: ignore[no-untyped-def]
     """P(noise >= x) of Laplace noise of scale 1."""
     return 0.5 * math.exp(-x) if x >= 0.0 else 1.0 - 0.5 * math.exp(x)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _noise(uniform):  # type: ignore[no-untyped-def]
     """The Laplace noise of scale 1 whose upper tail is `uniform`."""
     return -math.log(2.0 * max(uniform, _LEAST)) if uniform < 0.5 else math.log(2.0 * (1.0 - uniform))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def draw_above(gaps, threshold, rho_scale, nu_scale, redraw, release, uniforms, index, value):  # type: ignore[no-untyped-def]
     """Draw until the uniforms may not do for one more, or `index` is full; returns how many draws were made.
 
@@ -67,7 +68,7 @@ def draw_above(gaps, threshold, rho_scale, nu_scale, redraw, release, uniforms, 
     return draw
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def draw_bits(gaps, place, rho_scale, nu_scale, uniforms, bits):  # type: ignore[no-untyped-def]
     """Fill bits (size, K): which queries are above, all with the rho of their draw.
 

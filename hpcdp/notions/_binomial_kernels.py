@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-_jit: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
+from hpcdp._base.kernels import kernel
+
+_jit: Any = kernel(error_model="numpy")
 
 # Relative error allowed for rounding in one probability; log_pmf is off by at most 1.3e-10 up to n = 1e11.
 _ROUNDING = 1e-7

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hpcdp._base.kernels import kernel
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ class Portfolio(NamedTuple):
     weights: Floats
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _grow(q, p, etas, deltas, iterations, tolerance, weights):  # type: ignore[no-untyped-def]
     """Cover's update until the growth is within `tolerance` of the largest; fills weights, returns both kinds of cash."""
     sets, lines = weights.shape

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses.protocol import Outputs
 
 Hashes = NDArray[np.uint64]
@@ -21,7 +21,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _mix(x):  # type: ignore[no-untyped-def]
     """The output function of SplitMix64 (Steele, Lea and Flood 2014), a permutation of 64 bits."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
@@ -29,7 +29,7 @@ def _mix(x):  # type: ignore[no-untyped-def]
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _hash_rows(words, out):  # type: ignore[no-untyped-def]
     for i in range(words.shape[0]):
         h = np.uint64(0)
@@ -38,7 +38,7 @@ def _hash_rows(words, out):  # type: ignore[no-untyped-def]
         out[i] = h
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _hash_bytes(data, ends, out):  # type: ignore[no-untyped-def]
     start = np.int64(0)
     for i in range(ends.size):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from hpcdp._base.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pack(table, key):  # type: ignore[no-untyped-def]
     """Rows of booleans (size, d), d <= 62, as whole numbers in the same order, into key (size,)."""
     for i in range(table.shape[0]):
@@ -15,7 +15,7 @@ def pack(table, key):  # type: ignore[no-untyped-def]
         key[i] = found
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_equal(rows, wanted):  # type: ignore[no-untyped-def]
     """How many rows (size, d) are equal to the wanted one (d,)."""
     count = 0
@@ -27,7 +27,7 @@ def count_equal(rows, wanted):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def look_up(x, low, table, out):  # type: ignore[no-untyped-def]
     """table[x − low] of whole numbers x (size,), of those beyond its ends the nearest one's, into out (size,)."""
     last = table.size - 1

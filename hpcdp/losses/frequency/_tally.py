@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses.frequency._hashes import hash_outputs
 from hpcdp.losses.protocol import Outputs
 
@@ -70,7 +70,7 @@ class Tally:
             self.bits, self.keys, self.counts = bits, left[first], np.add.reduceat(counts[:size], first, axis=0)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _unite(known, counts, keys, held, side, out, sums):  # type: ignore[no-untyped-def]
     """Merge ascending keys, held by so many of one side, into ascending known ones; returns how many keys that makes."""
     i = j = n = 0
@@ -131,7 +131,7 @@ class HashClasses:
         return cls(state["keys"], int(state["bits"]))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _find(keys, known, guide, shift, out):  # type: ignore[no-untyped-def]
     for i in range(keys.size):
         cell = np.int64(keys[i] >> shift)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hpcdp._base.kernels import kernel
 from hpcdp.errors import StudyError
 
 
@@ -15,7 +15,7 @@ class OutsideError(StudyError):
     """An output lies outside the interval in which the study says that all lie."""
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _count(x, low, high, scale, counts):  # type: ignore[no-untyped-def]
     last = counts.size - 1
     for i in range(x.size):

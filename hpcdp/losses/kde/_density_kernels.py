@@ -7,13 +7,14 @@ the order of additions is fixed, so results have the same bits on every processo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from hpcdp._base.kernels import kernel
 
 FARTHEST = 2.0**48
 """Bins farther than this from the centre are not used: there floats cannot tell neighbouring nodes apart."""
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def is_ascending(x):  # type: ignore[no-untyped-def]
     """Whether x (size,) is sorted."""
     for i in range(1, x.size):  # noqa: SIM110  (compiled)
@@ -22,7 +23,7 @@ def is_ascending(x):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sum_squares(x, centre, unit):  # type: ignore[no-untyped-def]
     """Σ z and Σ z² of z = (x − centre)/unit, quartered first so that no difference overflows."""
     total = squares = 0.0
@@ -33,7 +34,7 @@ def sum_squares(x, centre, unit):  # type: ignore[no-untyped-def]
     return total, squares
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def find_islands(x, centre, per_unit, apart):  # type: ignore[no-untyped-def]
     """Runs of sorted x whose bins floor((x − centre) · per_unit) are nowhere more than `apart` bins apart.
 
@@ -59,7 +60,7 @@ def find_islands(x, centre, per_unit, apart):  # type: ignore[no-untyped-def]
     return first[:islands].copy(), last[:islands].copy(), held[:islands].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def bin_line(x, centre, per_unit, first, last, offsets, bins):  # type: ignore[no-untyped-def]
     """Add each sorted x to the bins left and right of it, in shares by distance (linear binning).
 
@@ -81,7 +82,7 @@ def bin_line(x, centre, per_unit, first, last, offsets, bins):  # type: ignore[n
         bins[at + 1] += share
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def spread(bins, taps, out):  # type: ignore[no-untyped-def]
     """out[i] += Σ_j bins[i + pad − j] · taps[j] for 2 · pad + 1 taps; bins nearer to an end than pad are empty."""
     pad = taps.size // 2
@@ -93,7 +94,7 @@ def spread(bins, taps, out):  # type: ignore[no-untyped-def]
                 row[j] += weight * taps[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def bin_plane(rows, centre, per_unit, first, bins):  # type: ignore[no-untyped-def]
     """Add each of the rows (size, 2) to the four bins around it (bilinear binning); those outside are left out.
 
@@ -111,7 +112,7 @@ def bin_plane(rows, centre, per_unit, first, bins):  # type: ignore[no-untyped-d
             bins[a + 1, b + 1] += s * t
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def spread_rows(bins, taps, out):  # type: ignore[no-untyped-def]
     """`spread` of each row, then along the columns: out = taps₀ ⊗ taps₁ over bins; taps: (2, 2 · pad + 1)."""
     pad = taps.shape[1] // 2
@@ -131,7 +132,7 @@ def spread_rows(bins, taps, out):  # type: ignore[no-untyped-def]
                 row[c] += weight * across[c]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def interpolate_plane(rows, centre, per_unit, first, values, out):  # type: ignore[no-untyped-def]
     """Bilinear interpolation of values at rows (size, 2); 0 outside."""
     for i in range(rows.shape[0]):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses._votes import class_of
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _terms(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
     """Whether L̂ is log n − log d with n = p or (p unknown) its floor, d likewise; and whether each is its floor.
 
@@ -25,7 +25,7 @@ def _terms(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
     return differ, low_p, low_q
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _log_ratio(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
     """L̂ of one point from the densities p, q >= 0 and their floors > 0; finite."""
     differ, low_p, low_q = _terms(p, q, floor_p, floor_q)
@@ -34,14 +34,14 @@ def _log_ratio(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
     return math.log(floor_p if low_p else p) - math.log(floor_q if low_q else q)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def log_ratios(p, q, floor_p, floor_q, out):  # type: ignore[no-untyped-def]
     """L̂ of points from their densities p, q (size,) and the floors, into out (size,); finite."""
     for i in range(p.size):
         out[i] = _log_ratio(p[i], q[i], floor_p, floor_q)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _breaks(p0, p1, q0, q1, floor_p, floor_q, shares):  # type: ignore[no-untyped-def]
     """Shares of a cell, ascending from 0 to 1, between which neither density crosses a floor; returns how many pieces."""
     shares[0] = 0.0
@@ -60,7 +60,7 @@ def _breaks(p0, p1, q0, q1, floor_p, floor_q, shares):  # type: ignore[no-untype
     return pieces
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _crossing(threshold, n0, dn, d0, dd, earliest):  # type: ignore[no-untyped-def]
     """Share of a cell at which log(n0 + s·dn) − log(d0 + s·dd) is the threshold, between `earliest` and 1."""
     by_n = math.exp(-max(threshold, 0.0))  # of e^t and e^-t the one that cannot overflow
@@ -70,7 +70,7 @@ def _crossing(threshold, n0, dn, d0, dd, earliest):  # type: ignore[no-untyped-d
     return min(max(share, earliest), 1.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _append(runs, starts, codes, start, code):  # type: ignore[no-untyped-def]
     """Append a run unless its code is the last one's; of runs that start at one float the last one stands."""
     if code == codes[runs - 1]:
@@ -88,7 +88,7 @@ def _append(runs, starts, codes, start, code):  # type: ignore[no-untyped-def]
     return runs + 1, starts, codes
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def step_function(nodes, p, q, floor_p, floor_q, thresholds):  # type: ignore[no-untyped-def]
     """Runs of one class of L̂ among sorted distinct thresholds, of densities that are linear between nodes, 0 outside.
 

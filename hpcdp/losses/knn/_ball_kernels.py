@@ -9,8 +9,8 @@ another is tried, and at last one that must be right. So guesses never change a 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses.knn._rank_kernels import fold, last_equal, near_queries, rank_boxes, rank_points, to_distance, to_rank
 from hpcdp.losses.knn._selection_kernels import (
     LABEL_BITS,
@@ -29,7 +29,7 @@ _TRUSTED = 0.4  # a query that is farther away than this part of its radius tell
 _NARROWEST, _WIDEST = 1e-3, 4.0  # a window reaches from guess / (1 + window) to guess · (1 + window)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def list_leaves(tree_low, tree_high, first, last, most, metric, leaves, boxes, stack):  # type: ignore[no-untyped-def]
     """List the leaves that have points of rank at most `most` from the box [first, last]; returns how many."""
     half = tree_low.shape[0] // 2
@@ -55,7 +55,7 @@ def list_leaves(tree_low, tree_high, first, last, most, metric, leaves, boxes, s
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def certain(query, tree_low, tree_high, held, leaf, need, metric):  # type: ignore[no-untyped-def]
     """A rank that at least `need` points do not exceed: the farthest corner of a box around the query's leaf."""
     node = held.size // 2 + leaf
@@ -67,7 +67,7 @@ def certain(query, tree_low, tree_high, held, leaf, need, metric):  # type: igno
     return last_equal(rank, metric)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _scan(query, low, high, blocks, weights, held, size, metric, work):  # type: ignore[no-untyped-def]
     """Copy ranks and weights of all leaves that have points up to rank `high`, but only add up leaves up to `low`.
 
@@ -90,13 +90,13 @@ def _scan(query, low, high, blocks, weights, held, size, metric, work):  # type:
     return inner, found
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def tune(window, failed):  # type: ignore[no-untyped-def]
     """The width of the next window: one in twenty fails, or so, which is cheaper than wider ones."""
     return min(_WIDEST, window * 1.2) if failed else max(_NARROWEST, window * 0.99)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def settle(tree, query, leaf, window, low, high, cover, work, need, metric):  # type: ignore[no-untyped-def]
     """(k-th rank, ball's weight, scans, size and reach of the list) of one query, first tried with [low, high].
 
@@ -137,7 +137,7 @@ def settle(tree, query, leaf, window, low, high, cover, work, need, metric):  # 
         high = min(high, ceiling) if below < need else ceiling
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def make_work(half, columns, width):  # type: ignore[no-untyped-def]
     """Arrays that `settle` works in, for a tree of `half` leaves of `width` points."""
     size = half * width
@@ -155,7 +155,7 @@ def make_work(half, columns, width):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def box_of(queries, places, first, last):  # type: ignore[no-untyped-def]
     """The smallest box around the queries at these places, into first and last (d,)."""
     first[:], last[:] = np.inf, -np.inf
@@ -165,7 +165,7 @@ def box_of(queries, places, first, last):  # type: ignore[no-untyped-def]
             first[c], last[c] = min(first[c], x), max(last[c], x)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def group_end(leaf_of, order, start):  # type: ignore[no-untyped-def]
     """Where a group of queries ends: at a new leaf, if it is not too small by then, and at its largest size."""
     stop = start + 1
@@ -176,7 +176,7 @@ def group_end(leaf_of, order, start):  # type: ignore[no-untyped-def]
     return stop
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def vote_in_turn(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
     """Votes of both sides, into v0 and v1 (size,), in the closed ball of each query (size, d) that `order` names.
 

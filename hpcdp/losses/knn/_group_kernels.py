@@ -8,8 +8,8 @@ time. And the query before tells little about the k-th rank of the next; a sampl
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses.knn._ball_kernels import GROUP, box_of, certain, list_leaves, make_work, settle
 from hpcdp.losses.knn._rank_kernels import near_queries, rank_points
 from hpcdp.losses.knn._selection_kernels import LABEL_BITS, LABEL_MASK, bracket, growth, guess_rank, next_window, weigh
@@ -20,7 +20,7 @@ _SPARE = 1024  # a rim has room for 4k points and so many more
 _ENTRIES = 1 << 21  # of all rims of a group, 16 bytes each
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _scan_group(tree, group, columns, size, high, listed, metric, near, work, rooms):  # type: ignore[no-untyped-def]
     """Copy ranks up to `high` and their weights into the rim of each of the first `size` queries; a full rim stays."""
     blocks, weights = tree[0], tree[1]
@@ -48,7 +48,7 @@ def _scan_group(tree, group, columns, size, high, listed, metric, near, work, ro
                 found[a] = t
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def vote_in_groups(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
     """As `vote_in_turn`; sample: (1, d, size) some of the points, each of which stands for so many (size,)."""
     half, dimensions, width = tree[0].shape

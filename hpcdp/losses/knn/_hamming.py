@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hpcdp._base.kernels import kernel
 
 Ints = NDArray[np.int64]
 
@@ -22,7 +23,7 @@ _NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _count_bits(x):  # type: ignore[no-untyped-def]
     x = x - ((x >> np.uint64(1)) & _ODD)
     x = (x & _PAIRS) + ((x >> np.uint64(2)) & _PAIRS)
@@ -30,7 +31,7 @@ def _count_bits(x):  # type: ignore[no-untyped-def]
     return np.int64((x * _BYTES) >> np.uint64(56))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignore[no-untyped-def]
     """Votes of the smallest whole ball with at least k voters, or of all voters when there are fewer.
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses.knn._selection_kernels import LABEL_BITS
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ _FACTOR = np.uint64(6364136223846793005)  # of Knuth's MMIX generator: pivots ar
 _STEP = np.uint64(1442695040888963407)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _split_at(keys, places, start, stop, middle):  # type: ignore[no-untyped-def]
     """Reorder keys[start:stop], and places with them, so that none before `middle` is above any from there on."""
     low, high = start, stop - 1
@@ -51,7 +51,7 @@ def _split_at(keys, places, start, stop, middle):  # type: ignore[no-untyped-def
             return
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _build(points, depth, places, starts, low, high, column, value):  # type: ignore[no-untyped-def]
     """Fill places (order of the points), starts, boxes and splits of all nodes; see `KdTree`."""
     size, columns = points.shape
@@ -80,7 +80,7 @@ def _build(points, depth, places, starts, low, high, column, value):  # type: ig
         starts[2 * node + 1, 0], starts[2 * node + 1, 1] = middle, stop
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _fill(points, counts, places, starts, blocks, weights, held):  # type: ignore[no-untyped-def]
     """Copy points and weights into the leaves, and add the weights up in all nodes."""
     leaves = blocks.shape[0]
@@ -95,7 +95,7 @@ def _fill(points, counts, places, starts, blocks, weights, held):  # type: ignor
         held[node] = held[2 * node] + held[2 * node + 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _leaves_of(queries, column, value, leaf):  # type: ignore[no-untyped-def]
     for i in range(queries.shape[0]):
         node = 1
@@ -104,7 +104,7 @@ def _leaves_of(queries, column, value, leaf):  # type: ignore[no-untyped-def]
         leaf[i] = node - column.size
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _order_by(codes, size, order):  # type: ignore[no-untyped-def]
     """Stable counting sort of codes 0 … size - 1."""
     position = np.zeros(size + 1, np.int64)

@@ -11,24 +11,25 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from hpcdp._base.kernels import kernel
 
 EUCLIDEAN, MANHATTAN, CHEBYSHEV = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def to_distance(rank, metric):  # type: ignore[no-untyped-def]
     """The distance of a rank."""
     return math.sqrt(rank) if metric == EUCLIDEAN else rank
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def to_rank(distance, metric):  # type: ignore[no-untyped-def]
     """About the rank of a distance."""
     return distance * distance if metric == EUCLIDEAN else distance
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def last_equal(rank, metric):  # type: ignore[no-untyped-def]
     """The largest rank that is the same distance."""
     if metric != EUCLIDEAN or rank == np.inf:
@@ -40,7 +41,7 @@ def last_equal(rank, metric):  # type: ignore[no-untyped-def]
     return np.int64(bits).view(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def fold(rank, gap, metric):  # type: ignore[no-untyped-def]
     if metric == EUCLIDEAN:
         return rank + gap * gap
@@ -49,7 +50,7 @@ def fold(rank, gap, metric):  # type: ignore[no-untyped-def]
     return max(rank, gap)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def rank_points(query, blocks, leaf, metric, ranks):  # type: ignore[no-untyped-def]
     """Ranks of the points of a leaf."""
     columns, width = blocks.shape[1], blocks.shape[2]
@@ -85,7 +86,7 @@ def rank_points(query, blocks, leaf, metric, ranks):  # type: ignore[no-untyped-
                 ranks[j] = gap if gap > ranks[j] else ranks[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def rank_boxes(query, boxes, size, metric, near, far):  # type: ignore[no-untyped-def]
     """Least and greatest possible ranks of the points in the first `size` boxes (2, d, …)."""
     for j in range(size):
@@ -108,7 +109,7 @@ def rank_boxes(query, boxes, size, metric, near, far):  # type: ignore[no-untype
                 far[j] = reach if reach > far[j] else far[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def near_queries(columns, size, box_low, box_high, metric, near):  # type: ignore[no-untyped-def]
     """Least possible ranks of a box's points from the first `size` queries, given column by column (d, …)."""
     for j in range(size):

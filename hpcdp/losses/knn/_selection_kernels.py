@@ -6,8 +6,8 @@ A weight is c0 · 2³² + c1, the counts of both sides, so that one addition add
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses.knn._rank_kernels import EUCLIDEAN, last_equal, rank_points
 
 LABEL_BITS = np.int64(32)
@@ -16,13 +16,13 @@ _FEW = 32  # so many points are few enough to select from
 _NARROWINGS = 8
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def points_of(weight):  # type: ignore[no-untyped-def]
     """How many points of both sides a weight counts."""
     return (weight >> LABEL_BITS) + (weight & LABEL_MASK)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _select(rim, weights, size, need):  # type: ignore[no-untyped-def]
     """The smallest rank that rim points of weight at least `need` do not exceed; reorders the rim."""
     low, high = 0, size - 1
@@ -58,7 +58,7 @@ def _select(rim, weights, size, need):  # type: ignore[no-untyped-def]
             return rim[low]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def weigh(ranks, weights, size, most):  # type: ignore[no-untyped-def]
     """The weight of the points up to rank `most`."""
     total = np.int64(0)
@@ -67,7 +67,7 @@ def weigh(ranks, weights, size, most):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def bracket(rim, rim_weights, size, low, high, need, metric, few, few_weights):  # type: ignore[no-untyped-def]
     """(points up to `low`, points up to `high`, k-th rank, last rank as far) where `need` points make the ball.
 
@@ -100,7 +100,7 @@ def bracket(rim, rim_weights, size, low, high, need, metric, few, few_weights): 
     return below, above, rank, last_equal(rank, metric)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def next_window(low, high, below, above, need, window, exponent):  # type: ignore[no-untyped-def]
     """A window beside [low, high] after a scan found so many points below it and up to its end.
 
@@ -111,13 +111,13 @@ def next_window(low, high, below, above, need, window, exponent):  # type: ignor
     return high, high * (need / max(1, above)) ** exponent * (1.0 + window)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def growth(metric, columns):  # type: ignore[no-untyped-def]
     """The power of the number of points that a rank grows with where points lie evenly."""
     return (2.0 if metric == EUCLIDEAN else 1.0) / columns
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def guess_rank(query, sample, stands, need, metric, ranks, near):  # type: ignore[no-untyped-def]
     """About the k-th rank, by a sample (1, d, size) of points that stand for so many each; `near` starts the search."""
     rank_points(query, sample, 0, metric, ranks)

@@ -10,25 +10,25 @@ different values round to one).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses._votes import class_of, log_ratio
 
 _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _ordinal(x):  # type: ignore[no-untyped-def]
     bits = np.float64(x).view(np.int64)
     return bits if bits >= 0 else -(bits & _SIGN)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _from_ordinal(o):  # type: ignore[no-untyped-def]
     return np.int64(o).view(np.float64) if o >= 0 else -(np.int64(-o).view(np.float64))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def first_float(xl, xr, strict):  # type: ignore[no-untyped-def]
     """Smallest float q in (xl, xr] whose computed q - xl is at least (strict: more than) xr - q; xl < xr."""
     low, high = _ordinal(xl), _ordinal(xr)
@@ -53,7 +53,7 @@ def first_float(xl, xr, strict):  # type: ignore[no-untyped-def]
     return _from_ordinal(high)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _group(a, b, i, j):  # type: ignore[no-untyped-def]
     """Next distinct value of the merge of a[i:] and b[j:], and the positions after it."""
     x = a[i] if j >= b.size or (i < a.size and a[i] <= b[j]) else b[j]
@@ -64,7 +64,7 @@ def _group(a, b, i, j):  # type: ignore[no-untyped-def]
     return x, i, j
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _code(v0, v1, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-def]
     """What distinguishes two votes: their classes among the thresholds, or (full) the votes themselves."""
     if full:
@@ -75,7 +75,7 @@ def _code(v0, v1, k, n0, n1, thresholds, full, table):  # type: ignore[no-untype
     return np.int64(class_of(log_ratio(v0, v1, n0, n1), thresholds))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def vote_classes(k, n0, n1, thresholds):  # type: ignore[no-untyped-def]
     """Classes of all votes of k and of k + 1 voters, shape (2, k + 2): what almost every event looks up."""
     table = np.zeros((2, k + 2), np.int32)
@@ -85,7 +85,7 @@ def vote_classes(k, n0, n1, thresholds):  # type: ignore[no-untyped-def]
     return table
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def run_classes(v0, v1, k, n0, n1, thresholds, table):  # type: ignore[no-untyped-def]
     """Class of each run's votes, (runs,) int32: from the table of k voters where it has them, for logarithms are slow."""
     codes = np.empty(v0.size, np.int32)
@@ -98,7 +98,7 @@ def run_classes(v0, v1, k, n0, n1, thresholds, table):  # type: ignore[no-untype
     return codes
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no-untyped-def]
     """Append a run unless its code is the last one's; of events of one float the last one stands. Returns the number."""
     if code == codes[runs - 1]:
@@ -114,7 +114,7 @@ def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no
     return runs + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def merge_sides(a, b, from_a):  # type: ignore[no-untyped-def]
     """Which side each entry of the merge of sorted a and b comes from; returns whether any two entries are equal."""
     i = j = 0
@@ -134,7 +134,7 @@ def merge_sides(a, b, from_a):  # type: ignore[no-untyped-def]
     return ties > 0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sweep_distinct(a, b, from_a, k, table):  # type: ignore[no-untyped-def]
     """`sweep` for training samples that are all distinct and by class: the ball is a window of k, or k + 1 at a tie."""
     v0 = 0
@@ -173,14 +173,14 @@ def sweep_distinct(a, b, from_a, k, table):  # type: ignore[no-untyped-def]
     return starts[:runs].copy(), votes[:runs, 0].copy(), votes[:runs, 1].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _grow(array):  # type: ignore[no-untyped-def]
     grown = np.empty((2 * array.shape[0], *array.shape[1:]), array.dtype)
     grown[: array.shape[0]] = array
     return grown
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-def]
     """Runs of constant votes (full > 0) or constant class (full = 0) over the real line.
 

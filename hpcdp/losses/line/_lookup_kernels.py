@@ -7,12 +7,13 @@ outputs are of one run, and the others need but the starts within their cell.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from hpcdp._base.kernels import kernel
 
 _BLOCK = 1024  # outputs whose cells are found before any of them is counted: the first loop works on vectors
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _cell(x, origin, scale, cells):  # type: ignore[no-untyped-def]
     position = (x - origin) * scale
     if position >= cells:
@@ -20,7 +21,7 @@ def _cell(x, origin, scale, cells):  # type: ignore[no-untyped-def]
     return int(position) if position > 0.0 else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def guide(starts, origin, scale, cells):  # type: ignore[no-untyped-def]
     """First run that starts in each cell or later, shape (cells + 1,): an index into the sorted starts."""
     first = np.zeros(cells + 1, np.int32)
@@ -33,7 +34,7 @@ def guide(starts, origin, scale, cells):  # type: ignore[no-untyped-def]
     return first
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _run(x, starts, first, origin, scale, cells):  # type: ignore[no-untyped-def]
     cell = _cell(x, origin, scale, cells)
     low, high = first[cell], first[cell + 1]
@@ -46,7 +47,7 @@ def _run(x, starts, first, origin, scale, cells):  # type: ignore[no-untyped-def
     return low - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-def]
     """Index of the run that holds each x."""
     cells = first.size - 1
@@ -54,14 +55,14 @@ def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-
         out[i] = _run(x[i], starts, first, origin, scale, cells)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def whole_cells(first, codes, whole):  # type: ignore[no-untyped-def]
     """Fill whole, (cells,), with the code of each cell in which no run starts, −1 of the others."""
     for c in range(whole.size):
         whole[c] = codes[first[c] - 1] if first[c] == first[c + 1] else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def by_cells(x, origin, scale, cells, shift, out):  # type: ignore[no-untyped-def]
     """Copy x to out with outputs of near cells together: groups of 2^shift cells in order, nothing in order within."""
     ends = np.zeros(((cells - 1) >> shift) + 2, np.int64)
@@ -75,7 +76,7 @@ def by_cells(x, origin, scale, cells, shift, out):  # type: ignore[no-untyped-de
         ends[group] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_runs(x, starts, codes, first, whole, origin, scale, histogram):  # type: ignore[no-untyped-def]
     """Add one to histogram[code of the run that holds x] for each x; most lie in whole cells, which one look tells."""
     for i in range(x.size):
@@ -85,14 +86,14 @@ def count_runs(x, starts, codes, first, whole, origin, scale, histogram):  # typ
         histogram[code] += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _place(x, origin, scale, last):  # type: ignore[no-untyped-def]
     position = (x - origin) * scale
     position = position if position > 0.0 else 0.0
     return np.int32(position if position < last else last)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _late_run(x, starts, first, origin, scale):  # type: ignore[no-untyped-def]
     """`_run` without a branch on the comparisons: outputs among near starts go either way."""
     cell = _cell(x, origin, scale, first.size - 1)
@@ -105,7 +106,7 @@ def _late_run(x, starts, first, origin, scale):  # type: ignore[no-untyped-def]
     return low - np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def fill_classes(starts, codes, origin, scale, split, table):  # type: ignore[no-untyped-def]
     """Fill table, (cells,), with the code of each cell in which no run starts, `split` in the others."""
     last = float(table.size - 1)
@@ -119,7 +120,7 @@ def fill_classes(starts, codes, origin, scale, split, table):  # type: ignore[no
     table[begin:] = codes[starts.size - 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def fill_runs(starts, origin, scale, many, table):  # type: ignore[no-untyped-def]
     """Fill table, (cells,), with the run that enters each cell, or `many` where more than two start in it."""
     last = float(table.size - 1)
@@ -137,7 +138,7 @@ def fill_runs(starts, origin, scale, many, table):  # type: ignore[no-untyped-de
     table[begin:] = starts.size - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_classes(x, table, table_origin, table_scale, split, starts, codes, first, origin, scale, histograms):  # type: ignore[no-untyped-def]
     """Add one to histograms[·, code of the run that holds x] for each x, (lanes, split + 1), lanes a power of two.
 
@@ -164,7 +165,7 @@ def count_classes(x, table, table_origin, table_scale, split, starts, codes, fir
             histograms[0, np.uint32(codes[run])] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_each_run(x, table, table_origin, table_scale, many, following, starts, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
     """Add one to histogram[run that holds x] for each x, (runs + 1,); the last entry takes what lies among many starts.
 
@@ -190,7 +191,7 @@ def count_each_run(x, table, table_origin, table_scale, many, following, starts,
             histogram[_late_run(part[late[j]], starts, first, origin, scale)] += np.uint32(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sum_by_code(counts, codes, out):  # type: ignore[no-untyped-def]
     """Add the count of each run to out[its code]."""
     for r in range(codes.size):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from hpcdp._base.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def predict(rows, centre, scale, straight, constant, linear, products, out):  # type: ignore[no-untyped-def]
     """out[i] = constant + Σ z_j·(linear_j + Σ_{l >= j} products_jl·z_l) of rows (size, d); products (d, d) or (0, 0).
 

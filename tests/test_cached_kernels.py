@@ -1,0 +1,40 @@
+"""Compiled kernels are kept between runs, and forgotten once a kernel that is compiled into them has changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+OWN, BARE = "from hpcdp._base.kernels import kernel", "import numba\nkernel = lambda: numba.njit(cache=True)"
+CALLER = "from called import step\n\n@kernel()\ndef twice(x):\n    return step(step(x))\n"
+ASKED = "import caller; print(caller.twice(1.0)); print(sum(caller.twice.stats.cache_hits.values()))"
+
+
+def _called(folder, what, changed):
+    path = folder / "called.py"
+    path.write_text(f"{what}\n\n@kernel()\ndef step(x):\n    return x + {changed}\n")
+    os.utime(path, ns=(when := 10**18 + 10**9 * changed, when))  # of another time than before, in the past
+    return path
+
+
+def _ask(folder):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "kept"), "PYTHONPATH": str(folder)}
+    words = [sys.executable, "-B", "-c", ASKED]
+    told = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=True)
+    value, hits = told.stdout.split()
+    return float(value), int(hits)
+
+
+@pytest.mark.parametrize("what, after", [(OWN, 5.0), (BARE, 3.0)], ids=["own", "numba's alone"])
+def test_a_kernel_is_compiled_again_where_what_it_calls_has_changed(tmp_path, what, after):
+    (tmp_path / "caller.py").write_text(f"{what}\n{CALLER}")
+    os.utime(tmp_path / "caller.py", ns=(10**18, 10**18))
+    _called(tmp_path, what, 1)
+    assert _ask(tmp_path) == (3.0, 0)
+    assert _ask(tmp_path) == (3.0, 1)  # kept
+    os.utime(_called(tmp_path, what, 2))  # as an upgrade changes it
+    assert _ask(tmp_path)[0] == after  # numba alone, which compares the caller's own file, is wrong
+    assert _ask(tmp_path) == (after, 1)
