@@ -212,6 +212,38 @@ def test_a_mechanism_that_ends_its_process_on_some_chunks(
     assert show(store) == show(tmp_path / "whole.zarr")
 
 
+# The first call on a worker ends its process; a later one notes, a while afterwards, how many keepers there are.
+LEAVING = """
+import os
+import time
+
+import psutil
+
+FIRST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "first")
+with open(f"/proc/{os.getppid()}/comm") as words:
+    IS_WORKER = words.read().strip() == "hpcdp-keeper"
+
+
+def leaving(database, size, rng):
+    if IS_WORKER:
+        try:
+            os.close(os.open(FIRST, os.O_CREAT | os.O_EXCL))
+            os._exit(83)
+        except FileExistsError:
+            time.sleep(max(0.0, os.stat(FIRST).st_mtime + 3.0 - time.time()))
+        with open(FIRST, "a") as file:
+            print(len(psutil.Process().parent().parent().children()), file=file)
+    return database.sum() + rng.laplace(size=size)
+"""
+
+
+def test_a_worker_that_ended_is_replaced_whatever_its_exit_code(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"call": "own:leaving", "train": 4000, "test": 4000, "chunk": 1000}
+    study = write_study(tmp_path, LEAVING, **settings, pairs=GIVEN["pairs"])
+    hpcdp("run", study, "--store", tmp_path / "s.zarr", "--workers", 2, folder=tmp_path)
+    assert (tmp_path / "first").read_text().split()[-1] == "2"
+
+
 # A worker starts three processes: a child, a child in a session of its own, and a daemon whose parent is gone.
 PARENT = """
 import os

@@ -76,6 +76,7 @@ def make_parser() -> argparse.ArgumentParser:
     risk.add_argument("--allow-changed-code", action="store_true", help="go on although the query's source changed")
     risk.add_argument("--trust-code", action="store_true", help=trust)
     add_place(risk)
+    add_picture(risk)
 
     resume = add("resume", running.resume, "go on from a store alone: the study is inside it")
     resume.add_argument("store", type=Path, metavar="STORE")

@@ -14,12 +14,14 @@ import select
 import signal
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from hpcdp._base.below import Child, adopt_orphans, children, die_with, kill_below, name_process, reap
 from hpcdp._base.slow_draws import Slot, note_in, slots_of
-from hpcdp.clusters._serving import LEFT, Serving
+from hpcdp.clusters._serving import Serving
 
+_LEFT = 83  # exit code of a keeper whose worker is not to be replaced
 _AGAIN = 0.25  # seconds from one fork to the next: what ends as it starts must not keep a core busy
 _LOOK = 1.0  # seconds after which the nursery looks at its keepers, should a signal have been missed
 _LONGEST = 10.0  # seconds that a keeper may take to kill what is below it; it gives up after five itself
@@ -41,7 +43,7 @@ def keep(count: int, serving: Serving, preparation: dict[str, Any]) -> None:
         for place, keeper in enumerate(kept):
             if keeper is not None and keeper.has_ended():
                 keeper.close()
-                has_left[place] = keeper.bury(_LONGEST) == LEFT
+                has_left[place] = keeper.bury(_LONGEST) == _LEFT
                 kept[place] = None
         _kill_others({keeper.pid for keeper in kept if keeper is not None})
         for place, keeper in enumerate(kept):
@@ -87,12 +89,16 @@ def _keep_one(signals: _Signals, serving: Serving, preparation: dict[str, Any], 
     """A keeper: one worker after another until the nursery says so, which ends the process; returns in a worker at its end."""
     name_process("hpcdp-keeper")
     adopt_orphans()
+    said, left = os.pipe()
+    os.set_blocking(said, False)
+    serving = replace(serving, left=left)
     while worker := signals.fork():
         begin = time.monotonic()
-        replaces, has_left = signals.watch(worker)
+        replaces = signals.watch(worker)
         kill_below()
-        if has_left:
-            os._exit(LEFT)
+        with suppress(BlockingIOError):
+            if os.read(said, 1):
+                os._exit(_LEFT)
         if not replaces:
             os.killpg(0, signal.SIGKILL)
         time.sleep(max(0.0, begin + _AGAIN - time.monotonic()))
@@ -144,15 +150,15 @@ class _Signals:
                 os.dup2(nothing.fileno(), 0)
         return worker
 
-    def watch(self, worker: int) -> tuple[bool, bool]:
-        """Wait until the worker ends or the nursery does; whether another worker is to follow, and whether this one left."""
+    def watch(self, worker: int) -> bool:
+        """Wait until the worker ends or the nursery does; whether another worker may follow."""
         replaces = True
-        while (status := reap(worker)) is None:
+        while reap(worker) is None:
             word = self.wait()
             if word == b"":
-                return False, False
+                return False
             replaces = replaces and word is None
-        return replaces, os.waitstatus_to_exitcode(status) == LEFT
+        return replaces
 
 
 def _fork_keeper(signals: _Signals, others: list[int]) -> tuple[Child | None, bool]:

@@ -24,10 +24,7 @@ from hpcdp._base.parent import no_copy
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised
 from hpcdp._base.slow_draws import send_by
-from hpcdp.errors import MechanismError
-
-LEFT = 83
-"""Exit code of a worker that is not to be replaced."""
+from hpcdp.errors import DONE, MechanismError
 
 _LOOK = 500  # milliseconds between looks at the thread that answers
 _POLITE = 5.0  # seconds in which a call may end whose caller is gone
@@ -37,7 +34,8 @@ _POLITE = 5.0  # seconds in which a call may end whose caller is gone
 class Serving(ABC):
     """name, number: of this worker; they differ, because who is served may not have missed the last one yet.
     modules: loaded once, before workers are forked. notes: a file that is the driver's memory, where workers note what they
-    draw. channel: a descriptor, on which a worker says how it is reached where nobody else does.
+    draw. channel: a descriptor, on which a worker says how it is reached where nobody else does. left: one on which it says
+    that it is not to be replaced; its exit code is the mechanism's to choose.
     """
 
     name: str
@@ -45,6 +43,7 @@ class Serving(ABC):
     number: int = 0
     notes: str = ""
     channel: int = -1
+    left: int = -1
 
     def named(self, name: str) -> Self:
         """For the workers of one keeper."""
@@ -113,7 +112,8 @@ class DaskServing(Serving):
                 raise
             print(f"hpcdp: a worker found no scheduler: {describe_raised(error)}", file=sys.stderr, flush=True)
         if self.leaves:
-            os._exit(LEFT)
+            os.write(self.left, b"l")
+            os._exit(DONE)
 
 
 @dataclass(frozen=True)

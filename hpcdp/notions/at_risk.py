@@ -24,10 +24,14 @@ Floats = NDArray[np.float64]
 RHO = 0.01
 """The accuracy ρ of Section 6 of the paper."""
 
-_MOST_K = 10_000
+MOST_K = 10_000
+"""Numbers that a query returns, of which the model is computed."""
+
+_MOST_PAIRS = 2**53
 _NONE_BEYOND = 0.1  # of the failure probability, for S₍ⱼ₎ that no pair is beyond
 _NEWTON = 100  # steps at most; about six are taken
 _SETTLED = 1e-9  # of a step, as a part of the value
+_FAR = 700.0  # where e^(−x) is nearly no float, and terms of the sum are had by their logarithms
 _GRID = 2000  # levels among which the best is bracketed
 
 
@@ -226,7 +230,9 @@ def order_statistic(pairs: int, cover: float, confidence: float) -> int:
     share, level = float(open_unit("cover", cover)), 1.0 - float(open_unit("confidence", confidence))
     most = float(binomial_lower(n, n, level))
     if most < share:
-        raise ValueError(f"{n:,} pairs cover at most {at_most(most, '.4f')}; {needed_pairs(share, level):,} are needed")
+        needed = needed_pairs(share, level)
+        words = f"more than {_MOST_PAIRS:,}" if needed is None else f"{needed:,}"
+        raise ValueError(f"{n:,} pairs cover at most {at_most(most, '.4f')}; {words} are needed")
     low, high = 0, n  # what `low` covers is too little, `high` is enough
     while high - low > 1:
         middle = (low + high) // 2
@@ -234,12 +240,17 @@ def order_statistic(pairs: int, cover: float, confidence: float) -> int:
     return high
 
 
-def needed_pairs(cover: float, level: float) -> int:
-    """The fewest pairs whose largest sensitivity has this cover at failure probability `level`: cover^n <= level."""
-    n = max(1, math.ceil(math.log(level) / math.log(cover)) - 2)
-    while binomial_lower(n, n, level) < cover:
-        n += 1
-    return n
+def needed_pairs(cover: float, level: float) -> int | None:
+    """The fewest pairs whose largest sensitivity has this cover at failure probability `level`; None: more than 2^53."""
+    low, high = 0, 1  # the first has too few, the second enough
+    while binomial_lower(high, high, level) < cover:
+        low, high = high, 2 * high
+        if high > _MOST_PAIRS:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if binomial_lower(middle, middle, level) >= cover else (middle, high)
+    return high
 
 
 def certified_cover(pairs: int, rank: int, confidence: float) -> float:
@@ -325,22 +336,31 @@ def _best_of_model(level0: float) -> float:
     wanted = 1.0 / level0
 
     def excess(u: float) -> float:
-        return float(u - math.log1p(u * u * math.expm1(1.0 / u)) - wanted)
+        return float(u - math.log1p(u * (u * math.expm1(1.0 / u))) - wanted)
 
     return 1.0 / float(brentq(excess, max(wanted, 0.5), 2.0 * wanted + 10.0, xtol=1e-14 * wanted, rtol=1e-14))
 
 
 def _best_of_exact(level0: float) -> float:
-    """Where γ(ε)·(e^(−1/ε₀) − e^(−1/ε)) is largest: the best of a grid, then the root of the derivative beside it."""
-    grid = level0 * np.arange(1, _GRID) / _GRID
+    """Where γ(ε)·(e^(−1/ε₀) − e^(−1/ε)) is largest: the best of a grid, then the root of the derivative beside it.
 
-    def slope(e: float) -> float:  # of ln sinh(ε/2) + ln(1 − e^(1/ε₀ − 1/ε))
-        return 0.5 / math.tanh(0.5 * e) - 1.0 / (e * e * math.expm1(min(1.0 / e - 1.0 / level0, 700.0)))
+    In u = 1/ε − 1/ε₀, of which ε₀ has 0: the root may be nearer to ε₀ than numbers that are told from it.
+    """
+    grid = level0 * np.arange(1, _GRID + 1) / _GRID
 
-    gain = 0.5 * grid + np.log(-np.expm1(-grid)) + np.log(-np.expm1(1.0 / level0 - 1.0 / grid))
+    def at(u: float) -> float:
+        return 1.0 / (1.0 / level0 + u)
+
+    def excess(u: float) -> float:  # of the sign of the derivative of ln sinh(ε/2) + ln(1 − e^(−u)) with respect to u
+        e = at(u)
+        return math.log1p(2.0 * math.tanh(0.5 * e) / e / e) - u
+
+    beyond = 1.0 / grid - 1.0 / level0
+    beyond[-1] = 0.0
+    with np.errstate(divide="ignore"):
+        gain = 0.5 * grid + np.log(-np.expm1(-grid)) + np.log(-np.expm1(-beyond))
     best = int(gain.argmax())
-    low, high = (grid[max(0, best - 1)], grid[min(grid.size - 1, best + 1)])
-    return float(brentq(slope, low, high, xtol=1e-15 * level0, rtol=1e-14)) if best else float(grid[0])
+    return at(float(brentq(excess, beyond[best + 1], beyond[best - 1] if best else 2.0 * beyond[0], rtol=1e-14)))
 
 
 def _weights(k: int) -> Floats:
@@ -355,10 +375,16 @@ def _tail(x: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
     """e^(−x), the rest of P(T > x), and the density of T: c_i − c_(i+1) >= 0 times the Poisson terms."""
     first = term = np.exp(-x)
     rest, density = np.zeros_like(x), np.zeros_like(x)
-    for i, weight in enumerate(weights.tolist()):
-        rest = rest + weight * term if i else rest
-        density += (weight - (weights[i + 1] if i + 1 < weights.size else 0.0)) * term
+    drops = weights - np.append(weights[1:], 0.0)
+    for i, (weight, drop) in enumerate(zip(weights.tolist(), drops.tolist(), strict=True)):
+        rest += weight * term if i else 0.0
+        density += drop * term
         term = term * x / (i + 1.0)
+    far = x > _FAR
+    if far.any() and weights.size > 1:
+        powers, away = np.arange(weights.size), x[far][:, None]
+        terms = np.exp(powers * np.log(away) - gammaln(powers + 1.0) - away)
+        rest[far], density[far] = terms[:, 1:] @ weights[1:], terms @ drops
     return first, rest, density
 
 
@@ -385,8 +411,8 @@ def _quantile(share: Floats, weights: Floats) -> Floats:
 
 
 def _k(value: Any) -> int:
-    if integer("k", value, 1) > _MOST_K:
-        raise refusal("k", value, f"an integer from 1 to {_MOST_K:,}")
+    if integer("k", value, 1) > MOST_K:
+        raise refusal("k", value, f"an integer from 1 to {MOST_K:,}")
     return int(value)
 
 

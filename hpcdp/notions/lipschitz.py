@@ -7,7 +7,8 @@ Finite-sample, all of it, under that assumption.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from hpcdp._check import integer, positive, real, refusal
 
@@ -51,7 +52,13 @@ def size_of(
 ) -> tuple[int, int]:
     """One of `sizes`, by its name."""
     c, w, gamma = positive("lipschitz", lipschitz), positive("width", width), positive("precision", precision)
-    miss, both, count = 1.0 - _confidence(confidence), _bounds(c, w), integer("laws", laws, 2)
+    miss, count = 1.0 - _confidence(confidence), integer("laws", laws, 2)
+    with _said("outputs"):
+        return _size(name, c, w, gamma, miss, order, count)
+
+
+def _size(name: str, c: float, w: float, gamma: float, miss: float, order: float | None, count: int) -> tuple[int, int]:
+    both = _bounds(c, w)
     low = both[0]
     if order is None:
         bias, z, paper_z = 6.0 * c * w / (low * gamma), gamma / 3.0, gamma / 12.0
@@ -90,13 +97,15 @@ def buckets(
     Raises:
         ValueError: an argument is out of its range, C >= 2/W² among them.
     """
-    both = _bounds(positive("lipschitz", lipschitz), positive("width", width))
-    change = positive("lipschitz_in_x", lipschitz_in_x) * positive("length", length)
-    needed = 3.0 * change / (both[0] * positive("precision", precision))
-    if order is not None:
-        a = _order(order)
-        needed *= (2.0 * a - 1.0) * _ratio(both, a) / (2.0 * (a - 1.0))
-    return math.ceil(needed)
+    c, w, gamma = positive("lipschitz", lipschitz), positive("width", width), positive("precision", precision)
+    steepness, span = positive("lipschitz_in_x", lipschitz_in_x), positive("length", length)
+    with _said("buckets"):
+        both = _bounds(c, w)
+        needed = 3.0 * steepness * span / (both[0] * gamma)
+        if order is not None:
+            a = _order(order)
+            needed *= (2.0 * a - 1.0) * _ratio(both, a) / (2.0 * (a - 1.0))
+        return math.ceil(needed)
 
 
 def precision_at(outputs: int, needed: Callable[[float], int]) -> float:
@@ -118,6 +127,15 @@ def precision_at(outputs: int, needed: Callable[[float], int]) -> float:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
+
+
+@contextmanager
+def _said(what: str) -> Iterator[None]:
+    """ValueError where numbers on the way are no floats."""
+    try:
+        yield
+    except (OverflowError, ZeroDivisionError):
+        raise ValueError(f"precision: more {what} are needed than can be said") from None
 
 
 def _confidence(value: float) -> float:

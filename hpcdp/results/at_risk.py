@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.mechanisms.pair_draws import LOSS, NUMBERS, SENSITIVITY
-from hpcdp.notions.at_risk import both_as_published, certified_within, cover_as_published, order_statistic
+from hpcdp.notions.at_risk import MOST_K, both_as_published, certified_within, cover_as_published, order_statistic
 from hpcdp.notions.bounds import binomial_lower
 from hpcdp.planning.at_risk import is_done
 from hpcdp.planning.index import Index
@@ -56,6 +56,7 @@ def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:
         return []
     ordered, n = np.sort(sensitivity), int(sensitivity.size)
     largest, k = float(ordered[-1]) / section.scale, int(arrays["risk_numbers"][1].max())
+    is_modelled = largest > 0.0 and math.isfinite(largest) and k <= MOST_K
     found = []
     for cover in section.cover:
         rank = order_statistic(n, cover, section.confidence)
@@ -68,7 +69,7 @@ def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:
             "pairs": n,
             "lower": float(binomial_lower(hits, n, 1.0 - section.confidence)),
             "certified": certified_within(hits, n, rank, covered, section.confidence),
-            "published": both_as_published(epsilon, largest, cover, n, k=k) if largest > 0.0 else None,
+            "published": both_as_published(epsilon, largest, cover, n, k=k) if is_modelled else None,
             "epsilon0": largest,
         }
         found.append(
