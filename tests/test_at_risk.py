@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import comb, gammainc, kv
+from scipy.special import comb, gammainc, gammaincc, gammaln, kv
 from scipy.special import gamma as factorial
 from scipy.stats import beta, binom, norm
 
@@ -46,6 +46,16 @@ def test_the_model_is_right_where_it_is_small_and_where_it_is_large(k):
     x = np.array([1e-12, 1e-5, 0.1, 1.0, 5.0, 30.0, 600.0])
     sums = sum(comb(k - 1 + j, j) * 2.0 ** (1 - k - j) * gammainc(k - j, np.append(x, 800.0)) for j in range(k))
     np.testing.assert_allclose(at_risk.model_confidence(x, 800.0, k), sums[:-1] / sums[-1], rtol=1e-13)
+
+
+def test_the_model_of_many_numbers_is_right_where_the_exponential_is_no_float():
+    k, x = 10_000, np.array([699.0, 701.0, 746.0, 900.0])
+    j = np.arange(k)
+    logs = gammaln(k + j) - gammaln(j + 1.0) - gammaln(k) + (1 - k - j) * math.log(2)
+    above = np.array([np.exp(logs) @ gammaincc(k - j, v) for v in x])
+    np.testing.assert_allclose(1.0 - at_risk.model_confidence(x, 3000.0, k), above, rtol=1e-7, atol=3e-16)
+    back = at_risk.model_epsilon(at_risk.model_confidence(x[:3], 3000.0, k), 3000.0, k)
+    np.testing.assert_allclose(back, x[:3], rtol=1e-8)
 
 
 @pytest.mark.parametrize("k", [1, 2, 6, 60])
@@ -113,6 +123,15 @@ def test_the_optimum_is_the_smallest_budget():
             assert gain(level) <= best.fun * (1 - 1e-12)
             assert abs(best.x / level - 1) < 1e-4
             assert abs(budget / (21 * math.exp(-1 / level0) * (1 + gain(level))) - 1) < 1e-9
+
+
+@pytest.mark.parametrize("law", ["model", "exact"])
+@pytest.mark.parametrize("level0", [1e-5, 1e-9, 1e-300])
+def test_the_optimum_of_the_smallest_levels(level0, law):
+    u = -math.log(level0)
+    for _ in range(50):  # 1/ε − 1/ε₀ = ln(1 + 1/ε), up to terms in ε₀
+        u = math.log1p(1 / level0 + u)
+    assert abs(at_risk.optimum(level0, 1, 1, law).epsilon * (1 / level0 + u) - 1) < 1e-9
 
 
 COMPOSED = {0.1: (5.149, 9.362), 0.5: (31.165, 63.074), 1.0: (75.620, 166.018)}
@@ -240,6 +259,8 @@ def test_risk_grows_under_post_processing():
     "call, words",
     [
         (lambda: at_risk.order_statistic(100, 0.99, 0.95), "100 pairs cover at most 0.9705; 299 are needed"),
+        (lambda: at_risk.order_statistic(100, 0.999999, 0.95), "0.9705; 2,995,731 are needed"),
+        (lambda: at_risk.order_statistic(100, 1 - 1e-16, 0.95), "0.9705; more than 9,007,199,254,740,992 are needed"),
         (lambda: at_risk.model_epsilon0(3.0, 0.5), "at ε = 3 every ε0 has confidence 0.9502 or more"),
         (lambda: at_risk.model_confidence(-1.0, 1.0), "epsilon: -1.0 was given; accepted: a number >= 0"),
         (lambda: at_risk.model_confidence(1.0, math.nan), "epsilon0: nan was given"),

@@ -75,11 +75,19 @@ def test_units_do_not_matter():
         ({"confidence": 1.0}, "confidence: 1.0 was given; accepted: a number above 0 and below 1"),
         ({"order": 1.0}, "order: 1.0 was given; accepted: a finite number above 1"),
         ({"laws": 1}, "laws: 1 was given; accepted: an integer >= 2"),
+        ({"order": 1e6}, "precision: more outputs are needed than can be said"),
+        ({"width": 1e-200}, "precision: more outputs are needed than can be said"),
     ],
 )
 def test_what_is_impossible_is_said(given, words):
     with pytest.raises(ValueError, match=words.replace("(", r"\(").replace("^", r"\^")):
         sizes(**{"lipschitz": 1.58, "width": 1.0, "precision": 0.2, "confidence": 0.95, **given})
+
+
+def test_buckets_that_cannot_be_said():
+    for given in ((1e300, 1e300, 1.58, 1, 0.2), (3, 1, 0.5, 1, 0.2, 1e4)):
+        with pytest.raises(ValueError, match="precision: more buckets are needed than can be said"):
+            buckets(*given)
 
 
 def test_a_precision_that_is_met_by_anything():

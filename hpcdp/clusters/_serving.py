@@ -110,7 +110,8 @@ class DaskServing(Serving):
         except Exception as error:
             if has_begun or not self.leaves:
                 raise
-            print(f"hpcdp: a worker found no scheduler: {describe_raised(error)}", file=sys.stderr, flush=True)
+            reason = describe_raised(error.__cause__ or error)
+            print(f"hpcdp: a worker found no scheduler, or could not start: {reason}", file=sys.stderr, flush=True)
         if self.leaves:
             os.write(self.left, b"l")
             os._exit(DONE)
