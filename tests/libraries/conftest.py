@@ -42,7 +42,12 @@ def environment_with(packages: Sequence[str]) -> Path:
 def _install(folder: Path, packages: Sequence[str]) -> str:
     """Make the environment anew; what went wrong, or nothing."""
     python, uv = str(folder / "bin" / "python"), shutil.which("uv")
-    ways = [([sys.executable, "-m", "venv"], [python, "-m", "pip", "install", "-q", "--only-binary", ":all:"])]
+    ways = [
+        (
+            [sys.executable, "-m", "venv"],
+            [python, "-m", "pip", "install", "-q", "--no-compile", "--only-binary", ":all:"],
+        )
+    ]
     if uv is not None:
         make = [uv, "venv", "-q", "--python", sys.executable]
         ways.insert(0, (make, [uv, "pip", "install", "-q", "--only-binary", ":all:", "--python", python]))
