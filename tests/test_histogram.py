@@ -117,6 +117,7 @@ def test_what_it_shows_is_what_its_samples_say(tmp_path, keep):
     both = [counts[[laws.index(law) for law in pair]] for pair in problem.pair_laws]
     assert entry["estimate"] == pytest.approx(max(renyi_ratio(*x[o], 2.0) for x in both for o in ([0, 1], [1, 0])))
     assert "by a union bound" in call("show", tmp_path / "s.zarr", "--renyi", "2").stdout
+    assert "none, with so few outputs" in call("show", tmp_path / "s.zarr", "--renyi", "1e6").stdout
 
 
 def test_a_claim_is_judged_by_both_ends(tmp_path):
@@ -124,7 +125,7 @@ def test_a_claim_is_judged_by_both_ends(tmp_path):
     run(binned_study(), store)
     assert "(violated)" in call("verify", store, "--claim", "dp(epsilon=0.5)", code=3).stdout
     told = call("verify", store, "--claim", "dp(epsilon=2)").stdout
-    assert "The claim holds if C does" in told
+    assert "Of these pairs the claim holds if C does" in told
     call("verify", store, "--claim", "laplace(epsilon=1)", code=2)
 
 
@@ -164,6 +165,8 @@ def test_a_domain_enumerates_no_pair(tmp_path):
     assert "9 midpoints" in str(plan(binned_study(DOMAIN), 0))
     call("plot", tmp_path / "s.zarr")
     call("verify", tmp_path / "s.zarr", "--claim", "dp(epsilon=0.2)", code=3)
+    told = call("verify", tmp_path / "s.zarr", "--claim", f"dp(epsilon={math.ceil(found['upper'])})").stdout
+    assert "Of this domain the claim holds if C and D do" in told
     with pytest.raises(StudyError, match=r"pairs\.domain\.points"):
         run(binned_study({"domain": {**DOMAIN["domain"], "points": 8}}), tmp_path / "s.zarr")
 

@@ -15,6 +15,7 @@ from distributed import Client
 from programs import program_study, served
 from refusing import refusal
 
+from hpcdp._base.signals import as_interruptions
 from hpcdp.cli.command import main
 from hpcdp.clusters.place import DaskPlace
 from hpcdp.engine import window as engine
@@ -44,6 +45,14 @@ def panics(database, size, rng):
 
 class Panic(BaseException):
     """Such as pyo3's PanicException."""
+
+
+def test_an_interruption_that_comes_into_a_kernel_is_one() -> None:
+    """numba's dispatcher then says that there was a result and an exception."""
+    with pytest.raises(KeyboardInterrupt), as_interruptions():
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+    with pytest.raises(SystemError, match="of its own"), as_interruptions():
+        raise SystemError("of its own")
 
 
 def test_a_panic_costs_the_chunk_and_names_its_line(tmp_path: Path, scheduler: str) -> None:

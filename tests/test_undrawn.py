@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from commands import call, one_message, write_study
+from commands import call, hpcdp, one_message, write_study
 
 SMALL = {
     "call": "laplace",
@@ -58,6 +58,16 @@ def test_the_command_that_is_printed_draws(study: Path) -> None:
         assert not (study.parent / f"{name}.png").exists()
         call(*words[2:])
         assert (study.parent / f"{name}.png").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "audit"])
+def test_it_draws_whatever_words_look_like(study: Path, command: str) -> None:
+    """A store that is named like an option, and a study after "--"."""
+    claim = ("--claim", "laplace(epsilon=9)") if command == "audit" else ()
+    words = (command, "--store=-s.zarr", *claim, "--no-plot", "--", study.name)
+    last = hpcdp(*words, folder=study.parent).stdout.splitlines()[-1]
+    hpcdp(*shlex.split(last)[2:], folder=study.parent)
+    assert len(list(study.parent.glob("*.png"))) == 1
 
 
 def test_an_audit_with_a_file_for_its_picture(study: Path) -> None:

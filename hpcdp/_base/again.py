@@ -1,4 +1,4 @@
-"""The command that goes on with a store, as a shell takes it."""
+"""Commands that are printed, as a shell takes them."""
 
 from __future__ import annotations
 
@@ -8,4 +8,11 @@ from pathlib import Path
 
 def resume_command(store: str | Path, place: str | Path = "local") -> str:
     """The words to type. place: where the run is to compute, as `--cluster` takes it."""
-    return shlex.join(["hpcdp", "resume", str(store), *(["--cluster", str(place)] if str(place) != "local" else [])])
+    there = ["--cluster", str(place)] if str(place) != "local" else []
+    return f"hpcdp resume {typed(store)}{''.join(f' {shlex.quote(word)}' for word in there)}"
+
+
+def typed(path: str | Path) -> str:
+    """A path as a word of a command: none begins as an option does."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)

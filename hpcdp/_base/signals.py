@@ -27,6 +27,17 @@ def once(handler: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
 
 
 @contextmanager
+def as_interruptions() -> Iterator[None]:
+    """Within, Ctrl-C and SIGTERM raise KeyboardInterrupt also where they come into a compiled kernel, which says SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
+
+
+@contextmanager
 def deferred() -> Iterator[None]:
     """Start processes within: Ctrl-C and SIGTERM come when it ends, and Ctrl-C never reaches the processes themselves.
 

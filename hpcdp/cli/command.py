@@ -18,7 +18,7 @@ from hpcdp._base.again import resume_command
 from hpcdp._base.parent import fork_command, say_end
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
-from hpcdp._base.signals import once
+from hpcdp._base.signals import as_interruptions, once
 from hpcdp._base.terminal import escaped, open_closed_descriptors
 from hpcdp._base.threads import worker_environment
 from hpcdp.cli._arguments import make_parser
@@ -70,7 +70,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     options = parser.parse_args(given)
     options.given = given
     try:
-        with _interruptible():
+        with _interruptible(), as_interruptions():
             return int(options.command(options) or DONE)
     except StudyError as error:
         return _fail(error, WRONG, options.debug)

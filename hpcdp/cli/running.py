@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hpcdp._base.again import typed
 from hpcdp._base.raised import describe_raised
 from hpcdp.cli.reading import default_plot, print_contents, refuse_contents
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace, at_risk: bool = False) -> None:
     if (study.at_risk is not None) != at_risk:
         has, command = ("no", "run") if at_risk else ("a section", "risk")
         raise StudyError(
-            f"STUDY: {options.study} has {has} [at_risk]; go on with: hpcdp {command} {shlex.quote(options.study)}"
+            f"STUDY: {options.study} has {has} [at_risk]; go on with: hpcdp {command} {typed(options.study)}"
         )
     options.found_store = store
     with _stoppable(where) as stop:
@@ -146,7 +147,7 @@ def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, s
     result = _compute(options, store, problem, trial, stop)
     print(text(result))
     print(f"\nstore: {store}", flush=True)
-    again = f"hpcdp plot {shlex.quote(str(store))}"
+    again = f"hpcdp plot {typed(store)}"
     print(_draw(_is_drawn(options, plan), result.plot, default_plot(store), again), end="")
 
 
@@ -189,7 +190,7 @@ def submit(options: argparse.Namespace) -> None:
     store_problem(problem, store, options.allow_changed_code, options.trust_code)
     text = Path(options.profile).read_text(encoding="utf-8")
     print(submit_driver(profile, text, folder, store.resolve(), options.trust_code), flush=True)
-    path = shlex.quote(str(store))
+    path = typed(store)
     print(f"store: {store}; see hpcdp status {path}, hpcdp logs {path}, hpcdp cancel {path}", file=sys.stderr)
 
 
@@ -338,8 +339,8 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
 
 def _with_picture(options: argparse.Namespace) -> str:
     """The command again, with its picture."""
-    given = [word for word in options.given if word not in ("--plot", "--no-plot")]
-    return shlex.join(["hpcdp", *given, "--plot"])
+    command, *given = (word for word in options.given if word not in ("--plot", "--no-plot"))
+    return shlex.join(["hpcdp", command, "--plot", *given])
 
 
 def _audited_claim(options: argparse.Namespace, study: Any) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.again import resume_command
 from hpcdp._base.folder import same_folder
-from hpcdp._base.signals import ignored
+from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import Place, Where, default_workers, parse_place
 from hpcdp.engine.execute import Outcome, execute, run_batches
 from hpcdp.engine.failures import RunFailed, describe_killed, failed
@@ -171,7 +171,8 @@ def opened(problem: Problem, store: Path, options: Options, progress: Progress) 
             version = save_problem(layout, problem, lease.generation, options.allow_changed_code)
             _note_run(layout, lease, "begin")
             try:
-                yield layout, lease, version
+                with as_interruptions():
+                    yield layout, lease, version
             except RunFailed as error:
                 _note_run(layout, lease, "end", error.lines)
                 raise

@@ -109,8 +109,10 @@ def _pure(verdict: Verdict) -> list[str]:
     ]
     upper = (verdict.result.pure or {}).get("upper") if is_binned else None
     if upper is not None and upper <= found.claimed:
+        where, both = ("this domain", "C and D do") if found.pair < 0 else ("these pairs", "C does")
+        ceiling = at_most(upper, ".5f")
         lines.append(
-            f"The claim holds if C does: pure ε is then at most {at_most(upper, '.5f')}, with the same confidence."
+            f"Of {where} the claim holds if {both}: pure ε is then at most {ceiling}, with the same confidence."
         )
     elif verdict.verdict == CONSISTENT:
         lines.append(
