@@ -27,6 +27,7 @@ _FINER, _FINEST = np.linspace(-0.4, 0.4, 9), np.linspace(-0.09, 0.09, 7)
 _POINTS, _APART, _FARTHEST = 2401, 20, 36.0  # the odds of q are the first ones times e^(−s²/2), s up to this
 _HALVINGS = 50
 _LARGEST_LEVEL = 700.0  # e to this is finite
+_LARGEST_STEP = 4096.0  # of a logit, beyond which p is 1
 _UNIT = 4e-16
 _SAFE = 1e-12  # by which δ is raised, in proportion
 
@@ -72,9 +73,10 @@ def _polygon(orders: Floats, factors: Floats, limit: float) -> TradeOffCurve:
         some = np.arange(0, _POINTS, _APART)
         _, active = _smallest(lambda _: logit_q[some], logit_q[some], orders, limit * factors)
         best = np.log(np.maximum(orders[active] - 1.0, _NEAR))
-        finer = 1.0 + np.exp(best[:, None] + _FINER)
+        # order 1 is always among them: where no order above it breaks its limit, it does
+        finer = np.column_stack([np.ones(some.size), 1.0 + np.exp(best[:, None] + _FINER)])
         _, active = _smallest(lambda _: logit_q[some], logit_q[some], finer, limit * finer)
-        best = np.interp(steps, steps[some], best + _FINER[active])
+        best = np.interp(steps, steps[some], best + np.append(0.0, _FINER)[active])
         orders = factors = np.column_stack([np.ones(_POINTS), 1.0 + np.exp(best[:, None] + _FINEST)])
     logit_p, active = _smallest(lambda _: logit_q, logit_q, orders, limit * factors)
     chosen = np.broadcast_to(orders, (_POINTS, orders.shape[-1]))[np.arange(_POINTS), active]
@@ -87,20 +89,20 @@ def _polygon(orders: Floats, factors: Floats, limit: float) -> TradeOffCurve:
 def _smallest(
     logit_q: Callable[[Floats], Floats], start: Floats, orders: Floats, limits: Floats
 ) -> tuple[Floats, NDArray[np.intp]]:
-    """The smallest logit p >= start that surely breaks a limit, up to rounding, and which of them."""
+    """The smallest logit p >= start that surely breaks a limit, up to rounding, and which of them; NaN where none does."""
 
     def excess(x: Floats) -> Floats:
         return _divergences(x, logit_q(x), orders) - limits
 
     low, step = start, np.ones(start.shape)
-    while not (over := excess(start + step).max(axis=-1) > 0.0).all():
+    while not (over := excess(start + step).max(axis=-1) > 0.0).all() and step.max() < _LARGEST_STEP:
         step = np.where(over, step, 2.0 * step)
     high = start + step
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         breaks = excess(middle).max(axis=-1) > 0.0
         low, high = np.where(breaks, low, middle), np.where(breaks, middle, high)
-    return high, np.asarray(excess(high).argmax(axis=-1))
+    return np.where(over, high, np.nan), np.asarray(excess(high).argmax(axis=-1))
 
 
 def _logs(logit: Floats) -> tuple[Floats, Floats]:
