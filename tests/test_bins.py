@@ -9,6 +9,7 @@ import pytest
 
 from hpcdp.notions.bins import (
     Bins,
+    change_refuted_at,
     choose_bins,
     largest_ratio,
     least_outputs,
@@ -129,6 +130,23 @@ def test_what_refutes_c():
     assert refuted_at(*limits(step, outputs, FAILURE, 1), Bins.of(UNIT, 5, 1.0)) is not None
     assert refuted_at(*limits(step[:, ::-1], outputs, FAILURE, 1), Bins.of(UNIT, 5, 1.0)) is not None
     assert refuted_at(*limits(step[:, :1], outputs, FAILURE, 1), Bins.of(UNIT, 1, 1.0)) is None
+
+
+def test_a_false_change_with_the_input_is_refuted_and_a_true_one_is_not():
+    points, outputs, m = (
+        5,
+        10**6,
+        10,
+    )  # inputs 0.1, 0.3, …: densities 1 + (2x − 1)·s(b), s from −½ to ½: they change by 1 at most
+    slope = (np.arange(m) + 0.5) / m - 0.5
+    shares = (1.0 + np.outer(2.0 * (np.arange(points) + 0.5) / points - 1.0, slope)) / m
+    low, high = limits(np.rint(shares * outputs).astype(np.int64), outputs, FAILURE, points)
+    steepest = 2.0 * np.abs(slope).max()  # 0.9
+    for d in (0.1, 0.8):
+        column, one, other = change_refuted_at(low, high, Bins.of(UNIT, m, 9.0, 0.5 * d / points))
+        assert (low[one, column] - high[other, column]) * m > d * abs(one - other) / points
+    assert change_refuted_at(low, high, Bins.of(UNIT, m, 9.0, 0.5 * steepest / points)) is None
+    assert refuted_at(low, high, Bins.of(UNIT, m, 9.0, 0.5 * 0.1 / points)) is None  # which D cannot refute
 
 
 def test_published_estimates_and_their_failure():

@@ -125,7 +125,7 @@ def test_a_claim_is_judged_by_both_ends(tmp_path):
     run(binned_study(), store)
     assert "(violated)" in call("verify", store, "--claim", "dp(epsilon=0.5)", code=3).stdout
     told = call("verify", store, "--claim", "dp(epsilon=2)").stdout
-    assert "Of these pairs the claim holds if C does" in told
+    assert "Of these pairs the claim holds if C holds" in told
     call("verify", store, "--claim", "laplace(epsilon=1)", code=2)
 
 
@@ -166,9 +166,21 @@ def test_a_domain_enumerates_no_pair(tmp_path):
     call("plot", tmp_path / "s.zarr")
     call("verify", tmp_path / "s.zarr", "--claim", "dp(epsilon=0.2)", code=3)
     told = call("verify", tmp_path / "s.zarr", "--claim", f"dp(epsilon={math.ceil(found['upper'])})").stdout
-    assert "Of this domain the claim holds if C and D do" in told
+    assert "Of this domain the claim holds if C and D hold" in told
     with pytest.raises(StudyError, match=r"pairs\.domain\.points"):
         run(binned_study({"domain": {**DOMAIN["domain"], "points": 8}}), tmp_path / "s.zarr")
+
+
+def test_a_domain_whose_densities_change_faster_has_no_upper_limit(tmp_path):
+    run(binned_study({"domain": {**DOMAIN["domain"], "points": 3, "lipschitz": 1e-3}}), tmp_path / "s.zarr")
+    found = load_result(tmp_path / "s.zarr").pure
+    assert found["upper"] is None
+    assert sorted(found["refuted"]["points"]) == pytest.approx([1 / 6, 5 / 6])
+    low, high = found["refuted"]["densities"]
+    assert low - high > 1e-3 * 2 / 3
+    told = " ".join(call("show", tmp_path / "s.zarr").stdout.split())
+    assert "REFUTED: D = 0.001." in told
+    assert "≤ if C and D hold" in told
 
 
 @pytest.mark.parametrize("more", [{}, {"target": TARGET}, {"keep": "none"}, {"pairs": DOMAIN}], ids=str)
@@ -327,6 +339,12 @@ def test_other_outputs_and_a_precision_that_cannot_be_had(tmp_path):
         StudyError, match=r"target.precision: 0.01 needs an interval 0.02 wide; .* target.most = 20,000"
     ):
         run(study, tmp_path / "s.zarr")
+    # what is stored is told of all the same
+    assert "incomplete" in call("status", tmp_path / "s.zarr").stdout
+    assert load_result(tmp_path / "s.zarr").pure is None
+    assert "not all counts are there yet" in call("show", tmp_path / "s.zarr").stdout
+    told = call("resume", tmp_path / "s.zarr", "--workers", "0", code=2).stderr
+    assert "accepted: a larger precision" in told
 
 
 def test_counting():

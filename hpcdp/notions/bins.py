@@ -2,7 +2,8 @@
 
 Clopper–Pearson limits of all bins of all laws hold together. The lower end rests on nothing else; the upper end rests on
 densities that are C-Lipschitz on the interval: the density at an output differs from its bin's mean by at most C·w/2.
-Finite-sample: `limits`, `lower_ends`, `upper_ends`, `refuted_at`. Published, for one pair: `largest_ratio`, `renyi_ratio`.
+Finite-sample: `limits`, `lower_ends`, `upper_ends`, `refuted_at`, `change_refuted_at`. Published, for one pair:
+`largest_ratio`, `renyi_ratio`.
 Heuristic: `choose_bins`, `least_outputs`, which decide from training outputs what is counted.
 """
 
@@ -95,17 +96,35 @@ def refuted_at(low: Floats, high: Floats, bins: Bins) -> tuple[int, int, int] | 
     Means of two bins of a C-Lipschitz density differ by at most C times the distance of the bins; neighbours by C·w.
     Finite-sample: it refutes a true C only where some limit fails.
     """
-    step = bins.lipschitz * bins.width * (1.0 + bins.drift + _ROUNDING)
-    least, most = low / bins.width * (1.0 - bins.drift - _ROUNDING), high / bins.width * (1.0 + bins.drift + _ROUNDING)
-    ramp = step * np.arange(low.shape[1])
+    return _apart(*_densities(low, high, bins), bins.lipschitz * bins.width * (1.0 + bins.drift + _ROUNDING))
+
+
+def change_refuted_at(low: Floats, high: Floats, bins: Bins) -> tuple[int, int, int] | None:
+    """A bin and two laws whose limits differ by more than their midpoints allow, which refutes D; None: no such.
+
+    Laws are those of midpoints of equal buckets, ascending; `bins.change` is D times half a bucket. Finite-sample.
+    """
+    least, most = _densities(low, high, bins)
+    return _apart(least.T, most.T, 2.0 * bins.change * (1.0 + _ROUNDING))
+
+
+def _densities(low: Floats, high: Floats, bins: Bins) -> tuple[Floats, Floats]:
+    """Limits of the means of a density on its bins."""
+    edges = bins.drift + _ROUNDING
+    return low / bins.width * (1.0 - edges), high / bins.width * (1.0 + edges)
+
+
+def _apart(least: Floats, most: Floats, step: float) -> tuple[int, int, int] | None:
+    """A row and two of its columns of which the first is above the second by more than so much a column between them."""
+    ramp = step * np.arange(least.shape[1])
     for flipped in (False, True):
         a, b = (values[:, ::-1] if flipped else values for values in (least, most))
         ahead = np.maximum.accumulate(a + ramp, axis=1)[:, :-1] - (b + ramp)[:, 1:]
         if ahead.size and ahead.max() > _ROUNDING * float(most.max() + ramp[-1]):
-            law, column = (int(i) for i in np.unravel_index(int(ahead.argmax()), ahead.shape))
-            other = int((a + ramp)[law, : column + 1].argmax())
-            last = low.shape[1] - 1
-            return (law, last - other, last - column - 1) if flipped else (law, other, column + 1)
+            row, column = (int(i) for i in np.unravel_index(int(ahead.argmax()), ahead.shape))
+            other = int((a + ramp)[row, : column + 1].argmax())
+            last = least.shape[1] - 1
+            return (row, last - other, last - column - 1) if flipped else (row, other, column + 1)
     return None
 
 

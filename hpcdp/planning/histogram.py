@@ -111,11 +111,15 @@ def training_bins(problem: Problem) -> int | None:
 
 
 def decide(problem: Problem, index: Index) -> Decision | None:
-    """What is counted, a function of training counts alone; None while some are missing.
-
-    Raises:
-        StudyError: training promises the interval that is wanted with no number of outputs that is allowed.
+    """What is counted, a function of training counts alone; None while some are missing, and where training promises the
+    interval that is wanted with no number of outputs that is allowed.
     """
+    found = _decision(problem, index)
+    return None if isinstance(found, str) else found
+
+
+def _decision(problem: Problem, index: Index) -> Decision | str | None:
+    """The same, and in words why there is none."""
     e, bins = problem.study.estimate, parameters_of(problem).bins
     fine = training_bins(problem)
     if bins != "auto" and e.precision is None:
@@ -139,7 +143,7 @@ def _decide(
     test: int,
     failure: float,
     change: float,
-) -> Decision:
+) -> Decision | str:
     training, is_fixed = np.frombuffer(counts, np.int64).reshape(laws, -1), given.bins != "auto"
     assumed = (failure, given.range, given.lipschitz, change)
     if target is None or target.precision is None:
@@ -147,7 +151,7 @@ def _decide(
     wanted = 2.0 * target.precision
     outputs, width = least_outputs(training, wanted, target.most, *assumed, is_fixed=is_fixed)
     if width > wanted:
-        raise StudyError(
+        return (
             f"estimate.target.precision: {target.precision:g} needs an interval {wanted:g} wide; training promises one "
             f"{width:.3g} wide from target.most = {target.most:,} outputs a database; accepted: a larger precision"
             + (" or more points of pairs.domain" if change else "")
@@ -174,7 +178,13 @@ def _left(problem: Problem, index: Index) -> list[tuple[Problem, Stage, int]]:
 
 
 def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
-    """The tasks that are left: those that count training outputs, and, once they decided, those that count test outputs."""
+    """The tasks that are left: those that count training outputs, and, once they decided, those that count test outputs.
+
+    Raises:
+        StudyError: training promises the interval that is wanted with no number of outputs that is allowed.
+    """
+    if isinstance(words := _decision(problem, index), str):
+        raise StudyError(words)
     stages = _left(problem, index)
     gaps = {
         (n, law): tuple((gap.start, gap.stop) for gap in index.missing(some.bin_key(law, stage.name, bins), (), stage))

@@ -29,7 +29,7 @@ def table(result: Result) -> str:
     if found is None:
         return "\n".join([head, "", f"not all counts are there yet; go on with: {resume_command(result.store)}"])
     entries = found["rows"] or [found]
-    rows = [[_named(result), "certified ≥", "in bin", "≤ if C holds", "in bin", "published ε̂"]]
+    rows = [[_named(result), "certified ≥", "in bin", f"≤ if {assumed(result)}", "in bin", "published ε̂"]]
     rows += [_line(entry) for entry in sorted(entries, key=lambda entry: -entry["certified"])[:_SHOWN]]
     lines = [head, "", *grid(rows), ""]
     if len(entries) > _SHOWN:
@@ -42,7 +42,7 @@ def table(result: Result) -> str:
             f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}",
             "",
         ]
-    return "\n".join([*lines, *_wrapped([*_refuted(found), *_notes(result, found), *size_lines(result)])])
+    return "\n".join([*lines, *_wrapped([*_refuted(result, found), *_notes(result, found), *size_lines(result)])])
 
 
 def _wrapped(paragraphs: list[str]) -> list[str]:
@@ -53,6 +53,11 @@ def _wrapped(paragraphs: list[str]) -> list[str]:
 def _given(result: Result) -> Any:
     e = result.study.estimate
     return validate_parameters(e.default_loss, e.parameters)
+
+
+def assumed(result: Result) -> str:
+    """What upper limits rest on."""
+    return "C holds" if result.study.pairs.domain is None else "C and D hold"
 
 
 def _over(result: Result) -> str:
@@ -87,17 +92,25 @@ def _bin(ends: list[float]) -> str:
     return f"[{ends[0]:.5g}, {ends[1]:.5g}]"
 
 
-def _refuted(found: dict[str, Any]) -> list[str]:
-    refuted = found["refuted"]
+def _refuted(result: Result, found: dict[str, Any]) -> list[str]:
+    refuted, domain = found["refuted"], result.study.pairs.domain
     if refuted is None:
         return []
+    low, high = refuted["densities"]
+    if "points" in refuted and domain is not None:
+        one, other = (f"{point:.5g}" for point in refuted["points"])
+        return [
+            f"REFUTED: D = {domain.lipschitz:g}. The density in {_bin(refuted['bin'])} is at least {at_least(low, '.4g')} on "
+            f"average at midpoint {one}, and at most {at_most(high, '.4g')} at {other}: it changes faster with the input than D "
+            "allows, so that there is no upper limit. The lower one needs no D.",
+            "",
+        ]
     of = (
         f"at midpoint {refuted['point']:.5g}"
         if "point" in refuted
         else f"of {refuted['side']} of pair {refuted['pair']}"
     )
     one, other = (_bin(ends) for ends in refuted["bins"])
-    low, high = refuted["densities"]
     return [
         f"REFUTED: C = {found['lipschitz']:g}. The density {of} is at least {at_least(low, '.4g')} in {one} on average, and "
         f"at most {at_most(high, '.4g')} in {other}: "
@@ -113,8 +126,8 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
         f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of "
         f"{found['bins']:,} bins "
         f"of {laws:,} laws, {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
-        f"if C holds: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range; an assumption, "
-        "that counts can refute and never prove.",
+        f"if {assumed(result)}: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range; an "
+        "assumption, that counts can refute and never prove.",
     ]
     if domain is not None:
         lines[-1] += (

@@ -11,6 +11,7 @@ from hpcdp.errors import StudyError
 from hpcdp.losses import foreign_code, make_loss, validate_parameters
 from hpcdp.losses.local import as_json, in_region, is_discrete
 from hpcdp.losses.protocol import Side
+from hpcdp.report.histogram import assumed
 from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
 from hpcdp.store.layout import Layout
@@ -45,7 +46,7 @@ def draw_limits(result: Result) -> Any:
 
 def _draw_intervals(result: Result, figure: Any, axes: Any, entries: list[dict[str, Any]]) -> Any:
     """Both ends of each interval, where there are two, and the published estimate."""
-    for key, mark, label in (("upper", "v", "≤ if C holds"), ("published", "x", "published ε̂")):
+    for key, mark, label in (("upper", "v", f"≤ if {assumed(result)}"), ("published", "x", "published ε̂")):
         told = [(i, e[key]) for i, e in enumerate(entries) if e[key] is not None]
         axes.plot([i for i, _ in told], [value for _, value in told], mark, color="#c55a11", label=label)
     names = [str(e.get("pair", "domain")) for e in entries]
@@ -118,7 +119,7 @@ def draw_loss(result: Result) -> Any:
             shade: dict[str, Any] = {"color": "#1f4e79", "alpha": 0.15, "linewidth": 0.0}
             bottom.axvspan(edges[first], edges[end], label=None if number else "set", **shade)
     if discrete:
-        bottom.set_xticks(places, [str(as_json(v)) for v in points])
+        bottom.set_xticks(places, [str(as_json(v)) for v in points], parse_math=False)  # whatever they are called
     top.set(ylabel="frequency" if discrete else "density", title=title)
     bottom.set(xlabel="output", ylabel="loss")
     for axes in (top, bottom):

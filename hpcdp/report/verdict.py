@@ -11,6 +11,7 @@ import numpy as np
 from hpcdp._base.again import resume_command
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
+from hpcdp.report.histogram import assumed
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.results.ranking import Ranking
 from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, worst
@@ -109,10 +110,10 @@ def _pure(verdict: Verdict) -> list[str]:
     ]
     upper = (verdict.result.pure or {}).get("upper") if is_binned else None
     if upper is not None and upper <= found.claimed:
-        where, both = ("this domain", "C and D do") if found.pair < 0 else ("these pairs", "C does")
-        ceiling = at_most(upper, ".5f")
+        where = "this domain" if found.pair < 0 else "these pairs"
+        ceiling, rest = at_most(upper, ".5f"), assumed(verdict.result)
         lines.append(
-            f"Of {where} the claim holds if {both}: pure ε is then at most {ceiling}, with the same confidence."
+            f"Of {where} the claim holds if {rest}: pure ε is then at most {ceiling}, with the same confidence."
         )
     elif verdict.verdict == CONSISTENT:
         lines.append(

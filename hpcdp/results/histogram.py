@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.histogram.parameters import HistogramParameters
-from hpcdp.notions.bins import Bins, largest_ratio, limits, lower_ends, refuted_at, renyi_ratio, upper_ends
+from hpcdp.notions.bins import (
+    Bins,
+    change_refuted_at,
+    largest_ratio,
+    limits,
+    lower_ends,
+    refuted_at,
+    renyi_ratio,
+    upper_ends,
+)
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.spectrum import make_cells
 from hpcdp.planning.histogram import counts_of, decide, promised_sizes, sized, training_bins
@@ -95,9 +104,9 @@ def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]])
     laws, number, outputs = *counts.shape, int(counts[0].sum())
     bins = Bins.of(given.range, number, given.lipschitz, domain.change if domain else 0.0)
     low, high = limits(counts, outputs, 1.0 - e.confidence, laws)
-    refuted = refuted_at(low, high, bins)
+    refuted, changes = refuted_at(low, high, bins), change_refuted_at(low, high, bins) if domain else None
     edges = np.linspace(*given.range, number + 1)
-    where = _Where(study, edges, bins, low, high, counts, refuted is not None)
+    where = _Where(study, edges, bins, low, high, counts, bool(refuted or changes))
     found = where.of_domain() if domain else where.of_pairs(arrays["pair_laws"][1], pairs)
     return {
         **found,
@@ -105,7 +114,7 @@ def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]])
         "test": outputs,
         "lipschitz": given.lipschitz,
         "sizes": sizes_entry(study, outputs),
-        "refuted": None if refuted is None else _refutation(refuted, where, low, high, arrays["pair_laws"][1]),
+        "refuted": _refutation(where, refuted, changes, arrays["pair_laws"][1]),
     }
 
 
@@ -210,15 +219,27 @@ def _both(sides: list[dict[str, Any]]) -> float | None:
     return None if None in found else max(found)
 
 
-def _refutation(refuted: tuple[int, int, int], where: _Where, low: Floats, high: Floats, laws: Ints) -> dict[str, Any]:
-    """Which density changes too fast, and between which bins."""
+def _refutation(
+    where: _Where, refuted: tuple[int, int, int] | None, changes: tuple[int, int, int] | None, laws: Ints
+) -> dict[str, Any] | None:
+    """Which density changes too fast, and between which bins; or in which bin, and between which midpoints of a domain."""
+    width = where.bins.width
+    if refuted is None:
+        if changes is None:
+            return None
+        column, one, other = changes
+        densities = [float(where.low[one, column]) / width, float(where.high[other, column]) / width]
+        return {
+            "points": [where.midpoints[one], where.midpoints[other]],
+            "bin": where.bin(column),
+            "densities": densities,
+        }
     law, one, other = refuted
     of: dict[str, Any] = {"point": where.midpoints[law]} if where.midpoints else {}
     if not of:
         pair, side = (int(i) for i in np.argwhere(laws == law)[0])
         of = {"pair": pair, "side": ("d", "d_prime")[side]}
-    width = where.bins.width
-    densities = [float(low[law, one]) / width, float(high[law, other]) / width]
+    densities = [float(where.low[law, one]) / width, float(where.high[law, other]) / width]
     return {**of, "bins": [where.bin(one), where.bin(other)], "densities": densities}
 
 
