@@ -329,7 +329,7 @@ def test_patterns_refuse(call_it, words):
 
 @pytest.mark.parametrize(
     ("table", "outcomes", "loss"),
-    [(None, list(range(60)), "knn"), ([[0.5, 0.3, 0.2], [0.25, 0.35, 0.4]], ["a", "b", "c"], "knn")],
+    [(None, list(range(60)), "knn"), ([[0.5, 0.3, 0.2], [0.25, 0.35, 0.4]], ["$_$", "b", "c"], "knn")],
 )
 def test_the_picture_of_discrete_outputs_shows_where(client, tmp_path, table, outcomes, loss):
     """t̂ is drawn among rare values too, the set over whole values, and what is left out is said."""
@@ -341,7 +341,9 @@ def test_the_picture_of_discrete_outputs_shows_where(client, tmp_path, table, ou
     mechanism = {"call": "pmf", "parameters": {"outcomes": outcomes, "table": table}}
     result = run(pure_study({}, ONE, mechanism, loss=loss, keep="all"), tmp_path / "s.zarr", client)
     at = result.pure["published"]["at"]
-    top, bottom = draw_loss(result).axes
+    figure = draw_loss(result)
+    figure.savefig(tmp_path / "p.png")
+    top, bottom = figure.axes
     labels = [tick.get_text() for tick in bottom.get_xticklabels()]
     assert str(at) in labels
     assert "t̂" in bottom.get_legend_handles_labels()[1]

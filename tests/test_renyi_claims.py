@@ -101,6 +101,16 @@ def _symmetric(kl):
     return x
 
 
+@pytest.mark.parametrize("rho", [8.5, 9.0, 50.0, 400.0])
+def test_a_large_rho_is_no_dead_end(rho):
+    """There no order above 1 breaks its limit at small ε; δ is between that of Gaussian noise and Bun and Steinke's limit."""
+    levels = np.linspace(0.0, 3.0 * rho + 5.0, 400)
+    found = np.asarray(zcdp_tradeoff(rho).delta(levels))
+    assert (found >= [float(GaussianShift(math.sqrt(2.0 * rho)).delta(level)) for level in levels]).all()
+    published = np.where(levels > rho, np.exp(-((levels - rho) ** 2) / (4.0 * rho)), 1.0)
+    assert (found <= published * (1.0 + 1e-11) + 1e-15).all()
+
+
 def test_planted_chords_in_the_place_of_tangents(monkeypatch):
     """Points on the boundary joined by chords claim too much: some pair that meets the claim is refuted."""
     monkeypatch.setattr(renyi_claim, "_POINTS", 12)
