@@ -29,7 +29,7 @@ help:
 install: .venv/.installed
 
 # The stamps are touched last, so an install that failed is done again, from nothing. What hpcdp imports is compiled at the end,
-# whatever the environment says: pip would compile everything, which takes four times as long. Dask writes where DASK_CONFIG says.
+# whatever the environment says: pip would compile everything, which takes four times as long. Dask and Matplotlib write into .venv then.
 .venv/.packages: requirements.lock
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "hpcdp needs Python 3.11 or newer, and '$(PYTHON)' is not that. Name one that is:" \
@@ -51,7 +51,7 @@ install: .venv/.installed
 .venv/.installed: .venv/.packages pyproject.toml
 	@if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python .venv/bin/python $(EDITABLE); \
 	else .venv/bin/python -m pip install -q --disable-pip-version-check $(EDITABLE); fi
-	@DASK_CONFIG=.venv/dask PYTHONDONTWRITEBYTECODE= .venv/bin/python -c "import $(LOADED)"
+	@DASK_CONFIG=.venv/dask MPLCONFIGDIR=.venv/matplotlib PYTHONDONTWRITEBYTECODE= .venv/bin/python -c "import $(LOADED)"
 	@touch $@
 
 quickstart: install
