@@ -51,7 +51,8 @@ install: .venv/.installed
 .venv/.installed: .venv/.packages pyproject.toml
 	@if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python .venv/bin/python $(EDITABLE); \
 	else .venv/bin/python -m pip install -q --disable-pip-version-check $(EDITABLE); fi
-	@DASK_CONFIG=.venv/dask MPLCONFIGDIR=.venv/matplotlib PYTHONDONTWRITEBYTECODE= .venv/bin/python -c "import $(LOADED)"
+	@DASK_CONFIG=.venv/dask MPLBACKEND=agg MPLCONFIGDIR=.venv/matplotlib PYTHONDONTWRITEBYTECODE= \
+	    .venv/bin/python -c "import $(LOADED)" || { rm -f .venv/.packages; exit 1; }
 	@touch $@
 
 quickstart: install

@@ -91,8 +91,14 @@ def test_betting(capsys: pytest.CaptureFixture[str]) -> None:
     print(capsys.readouterr().out)
 
 
-def test_tiny(capsys: pytest.CaptureFixture[str]) -> None:
-    figures = tiny.main(small=True)
+SOME = ("mixture", "dp-sgd, reverse", "plane 1/2", "geometric sum")  # one of each kind of outputs and of direction
+OTHERS = tuple(case.name for case in tiny.CASES if case.name not in (*SOME, *tiny.LONG))
+
+
+@pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.release)], ids=["some", "others"])
+def test_tiny(names: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tiny.main(small=True, names=names)
+    assert set(figures) == set(names)
     for name, found in figures.items():
         assert found["outside"] < 0.15 if name in ("plane 1/2", "geometric sum") else found["outside"] < 0.1, name
         assert found["error"] < 0.075, name  # sizes are decided from tallies that err themselves
