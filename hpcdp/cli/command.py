@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with escaped():
             return _run(arguments)
     open_closed_descriptors()
+    os.environ["MPLBACKEND"] = "agg"  # no command opens a window, and a notebook's choice may not be installed here
     _have_environment_of_workers()
     if (ended := fork_command()) is not None:
         return ended

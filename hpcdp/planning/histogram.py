@@ -33,6 +33,8 @@ from hpcdp.study.sizes import Sizes
 
 Ints = NDArray[np.int64]
 
+_CELL = 48  # bytes that a bin of a law takes: its count as numbers, as a list, and its limits
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -153,9 +155,10 @@ def _decide(
     if width > wanted:
         return (
             f"estimate.target.precision: {target.precision:g} needs an interval {wanted:g} wide; training promises one "
-            f"{width:.3g} wide from target.most = {target.most:,} outputs a database; accepted: a larger precision"
-            + (" or more points of pairs.domain" if change else "")
-            + (', or bins = "auto"' if is_fixed else "")
+            f"{width:.3g} wide from target.most = {target.most:,} outputs a database; accepted, into another "
+            "--store: a larger precision, a larger target.most"
+            + (", more points of pairs.domain" if change else "")
+            + (', bins = "auto"' if is_fixed else "")
         )
     bins = int(given.bins) if is_fixed else choose_bins(training, outputs, *assumed)[0]
     return Decision(bins, outputs, width)
@@ -250,8 +253,10 @@ def amounts(problem: Problem) -> Amounts:
     laws, stages = len(problem.laws), [problem.test] if problem.study.estimate.precision is None else []
     stages += [problem.train] if problem.learns else []
     block = max(min(stage.total, stage.chunk * stage.chunks_per_block) for stage in stages)
+    bins = parameters_of(problem).bins
+    tallies = _CELL * laws * (FINE if bins == "auto" else bins)
     draws, calls = (laws * sum(values) for values in zip(*((s.total, s.chunks) for s in stages), strict=True))
-    return Amounts(draws, calls, 3 * block * problem.schema.bytes_in_memory, problem.study.estimate.train)
+    return Amounts(draws, calls, 3 * block * problem.schema.bytes_in_memory + tallies, problem.study.estimate.train)
 
 
 Promised = Mapping[str, tuple[float, int, int]]

@@ -135,7 +135,13 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
             "the lower one of the midpoints."
         )
     if any(entry["upper"] is None for entry in found["rows"] or [found]) and found["refuted"] is None:
-        lines.append("none: a bin has so few outputs that its density may be 0 somewhere; more outputs may help.")
+        wide, more = "C times half a bin's width", "bins"
+        if domain is not None:
+            wide, more = f"{wide} and D times half a bucket's length", "bins or points"
+        lines.append(
+            f"none: by its limits the density may be 0 somewhere in a bin. More outputs help; where {wide} are as much as the "
+            f"density itself, only more {more} do."
+        )
     lines += trust_lines(result.study)
     return [
         *lines,

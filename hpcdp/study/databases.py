@@ -223,13 +223,15 @@ def to_database(value: Any, where: str) -> Database:
 
 
 def _first_odd(array: NDArray[Any]) -> str:
-    for item in array.flat:
+    """What is no number, by its type and place: what rows hold is private."""
+    for place, item in np.ndenumerate(array):
         try:
             float(item)
         except OverflowError:
             return f"an integer of {len(str(item))} digits"
         except (TypeError, ValueError):
-            return repr(item.item() if hasattr(item, "item") else item)
+            found = item.item() if hasattr(item, "item") else item
+            return f"{type(found).__name__} in row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
     return f"values of type {array.dtype}"
 
 
