@@ -339,8 +339,9 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
 
 def _with_picture(options: argparse.Namespace) -> str:
     """The command again, with its picture."""
-    command, *given = (word for word in options.given if word not in ("--plot", "--no-plot"))
-    return shlex.join(["hpcdp", command, "--plot", *given])
+    given = [word for word in options.given if word not in ("--plot", "--no-plot")]
+    end = given.index("--") if "--" in given else len(given)
+    return shlex.join(["hpcdp", *given[:end], "--plot", *given[end:]])
 
 
 def _audited_claim(options: argparse.Namespace, study: Any) -> Any:

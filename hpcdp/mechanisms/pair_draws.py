@@ -58,18 +58,23 @@ class PairDraws:
             raise MechanismError(
                 f"the query returned {first.size} numbers of one database and {second.size} of another"
             )
-        shift = first - second
-        noise = rng.laplace(scale=self.scale, size=shift.size)
-        distance = float(np.abs(shift).sum())
+        noise = rng.laplace(scale=self.scale, size=first.size)
+        with np.errstate(over="ignore"):
+            shift = first - second
+            far = np.abs(shift)
+            distance = float(far.sum())
+        if not np.isfinite(distance):
+            raise MechanismError("two answers of the query are so far apart that it is no float")
         most = distance / self.scale
-        loss = float((np.abs(noise + shift) - np.abs(noise)).sum()) / self.scale
+        # |noise + shift| − |noise| without a difference of large numbers
+        loss = float(np.clip(2.0 * np.sign(shift) * noise + far, -far, far).sum()) / self.scale
         return distance, min(max(loss, -most), most), shift.size  # rounding may lift |L| above S/scale
 
     def _rows(self, population: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         if self.source is None:
             return np.asarray(population[rng.integers(population.shape[0], size=self.rows + 1)])
         try:
-            rows = np.asarray(self.source(self.rows + 1, rng, **self.parameters))
+            rows = np.array(self.source(self.rows + 1, rng, **self.parameters))  # its own may be what it draws from
         except interruptions():
             raise
         except BaseException as error:

@@ -227,12 +227,16 @@ def order_statistic(pairs: int, cover: float, confidence: float) -> int:
         ValueError: an argument is out of its range, or n pairs are too few; it says how many are needed.
     """
     n = integer("pairs", pairs, 1)
+    if n > _MOST_PAIRS:
+        raise refusal("pairs", pairs, f"an integer from 1 to {_MOST_PAIRS:,}")
     share, level = float(open_unit("cover", cover)), 1.0 - float(open_unit("confidence", confidence))
     most = float(binomial_lower(n, n, level))
     if most < share:
         needed = needed_pairs(share, level)
         words = f"more than {_MOST_PAIRS:,}" if needed is None else f"{needed:,}"
-        raise ValueError(f"{n:,} pairs cover at most {at_most(most, '.4f')}; {words} are needed")
+        raise ValueError(
+            f"{n:,} pair{'s cover' if n > 1 else ' covers'} at most {at_most(most, '.4f')}; {words} are needed"
+        )
     low, high = 0, n  # what `low` covers is too little, `high` is enough
     while high - low > 1:
         middle = (low + high) // 2

@@ -35,11 +35,12 @@ def table(result: Result) -> str:
     if len(entries) > _SHOWN:
         lines += [f"… and {len(entries) - _SHOWN:,} more pairs; all: --format csv", ""]
     if found["rows"]:
+        origin = result.pairs[found["pair"]]
         lines += [
             f"largest of all: {at_least(found['certified'], '.5f')} ≤ ε (pair {found['pair']}), "
             + ("no upper limit" if found["upper"] is None else f"ε ≤ {_upper(found)} if C holds")
             + f" (pair {found['upper_pair']})",
-            f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}",
+            *([f"pair {found['pair']}: {describe_pair(found['pair'], origin)}"] if "rows" in origin else []),
             "",
         ]
     return "\n".join([*lines, *_wrapped([*_refuted(result, found), *_notes(result, found), *size_lines(result)])])
@@ -153,7 +154,8 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
 def size_lines(result: Result) -> list[str]:
     """What sizes promise, as published and by union bounds."""
     found = promised_sizes(result.study, result.pure["test"] if result.pure else 1)
-    return [f"sizes of the published estimate: {describe_sizes(result.study, found)}"]
+    of = "" if result.study.pairs.domain is not None else " of one pair"
+    return [f"sizes of the published estimate{of}: {describe_sizes(result.study, found)}"]
 
 
 def csv_text(result: Result) -> str:

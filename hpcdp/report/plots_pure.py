@@ -37,23 +37,26 @@ def draw_limits(result: Result) -> Any:
     told = [(i, e["published"]) for i, e in enumerate(entries) if e["published"] is not None]
     for key, mark, label in (("estimate", "x", "ε̂ (estimate)"), ("lower", "_", "LB (asymptotic)")):
         axes.plot([i for i, _ in told], [p[key] for _, p in told], mark, color="#c55a11", label=label)
-    axes.set_xticks(numbers, [str(e["pair"]) for e in entries])
-    axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε")
-    axes.set_ylim(bottom=0.0)
-    axes.legend()
+    _finish(result, axes, [str(e["pair"]) for e in entries])
     return figure
+
+
+def _finish(result: Result, axes: Any, names: list[str], note: str = "") -> None:
+    axes.set_xticks(range(len(names)), names)
+    axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε{note}")
+    axes.set_ylim(0.0, 1.1 * max(1e-3, axes.dataLim.y1))
+    axes.legend()
 
 
 def _draw_intervals(result: Result, figure: Any, axes: Any, entries: list[dict[str, Any]]) -> Any:
     """Both ends of each interval, where there are two, and the published estimate."""
     for key, mark, label in (("upper", "v", f"≤ if {assumed(result)}"), ("published", "x", "published ε̂")):
         told = [(i, e[key]) for i, e in enumerate(entries) if e[key] is not None]
-        axes.plot([i for i, _ in told], [value for _, value in told], mark, color="#c55a11", label=label)
-    names = [str(e.get("pair", "domain")) for e in entries]
-    axes.set_xticks(range(len(entries)), names)
-    axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε")
-    axes.set_ylim(bottom=0.0)
-    axes.legend()
+        if told:
+            axes.plot([i for i, _ in told], [value for _, value in told], mark, color="#c55a11", label=label)
+    is_refuted = result.pure is not None and result.pure["refuted"] is not None
+    note = "; counts refute what upper limits rest on" if is_refuted else ""
+    _finish(result, axes, [str(e.get("pair", "domain")) for e in entries], note)
     return figure
 
 

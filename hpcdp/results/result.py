@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.errors import DamagedError
+from hpcdp.errors import DamagedError, StudyError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
 from hpcdp.planning.index import read_index
@@ -95,12 +95,19 @@ class Result(Shown):
         return level_at(self.arrays, self.resolution, delta, alone)
 
     def renyi(self, orders: Sequence[float]) -> list[RenyiLevel]:
-        """Rényi divergences of some orders, each at least 1, which is Kullback–Leibler's; StudyError on any other order."""
+        """Rényi divergences of some orders, each at least 1, which is Kullback–Leibler's; StudyError on any other, and
+        where no ε are counted."""
+        self._refuse_no_cells()
         return renyi_levels(self.arrays, orders)
 
     def zcdp(self) -> ZcdpLevel:
-        """The certified lower bound on ρ of zero-concentrated DP."""
+        """The certified lower bound on ρ of zero-concentrated DP; StudyError where no ε are counted."""
+        self._refuse_no_cells()
         return zcdp_level(self.arrays)
+
+    def _refuse_no_cells(self) -> None:
+        if not self["epsilon"].size:
+            raise StudyError("renyi, zcdp: from cells by ε, of which this study counts none")
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""
