@@ -231,7 +231,7 @@ def leaving(database, size, rng):
             os._exit(83)
         except FileExistsError:
             time.sleep(max(0.0, os.stat(FIRST).st_mtime + 3.0 - time.time()))
-        with open(FIRST, "a") as file:
+        with open(FIRST + "-after", "a") as file:
             print(len(psutil.Process().parent().parent().children()), file=file)
     return database.sum() + rng.laplace(size=size)
 """
@@ -241,7 +241,7 @@ def test_a_worker_that_ended_is_replaced_whatever_its_exit_code(tmp_path: Path) 
     settings: dict[str, Any] = {"call": "own:leaving", "train": 4000, "test": 4000, "chunk": 1000}
     study = write_study(tmp_path, LEAVING, **settings, pairs=GIVEN["pairs"])
     hpcdp("run", study, "--store", tmp_path / "s.zarr", "--workers", 2, folder=tmp_path)
-    assert (tmp_path / "first").read_text().split()[-1] == "2"
+    assert (tmp_path / "first-after").read_text().split()[-1] == "2"
 
 
 # A worker starts three processes: a child, a child in a session of its own, and a daemon whose parent is gone.
