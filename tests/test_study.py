@@ -105,7 +105,7 @@ def test_refusals_name_key_value_and_choice(path: str, value: Any, words: list[s
     ("pairs", "words"),
     [
         ({"given": [{"d": [], "d_prime": [1.0]}]}, ["pairs.given.0.d", "empty"]),
-        ({"given": [{"d": ["x"], "d_prime": [1.0]}]}, ["pairs.given.0.d", "numbers", "x"]),
+        ({"given": [{"d": ["x"], "d_prime": [1.0]}]}, ["pairs.given.0.d", "numbers", "str in row 0"]),
         ({"given": [{"d": [[1, 2], [3]], "d_prime": [1.0]}]}, ["pairs.given.0.d", "different lengths"]),
         ({"given": [{"d": [float("nan")], "d_prime": [1.0]}]}, ["pairs.given.0.d", "finite", "nan"]),
         ({"relative": {"databases": [[1.0], []]}}, ["databases.1", "empty"]),

@@ -55,7 +55,12 @@ def samples_drawn(store: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind, count, rows", [("delta", 0, 0), ("t", 2, 20), pytest.param("t", 5, 100, marks=pytest.mark.release)]
+    "kind, count, rows",
+    [
+        pytest.param("delta", 0, 0, marks=pytest.mark.release),
+        ("t", 2, 20),
+        pytest.param("t", 5, 100, marks=pytest.mark.release),
+    ],
 )
 def test_here_and_there(
     kind: str, count: int, rows: int, tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str

@@ -32,7 +32,10 @@ from throwaway import ThrowawaySlurm
 from hpcdp._base.again import resume_command
 
 ROOT = Path(__file__).parents[2]
-PAUSE, SLOW = 0.05, 0.3  # seconds a chunk; slow, four workers need 10 s for what is left when the run is interrupted
+PAUSE, SLOW = (
+    0.05,
+    0.8,
+)  # seconds a chunk; slow, four workers need longer for what is left than a busy machine to interrupt
 SECONDS = 300.0
 
 ALLOCATION = """
