@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +85,9 @@ def show(options: argparse.Namespace) -> None:
         _show_renyi(result, options.renyi or [], options.zcdp, options.format)
     elif options.accuracy:
         _show_accuracy(result, options.format)
-    elif options.format == "json":
-        print(result.to_json())
-    elif options.format == "csv":
-        print(risk_text(result) if result.study.at_risk is not None else csv_text(result), end="")
     else:
-        print(text(result))
+        lines = risk_text if result.study.at_risk is not None else csv_text
+        _print(options.format, result.to_json, lambda: lines(result), lambda: text(result))
     if options.show_rows and not options.rows:
         print_contents(result)
 
@@ -110,12 +108,8 @@ def _show_rows(result: Any, form: str, contents: bool) -> None:
     from hpcdp.report.rows import csv_text, rank_rows, table, to_json
 
     ranking = rank_rows(result)
-    if form == "json":
-        print(to_json(result, ranking, contents))
-    elif form == "csv":
-        print(csv_text(result, ranking, contents), end="")
-    else:
-        print(table(result, ranking, contents))
+    given = (result, ranking, contents)
+    _print(form, lambda: to_json(*given), lambda: csv_text(*given), lambda: table(*given))
 
 
 def _show_pure(result: Any, options: argparse.Namespace) -> None:
@@ -126,26 +120,20 @@ def _show_pure(result: Any, options: argparse.Namespace) -> None:
         raise StudyError('--pure: accepted with a study that has [pure] or loss = "histogram"; of others: --delta 0')
     if result.study.bounds_pure:
         csv_text, table = histogram.csv_text, histogram.table
-    if options.format == "json":
-        print(to_json(result))
-    elif options.format == "csv":
-        print(csv_text(result), end="")
-    elif options.rows:
-        print(rows_table(result))
-    else:
-        print(table(result))
+    text = rows_table if options.rows else table
+    _print(options.format, lambda: to_json(result), lambda: csv_text(result), lambda: text(result))
+
+
+def _print(form: str, to_json: Callable[[], str], csv_text: Callable[[], str], table: Callable[[], str]) -> None:
+    """What is asked for, in its form; CSV ends its last line itself."""
+    print({"json": to_json, "csv": csv_text, "table": table}[form](), end="" if form == "csv" else "\n")
 
 
 def _show_levels(result: Any, deltas: list[float], form: str) -> None:
     from hpcdp.report.epsilon_at import csv_text, table, to_json
 
     levels = [result.epsilon_at(delta, alone=len(deltas) == 1) for delta in deltas]
-    if form == "json":
-        print(to_json(result, levels))
-    elif form == "csv":
-        print(csv_text(levels), end="")
-    else:
-        print(table(result, levels))
+    _print(form, lambda: to_json(result, levels), lambda: csv_text(levels), lambda: table(result, levels))
 
 
 def _show_risk(result: Any, epsilons: list[float], form: str) -> None:
@@ -154,12 +142,7 @@ def _show_risk(result: Any, epsilons: list[float], form: str) -> None:
     if not result.study.counts_levels:
         raise StudyError("--risk: accepted with cells by ε, which this store has not")
     levels = find_levels(result, epsilons)
-    if form == "json":
-        print(to_json(result, levels))
-    elif form == "csv":
-        print(csv_text(levels), end="")
-    else:
-        print(table(result, levels))
+    _print(form, lambda: to_json(result, levels), lambda: csv_text(levels), lambda: table(result, levels))
 
 
 def _show_renyi(result: Any, orders: list[float], zcdp: bool, form: str) -> None:
@@ -178,12 +161,9 @@ def _show_renyi(result: Any, orders: list[float], zcdp: bool, form: str) -> None
         if form == "table":
             print(renyi_lines(result, orders), end="\n\n")
     levels, rho = result.renyi(orders), result.zcdp() if zcdp else None
-    if form == "json":
-        print(to_json(result, levels, rho))
-    elif form == "csv":
-        print(csv_text(levels, rho), end="")
-    else:
-        print(table(result, levels, rho))
+    _print(
+        form, lambda: to_json(result, levels, rho), lambda: csv_text(levels, rho), lambda: table(result, levels, rho)
+    )
 
 
 def _show_accuracy(result: Any, form: str) -> None:
