@@ -18,6 +18,9 @@ from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
 from hpcdp.mechanisms.pair_draws import PairDraws
+from hpcdp.planning.at_risk import tasks
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.index import Index
 from hpcdp.report.status import status
 from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
@@ -135,6 +138,63 @@ def test_what_is_promised_is_so_of_a_known_law(folder, client):
     assert abs(share - within(epsilon)) < error < abs(share - within(epsilon, at_risk.model_confidence))
 
 
+POPULATION = np.random.default_rng(5).random((50, 3))
+
+
+def fresh(size, rng):
+    return POPULATION[rng.integers(len(POPULATION), size=size)]
+
+
+class Shuffled:
+    """Its own rows, in another order each time."""
+
+    def __init__(self, shown):
+        self.shown, self.rows = shown, POPULATION[: ROWS + 1].copy()
+
+    def __call__(self, size, rng):
+        rng.shuffle(self.rows)
+        return self.shown(self.rows)
+
+
+SOURCES = {
+    "a file": lambda: None,
+    "a callable": lambda: fresh,
+    "a number a row": lambda: lambda size, rng: fresh(size, rng)[:, 0].copy(),
+    "by columns": lambda: lambda size, rng: np.asfortranarray(fresh(size, rng)),
+    "a matrix": lambda: lambda size, rng: fresh(size, rng).view(np.matrix),
+    "lists": lambda: lambda size, rng: fresh(size, rng).tolist(),
+    "read only": lambda: lambda size, rng: (rows := fresh(size, rng)).setflags(write=False) or rows,
+    "its own memory": lambda: Shuffled(lambda rows: rows),
+    "a view of its own memory": lambda: Shuffled(lambda rows: rows[:]),
+    "its own numbers": lambda: Shuffled(lambda rows: rows[:, 0]),
+}
+
+
+def spoil(database):
+    """An answer, and nothing of the database left."""
+    answer = database[0] - 2.0 * database[-1] + database.sum(axis=0)
+    database[...] = np.nan
+    database.shape = (-1,) if database.flags.c_contiguous else database.shape
+    database.setflags(write=False)
+    return answer
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_query_that_spoils_its_databases_changes_no_other(source):
+    # a planted fault, memory that a query's answers and the next pair share, gives other figures or none
+    population, found = POPULATION.copy(), []
+    rng, draw = np.random.default_rng(9), SOURCES[source]() or fresh
+    for _ in range(40):
+        rows = np.array(draw(ROWS + 1, rng))
+        shift = np.atleast_1d(spoil(np.delete(rows, -1, axis=0)) - spoil(np.delete(rows, -2, axis=0)))
+        found.append(np.abs(shift).sum())
+        rng.laplace(scale=SCALE, size=shift.size)
+    draws = PairDraws(spoil, SOURCES[source](), {}, ROWS, SCALE)
+    drawn = draws.draw(population, 40, np.random.default_rng(9))
+    np.testing.assert_allclose(drawn[:, 0], found, rtol=1e-9)
+    np.testing.assert_array_equal(population, POPULATION)
+
+
 def test_loss_and_sensitivity_are_those_of_the_answers():
     # the noise of each draw is the last thing that its stream gives: the same stream gives it again
     shift = np.array([0.3, -0.2])
@@ -145,6 +205,20 @@ def test_loss_and_sensitivity_are_those_of_the_answers():
     rng.integers(5, size=3)
     noise = rng.laplace(scale=0.5, size=2)
     assert found.tolist() == pytest.approx([0.5, (np.abs(noise + shift) - np.abs(noise)).sum() / 0.5, 2.0])
+
+
+@pytest.mark.parametrize(("pairs", "workers"), [(1000, 1), (6000, 2), (30_000, 5)])
+def test_workers_end_together(pairs, workers, folder):
+    problem, _ = resolve(Study.from_dict(values(pairs=pairs, chunk=50), folder))
+    planned = tasks(problem, Index(), Costs(0.003, 0.0, 0.0, 0.0, 0.0), workers)
+    drawn = [block for task in planned for *_, block in task.work.blocks]
+    assert sorted(drawn) == list(range(problem.test.blocks))
+    assert len(planned) <= 24 * workers
+    busy = [0.0] * workers
+    for task in planned:
+        busy[busy.index(min(busy))] += task.seconds
+    assert sum(busy) == pytest.approx(0.003 * pairs)
+    assert max(busy) - min(busy) < 0.75  # as found, a block of 2.4 s could be the last
 
 
 def test_interrupted_resumed_and_grown_it_is_the_same(folder, client, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,39 @@ from hpcdp.errors import MechanismError, StudyError
 
 SENSITIVITY, LOSS, NUMBERS = 0, 1, 2
 """Columns of an output: S, L of one draw of noise, and how many numbers the query returns."""
+
+
+class _Kept:
+    """Two databases' memory, used again for each pair: to touch fresh memory costs more than most queries."""
+
+    def __init__(self) -> None:
+        self._all = self._other = np.empty(0)
+
+    def take(self, population: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
+        """Rows of a population, which a query may change."""
+        shape = (len(places), *population.shape[1:])
+        if (self._all.dtype, self._all.shape) != (population.dtype, shape):
+            self._all = np.empty(shape, population.dtype)
+        return np.take(population, places, axis=0, out=self._all, mode="clip")  # which does not copy through a buffer
+
+    def own(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """A copy of rows."""
+        if (self._all.dtype, self._all.shape) != (rows.dtype, rows.shape):
+            self._all = np.empty_like(rows, subok=False)
+        np.copyto(self._all, rows)
+        return self._all
+
+    def other(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """All rows but the last but one, in memory of their own."""
+        if (self._other.dtype, self._other.shape, self._other.strides) != (
+            rows.dtype,
+            rows[1:].shape,
+            rows[1:].strides,
+        ):
+            self._other = np.empty_like(rows[1:], subok=False)
+        self._other[:-1] = rows[:-2]
+        self._other[-1:] = rows[-1:]
+        return self._other[:]  # a view: a query may write a shape or a flag too
 
 
 @dataclass(frozen=True)
@@ -34,11 +68,11 @@ class PairDraws:
 
     def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """(size, 3) float64: S = ‖f(x) − f(y)‖₁, the loss of f(x) + noise, and k, of each pair; it raises MechanismError."""
-        found = np.empty((size, 3))
+        found, kept = np.empty((size, 3)), _Kept()
         try:
             with no_copy():
                 for place in range(size):
-                    found[place] = self._pair(database, rng)
+                    found[place] = self._pair(database, rng, kept)
         except MechanismError:
             raise
         except interruptions():
@@ -50,9 +84,9 @@ class PairDraws:
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> None:
         """Nothing: rows are drawn here."""
 
-    def _pair(self, population: NDArray[Any], rng: np.random.Generator) -> tuple[float, float, int]:
-        rows = self._rows(population, rng)
-        other = np.concatenate([rows[:-2], rows[-1:]])
+    def _pair(self, population: NDArray[Any], rng: np.random.Generator, kept: _Kept) -> tuple[float, float, int]:
+        rows = self._rows(population, rng, kept)
+        other = kept.other(rows)
         first, second = self._answer(rows[:-1]), self._answer(other)
         if first.shape != second.shape:
             raise MechanismError(
@@ -70,11 +104,15 @@ class PairDraws:
         loss = float(np.clip(2.0 * np.sign(shift) * noise + far, -far, far).sum()) / self.scale
         return distance, min(max(loss, -most), most), shift.size  # rounding may lift |L| above S/scale
 
-    def _rows(self, population: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    def _rows(self, population: NDArray[Any], rng: np.random.Generator, kept: _Kept) -> NDArray[Any]:
         if self.source is None:
-            return np.asarray(population[rng.integers(population.shape[0], size=self.rows + 1)])
+            return kept.take(population, rng.integers(population.shape[0], size=self.rows + 1))
         try:
-            rows = np.array(self.source(self.rows + 1, rng, **self.parameters))  # its own may be what it draws from
+            given, references = _given(self.source, self.rows + 1, rng, self.parameters)
+            is_ours = (
+                type(given) is np.ndarray and given.flags.owndata and given.flags.writeable and references <= _ALONE
+            )
+            rows = np.asarray(given)
         except interruptions():
             raise
         except BaseException as error:
@@ -84,7 +122,7 @@ class PairDraws:
                 f"the population's callable returned {rows.dtype} of shape {rows.shape}; accepted: numbers of shape "
                 f"({self.rows + 1},) or ({self.rows + 1}, columns)"
             )
-        return rows
+        return rows if is_ours else kept.own(rows)  # what somebody holds, they may draw from again
 
     def _answer(self, database: NDArray[Any]) -> NDArray[np.float64]:
         answer = np.asarray(self.query(database))
@@ -92,6 +130,15 @@ class PairDraws:
             shown = readable(np.array2string(answer, threshold=8, edgeitems=2), 80)
             raise MechanismError(f"the query returned {shown}; accepted: a finite number or a vector of them")
         return np.atleast_1d(answer).astype(np.float64)
+
+
+def _given(source: Callable[..., Any], size: int, rng: Any, parameters: Mapping[str, Any]) -> tuple[Any, int]:
+    """What the source returns, and how many references to it there are."""
+    given = source(size, rng, **parameters)
+    return given, sys.getrefcount(given)
+
+
+_ALONE = _given(lambda size, _: np.empty(size), 1, None, {})[1]  # Python's version decides
 
 
 def bind_query(function: Callable[..., Any], path: str) -> Callable[[NDArray[Any]], Any]:

@@ -13,7 +13,7 @@ from hpcdp.study.problem import Problem
 def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
     """The blocks of pairs that are not there yet."""
     target = task_seconds(sampling_seconds(problem, index, costs), workers)
-    return sample_tasks(problem, index, costs, target)
+    return sample_tasks(problem, index, costs, target, last=True)
 
 
 def is_done(problem: Problem, index: Index) -> bool:

@@ -96,8 +96,11 @@ def made_by(tasks: Sequence[Task]) -> dict[tuple[str, str], list[tuple[int, str]
     return found
 
 
-def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float) -> list[Task]:
-    """The tasks that draw blocks which are kept and not there yet, each of about `target` seconds."""
+def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float, last: bool = False) -> list[Task]:
+    """The tasks that draw blocks which are kept and not there yet, each of about `target` seconds.
+
+    last: nothing follows them, so large blocks come first and the second half in ever shorter tasks: workers end together.
+    """
     stages = {stage.name: stage for stage in problem.kept_stages}
     tasks: list[Task] = []
     batch: list[tuple[str, str, int]] = []
@@ -110,10 +113,14 @@ def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float) ->
             tasks.append(Task(f"sample-{len(tasks)}", Draw(tuple(batch)), (), units, seconds, drawing))
         batch, seconds, drawing = [], 0.0, 0.0
 
-    for law, stage, block, cost, part in _blocks_left(problem, index, costs):
+    blocks = _blocks_left(problem, index, costs)
+    if last:
+        blocks.sort(key=lambda block: -block[3])
+    total = left = sum(cost for *_, cost, _ in blocks)
+    for law, stage, block, cost, part in blocks:
         batch.append((law, stage, block))
-        seconds, drawing = seconds + cost, drawing + part
-        if seconds >= target:
+        seconds, drawing, left = seconds + cost, drawing + part, left - cost
+        if seconds >= (min(target, max(_SHORTEST, 2.0 * target * left / total)) if last else target):
             flush()
     flush()
     return tasks
