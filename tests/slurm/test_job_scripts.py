@@ -122,6 +122,7 @@ def test_allocation_ends_when_its_scheduler_cannot_start(
     assert [path.name for path in tmp_path.iterdir()] == [f"hpcdp-allocation-{job}.log"]
 
 
+@pytest.mark.release  # jobs that start and end as needed are tested with the other two scripts
 def test_script_for_any_cluster_gives_the_bytes_of_a_local_run(
     clean_slurm: ThrowawaySlurm, study: Path, local: str, tmp_path: Path
 ) -> None:
