@@ -61,6 +61,33 @@ def test_a_newer_default_makes_no_other_study_of_an_older_store(tmp_path, monkey
     assert Study.from_toml(study).estimate.reuse is False
 
 
+DEFAULTS = [
+    ("knn", {}, {"k": "sqrt"}, {"k": 7}),
+    ("kde", {}, {"floor": 1.0}, {"floor": 0.5}),
+    ("kde", {"floor": 1.0, "bandwidth": "silverman"}, {}, {"bandwidth": 0.5}),
+]
+
+
+@pytest.mark.parametrize("loss, first, same, other", DEFAULTS)
+def test_a_default_of_a_loss_that_is_written_out_makes_no_other_study(tmp_path, scheduler, loss, first, same, other):
+    head = {"call": "laplace", "parameters": {"epsilon": 1.0}, "pairs": PAIRS, "train": 300, "test": 300, "etas": []}
+    store, text = tmp_path / "s.zarr", write_study(tmp_path, **head, loss=loss).read_text()
+
+    def studied(parameters):
+        written = ", ".join(f"{key} = {json.dumps(value)}" for key, value in parameters.items())
+        path = tmp_path / "study.toml"
+        path.write_text(text + (f"parameters = {{ {written} }}\n" if parameters else ""))
+        return path
+
+    call("run", studied(first), "--store", store, "--cluster", scheduler)
+    before = show(store)
+    call("run", studied(same), "--store", store, "--cluster", scheduler)
+    assert len(list((store / "study").glob("study-*.json"))) == 1
+    assert show(store) == before
+    done = call("run", studied(other), "--store", store, "--cluster", scheduler, code=2)
+    assert "estimate.parameters" in one_message(done)
+
+
 LOSS = """
 from dataclasses import dataclass
 

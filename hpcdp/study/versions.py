@@ -13,7 +13,7 @@ from typing import Any
 from hpcdp._base.files import parse_toml, read_bytes
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array
-from hpcdp.losses import named_code
+from hpcdp.losses import named_code, validate_parameters
 from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
@@ -150,7 +150,20 @@ def going_on(study: Study, root: Path) -> Study:
             if key.absent is not ALWAYS and k not in section.model_fields_set and k not in stored["study"][name]
         }
         study = study.model_copy(update={name: section.model_copy(update=update)})
+    given, kept = study.estimate, stored["study"]["estimate"]
+    if _mean_the_same(given.default_loss, given.parameters, kept):
+        study = study.model_copy(update={"estimate": given.model_copy(update={"parameters": kept["parameters"]})})
     return study
+
+
+def _mean_the_same(loss: str, parameters: dict[str, Any], kept: dict[str, Any]) -> bool:
+    """Whether a loss's parameters, with the defaults that either leaves out, are those of a stored study."""
+    old, stored = kept["loss"], kept["parameters"]
+    if loss != (old if isinstance(old, str) else old[0]) or named_code(loss, parameters) or named_code(loss, stored):
+        return False
+    with contextlib.suppress(ValueError):
+        return validate_parameters(loss, parameters) == validate_parameters(loss, stored)
+    return False
 
 
 def stored_study(layout: Layout, version: int) -> Study:
