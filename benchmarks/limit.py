@@ -46,12 +46,12 @@ def main(small: bool = False) -> dict[str, float]:
     ):
         run(laplace_study("warm", 1 << 16, 1 << 16, "all"), Path(folder) / "warm.zarr", client=place.client, workers=2)
         list(pool.map(draw_and_sort, (1, 2), (side, side), (side, side)))
-        for _ in range(repeats):
+        for repeat in range(repeats):
             begin = time.perf_counter()
             list(pool.map(draw_and_sort, (3, 4), (side, side), (side, side)))
             times["baseline"].append(time.perf_counter() - begin)
             for keep in ("none", "all"):
-                store = Path(folder) / f"{keep}.zarr"
+                store = Path(folder) / f"{keep}-{repeat}.zarr"  # workers keep training samples of one at the same place
                 begin = time.perf_counter()
                 run(laplace_study(keep, side, side, keep), store, client=place.client, workers=2)
                 times[keep].append(time.perf_counter() - begin)
