@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +66,21 @@ def test_stores_are_cut_in_time_and_compared_byte_by_byte(tmp_path) -> None:
     (records / "runs").mkdir()
     (records / "runs" / "1.json").touch()
     assert other_records(old / "a.zarr", old / "a.zarr") == (4, [])
+
+
+def test_of_the_results_only_the_version_of_the_bounds_and_what_is_free_may_differ(tmp_path: Path) -> None:
+    head = {"version": 1, "bounds": 2, "digests": {"delta": "a", "lower": "b", "spectrum_lower_pair": "c"}}
+
+    def written(side: str, **changes: object) -> Path:
+        file = tmp_path / side / "records" / "results.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"body": {**head, **changes}, "checksum": side}))
+        return tmp_path / side
+
+    old = written("old")
+    free = {"delta": "a", "lower": "x", "spectrum_lower_pair": "y"}
+    assert other_records(old, written("new", bounds=3, digests=free)) == (1, [])
+    for wrong in ({"version": 2}, {"digests": {**free, "delta": "x"}}, {"digests": {**free, "more": "x"}}):
+        assert other_records(old, written("new", **wrong)) == (1, ["records/results.json"])
+    (tmp_path / "new" / "records" / "results.json").unlink()
+    assert other_records(old, tmp_path / "new") == (1, ["records/results.json"])
