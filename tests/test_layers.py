@@ -7,7 +7,18 @@ import re
 from pathlib import Path
 
 import pytest
-from layers import EXCEPTIONS, FACADES, FLOORS, ROOT, entries, find_back_arrows, find_circles, read_graph, read_modules
+from layers import (
+    EXCEPTIONS,
+    FACADES,
+    FLOORS,
+    ROOT,
+    entries,
+    find_back_arrows,
+    find_circles,
+    find_parts,
+    read_graph,
+    read_modules,
+)
 
 import hpcdp
 
@@ -83,3 +94,20 @@ def test_files_that_the_docs_name_are_there() -> None:
         ):
             if "NAME" not in path:
                 assert (ROOT / Path(path)).exists(), f"{page.name}: {path}"
+
+
+def test_files_that_a_part_touches_are_counted(modules: dict[str, ast.Module]) -> None:
+    before = find_parts(modules)
+    assert all(files for found in before.values() for files in found.values())
+    planted = """
+def use():
+    from hpcdp.notions.renyi import orders
+    from hpcdp.planning.sampling import Draw
+    from hpcdp.results import literal
+    return "smooth"
+"""
+    after = find_parts({**modules, "hpcdp.planted": ast.parse(planted)})
+    grown = {
+        (part, name) for part, found in after.items() for name, files in found.items() if files != before[part][name]
+    }
+    assert grown == {("notion", "renyi"), ("stage", "sample"), ("way", "literal"), ("loss", "smooth")}
