@@ -12,12 +12,14 @@ from commands import write_study
 SCRIPT = "import os, hpcdp\nprint('begun')\nprint(hpcdp.run('study.toml', f'{os.getpid()}.zarr', WORKERS).name)\n"
 
 
-@pytest.mark.parametrize(("way", "workers"), [("file", "workers=1"), ("stdin", "workers=1"), ("stdin", "")])
+@pytest.mark.parametrize(
+    ("way", "workers"), [("file", "workers=1"), ("stdin", "workers=1"), ("stdin", ""), ("-c", "workers=1")]
+)
 def test_a_script_without_a_guard(way: str, workers: str, tmp_path: Path) -> None:
     write_study(tmp_path, rows=[0], train=500, test=500, databases=[[0.0, 1.0]])
     script = SCRIPT.replace("WORKERS", workers)
     (tmp_path / "script.py").write_text(script)
-    command = {"file": ["script.py"], "stdin": ["-"]}[way]
+    command = {"file": ["script.py"], "stdin": ["-"], "-c": ["-c", script]}[way]
     given = script if way == "stdin" else None
     done = subprocess.run(
         [sys.executable, *command], cwd=tmp_path, input=given, capture_output=True, text=True, timeout=300, check=False

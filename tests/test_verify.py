@@ -240,6 +240,7 @@ def test_nothing_counted_yet():
     found = verify(unmeasured(study), claim("dp(epsilon=1)"))
     assert (found.verdict, found.cells(), found.separation) == ("not separable", [], None)
     assert "INCOMPLETE" in report([found])
+    assert "Several looks at a store that grows do not hold" in report([found])
     assert rank(found.result, [claim("dp(epsilon=1)"), claim("dp(epsilon=2)")]) is None
     assert json.loads(to_json([found]))["complete"] is False
 
