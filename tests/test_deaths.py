@@ -6,13 +6,27 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
-from commands import LONG, call, contents, hpcdp, show, started, stored_problem, wait_until, write_study
+from commands import (
+    LONG,
+    call,
+    contents,
+    hold,
+    hpcdp,
+    release,
+    show,
+    started,
+    stored_problem,
+    wait_until,
+    write_study,
+)
 
 from benchmarks import soak
 from hpcdp.keys import stream
@@ -310,10 +324,35 @@ def test_nothing_that_a_mechanism_started_outlives_a_killed_run(workers: int, tm
 
 @pytest.mark.slow
 def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of workers and keepers, as they start too; `make release-check` has ten times as many, and all kinds of runs."""
+    """Of workers and keepers, in runs of every kind; `make release-check` has ten times as many."""
     figures = soak.main(small=True)
     assert figures.kills == 20
     print(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("later", [0.0, 0.05, 0.2])
+def test_workers_that_are_killed_as_they_start(later: float, tmp_path: Path, scheduler: str) -> None:
+    """Eight of them, so long after each was forked: others take their place, and the run ends as if nothing had been."""
+    study, store = write_study(tmp_path, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
+    hold(tmp_path, store, 0)
+    killed: set[int] = set()
+
+    def enough() -> bool:
+        for worker in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if len(killed) < 8 and worker.name() == "hpcdp-worker" and worker.pid not in killed:
+                    time.sleep(later)
+                    worker.kill()
+                    killed.add(worker.pid)
+        return len(killed) == 8
+
+    with started("run", study, "--store", store, "--workers", 2, folder=tmp_path) as process:
+        wait_until(enough, "eight killed workers")
+        release(tmp_path)
+        _, said = process.communicate(timeout=LONG)
+        assert process.returncode == 0, said
+    call("run", study, "--store", tmp_path / "whole.zarr", "--cluster", scheduler)
+    assert show(store) == show(tmp_path / "whole.zarr")
 
 
 def test_workers_of_a_job_leave_where_there_is_no_scheduler(tmp_path: Path) -> None:

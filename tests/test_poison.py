@@ -32,9 +32,12 @@ from poison import (  # noqa: F401  # fixtures
 )
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.release])])
 @pytest.mark.parametrize("poison", FILES)
-def test_every_kind_of_file(store: Path, clean: dict[str, str], poison: str) -> None:
-    """One file of each kind at a time, as each poison."""
+def test_every_kind_of_file(store: Path, clean: dict[str, str], poison: str, every: bool) -> None:
+    """One file of each kind at a time, as each poison, read by three commands and two of the others in turn, or by every one."""
+    names = list(commands(store))
+    others = [name for name in names if name not in ("json", "status", "logs")]
     files = [
         store / "zarr.json",
         store / "delta" / "zarr.json",
@@ -48,10 +51,11 @@ def test_every_kind_of_file(store: Path, clean: dict[str, str], poison: str) -> 
         next((store / "lease").glob("*.json")),
         store / "jobs" / "logs" / "driver-1.log",
     ]
-    for path in files:
+    for number, path in enumerate(files, list(FILES).index(poison)):
         before = path.read_bytes()
         FILES[poison](path)
-        look(store, clean, ["json", "status", "logs"], kept="log" not in path.parts[-2])
+        turn = [others[number % len(others)], others[(number + len(others) // 2) % len(others)]]
+        look(store, clean, names if every else ["json", "status", "logs", *turn], kept="log" not in path.parts[-2])
         path.unlink()
         path.write_bytes(before)
 

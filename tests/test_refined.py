@@ -29,6 +29,8 @@ from hpcdp.analytic import GaussianShift
 from hpcdp.engine.context import open_context
 from hpcdp.engine.failures import RunFailed
 from hpcdp.engine.refining import learn_refined, restore_pilot
+from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
+from hpcdp.report.table import table
 from hpcdp.store.layout import Layout
 from hpcdp.store.tallies import known_tallies
 from hpcdp.study.sizes import MANY
@@ -97,6 +99,33 @@ def test_more_draws_and_more_epsilons_use_what_is_there(client, tmp_path):
     assert new == sorted([0, 0, 3, 3])  # chunks 3 and 4 alone were drawn anew
     alone = run(normal_study(**{**more, "refine": 50_000}), tmp_path / "alone.zarr", client)
     assert grown.to_dict() == alone.to_dict()
+
+
+def test_an_eta_that_is_added_has_a_loss_of_its_own_and_a_share_of_the_level(client, tmp_path):
+    """Its sets are not nested in those that were there: the radius of all is of two families, the limits are as before."""
+    store = tmp_path / "s.zarr"
+    first = run(normal_study(etas=[0.5, 1.0], **REFINED), store, client)
+    before = {path: path.read_bytes() for path in records(store, *KINDS)}
+    study = normal_study(etas=[0.5, 1.0, 1.5], **REFINED)
+    grown = run(study, store, client)
+    assert {path: path.read_bytes() for path in before} == before
+    np.testing.assert_array_equal(grown["rejected"][:, :2], first["rejected"])
+    assert grown["rejected"].min() > 0
+    n, level, pairs = 30_000, 0.05, 2
+    for result, families in ((first, 1), (grown, 2), (run(study, tmp_path / "alone.zarr", client), 1)):
+        np.testing.assert_allclose(result["radius"], hoeffding_radius(n, level / (pairs * families)), rtol=1e-12)
+        # α ≤ and β ≤ have the whole level once more, as the words below the table say
+        each = level / (2 * pairs * len(result["eta"]))
+        np.testing.assert_allclose(
+            result["alpha_upper"], binomial_upper(result["rejected"][..., 0], n, each), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            result["beta_upper"], binomial_upper(n - result["rejected"][..., 1], n, each), rtol=1e-12
+        )
+        assert "radius: all points together at 95 %. α ≤ and β ≤: the same, a family of their own." in table(result)
+        for number, mu in enumerate((1.0, 2.0)):
+            alpha = np.minimum(1.0, result["alpha"][number] + result["radius"][number])
+            assert (GaussianShift(mu).tradeoff(alpha) <= result["beta"][number] + result["radius"][number]).all()
 
 
 @pytest.mark.parametrize("what", ["tallies", "pilots"])

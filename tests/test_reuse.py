@@ -9,7 +9,20 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
-from commands import call, calls, kill_group, one_message, records, show, started, wait_until, write_study
+from commands import (
+    MECHANISM,
+    call,
+    calls,
+    hold,
+    kill_group,
+    one_message,
+    records,
+    release,
+    show,
+    started,
+    wait_until,
+    write_study,
+)
 from folding import CASES, count, learn
 from studies import make_study, pose, run
 
@@ -252,18 +265,46 @@ def test_a_store_with_samples_draws_nothing_anew_and_neither_way_round(tmp_path,
     assert "learn, count 40 of 40 parts of pairs done" in " ".join(call("status", tmp_path / "0.zarr").stdout.split())
 
 
+# A classifier that learns the middle, and waits while it is held; each of its calls takes so long that there are several tasks.
+CLASSIFIER = (
+    MECHANISM
+    + """
+
+import numpy as np
+
+
+class Middle:
+    classes_ = np.array([0, 1])
+
+    def fit(self, x, y):
+        hold()
+        time.sleep(0.1)
+        self.middle = (x[y == 0].mean() + x[y == 1].mean()) / 2
+        self.sign = np.sign(x[y == 1].mean() - x[y == 0].mean())
+        return self
+
+    def predict_proba(self, x):
+        p = 1.0 / (1.0 + np.exp(-self.sign * (x[:, 0] - self.middle)))
+        return np.column_stack([1.0 - p, p])
+"""
+)
+
+
 @pytest.mark.slow
 def test_killed_and_resumed(tmp_path, scheduler):
     whole, store = tmp_path / "whole.zarr", tmp_path / "s.zarr"
-    # smooth takes its time to learn, so that there are several tasks
-    study = write_study(tmp_path, **SMALL, loss="smooth", rows=[0, 1, 3])
+    learned = {"loss": "learned", "rows": [0, 1, 3]}
+    study = write_study(tmp_path, CLASSIFIER, **SMALL, **learned)
+    study.write_text(f'{study.read_text()}\n[estimate.parameters]\nclassifier = "own:Middle"\n')
     call("run", study, "--store", whole, "--cluster", scheduler)
     tasks = len(records(whole, "reuse"))
     assert tasks > 1
+    hold(tmp_path, store, 1, "reuse")
     with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
         wait_until(lambda: len(records(store, "reuse")) >= 1, "the first counts")
         assert process.poll() is None
         kill_group(process)
+    release(tmp_path)
     before = {path: path.read_bytes() for path in records(store, "samples", "reuse")}
     assert 1 <= len(records(store, "reuse")) < tasks
     call("resume", store, "--cluster", scheduler)

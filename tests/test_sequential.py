@@ -163,6 +163,10 @@ def test_several_pairs_share_their_evidence(tmp_path: Path, scheduler: str) -> N
     first, second = found["cells"]
     assert first["evidence"] < 1.5 < second["evidence"]
     assert found["looks"][-1]["evidence"] == pytest.approx(0.5 * (first["evidence"] + second["evidence"]), rel=1e-9)
+    assert second["p_value"] <= 1.0 / second["evidence"], "not adjusted for the choice among pairs"
+    command = ("audit", path, "--claim", TRUE, "--store", path.parent / "s.zarr", "--cluster", scheduler)
+    text = call(*command, *SEQUENTIAL, code=3).stdout
+    assert "evidence and p-value of a pair are of that pair alone: not adjusted for the choice among pairs" in text
 
 
 def test_a_damaged_chunk_is_drawn_again(tmp_path: Path, scheduler: str) -> None:

@@ -53,3 +53,20 @@ def test_files_are_counted_as_they_are(tmp_path: Path, scheduler: str) -> None:
     problem = stored_problem(store)
     records = len(list((store / "records" / "fits").iterdir())) + len(list((store / "records" / "counts").iterdir()))
     assert count_files(problem, records) == len(files)
+
+
+def test_plan_says_which_chunk_makes_them_fewer(tmp_path: Path) -> None:
+    study = write_study(tmp_path, databases=[[0.0, 1.0]], train=20_000, test=1_000_000, chunk=10)
+    line = _line_of_files(study)
+    found = re.fullmatch(
+        r"  files +TOO MANY, perhaps: about ([\d,]+); estimate.chunk = (\d+) makes it about ([\d,]+)", line
+    )
+    assert found, line
+    assert int(found[1].replace(",", "")) > MANY > int(found[3].replace(",", ""))
+    mended = write_study(tmp_path, databases=[[0.0, 1.0]], train=20_000, test=1_000_000, chunk=int(found[2]))
+    assert _line_of_files(mended) == ""
+
+
+def _line_of_files(study: Path) -> str:
+    said = call("plan", study).stdout
+    return "\n".join(line for line in said.splitlines() if line.startswith("  files "))

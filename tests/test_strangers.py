@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import pwd
@@ -15,11 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import psutil
 import pytest
-from commands import started, wait_until, write_study
+from commands import call, started, wait_until, write_study
 from distributed import LocalCluster
+from test_docs import read_blocks
 
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
@@ -120,6 +123,14 @@ def allocation_script(_: Path) -> str:
     return f'set -euo pipefail\n{body}printf "%s\\n" "$DASK_TEMPORARY_DIRECTORY" "$NUMBA_CACHE_DIR"\n'
 
 
+def script_of_the_docs(_: Path) -> str:
+    """What the page about other clusters puts into a job before its workers start."""
+    (block,) = [b for b in read_blocks("docs/other-clusters.md") if b.note == "file: anywhere.py"]
+    names: dict[str, Any] = {"__name__": "anywhere"}
+    exec(block.text, names)
+    return "\n".join([*names["PROLOGUE"], 'printf "%s\\n" "$HPCDP_SCRATCH" "$NUMBA_CACHE_DIR"'])
+
+
 def script_of_old(_: Path) -> str:
     """The fault planted: the name that job scripts took unseen."""
     return (
@@ -132,7 +143,7 @@ PLANTS = ("mkdir -m 777 {0}", "ln -s {1} {0}", "touch {0}", "mkdir -m 700 {0}")
 
 @pytest.mark.parametrize("plant", ["true", *PLANTS])
 @pytest.mark.parametrize(
-    "script", [worker_script, allocation_script, script_of_old], ids=lambda script: script.__name__
+    "script", [worker_script, allocation_script, script_of_the_docs, script_of_old], ids=lambda script: script.__name__
 )
 def test_a_job_loads_nothing_from_a_folder_that_a_stranger_planted(
     script: Callable[[Path], str], plant: str, shared: Path, root: list[str]
@@ -195,3 +206,26 @@ def test_a_stranger_gets_into_no_process_of_a_local_run(
     assert set(ports.values()) == {"127.0.0.1"}
     assert {name.partition(": ")[2] for name in faults} == {"a client", "identity", "code", "HTTP", "greeting"}
     assert f"ran as user {os.getuid()}" in faults.values()
+
+
+def test_a_local_run_serves_a_dashboard_where_it_was_asked_for(tmp_path: Path) -> None:
+    """On loopback only, and `status` tells the way there."""
+    study, store = write_study(tmp_path, HELD, call="own:held"), tmp_path / "s.zarr"
+    with started("run", study, "--store", store, "--workers", 1, "--dashboard", folder=tmp_path) as process:
+        wait_until(lambda: any(tmp_path.glob("draws-*")), "the worker draws")
+        wait_until(lambda: "  dashboard  " in call("status", store).stdout, "a heartbeat that tells of it")
+        (line,) = [line for line in call("status", store).stdout.splitlines() if "  dashboard  " in line]
+        address = line.rpartition(" ")[2]
+        port = int(address.rpartition(":")[2])
+        assert line.split()[1:5] == [
+            "ssh",
+            "-L",
+            f"{port}:127.0.0.1:{port}",
+            f"{getpass.getuser()}@{socket.gethostname()},",
+        ]
+        with urlopen(f"{address}/status", timeout=60) as answer:
+            assert answer.status == 200
+        assert listening(of_run(process.pid))[port] == "127.0.0.1"
+        (tmp_path / "go").touch()
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import call, contents, records, started, wait_until, write_study
+from commands import call, contents, hold, records, release, started, wait_until, write_study
 from disturbed import STEERED, set_pause
 from throwaway import ThrowawaySlurm
 
@@ -37,7 +37,8 @@ def test_interrupted_on_slurm_and_continued(
     chunk = 100 if options else SIZES["chunk"]
     study = write_study(tmp_path, STEERED, **{**SIZES, "chunk": chunk, "call": "own:steered"})
     store, here = tmp_path / "s.zarr", tmp_path / "here.zarr"
-    set_pause(tmp_path, 0.5)
+    set_pause(tmp_path, 0.1)  # tasks are the smaller the slower draws are
+    hold(tmp_path, store, 2, *kinds)
     with started(*command(study, store, *options, "--cluster", PROFILE), folder=tmp_path) as process:
         wait_until(lambda: len(records(store, *kinds)) >= 2, "two records", 120.0)
         process.send_signal(signal.SIGTERM)
@@ -45,6 +46,7 @@ def test_interrupted_on_slurm_and_continued(
         assert process.returncode == 130, said
     assert "go on with: hpcdp audit" in said
     assert "Traceback" not in said
+    release(tmp_path)
     set_pause(tmp_path, 0.0)
     before = contents(store) | {path: (0, path.read_bytes()) for path in records(store, "rounds")}
     found = call(*command(study, store, *options, "--cluster", PROFILE)).stdout

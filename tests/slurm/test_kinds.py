@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import call, contents, records, show, started, wait_until, write_study
+from commands import call, contents, hold, records, release, show, started, wait_until, write_study
 from disturbed import STEERED, set_pause
 from throwaway import ThrowawaySlurm
 
@@ -23,6 +23,7 @@ def between(database, size, rng):
 
 
 def mean(database):
+    hold()
     time.sleep(float(read("pause") or 0) / 10)
     return database.mean()
 
@@ -74,7 +75,9 @@ def test_interrupted_and_resumed(tmp_path: Path, clean_slurm: ThrowawaySlurm, sc
     stores = [folder / "s.zarr" for folder in folders]
     with ExitStack() as stack:
         for folder in folders:
-            set_pause(folder, 0.3)
+            set_pause(folder, 0.1)  # tasks are the smaller the slower draws are
+        for folder, store in zip(folders, stores, strict=True):
+            hold(folder, store, 1)
         drivers = [
             stack.enter_context(started(COMMANDS[kind], study, "--store", store, "--cluster", one, folder=folder))
             for kind, study, store, folder in zip(KINDS, studies, stores, folders, strict=True)
@@ -95,6 +98,7 @@ def test_interrupted_and_resumed(tmp_path: Path, clean_slurm: ThrowawaySlurm, sc
     assert not any(_found(store) for store in stores)
     with ExitStack() as stack:
         for folder in folders:
+            release(folder)
             set_pause(folder, 0.0)
         drivers = [
             stack.enter_context(started("resume", store, "--cluster", one, folder=folder))
