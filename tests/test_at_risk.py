@@ -125,6 +125,16 @@ def test_the_optimum_is_the_smallest_budget():
             assert abs(budget / (21 * math.exp(-1 / level0) * (1 + gain(level))) - 1) < 1e-9
 
 
+def test_the_optimum_of_large_levels():
+    """There γ(ε) is ½·e^(−(ε₀ − ε)/2) and the gain that times ε₀ − ε, up to terms in 1/ε₀: the best is at ε₀ − ε = 2."""
+    for level0 in (1e3, 1e5, 1e6, 1e7):
+        found = at_risk.optimum(level0, 1, 1, "exact")
+        assert abs(level0 - found.epsilon - 2.0) < 5.0 / level0 + 1e-6, level0
+        assert abs(found.confidence - 0.5 * math.exp(-1.0)) < 1.0 / level0 + 1e-6
+    with pytest.raises(ValueError, match=r"epsilon0: 1.*accepted: a number from 1e-300 to 1e7"):
+        at_risk.optimum(1e8, 1, 1, "exact")
+
+
 @pytest.mark.parametrize("law", ["model", "exact"])
 @pytest.mark.parametrize("level0", [1e-5, 1e-9, 1e-300])
 def test_the_optimum_of_the_smallest_levels(level0, law):

@@ -21,6 +21,7 @@ from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.planning.at_risk import tasks
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
+from hpcdp.planning.summary import make_plan
 from hpcdp.report.status import status
 from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
@@ -309,7 +310,7 @@ def test_a_query_that_fails_costs_its_chunk(folder, client):
     [
         (
             {"query": "queries:lawless"},
-            "at_risk.query queries:lawless: it gave different outputs from equal random generators",
+            "at_risk.query queries:lawless: pairs and answers differed where the random generators were equal",
         ),
         ({"query": "queries:wide"}, "numbers of one database and"),
         ({"query": "queries:endless"}, "the query returned inf; accepted: a finite number or a vector of them"),
@@ -358,3 +359,28 @@ def test_at_risk_stands_alone():
     study = Study.from_dict(values())
     assert list(study.to_dict()) == ["study", "at_risk"]
     assert Study.from_dict(study.to_dict()).to_dict() == study.to_dict()
+
+
+@pytest.mark.parametrize("kind, large", [("int64", 2**62), ("uint64", 2**63), ("longdouble", 2**62)])
+def test_answers_beyond_the_integers_of_floats_are_subtracted_before_they_are_rounded(kind, large):
+    """As time stamps in nanoseconds are: S and L are what they are without the large number, to the last bit."""
+    dtype = np.dtype(kind).type
+
+    def small(database):
+        return int(database[-1] * 100)
+
+    queries = (lambda database: dtype(large) + dtype(small(database)), small)
+    pairs = [PairDraws(query, lambda size, rng: rng.random(size), {}, rows=4, scale=0.1) for query in queries]
+    found = [one.draw(np.empty((0, 1)), 200, np.random.default_rng(7)) for one in pairs]
+    np.testing.assert_array_equal(*found)
+    assert found[0][:, 0].max() > 50.0
+
+
+def test_plan_counts_a_block_that_cannot_be_cut(folder, capsys):
+    """60 pairs of .1 s, of which 50 are one block: a second worker saves but 10 of them."""
+    (folder / "slow.py").write_text(
+        "import time\n\n\ndef slow(database):\n    time.sleep(0.05)\n    return database.mean()\n"
+    )
+    section = {"query": "slow:slow", "population": {"call": "queries:uniform"}, "rows": 10, "pairs": 60, "scale": 0.1}
+    study = Study.from_dict({"study": {"name": "s", "seed": 1}, "at_risk": {**section, "cover": [0.9]}}, folder)
+    assert 5.0 < make_plan(*resolve(study), workers=2).seconds < 9.0

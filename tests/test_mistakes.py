@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -235,3 +236,15 @@ def test_outputs_of_another_kind(store: Path) -> None:
         StudyError, match=r"holds another study; changed: the outputs of mechanism\.call \(.*null.* in the store, .*2"
     ):
         store_problem(problem, store, allow_changed_code=True)
+
+
+@pytest.mark.parametrize("given", [1.0, True])
+def test_equal_numbers_of_another_type_are_another_parameter(given: Any, tmp_path: Path, scheduler: str) -> None:
+    """A callable may tell 1, 1.0 and true apart, and keys of laws do."""
+    body = "def noisy(database, size, rng, scale):\n    return database.sum() + rng.laplace(size=size) * scale\n"
+    store = tmp_path / "s.zarr"
+    study = write_study(tmp_path, body, parameters={"scale": 1}, train=500, test=500)
+    call("run", study, "--store", store, "--cluster", scheduler)
+    study = write_study(tmp_path, body, parameters={"scale": given}, train=500, test=500)
+    error = call("run", study, "--store", store, "--cluster", scheduler, code=2).stderr
+    assert f"changed: mechanism.parameters.scale (1 in the store, {json.dumps(given)} given)" in error

@@ -94,7 +94,7 @@ class PairDraws:
             )
         noise = rng.laplace(scale=self.scale, size=first.size)
         with np.errstate(over="ignore"):
-            shift = first - second
+            shift = _difference(first, second)
             far = np.abs(shift)
             distance = float(far.sum())
         if not np.isfinite(distance):
@@ -124,12 +124,21 @@ class PairDraws:
             )
         return rows if is_ours else kept.own(rows)  # what somebody holds, they may draw from again
 
-    def _answer(self, database: NDArray[Any]) -> NDArray[np.float64]:
+    def _answer(self, database: NDArray[Any]) -> NDArray[Any]:
         answer = np.asarray(self.query(database))
         if answer.dtype.kind not in "biuf" or answer.ndim > 1 or not answer.size or not np.isfinite(answer).all():
             shown = readable(np.array2string(answer, threshold=8, edgeitems=2), 80)
             raise MechanismError(f"the query returned {shown}; accepted: a finite number or a vector of them")
-        return np.atleast_1d(answer).astype(np.float64)
+        return np.atleast_1d(answer).copy()  # a query may answer from the same memory again
+
+
+def _difference(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
+    """Each first − second, rounded once: integers that are no floats, and longer floats, are subtracted as they are."""
+    kind = np.result_type(first, second, np.float64)
+    are_whole = first.dtype.kind in "biu" and second.dtype.kind in "biu"
+    if are_whole and max(abs(int(most)) for one in (first, second) for most in (one.max(), one.min())) > _EXACT:
+        return (first.astype(object) - second.astype(object)).astype(np.float64)
+    return np.asarray(first.astype(kind) - second.astype(kind), np.float64)
 
 
 def _given(source: Callable[..., Any], size: int, rng: Any, parameters: Mapping[str, Any]) -> tuple[Any, int]:
@@ -138,6 +147,7 @@ def _given(source: Callable[..., Any], size: int, rng: Any, parameters: Mapping[
     return given, sys.getrefcount(given)
 
 
+_EXACT = 2**53  # up to which all integers are floats
 _ALONE = _given(lambda size, _: np.empty(size), 1, None, {})[1]  # Python's version decides
 
 

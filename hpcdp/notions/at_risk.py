@@ -188,8 +188,8 @@ def optimum(epsilon0: ArrayLike, cost: float, people: float, law: Literal["model
     """The ε that makes the budget of Section 5 least: people·cost·(γ(ε)·e^(−1/ε) + (1 − γ(ε))·e^(−1/ε₀)).
 
     Args:
-        epsilon0: the mechanism's level, > 0, of any shape. cost: E, what a person is paid without privacy, >= 0. people: >= 0.
-        law: of γ: "model", Theorem 4 with k = 1, as published (equation 10), or "exact", P(|L| <= ε) itself.
+        epsilon0: the mechanism's level, from 1e-300 to 1e7, of any shape. cost: E, what a person is paid without privacy, >= 0.
+        people: >= 0. law: of γ: "model", Theorem 4 with k = 1, as published (equation 10), or "exact", P(|L| <= ε) itself.
 
     Returns:
         ε, γ(ε), the budget, and the budget at ε₀, each of the shape of `epsilon0`.
@@ -200,6 +200,8 @@ def optimum(epsilon0: ArrayLike, cost: float, people: float, law: Literal["model
     if law not in ("model", "exact"):
         raise refusal("law", law, '"model", "exact"')
     level0 = _positive("epsilon0", epsilon0)
+    accepted = "a number from 1e-300 to 1e7: beyond, ε is not told from ε₀, or from 0"
+    level0 = _refuse("epsilon0", level0, (level0 < 1e-300) | (level0 > 1e7), accepted)
     amount = non_negative("cost", cost) * non_negative("people", people)
     best = np.array([(_best_of_model if law == "model" else _best_of_exact)(float(e)) for e in level0.flat])
     best = best.reshape(level0.shape)
@@ -362,10 +364,11 @@ def _best_of_exact(level0: float) -> float:
     with np.errstate(divide="ignore"):
         gain = 0.5 * grid + np.log(-np.expm1(-grid)) + np.log(-np.expm1(-beyond))
     best = int(gain.argmax())
-    return at(_root(excess, beyond[best + 1], beyond[best - 1] if best else 2.0 * beyond[0]))
+    near, far = beyond[best + 1], beyond[best - 1] if best else 2.0 * beyond[0]
+    return at(_root(excess, near, far, xtol=1e-14 * min(far, 1.0 / level0 / level0)))
 
 
-def _root(function: Callable[[float], float], start: float, stop: float, xtol: float = 2e-12) -> float:
+def _root(function: Callable[[float], float], start: float, stop: float, xtol: float) -> float:
     from scipy.optimize import brentq  # a quarter of the time that commands take to start
 
     return float(brentq(function, start, stop, xtol=xtol, rtol=1e-14))

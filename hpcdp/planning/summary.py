@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,8 @@ class Plan:
             f"  store          {_bytes(self.bytes_kept)} of samples kept",
             *([f"  files          {self.files}"] if self.files else []),
             f"  memory         about {_bytes(self.memory)} "
-            + ("in one process" if self.is_here else f"a worker process, {self.workers} workers"),
+            + ("in one process" if self.is_here else f"a worker process, {self.workers} workers")
+            + (", beside its two databases and what the query takes" if self.at_risk else ""),
             self._drawing(),
             *self._time(),
             *([f"  target         {self.target}"] if self.target else []),
@@ -219,7 +221,7 @@ def make_plan(
         bytes_kept=kept,
         files=describe_files(problem, len(tasks)),
         memory=_BASE_MEMORY + amounts.memory,
-        seconds=sum(task.seconds for task in tasks) / at_once + (_START_HERE if is_here else _START),
+        seconds=_span(tasks, at_once) + (_START_HERE if is_here else _START),
         workers=workers,
         k=kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned),
         worst_error=() if e.has_budget else tuple((epsilon, *way.worst_errors(problem, epsilon)) for epsilon in shown),
@@ -248,6 +250,14 @@ def make_plan(
         forecast=cluster_needs(tasks, profile) if profile else None,
         process_memory=profile.worker.memory // profile.worker.process_count if profile else None,
     )
+
+
+def _span(tasks: Sequence[Task], workers: int) -> float:
+    """Seconds until so many workers have done tasks that cannot be cut, the longest first, and none waits for another."""
+    busy = [0.0] * workers
+    for seconds in sorted((task.seconds for task in tasks), reverse=True):
+        heapq.heapreplace(busy, busy[0] + seconds)
+    return max(busy)
 
 
 def _describe_pure(problem: Problem) -> str:

@@ -27,7 +27,7 @@ def table(result: Result) -> str:
         within, epsilon = entry["within"], entry["epsilon"]
         rows.append(
             [
-                f"{entry['cover']:g}",
+                f"{entry['cover']}",
                 f"{entry['rank']:,}",
                 at_most(entry["sensitivity"], ".6g"),
                 "inf" if epsilon is None else at_most(epsilon, ".5g"),

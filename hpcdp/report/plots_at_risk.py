@@ -34,7 +34,7 @@ def draw_sensitivities(result: Result) -> Any:
     right.plot(values, np.arange(1, values.size + 1) / values.size, color=CERTIFIED, label="empirical distribution")
     for colour, entry in zip(shades(len(result.risk)), result.risk, strict=True):
         for axes in (left, right):
-            axes.axvline(entry["sensitivity"], color=colour, linestyle="--", label=f"Δ of cover {entry['cover']:g}")
+            axes.axvline(entry["sensitivity"], color=colour, linestyle="--", label=f"Δ of cover {entry['cover']}")
     left.set(
         xlabel="S = ‖f(x) − f(y)‖₁", ylabel="pairs", title=f"{result.name}: sensitivities of {values.size:,} pairs"
     )

@@ -69,7 +69,7 @@ class AtRisk(Section):
         try:
             order_statistic(self.pairs, max(self.cover), self.confidence)
         except ValueError as error:
-            raise ValueError(f"cover: {max(self.cover):g} was given, and {error}") from None
+            raise ValueError(f"cover: {max(self.cover)} was given, and {error}") from None
         return self
 
     @property

@@ -164,10 +164,14 @@ def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> No
     size = outputs.shape[0]
     again = sampler.trial(database, size, 0) if sampler.reproducible else outputs
     if again.shape != outputs.shape or digest_array(again) != digest_array(outputs):
-        own = "; what has randomness of its own needs mechanism.reproducible = false"
+        if isinstance(sampler.mechanism, PairDraws):
+            raise MechanismError(
+                "pairs and answers differed where the random generators were equal: a query must give equal databases equal "
+                "answers, and a population's callable take all its randomness from rng, or a run could not be repeated or resumed"
+            )
         raise MechanismError(
             f"it gave different outputs from equal {given}; all its randomness must come from {what}, or a run could not be "
-            f"repeated or resumed{'' if isinstance(sampler.mechanism, PairDraws) else own}"
+            "repeated or resumed; what has randomness of its own needs mechanism.reproducible = false"
         )
     begin = time.perf_counter()
     other = sampler.trial(database, size, 1)

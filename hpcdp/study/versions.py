@@ -248,7 +248,7 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
         if _stored_database(layout, digest) is None:
             with replacing(layout, generation, layout.database(digest)) as new:
                 write_array(new, database)
-    if old == body:  # another folder is another version: workers import from the folder that a version names
+    if _same(old, body):  # another folder is another version: workers import from the folder that a version names
         return version
     put_json(layout, layout.study(version + 1), body, generation)
     return version + 1
@@ -340,7 +340,12 @@ def _changes(key: str, old: Any, new: Any) -> list[str]:
         program = ProgramCall.keys() if key == "mechanism.call" else {}
         names = [k for k in dict.fromkeys([*old, *new]) if k not in program or program[k].may != "change"]
         return [words for k in names for words in _changes(f"{key}.{k}", old.get(k), new.get(k))]
-    return [] if old == new else [_change(key, old, new)]
+    return [] if _same(old, new) else [_change(key, old, new)]
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether both are one in a record, as keys of laws see them: 1, 1.0 and true are three."""
+    return json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True)
 
 
 def _change(key: str, old: Any, new: Any) -> str:
