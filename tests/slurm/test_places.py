@@ -59,6 +59,8 @@ FAILING = (
     + """
 
 def fails(database, size, rng):
+    while size == 400 and read("late"):
+        time.sleep(0.05)
     if size == 400 and read("broken"):
         raise ValueError("no chunk of 400")
     return steered(database, size, rng)
@@ -192,11 +194,13 @@ def test_interrupted_then_failing_then_complete(place: Here | Submitted, tmp_pat
     study, store = write_study(folder, **STUDY), folder / "s 1.zarr"
     set_pause(folder, PAUSE)
     hold(folder, store, 2)
+    (folder / "late").write_text("yes")  # what is to fail later is not drawn before, however long an interruption takes
     with place.begun(folder, study, store):
         wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
         place.look(study, store)
         set_pause(folder, SLOW)
         release(folder)
+    (folder / "late").unlink()
     set_pause(folder, 0.0)
     for code in (1, 0):
         before, done, drawn = contents(store), committed(store), calls(folder, store)
