@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 STAGES = {"train": 0, "test": 1, "round": 2, "refine": 3, "validation": 4, "screen": 5}
 """Stage codes of the random streams; later stages get the next numbers, the numbers never change."""
@@ -39,6 +40,8 @@ def digest_json(value: Any) -> str:
 
 def digest_array(array: NDArray[Any]) -> str:
     """Digest of an array's dtype, shape and bytes; object arrays hold bytes."""
+    import numpy as np  # a seventh of a second, which commands that read records alone do without
+
     head = canonical_json([array.dtype.str, list(array.shape)])
     if array.dtype == object:
         lengths = np.fromiter((len(item) for item in array), np.int64, array.size)
@@ -53,6 +56,8 @@ def law_key(mechanism: str, parameters: Mapping[str, Any], database: str) -> str
 
 def stream(seed: int, key: str, stage: str | None, chunk: int) -> np.random.Generator:
     """The random stream of one chunk of one stage of one law; stage None is for trial draws."""
+    import numpy as np
+
     words = [int(key[start : start + 8], 16) for start in range(0, 32, 8)]
     code = _TRIAL if stage is None else STAGES[stage]
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(*words, code, chunk))))

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from hpcdp.errors import StoreError
 
+_MOST_METADATA = 1 << 24
 MOST_BYTES = 256 << 20
 """A larger record, claim or study is none: the largest ones that hpcdp writes take a few megabytes."""
 
@@ -34,6 +35,24 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     if len(data) > most or found.st_size > most:
         raise ValueError(f"it holds {max(len(data), found.st_size):,} bytes; accepted: at most {most:,}")
     return data
+
+
+def read_attributes(path: Path) -> dict[str, Any]:
+    """Attributes of a group of format 3; ValueError where it is none, OSError where it cannot be read."""
+    found = read_metadata(path / "zarr.json", node="group").get("attributes", {})
+    if not isinstance(found, dict):
+        raise ValueError(f"attributes: {type(found).__name__}; accepted: an object")
+    return found
+
+
+def read_metadata(path: Path, form: int = 3, node: str = "array") -> dict[str, Any]:
+    """What a file says of a Zarr array or group; ValueError where it is of another format or kind."""
+    found = parse_json(read_bytes(path, _MOST_METADATA))
+    if not isinstance(found, dict) or found.get("zarr_format") != form:
+        raise ValueError(f"{path.name} holds no metadata of Zarr's format {form}")
+    if form == 3 and found.get("node_type") != node:
+        raise ValueError(f"node_type: {found.get('node_type')!r}; accepted: {node!r}")
+    return found
 
 
 def read_tail(path: Path, most: int) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from hpcdp._base.files import parse_json, read_bytes
+from hpcdp._base.files import read_bytes, read_metadata
 
 _TYPES = (
     "bool",
@@ -26,7 +26,6 @@ _TYPES = (
     "float32",
     "float64",
 )
-_MOST_METADATA = 1 << 24
 _MOST_CHUNKS = 1 << 16  # in one file
 _MOST_DIMENSIONS = 8
 _MOST_CHECKS = 4  # of root arrays, whose versions differ in it
@@ -53,7 +52,7 @@ def read_own(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
     shapes: those that it may have. Raises ValueError or another error where it has another form, OSError where a file
     cannot be read.
     """
-    found = _metadata(path / "zarr.json")
+    found = read_metadata(path / "zarr.json")
     shape = _sizes("shape", found["shape"])
     if shapes and shape not in shapes:
         raise ValueError(f"it has shape {shape}; it should have {' or '.join(map(str, shapes))}")
@@ -77,7 +76,7 @@ def read_own(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
 def read_foreign(path: Path) -> NDArray[Any]:
     """A whole array of numbers or strings that others wrote, compressed or not, of format 2 or 3; raises as `read_own`."""
     old = not (path / "zarr.json").is_file()
-    found = _metadata(path / ".zarray", 2) if old else _metadata(path / "zarr.json")
+    found = read_metadata(path / ".zarray", 2) if old else read_metadata(path / "zarr.json")
     if old:
         codecs = [*(found.get("filters") or ()), *([found["compressor"]] if found.get("compressor") else ())]
         _refuse_others("codec", [codec["id"] for codec in codecs], _OLD_CODECS)
@@ -93,23 +92,6 @@ def read_foreign(path: Path) -> NDArray[Any]:
     from hpcdp._base._zarr import zarr
 
     return np.asarray(zarr.Array.from_dict(StorePath(LocalStore(path, read_only=True)), found)[...])
-
-
-def read_attributes(path: Path) -> dict[str, Any]:
-    """Attributes of a group of format 3; raises as `read_own` does."""
-    found = _metadata(path / "zarr.json", node="group").get("attributes", {})
-    if not isinstance(found, dict):
-        raise ValueError(f"attributes: {type(found).__name__}; accepted: an object")
-    return found
-
-
-def _metadata(path: Path, form: int = 3, node: str = "array") -> dict[str, Any]:
-    found = parse_json(read_bytes(path, _MOST_METADATA))
-    if not isinstance(found, dict) or found.get("zarr_format") != form:
-        raise ValueError(f"{path.name} holds no metadata of Zarr's format {form}")
-    if form == 3 and found.get("node_type") != node:
-        raise ValueError(f"node_type: {found.get('node_type')!r}; accepted: {node!r}")
-    return found
 
 
 def _sizes(name: str, value: Any, shape: tuple[int, ...] | None = None) -> tuple[int, ...]:

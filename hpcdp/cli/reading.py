@@ -28,6 +28,13 @@ def status(options: argparse.Namespace) -> None:
 
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
+    asked = ("accuracy", "delta", "rows", "renyi", "zcdp", "pure", "risk", "show_rows")
+    if not any(getattr(options, name) for name in asked):
+        from hpcdp.store.texts import read_text
+
+        if (kept := read_text(options.store, options.format)) is not None:
+            print(kept, end="" if options.format == "csv" else "\n")
+            return
     from hpcdp.report.at_risk import csv_text as risk_text
     from hpcdp.report.printed import text
     from hpcdp.report.table import csv_text
@@ -194,6 +201,13 @@ def plot(options: argparse.Namespace) -> None:
 
 def verify(options: argparse.Namespace) -> int:
     """Check claims against a store's results; the exit code."""
+    if not options.claim and not options.show_rows:
+        from hpcdp.store.texts import read_text
+
+        kept, decided = (read_text(options.store, f"verify{form}") for form in (f" {options.format}", ""))
+        if kept is not None and decided is not None:
+            print(kept)
+            return VIOLATED if decided == "violation" else DONE
     from hpcdp.report.table import claim_of
     from hpcdp.report.verdict import report, to_json
     from hpcdp.results.ranking import rank

@@ -142,10 +142,11 @@ def _place(options: argparse.Namespace, stop: Stop) -> Any:
 
 
 def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, plan: Any) -> None:
-    from hpcdp.report.printed import text
+    from hpcdp.report.printed import keep_texts, text
 
     result = _compute(options, store, problem, trial, stop)
     print(text(result))
+    keep_texts(result)
     print(f"\nstore: {store}", flush=True)
     again = f"hpcdp plot {typed(store)}"
     print(_draw(_is_drawn(options, plan), result.plot, default_plot(store), again), end="")

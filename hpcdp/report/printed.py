@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from hpcdp.report import at_risk, audit, histogram, pure, verdict
-from hpcdp.report.table import table
+from hpcdp.report.table import claim_of, csv_text, table
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 from hpcdp.results.shown import shows
-from hpcdp.results.verdict import Verdict
+from hpcdp.results.verdict import Verdict, verify
+from hpcdp.store.texts import write_texts
 
 
 def text(result: Result) -> str:
@@ -18,6 +19,22 @@ def text(result: Result) -> str:
     parts += [histogram.table(result)] if result.study.bounds_pure else []
     parts += [table(result)] if result.study.counts_levels else []
     return "\n\n".join(parts)
+
+
+_MOST_CELLS = 50_000  # whose texts are made at the end of a run: they take as long to read as results do
+
+
+def keep_texts(result: Result) -> None:
+    """Keep beside a complete store's results what `show` and `verify` print of them by default."""
+    if not result.complete or 2 * len(result.pairs) * len(result.study.epsilons) > _MOST_CELLS:
+        return
+    lines = at_risk.csv_text if result.study.at_risk is not None else csv_text
+    found = {"table": text(result), "json": result.to_json(), "csv": lines(result)}
+    claim = claim_of(result)
+    if claim is not None and not any(word in claim.text for word in ("file(", "store(")):  # which others may change
+        own = verify(result, claim)
+        found |= {"verify table": verdict.report([own]), "verify json": verdict.to_json([own]), "verify": own.verdict}
+    write_texts(result.store, found)
 
 
 shows(Result, text)

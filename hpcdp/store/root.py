@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.files import make_folders
-from hpcdp._base.opening import read_attributes
+from hpcdp._base.files import make_folders, read_attributes
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.layout import VERSION, Layout, group_metadata
