@@ -1,8 +1,9 @@
-"""What `show` and `verify` print of a complete store fast is what they print slowly, and never of another."""
+"""What `show`, `verify`, `status` and `run` print of a complete store fast is what they print slowly, and never of another."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,8 +15,11 @@ from commands import call, write_study
 from poison import ESCAPE, FILES, check, run
 
 from hpcdp.cli.command import main
+from hpcdp.mechanisms.user_code import imported_below
 from hpcdp.store import texts
+from hpcdp.store.lease import acquire
 from hpcdp.store.records import read_json, write_json
+from hpcdp.store.root import open_latest
 from hpcdp.store.texts import read_text, write_texts
 
 BUILT_IN: dict[str, Any] = {
@@ -69,33 +73,35 @@ def test_what_is_shown_fast_is_what_is_shown(kind: str, tmp_path: Path) -> None:
     store = complete(tmp_path, kind)
     kept = store / "records" / "texts.json"
     whole = kept.read_bytes()
-    commands = [*SHOW, *(VERIFY if kind != "risk" else [])]
+    commands = [*SHOW, ["status"], *(VERIFY if kind != "risk" else [])]
     fast = [run([words[0], str(store), *words[1:]]) for words in commands]
     kept.unlink()
     slow = [run([words[0], str(store), *words[1:]]) for words in commands]
     assert fast == slow
     assert all(code in (0, 2, 3) for code, _, _ in slow)
-    elsewhere = store.rename(tmp_path / "t u.zarr")  # what is printed names no place
+    elsewhere = store.rename(tmp_path / "t u.zarr")  # what is kept names no place
     kept = elsewhere / "records" / "texts.json"
     kept.write_bytes(whole)
-    assert [run([words[0], str(elsewhere), *words[1:]])[1] for words in commands] == [out for _, out, _ in slow]
+    there = [run([words[0], str(elsewhere), *words[1:]])[1] for words in commands]
+    assert there == [out.replace("/s.zarr", "/t u.zarr") for _, out, _ in slow]
 
 
 HEAVY = ("numpy", "zarr", "scipy", "numba", "pydantic", "dask", "distributed", "xarray", "matplotlib")
 
 
-@pytest.mark.parametrize("words", [*SHOW, *VERIFY], ids=" ".join)
+@pytest.mark.parametrize("words", [*SHOW, *VERIFY, ["status"], ["run"]], ids=" ".join)
 def test_nothing_heavy_is_imported(words: list[str], tmp_path: Path) -> None:
     store = complete(tmp_path, "cells")
     program = (
         "import sys; from hpcdp.cli.command import main; code = main(sys.argv[1:]); "
         f"print([name for name in {HEAVY} if name in sys.modules], code, file=sys.stderr)"
     )
-    command = [sys.executable, "-c", program, words[0], str(store), *words[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stderr == f"[] {3 if words[0] == 'verify' else 0}\n"
+    named = ["study.toml", "--store", "s.zarr"] if words == ["run"] else [str(store)]
+    command = [sys.executable, "-c", program, words[0], *named, *words[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
+    assert done.stderr.splitlines()[-1] == f"[] {3 if words[0] == 'verify' else 0}"
     (store / "records" / "texts.json").unlink()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
     assert "'numpy'" in done.stderr, "this test would see it"
 
 
@@ -137,19 +143,163 @@ def test_texts_with_what_a_terminal_would_obey(texts: Any, tmp_path: Path) -> No
     store = complete(tmp_path, "cells")
     kept = store / "records" / "texts.json"
     write_json(kept, {**read_json(kept), "texts": texts})
-    for words in (["show", str(store)], ["verify", str(store)]):
+    for words in (["show", str(store)], ["verify", str(store)], ["status", str(store)]):
         check(*run(words))
 
 
 def test_an_incomplete_store_and_one_that_cannot_be_written_have_none(tmp_path: Path) -> None:
     store = complete(tmp_path, "cells")
     (store / "records" / "texts.json").unlink()
-    write_texts(tmp_path / "no.zarr", {"table": "x"})
-    write_texts(store, {"table": "x" * (5 << 20)})
+    layout, version = open_latest(store)
+    old = acquire(layout)
+    old.release()
+    lease = acquire(layout)
+    write_texts(layout, version, {"table": "x" * (5 << 20)}, lease.generation)
     assert read_text(store, "table") is None
-    (tmp_path / "away").mkdir()
-    write_texts(store, {"table": "x"})
+    write_texts(layout, version, {"table": "y"}, old.generation)
+    assert read_text(store, "table") is None, "of a run that another has taken over from"
+    write_texts(layout, version, {"table": "x"}, lease.generation)
+    lease.release()
     assert read_text(store, "table") == "x"
     assert read_text(store, "other") is None
+    assert read_text(tmp_path / "no.zarr", "table") is None
     assert main(["show", str(store), "--accuracy"]) == 0, "other tables are made as ever"
     assert json.loads(run(["show", str(store), "--format", "json"])[1])["complete"]
+
+
+SMALL = {key: value for key, value in BUILT_IN.items() if key != "claim"}
+CODE = """
+from help import shift
+
+
+def noisy(database, size, rng):
+    return database.sum() + shift() + rng.laplace(size=size)
+"""
+HELP = "def shift():\n    return 0.0\n"
+OWN = {"call": "own:noisy", "parameters": {}, "pairs": 'relative = { file = "rows.csv", rows = [0] }'}
+
+
+def own_study(folder: Path) -> tuple[Path, Path]:
+    """A study whose law and databases come from three files beside it, and its complete store."""
+    (folder / "help.py").write_text(HELP)
+    (folder / "rows.csv").write_text("1\n0\n")
+    study = write_study(folder, CODE, **{**SMALL, **OWN})
+    call("run", study, "--store", folder / "s.zarr", "--workers", "0")
+    return study, folder / "s.zarr"
+
+
+def asked(study: Path, store: Path, *words: str) -> tuple[str, bool]:
+    """What `run` prints, and whether it looked at the store's samples."""
+    before = sorted((store / "records" / "runs").iterdir())
+    done = call("run", study, "--store", store, *words)
+    return done.stdout, sorted((store / "records" / "runs").iterdir()) != before
+
+
+def test_a_run_that_has_nothing_to_do(tmp_path: Path) -> None:
+    study, store = own_study(tmp_path)
+    fast, ran = asked(study, store)
+    assert not ran
+    slow, ran = asked(study, store, "--recheck")
+    assert ran
+    assert fast == slow
+    assert asked(study, store, "--workers", "0") == (slow, False)
+    assert asked(study, store, "--no-plot") == (slow, False)
+    _, ran = asked(study, store, "--plot")
+    assert ran
+    assert store.with_suffix(".png").is_file()
+
+
+CHANGES: dict[str, tuple[str, str, str]] = {
+    "the study": ("study.toml", "test = 4000", "test = 4100"),
+    "a comment": ("study.toml", "[mechanism]", "[mechanism] # as before"),
+    "the databases": ("rows.csv", "0\n", "0\n0\n"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_run_of_what_changed_is_a_run(change: str, tmp_path: Path) -> None:
+    study, store = own_study(tmp_path)
+    assert not asked(study, store)[1]
+    name, old, new = CHANGES[change]
+    path = tmp_path / name
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    assert asked(study, store)[1]
+    assert not asked(study, store)[1], "then it is known again"
+
+
+@pytest.mark.parametrize("name", ["own.py", "help.py"])
+def test_a_run_of_changed_code_is_refused_or_runs(name: str, tmp_path: Path) -> None:
+    study, store = own_study(tmp_path)
+    (tmp_path / name).write_text((tmp_path / name).read_text() + "\n# changed\n")
+    done = call("run", study, "--store", store, code=None)
+    if name == "own.py":  # the law's source; what it imports is no part of the law
+        assert done.returncode == 2
+        assert "source" in done.stderr
+    else:
+        assert (done.returncode, "plan of" in done.stderr) == (0, True)
+
+
+GONE = (
+    "records/samples/*",
+    "records/fits/*",
+    "records/counts/*",
+    "study/databases/*/zarr.json",
+    "lower/c/**/*",
+    "zarr.json",
+)
+
+
+@pytest.mark.parametrize("what", [*GONE, "audited since", "another store there"])
+def test_a_run_looks_at_the_records(what: str, tmp_path: Path) -> None:
+    study, store = own_study(tmp_path)
+    if what == "audited since":
+        call("audit", study, "--store", store, "--claim", "laplace(epsilon=1)", "--workers", "0", code=None)
+    elif what == "another store there":
+        other = write_study(tmp_path, CODE, "t.toml", **{**SMALL, **OWN, "seed": 7})
+        shutil.rmtree(store)
+        call("run", other, "--store", store, "--workers", "0")
+        assert call("run", study, "--store", store, code=2).stdout == ""
+        return
+    else:
+        path = next(path for path in sorted(store.glob(what)) if path.is_file())
+        path.write_bytes(path.read_bytes()[:-1])
+    assert asked(study, store)[1]
+
+
+UNTOLD = {
+    "draws of one time": ('call = "own:noisy"', 'call = "own:noisy"\nreproducible = false'),
+    "databases by code": ('relative = { file = "rows.csv", rows = [0] }', 'relative = { call = "own:rows" }'),
+    "pairs by code": ('relative = { file = "rows.csv", rows = [0] }', 'given = { call = "own:both" }'),
+    "a claim in a file": ("seed = ", 'claim = "file(curve.csv)"\nseed = '),
+}
+
+
+@pytest.mark.parametrize("which", UNTOLD)
+def test_what_files_do_not_tell_is_asked(which: str, tmp_path: Path) -> None:
+    (tmp_path / "curve.csv").write_text("epsilon,delta\n0.0,0.9\n2.0,0.5\n")
+    study, store = own_study(tmp_path)
+    old, new = UNTOLD[which]
+    assert old in study.read_text()
+    study.write_text(study.read_text().replace(old, new))
+    code = tmp_path / "own.py"
+    more = "\n\ndef rows():\n    return [[1.0, 0.0]]\n\n\ndef both():\n    return [([0.0], [1.0])]\n"
+    code.write_text(code.read_text() + more)
+    shutil.rmtree(store)
+    call("run", study, "--store", store, "--workers", "0")
+    assert asked(study, store)[1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("theirs", [".", "records", "records/texts.json"])
+def test_what_another_user_kept_is_no_run(theirs: str, tmp_path: Path) -> None:
+    study, store = own_study(tmp_path)
+    assert not asked(study, store)[1]
+    os.chown(store / theirs, 54321, -1)
+    assert "plan of" in call("run", study, "--store", store, code=None).stderr
+
+
+def test_files_of_modules(tmp_path: Path) -> None:
+    own_study(tmp_path)
+    assert imported_below(tmp_path) == ["help.py", "own.py"]
+    assert imported_below(tmp_path / "none") == []

@@ -46,3 +46,12 @@ def _rounded(value: float, spec: str | None, rounding: str) -> str:
     with localcontext(rounding=rounding):
         digits = format(Decimal(repr(float(value))), spec)
     return format(float(digits), spec)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -16,9 +16,11 @@ from typing import Any
 
 from hpcdp._base.again import typed
 from hpcdp._base.raised import describe_raised
+from hpcdp.cli._unchanged import digest_inputs, is_own, named_store
 from hpcdp.cli.reading import default_plot, print_contents, refuse_contents
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 from hpcdp.errors import DONE, VIOLATED, StudyError
+from hpcdp.store.texts import read_text
 
 
 def plan(options: argparse.Namespace) -> None:
@@ -53,10 +55,13 @@ def risk(options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace, at_risk: bool = False) -> None:
     """Run a study, or go on with its store. at_risk: whether it has [at_risk]."""
+    if _is_shown(options):
+        return
     from hpcdp.clusters import parse_place
     from hpcdp.engine.driver import read_study
     from hpcdp.study.problem import resolve
 
+    given = digest_inputs(Path(options.study))
     where = parse_place(options.cluster)
     study, store = read_study(options.study, options.store)
     if (study.at_risk is not None) != at_risk:
@@ -69,7 +74,25 @@ def run(options: argparse.Namespace, at_risk: bool = False) -> None:
         problem, trial = resolve(study, _say, where.library_threads)
         plan = _make_plan(options, store, problem, trial, where)
         _print_plan(plan)
-        _drive(options, store, problem, trial, stop, plan)
+        _drive(options, store, problem, trial, stop, plan, given)
+
+
+def _is_shown(options: argparse.Namespace) -> bool:
+    """Print what a complete store of this very study prints, where there is one and no more is asked for."""
+    if options.recheck or options.plot or options.dashboard or options.cluster != "local":
+        return False
+    path = Path(options.study)
+    store = options.store or named_store(path)
+    modules = read_text(store, "modules") if store is not None and is_own(store) else None
+    if store is None or modules is None or digest_inputs(path, modules.splitlines()) != read_text(store, "inputs"):
+        return False
+    table = read_text(store, "table")
+    if table is None:
+        return False
+    _say(f"{store} holds all that {path} asks for; to check its samples too: {_again(options, '--recheck')}")
+    print(table)
+    print(f"\nstore: {store}\ndraw:  hpcdp plot {typed(store)}", flush=True)
+    return True
 
 
 def _say(text: str) -> None:
@@ -122,14 +145,26 @@ def _stoppable(where: Any) -> Iterator[Stop]:
         yield stop
 
 
-def _compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> Any:
-    """The result of a run, told of on stderr."""
+def _compute(
+    options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, given: str | None = None
+) -> Any:
+    """The result of a run, told of on stderr. given: digest of what the study was made of, where that tells all."""
     from hpcdp.engine.driver import run_problem
     from hpcdp.engine.progress import on_stderr
+    from hpcdp.mechanisms.user_code import imported_below
+    from hpcdp.report.printed import texts_of
+
+    def texts(result: Any) -> dict[str, str]:
+        found = texts_of(result)
+        modules = imported_below(problem.study.folder)
+        if found and given is not None and given == digest_inputs(Path(options.study)):
+            inputs = digest_inputs(Path(options.study), modules)
+            found |= {"modules": "\n".join(modules), "inputs": inputs} if inputs is not None else {}
+        return found
 
     with on_stderr() as progress:
         place = _place(options, stop)
-        return run_problem(problem, trial, store, place, progress)
+        return run_problem(problem, trial, store, place, progress, texts)
 
 
 def _place(options: argparse.Namespace, stop: Stop) -> Any:
@@ -141,12 +176,13 @@ def _place(options: argparse.Namespace, stop: Stop) -> Any:
     return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard, quiet)
 
 
-def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, plan: Any) -> None:
-    from hpcdp.report.printed import keep_texts, text
+def _drive(
+    options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, plan: Any, given: str | None = None
+) -> None:
+    from hpcdp.report.printed import text
 
-    result = _compute(options, store, problem, trial, stop)
+    result = _compute(options, store, problem, trial, stop, given)
     print(text(result))
-    keep_texts(result)
     print(f"\nstore: {store}", flush=True)
     again = f"hpcdp plot {typed(store)}"
     print(_draw(_is_drawn(options, plan), result.plot, default_plot(store), again), end="")
@@ -272,7 +308,7 @@ def audit(options: argparse.Namespace) -> int:
         _print_plan(plan)
         found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     is_drawn = options.output is not None or _is_drawn(options, plan)
-    drawn = _draw(is_drawn, partial(draw_audit, found), picture, _with_picture(options))
+    drawn = _draw(is_drawn, partial(draw_audit, found), picture, _again(options, "--plot"))
     if options.format == "json":
         print(to_json(found))
     else:
@@ -330,7 +366,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
         with on_stderr() as progress:
             place = _place(options, stop)
             found = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
-    drawn = _draw(is_drawn, partial(draw_sequential, found), picture, _with_picture(options))
+    drawn = _draw(is_drawn, partial(draw_sequential, found), picture, _again(options, "--plot"))
     if options.format == "json":
         print(to_json(found))
     else:
@@ -338,11 +374,11 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     return VIOLATED if found.verdict == VIOLATION else DONE
 
 
-def _with_picture(options: argparse.Namespace) -> str:
-    """The command again, with its picture."""
-    given = [word for word in options.given if word not in ("--plot", "--no-plot")]
+def _again(options: argparse.Namespace, word: str) -> str:
+    """The command again, with an option."""
+    given = [one for one in options.given if word != "--plot" or one not in ("--plot", "--no-plot")]
     end = given.index("--") if "--" in given else len(given)
-    return shlex.join(["hpcdp", *given[:end], "--plot", *given[end:]])
+    return shlex.join(["hpcdp", *given[:end], word, *given[end:]])
 
 
 def _audited_claim(options: argparse.Namespace, study: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +47,7 @@ from hpcdp.store.provenance import provenance
 from hpcdp.store.records import foreign, put_json, read_json
 from hpcdp.store.results import read_results, write_results
 from hpcdp.store.root import create_store, is_store, make_group, open_latest
+from hpcdp.store.texts import write_texts
 from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve, try_study
@@ -148,14 +149,27 @@ def index_of(store: Path) -> Index:
     return read_index(Layout(store)) if is_store(store) else Index()
 
 
-def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
-    """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
+def run_problem(
+    problem: Problem,
+    trial: Trial,
+    store: Path,
+    options: Options,
+    progress: Progress,
+    texts_of: Callable[[Result], Mapping[str, str]] | None = None,
+) -> Result:
+    """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested.
+
+    texts_of: what commands print of the result, to be kept beside it.
+    """
     where = parse_place(options.cluster)
     refuse_place(options)
     refuse_endless(problem, trial, at_once(options, where))
     with opened(problem, store, options, progress) as (layout, lease, version):
         _drive(layout, lease, version, problem, trial, options, where, progress)
-        return load_result(store)  # under the lease: what a path leads to may be another run's afterwards
+        result = load_result(store)  # under the lease: what a path leads to may be another run's afterwards
+        if texts_of is not None:
+            write_texts(layout, version, texts_of(result), lease.generation)
+        return result
 
 
 @contextmanager

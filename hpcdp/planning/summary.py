@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hpcdp._base.rounding import at_most, percent
+from hpcdp._base.rounding import at_most, duration, percent
 from hpcdp.clusters import default_workers
 from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StudyError
@@ -30,7 +30,6 @@ from hpcdp.planning.ways import planned, schedule
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, resolve
-from hpcdp.study.section import duration
 from hpcdp.study.trial_draws import Trial
 
 _LONGEST_DRAWING = 7 * 86400.0

@@ -6,12 +6,12 @@ import getpass
 import shutil
 from typing import Any
 
+from hpcdp._base.rounding import duration
 from hpcdp._base.slow_draws import still
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import read_leases
-from hpcdp.study.section import duration
 
 
 def rate_lines(owner: dict[str, Any]) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from hpcdp.report import at_risk, audit, histogram, pure, verdict
+from hpcdp.report.done import find_done
 from hpcdp.report.table import claim_of, csv_text, table
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 from hpcdp.results.shown import shows
 from hpcdp.results.verdict import Verdict, verify
-from hpcdp.store.texts import write_texts
+from hpcdp.store.root import open_latest
 
 
 def text(result: Result) -> str:
@@ -24,17 +25,23 @@ def text(result: Result) -> str:
 _MOST_CELLS = 50_000  # whose texts are made at the end of a run: they take as long to read as results do
 
 
-def keep_texts(result: Result) -> None:
-    """Keep beside a complete store's results what `show` and `verify` print of them by default."""
+def texts_of(result: Result) -> dict[str, str]:
+    """What `show`, `verify` and `status` print of a complete store by default, by name."""
     if not result.complete or 2 * len(result.pairs) * len(result.study.epsilons) > _MOST_CELLS:
-        return
+        return {}
+    name, _, stages = find_done(*open_latest(result.store))
     lines = at_risk.csv_text if result.study.at_risk is not None else csv_text
-    found = {"table": text(result), "json": result.to_json(), "csv": lines(result)}
+    found = {
+        "table": text(result),
+        "json": result.to_json(),
+        "csv": lines(result),
+        "status": "\n".join([name, *stages]),
+    }
     claim = claim_of(result)
     if claim is not None and not any(word in claim.text for word in ("file(", "store(")):  # which others may change
         own = verify(result, claim)
         found |= {"verify table": verdict.report([own]), "verify json": verdict.to_json([own]), "verify": own.verdict}
-    write_texts(result.store, found)
+    return found
 
 
 shows(Result, text)

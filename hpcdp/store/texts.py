@@ -1,41 +1,41 @@
 """What a complete store prints, kept beside its results: it is shown again without the libraries that its numbers need.
 
-The file is no part of the results. It counts only beside the very study, results and hpcdp that it was made with, so a run that
-is superseded may leave one, and a store without one is read as ever.
+The file is no part of the results. It counts only beside the very study, results, records and hpcdp that it was made with, and a
+store without one is read as ever.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hpcdp._base.files import read_bytes, refuse_links_to
+from hpcdp._base.files import read_bytes
 from hpcdp.errors import HpcdpError
 from hpcdp.keys import digest_bytes, digest_json
-from hpcdp.store.layout import Layout
-from hpcdp.store.modes import own_files
-from hpcdp.store.records import read_json, write_json
+from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.records import put_json, read_json
 from hpcdp.store.root import open_latest
 
 _MOST = 4 << 20  # bytes of text; more takes as long to print as to make
 _PACKAGE = Path(__file__).parents[1]
+_OTHERS = frozenset(
+    ("samples", "counters", "pilots", "tallies", "lease", "jobs", "records/texts.json", "records/runs", "records/draws")
+)
+"""What is large, or says what was done and not what is there: samples are checked by a run that looks at them."""
 
 
-@own_files()
-def write_texts(root: Path, texts: Mapping[str, str]) -> None:
-    """Keep texts by name, for the study and the results that are in the store now; where that fails there are none."""
+def write_texts(layout: Layout, version: int, texts: Mapping[str, str], generation: Generation) -> None:
+    """Keep texts by name, for the study, the results and the records that are there now; where that fails there are none."""
     if sum(map(len, texts.values())) > _MOST:
         return
     with suppress(HpcdpError, OSError, ValueError):
-        layout, version = open_latest(root)
-        refuse_links_to(root, layout.texts.parent)
-        write_json(layout.texts, {"key": _key(layout, version), "texts": dict(texts)})
+        put_json(layout, layout.texts, {"key": _key(layout, version), "texts": dict(texts)}, generation)
 
 
 def read_text(root: Path, name: str) -> str | None:
-    """A text that was kept, if the study, the results and hpcdp itself are what they were; None else, or where there is none."""
+    """A text that was kept, if the study, the results, the records and hpcdp itself are what they were; None else."""
     with suppress(HpcdpError, OSError, ValueError, TypeError, KeyError):
         layout, version = open_latest(root)
         body = read_json(layout.texts)
@@ -45,16 +45,20 @@ def read_text(root: Path, name: str) -> str | None:
 
 
 def _key(layout: Layout, version: int) -> str:
+    """Digest of the bytes of the study and of the results' head, and of what else there is by names, sizes and times."""
     parts = [digest_bytes(read_bytes(path)) for path in (layout.study(version), layout.results)]
-    return digest_json([version, *parts, _own_code()])
+    return digest_json([version, *parts, _state(layout.root, "", _OTHERS), _state(_PACKAGE, ".py", ())])
 
 
-def _own_code() -> str:
-    """Digest of the names, sizes and times of hpcdp's own files."""
-    found = []
-    for folder, _, names in os.walk(_PACKAGE):
+def _state(root: Path, ending: str, others: Collection[str]) -> list[list[str | int]]:
+    """Name, size and time of every file below a folder whose name ends so. others: paths that are left out."""
+    found: list[list[str | int]] = []
+    for folder, folders, names in os.walk(root):
+        below = os.path.relpath(folder, root)
+        folders[:] = [name for name in folders if os.path.normpath(os.path.join(below, name)) not in others]
         for name in names:
-            if name.endswith(".py"):
-                state = os.stat(os.path.join(folder, name))
-                found.append([os.path.join(os.path.relpath(folder, _PACKAGE), name), state.st_size, state.st_mtime_ns])
-    return digest_json(sorted(found))
+            path = os.path.normpath(os.path.join(below, name))
+            if name.endswith(ending) and path not in others:
+                state = os.stat(os.path.join(root, path), follow_symlinks=False)
+                found.append([path, state.st_size, state.st_mtime_ns])
+    return sorted(found)

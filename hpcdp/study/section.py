@@ -136,15 +136,6 @@ def duration_seconds(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def duration(seconds: float) -> str:
-    """Seconds in words."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
 def _is_number(value: Any) -> bool:
     with suppress(OverflowError):  # an integer beyond all floats
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,51 @@
+"""What of every stage is in a store, and whether it is all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+from hpcdp.planning.index import Index, read_index
+from hpcdp.planning.ways import all_done, planned
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import record_names
+from hpcdp.store.stages import Stage
+from hpcdp.study.databases import Input
+from hpcdp.study.problem import Problem
+from hpcdp.study.versions import read_problem
+
+
+def find_done(layout: Layout, version: int) -> tuple[str, bool, list[str]]:
+    """The study's name, whether all is done, and a line of every stage with what is done and to do."""
+    problem = read_problem(layout, version)
+    index = read_index(layout)
+    return problem.study.name, all_done(index, problem), _stages(problem, index) + _batches(layout, index)
+
+
+def _batches(layout: Layout, index: Index) -> list[str]:
+    """Of sequential audits: chunks that were drawn for their batches, and batches that were judged."""
+    drawn = sum(name.split("-")[1:2] == ["round"] for name in index.samples)
+    judged = len(record_names(layout, "rounds"))
+    return [f"  batches        {drawn:,} chunks drawn, {judged:,} looks (audit --sequential)"] if drawn else []
+
+
+def _stages(problem: Problem, index: Index) -> list[str]:
+    lines = []
+    for stage in problem.kept_stages:
+        done = sum(len(stage.block_chunks(b)) for b in _sampled(stage, problem.laws, index.samples))
+        lines.append(_line(f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks"))
+    return lines + [_line(p.name, p.done, p.total, p.unit) for p in planned(problem).progress(problem, index)]
+
+
+def _sampled(stage: Stage, laws: Mapping[str, Input], names: AbstractSet[str]) -> Iterator[int]:
+    """Blocks of a stage that have records, of all laws, found by the records' names: a stage may have far more blocks."""
+    for name in names:
+        law, _, rest = name.partition("-")
+        number = rest.removeprefix(f"{stage.name}-").partition("-")[0]
+        block = int(number) if number.isdecimal() else stage.blocks
+        if law in laws and block < stage.blocks and stage.name_of(law, block) == name:
+            yield block
+
+
+def _line(name: str, done: int, total: int, unit: str = "") -> str:
+    return f"  {name:<14} {done:,} of {total:,} {unit} done, {total - done:,} to do".replace("  done", " done")
