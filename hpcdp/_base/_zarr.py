@@ -1,4 +1,4 @@
-"""zarr, whose own thread gets the time it needs to end; it takes 0.3 s to load, so only those that write arrays import this.
+"""zarr, whose own thread gets the time it needs to end; it takes 0.3 s to load, so only what reads arrays of others imports this.
 
 At the end of a process zarr 3 waits 0.2 s for its thread and then closes its event loop, which fails with a traceback if the
 thread still runs, as it may on a busy machine. So its end is waited for here, before zarr's own exit function runs.
@@ -7,33 +7,13 @@ thread still runs, as it may on a busy machine. So its end is waited for here, b
 from __future__ import annotations
 
 import atexit
-from typing import Any
 
 import zarr
-from zarr.abc.store import Store
 from zarr.core import sync
-from zarr.core.buffer import Buffer
-from zarr.storage import LocalStore
 
-from hpcdp._base.files import make_folders
-
-__all__ = ["Below", "zarr"]
+__all__ = ["zarr"]
 
 _PATIENCE = 30.0  # seconds
-
-
-class Below(LocalStore):
-    """A folder of the file system of which the parent is there: where that was deleted, writing does not make it anew."""
-
-    async def _open(self, *, mode: Any = None) -> None:
-        self.root.mkdir(exist_ok=True)
-        await Store._open(self)
-
-    async def set(self, key: str, value: Buffer) -> None:
-        """Write a file below the root."""
-        path = self.root / key
-        make_folders(self.root.parent, path.parent)
-        path.write_bytes(value.to_bytes())
 
 
 def _wait_for_thread() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.learning import counters_of, learn
 from hpcdp.engine.outcomes import Report
-from hpcdp.engine.refining import learn_pilots, tally
 from hpcdp.engine.sweep import sweep
 from hpcdp.engine.ways import Run
 from hpcdp.losses._alone import refuse_batch_dependent
@@ -67,4 +68,18 @@ def count(context: Context, generation: Generation, items: Count, report: Report
         commit(context.layout, "counts", items.name(problem, whole), body, generation)
 
 
-RUNS: Mapping[type[Work], Run] = {LearnPilots: learn_pilots, Tally: tally, Learn: learn, Count: count}
+def _refined(name: str) -> Run:
+    """Work of refined losses, whose modules take a twentieth of a small run to load."""
+
+    def run(*arguments: Any) -> None:
+        getattr(import_module("hpcdp.engine.refining"), name)(*arguments)
+
+    return run
+
+
+RUNS: Mapping[type[Work], Run] = {
+    LearnPilots: _refined("learn_pilots"),
+    Tally: _refined("tally"),
+    Learn: learn,
+    Count: count,
+}

@@ -11,6 +11,9 @@ _BITS = 11
 _PASSES = 6  # 6 · 11 bits cover 64
 _SIGN = np.uint64(1 << 63)
 _SMALL = 1 << 10  # below this, NumPy's sort is as fast
+_FIRST = 1 << 20  # values that NumPy sorts before the kernels are loaded, which takes longer
+
+_sorted = 0  # values, by NumPy
 
 
 @kernel()
@@ -57,8 +60,11 @@ def _radix_sort(keys, spare):  # type: ignore[no-untyped-def]
 
 def ascending(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sorted copy of finite float64 values, shape (size,)."""
-    if values.size < _SMALL:
+    global _sorted
+    if values.size < _SMALL or values.size + _sorted < _FIRST:
+        _sorted += values.size
         return np.sort(values)
+    _sorted = _FIRST
     keys, spare = np.empty(values.size, np.uint64), np.empty(values.size, np.uint64)
     _encode(np.ascontiguousarray(values).view(np.uint64), keys)
     if _radix_sort(keys, spare):

@@ -1,0 +1,44 @@
+"""Ascending values, by NumPy and by the kernels that take over when there are many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from hpcdp.losses import _sort
+
+SETTINGS = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@SETTINGS
+@given(
+    values=arrays(np.float64, st.integers(0, 400), elements=st.floats(allow_nan=False, allow_infinity=False, width=64))
+)
+def test_kernels_and_numpy_sort_alike(values: NDArray[np.float64], monkeypatch: pytest.MonkeyPatch) -> None:
+    by_numpy = _sort.ascending(values)
+    monkeypatch.setattr(_sort, "_SMALL", 0)
+    monkeypatch.setattr(_sort, "_FIRST", 0)
+    np.testing.assert_array_equal(_sort.ascending(values), by_numpy)
+    np.testing.assert_array_equal(by_numpy, sorted(values.tolist()))
+
+
+def test_many_values_are_sorted_by_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def sort(keys: NDArray[np.uint64], spare: NDArray[np.uint64]) -> bool:
+        assert spare.size == keys.size
+        seen.append(keys.size)
+        keys.sort()
+        return False
+
+    monkeypatch.setattr(_sort, "_sorted", 0)
+    monkeypatch.setattr(_sort, "_radix_sort", sort)
+    rng = np.random.default_rng(3)
+    for size in (1 << 19, 1 << 18, 1 << 19, 100, 1 << 12):
+        values = rng.normal(size=size)
+        np.testing.assert_array_equal(_sort.ascending(values), np.sort(values))
+    assert seen == [1 << 19, 1 << 12], "a million values are NumPy's in all, then small arrays alone"

@@ -1,0 +1,105 @@
+"""Arrays are written in the very bytes that zarr writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from zarr.codecs import Crc32cCodec
+
+from hpcdp.store.arrays import read_array, write_array
+
+TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "int64", "uint64", "float16", "float32", "float64")
+SHAPES: tuple[tuple[tuple[int, ...], int | None], ...] = (
+    ((), None),
+    ((0,), None),
+    ((0, 3), 2),
+    ((1,), 1),
+    ((7,), None),
+    ((7,), 3),
+    ((9,), 3),
+    ((5, 0), None),
+    ((7, 2), 3),
+    ((4, 2, 3), None),
+    ((11, 2, 1, 3), 4),
+)
+
+
+def by_zarr(
+    path: Path, array: NDArray[Any], chunk: int | None, names: list[str] | None, attributes: Any, checks: int
+) -> None:
+    """The same array, written by zarr."""
+    shape = array.shape
+    rows = max(1, shape[0]) if shape else 1
+    inner = min(chunk or rows, rows)
+    rest = tuple(max(1, n) for n in shape[1:])
+    made: Any = zarr.create_array(
+        store=path,
+        shape=shape,
+        dtype=array.dtype,
+        chunks=(inner, *rest) if shape else (),
+        shards=(-(-rows // inner) * inner, *rest) if shape and inner < rows else None,
+        compressors=[Crc32cCodec()] * checks,
+        fill_value=0,
+        dimension_names=names,
+        attributes=attributes,
+        config={"write_empty_chunks": True},
+    )
+    made[...] = array
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize(("shape", "chunk"), SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_bytes_are_those_of_zarr(dtype: str, shape: tuple[int, ...], chunk: int | None, tmp_path: Path) -> None:
+    values = np.random.default_rng(5).integers(0, 100, shape).astype(dtype)
+    for number, array in enumerate(
+        (np.asarray(values), np.zeros(shape, dtype), np.asarray(values).T[..., ::-1] if len(shape) > 1 else values)
+    ):
+        for checks, names, attributes in (
+            (1, None, None),
+            (3, [f"d{i}" for i in range(len(shape))], {"unit": "ε ≤ 1", "flags": [0, 1]}),
+        ):
+            own, theirs = (tmp_path / f"{who}{number}{checks}" for who in ("own", "theirs"))
+            write_array(own, array, chunk, names, attributes, checks)
+            by_zarr(theirs, array, chunk, names, attributes, checks)
+            assert files(own) == files(theirs)
+            np.testing.assert_array_equal(np.asarray(zarr.open_array(own, mode="r")[...]), array)
+            assert read_array(own, array.shape).dtype == array.dtype
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    array=arrays(np.float64, st.tuples(st.integers(0, 40), st.integers(1, 3)), elements=st.floats(width=64)),
+    chunk=st.integers(1, 50),
+    checks=st.integers(1, 4),
+)
+def test_any_floats_in_any_chunks(
+    array: NDArray[np.float64], chunk: int, checks: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("arrays")
+    write_array(path / "own", array, chunk, checks=checks)
+    by_zarr(path / "theirs", array, chunk, None, None, checks)
+    assert files(path / "own") == files(path / "theirs")
+    assert read_array(path / "own").tobytes() == array.tobytes()
+
+
+def test_what_is_there_is_replaced_and_a_parent_is_not_made(tmp_path: Path) -> None:
+    write_array(tmp_path / "a", np.arange(5.0), chunk=2)
+    write_array(tmp_path / "a", np.arange(6).reshape(2, 3))
+    np.testing.assert_array_equal(read_array(tmp_path / "a", (2, 3)), np.arange(6).reshape(2, 3))
+    assert set(files(tmp_path / "a")) == {"zarr.json", "c/0/0"}
+    with pytest.raises(FileNotFoundError):
+        write_array(tmp_path / "gone" / "a", np.arange(5.0))
+    assert not (tmp_path / "gone").exists()
