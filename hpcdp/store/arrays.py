@@ -34,12 +34,12 @@ def write_array(
     checks: how many checksums lie around a chunk, one more of each (see `hpcdp.store.results`).
     """
     array = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
-    shape = array.shape
+    shape: tuple[int, ...] = array.shape
     rows = max(1, shape[0]) if shape else 1
     inner = min(chunk or rows, rows)
     rest = [max(1, n) for n in shape[1:]]
     codecs = [_bytes_codec(array.dtype), *[{"name": "crc32c"}] * checks]
-    part = [inner, *rest] if shape else []
+    part: list[int] = [inner, *rest] if shape else []
     outer, outer_codecs = part, codecs
     if shape and inner < rows:
         outer, outer_codecs = [-(-rows // inner) * inner, *rest], [_sharded(part, codecs)]
