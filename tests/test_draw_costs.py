@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +14,7 @@ import pytest
 from studies import REALS, make_study, pose
 
 from hpcdp.planning.summary import make_plan, plan
-from hpcdp.study._timing import time_draws
+from hpcdp.study._timing import count_preemptions, time_draws
 from hpcdp.study.trial_draws import Trial
 
 
@@ -48,6 +53,40 @@ def test_a_call_and_a_draw_have_a_cost_each(per_call: float, per_draw: float, ch
     assert timing.outputs.shape == (max(clock.sizes),)
     assert clock.now < 6 + 5 * per_call + 24 * per_draw
     assert max(clock.sizes) <= chunk
+
+
+def test_calls_that_other_processes_interrupt_are_repeated() -> None:
+    """The first call of every size that takes more than 2 ms takes 30 ms more."""
+    clock, interrupted = Clock(0.0, 1e-7), [0]
+
+    def draw(size: int) -> np.ndarray:
+        if size * 1e-7 > 2e-3 and size not in clock.sizes:
+            interrupted[0] += 1
+            clock.now += 0.03
+        return clock.draw(size)
+
+    timing = time_draws(draw, 1 << 18, lambda: clock.now, lambda: interrupted[0])
+    assert interrupted[0] >= 2
+    assert timing.per_draw == pytest.approx(1e-7, rel=1e-3)
+
+
+def test_other_processes_are_seen() -> None:
+    """This thread, and a child of it on the one processor that both may use."""
+    if not hasattr(resource, "RUSAGE_THREAD") or not hasattr(os, "sched_setaffinity"):
+        pytest.skip("the system does not tell")
+    allowed, before = os.sched_getaffinity(0), count_preemptions()
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        for process in (0, child.pid):
+            os.sched_setaffinity(process, {min(allowed)})
+        end = time.monotonic() + 60
+        while count_preemptions() == before and time.monotonic() < end:
+            sum(range(10_000))
+    finally:
+        os.sched_setaffinity(0, allowed)
+        child.kill()
+        child.wait()
+    assert count_preemptions() > before
 
 
 def test_a_single_draw_a_chunk_counts_as_a_draw() -> None:
