@@ -14,13 +14,13 @@ import pytest
 from commands import call, write_study
 from poison import ESCAPE, FILES, check, run
 
+from hpcdp.cli._unchanged import digest_inputs
 from hpcdp.cli.command import main
-from hpcdp.mechanisms.user_code import imported_below
 from hpcdp.store import texts
 from hpcdp.store.lease import acquire
 from hpcdp.store.records import read_json, write_json
 from hpcdp.store.root import open_latest
-from hpcdp.store.texts import read_text, write_texts
+from hpcdp.store.texts import read_texts, write_texts
 
 BUILT_IN: dict[str, Any] = {
     "call": "laplace",
@@ -144,7 +144,9 @@ def test_texts_with_what_a_terminal_would_obey(texts: Any, tmp_path: Path) -> No
     kept = store / "records" / "texts.json"
     write_json(kept, {**read_json(kept), "texts": texts})
     for words in (["show", str(store)], ["verify", str(store)], ["status", str(store)]):
-        check(*run(words))
+        found = run(words)
+        check(*found)
+        assert "unexpected" not in found[2]
 
 
 def test_an_incomplete_store_and_one_that_cannot_be_written_have_none(tmp_path: Path) -> None:
@@ -155,35 +157,25 @@ def test_an_incomplete_store_and_one_that_cannot_be_written_have_none(tmp_path: 
     old.release()
     lease = acquire(layout)
     write_texts(layout, version, {"table": "x" * (5 << 20)}, lease.generation)
-    assert read_text(store, "table") is None
+    assert read_texts(store) == {}
     write_texts(layout, version, {"table": "y"}, old.generation)
-    assert read_text(store, "table") is None, "of a run that another has taken over from"
+    assert read_texts(store) == {}, "of a run that another has taken over from"
     write_texts(layout, version, {"table": "x"}, lease.generation)
     lease.release()
-    assert read_text(store, "table") == "x"
-    assert read_text(store, "other") is None
-    assert read_text(tmp_path / "no.zarr", "table") is None
+    assert read_texts(store) == {"table": "x"}
+    assert read_texts(tmp_path / "no.zarr") == {}
     assert main(["show", str(store), "--accuracy"]) == 0, "other tables are made as ever"
     assert json.loads(run(["show", str(store), "--format", "json"])[1])["complete"]
 
 
-SMALL = {key: value for key, value in BUILT_IN.items() if key != "claim"}
-CODE = """
-from help import shift
+FILE = {"pairs": 'relative = { file = "rows.csv", rows = [0], relation = "edit" }'}
+SMALL = {key: value for key, value in BUILT_IN.items() if key != "claim"} | FILE
 
 
-def noisy(database, size, rng):
-    return database.sum() + shift() + rng.laplace(size=size)
-"""
-HELP = "def shift():\n    return 0.0\n"
-OWN = {"call": "own:noisy", "parameters": {}, "pairs": 'relative = { file = "rows.csv", rows = [0] }'}
-
-
-def own_study(folder: Path) -> tuple[Path, Path]:
-    """A study whose law and databases come from three files beside it, and its complete store."""
-    (folder / "help.py").write_text(HELP)
+def file_study(folder: Path) -> tuple[Path, Path]:
+    """A study of a built-in whose database is in a file beside it, and its complete store."""
     (folder / "rows.csv").write_text("1\n0\n")
-    study = write_study(folder, CODE, **{**SMALL, **OWN})
+    study = write_study(folder, QUERY, **SMALL)
     call("run", study, "--store", folder / "s.zarr", "--workers", "0")
     return study, folder / "s.zarr"
 
@@ -195,8 +187,8 @@ def asked(study: Path, store: Path, *words: str) -> tuple[str, bool]:
     return done.stdout, sorted((store / "records" / "runs").iterdir()) != before
 
 
-def test_a_run_that_has_nothing_to_do(tmp_path: Path) -> None:
-    study, store = own_study(tmp_path)
+def test_a_run_that_has_nothing_to_do(tmp_path: Path, scheduler: str) -> None:
+    study, store = file_study(tmp_path)
     fast, ran = asked(study, store)
     assert not ran
     slow, ran = asked(study, store, "--recheck")
@@ -204,21 +196,21 @@ def test_a_run_that_has_nothing_to_do(tmp_path: Path) -> None:
     assert fast == slow
     assert asked(study, store, "--workers", "0") == (slow, False)
     assert asked(study, store, "--no-plot") == (slow, False)
-    _, ran = asked(study, store, "--plot")
-    assert ran
+    for words in (["--workers", "1"], ["--cluster", scheduler], ["--plot"]):
+        assert asked(study, store, *words)[1], words
     assert store.with_suffix(".png").is_file()
 
 
 CHANGES: dict[str, tuple[str, str, str]] = {
     "the study": ("study.toml", "test = 4000", "test = 4100"),
     "a comment": ("study.toml", "[mechanism]", "[mechanism] # as before"),
-    "the databases": ("rows.csv", "0\n", "0\n0\n"),
+    "the databases": ("rows.csv", "0\n", "3\n"),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_run_of_what_changed_is_a_run(change: str, tmp_path: Path) -> None:
-    study, store = own_study(tmp_path)
+    study, store = file_study(tmp_path)
     assert not asked(study, store)[1]
     name, old, new = CHANGES[change]
     path = tmp_path / name
@@ -228,16 +220,25 @@ def test_a_run_of_what_changed_is_a_run(change: str, tmp_path: Path) -> None:
     assert not asked(study, store)[1], "then it is known again"
 
 
-@pytest.mark.parametrize("name", ["own.py", "help.py"])
-def test_a_run_of_changed_code_is_refused_or_runs(name: str, tmp_path: Path) -> None:
-    study, store = own_study(tmp_path)
-    (tmp_path / name).write_text((tmp_path / name).read_text() + "\n# changed\n")
-    done = call("run", study, "--store", store, code=None)
-    if name == "own.py":  # the law's source; what it imports is no part of the law
-        assert done.returncode == 2
-        assert "source" in done.stderr
-    else:
-        assert (done.returncode, "plan of" in done.stderr) == (0, True)
+def test_a_link_to_a_study_is_followed(tmp_path: Path) -> None:
+    """Its folder is where the file lies, not the link."""
+    folder = tmp_path / "v1"
+    folder.mkdir()
+    file_study(folder)
+    link, store = tmp_path / "study.toml", folder / "s.zarr"
+    link.symlink_to(folder / "study.toml")
+    (tmp_path / "rows.csv").write_text("1\n0\n")
+    assert not asked(link, store)[1]
+    (folder / "rows.csv").write_text("1\n3\n")
+    assert asked(link, store)[1]
+
+
+def test_time_tells_of_a_file_of_the_same_size(tmp_path: Path) -> None:
+    study, store = file_study(tmp_path)
+    (record,) = (store / "records" / "counts").glob("*.json")
+    assert not asked(study, store)[1]
+    os.utime(record, ns=(1, 1))
+    assert asked(study, store)[1]
 
 
 GONE = (
@@ -252,11 +253,11 @@ GONE = (
 
 @pytest.mark.parametrize("what", [*GONE, "audited since", "another store there"])
 def test_a_run_looks_at_the_records(what: str, tmp_path: Path) -> None:
-    study, store = own_study(tmp_path)
+    study, store = file_study(tmp_path)
     if what == "audited since":
         call("audit", study, "--store", store, "--claim", "laplace(epsilon=1)", "--workers", "0", code=None)
     elif what == "another store there":
-        other = write_study(tmp_path, CODE, "t.toml", **{**SMALL, **OWN, "seed": 7})
+        other = write_study(tmp_path, QUERY, "t.toml", **{**SMALL, "seed": 7})
         shutil.rmtree(store)
         call("run", other, "--store", store, "--workers", "0")
         assert call("run", study, "--store", store, code=2).stdout == ""
@@ -267,39 +268,116 @@ def test_a_run_looks_at_the_records(what: str, tmp_path: Path) -> None:
     assert asked(study, store)[1]
 
 
+CODE = """
+import numpy as np
+
+
+def noisy(database, size, rng):
+    return database.sum() + rng.laplace(size=size)
+
+
+def rows():
+    return [[1.0, 0.0]]
+
+
+def both():
+    return [([0.0], [1.0])]
+
+
+def drawn(size, rng, *, values, index):
+    found = rng.random((size, 2))
+    found[:, index] = values
+    return found
+"""
+PAIRS = FILE["pairs"]
 UNTOLD = {
-    "draws of one time": ('call = "own:noisy"', 'call = "own:noisy"\nreproducible = false'),
-    "databases by code": ('relative = { file = "rows.csv", rows = [0] }', 'relative = { call = "own:rows" }'),
-    "pairs by code": ('relative = { file = "rows.csv", rows = [0] }', 'given = { call = "own:both" }'),
-    "a claim in a file": ("seed = ", 'claim = "file(curve.csv)"\nseed = '),
+    "code draws": ('call = "laplace"\nparameters = { epsilon = 1.0 }', 'call = "own:noisy"\nparameters = {}'),
+    "databases by code": (PAIRS, 'relative = { call = "own:rows", relation = "edit" }'),
+    "pairs by code": (PAIRS, 'given = { call = "own:both" }'),
+    "a claim in a file": ("seed = ", 'claim = "file (curve.csv)"\nseed = '),
+    "a claim in a store": ("seed = ", 'claim = "store(s.zarr)"\nseed = '),
+    "a loss by code": ('"knn"', '"own:Loss"'),
+    "a target": ("train = 4000\ntest = 4000", "target = { se = 0.02 }"),
 }
 
 
-@pytest.mark.parametrize("which", UNTOLD)
+def known(text: str, folder: Path) -> bool:
+    """Whether files tell all that a study comes from."""
+    (folder / "study.toml").write_text(text)
+    return digest_inputs(folder / "study.toml") is not None
+
+
+def test_what_files_do_not_tell_is_never_taken_as_told(tmp_path: Path) -> None:
+    study = write_study(tmp_path, CODE, **SMALL, loss="knn")
+    (tmp_path / "rows.csv").write_text("1\n0\n")
+    text = study.read_text()
+    assert known(text, tmp_path)
+    for which, (old, new) in UNTOLD.items():
+        assert old in text, which
+        assert known(text.replace(old, new), tmp_path) == ("claim" in which), which
+    assert known(text.replace(PAIRS, 'given = { call = "hpcdp.patterns:statdp" }'), tmp_path)
+    for call_of in ('"stored"', '"scores"', '{ command = ["a"] }'):
+        assert not known(text.replace('"laplace"', call_of), tmp_path)
+    assert not known(text.replace('call = "laplace"', 'call = "laplace"\nreproducible = false'), tmp_path)
+    assert not known(text.replace(PAIRS, 'distributional = { call = "own:drawn", values = [0, 1] }'), tmp_path)
+    assert not known(f"{text}\n[at_risk]\nrows = 3\n", tmp_path)
+    digests = []
+    for folder in ("a", "b"):  # the same files elsewhere
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "rows.csv").write_text("1\n0\n")
+        assert known(text, tmp_path / folder)
+        digests.append(digest_inputs(tmp_path / folder / "study.toml"))
+    assert digests[0] != digests[1]
+
+
+@pytest.mark.parametrize("which", ["code draws", "databases by code", "a claim in a file"])
 def test_what_files_do_not_tell_is_asked(which: str, tmp_path: Path) -> None:
     (tmp_path / "curve.csv").write_text("epsilon,delta\n0.0,0.9\n2.0,0.5\n")
-    study, store = own_study(tmp_path)
-    old, new = UNTOLD[which]
-    assert old in study.read_text()
-    study.write_text(study.read_text().replace(old, new))
-    code = tmp_path / "own.py"
-    more = "\n\ndef rows():\n    return [[1.0, 0.0]]\n\n\ndef both():\n    return [([0.0], [1.0])]\n"
-    code.write_text(code.read_text() + more)
+    study, store = file_study(tmp_path)
+    (tmp_path / "own.py").write_text(CODE)
+    study.write_text(study.read_text().replace(*UNTOLD[which]))
     shutil.rmtree(store)
     call("run", study, "--store", store, "--workers", "0")
     assert asked(study, store)[1]
 
 
+def test_a_claim_in_a_file_is_read_anew(tmp_path: Path) -> None:
+    curve = tmp_path / "curve.csv"
+    curve.write_text("epsilon,delta\n0.0,0.9\n2.0,0.5\n")
+    study, store = file_study(tmp_path)
+    study.write_text(study.read_text().replace(*UNTOLD["a claim in a file"]))
+    shutil.rmtree(store)
+    call("run", study, "--store", store, "--workers", "0")
+    assert call("verify", store).returncode == 0
+    curve.write_text("epsilon,delta\n0.0,0.0001\n2.0,0.00001\n")
+    assert "violat" in call("verify", store, code=3).stdout
+    assert "violated" in call("show", store).stdout
+    assert "violated" in call("run", study, "--store", store).stdout
+
+
+def test_a_claim_that_cannot_be_judged_ends_no_run(tmp_path: Path) -> None:
+    study = write_study(tmp_path, QUERY, **{**BUILT_IN, "etas": [], "claim": "gaussian(mu=1)"})
+    text = study.read_text()
+    study.write_text("\n".join(line for line in text.splitlines() if not line.startswith("epsilons")) + PURE)
+    store = tmp_path / "s.zarr"
+    done = call("run", study, "--store", store, "--workers", "0")
+    assert done.stdout
+    assert "ended early" not in call("status", store).stdout
+    assert call("show", store).stdout in done.stdout
+    assert "gaussian" in call("verify", store, code=2).stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("theirs", [".", "records", "records/texts.json"])
 def test_what_another_user_kept_is_no_run(theirs: str, tmp_path: Path) -> None:
-    study, store = own_study(tmp_path)
+    study, store = file_study(tmp_path)
     assert not asked(study, store)[1]
+    kept = store / "records" / "texts.json"
+    body = read_json(kept)
+    write_json(kept, {**body, "texts": {**body["texts"], "table": "a lie"}})
+    assert "a lie" in asked(study, store)[0], "this test would see it"
     os.chown(store / theirs, 54321, -1)
-    assert "plan of" in call("run", study, "--store", store, code=None).stderr
-
-
-def test_files_of_modules(tmp_path: Path) -> None:
-    own_study(tmp_path)
-    assert imported_below(tmp_path) == ["help.py", "own.py"]
-    assert imported_below(tmp_path / "none") == []
+    assert "a lie" not in call("show", store).stdout
+    done = call("run", study, "--store", store, code=None)
+    assert "a lie" not in done.stdout
+    assert "plan of" in done.stderr

@@ -65,7 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("--allow-changed-code", action="store_true", help=changed)
     trust = "run the code that the study names although the store, or part of it, is another user's"
     run.add_argument("--trust-code", action="store_true", help=trust)
-    text = "check what a complete store holds, its samples too, although the study, its code and its databases are the same"
+    text = "check what a complete store holds, its samples too, although the study and its databases are the same"
     run.add_argument("--recheck", action="store_true", help=text)
     add_place(run)
     add_picture(run)

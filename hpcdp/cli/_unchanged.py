@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,8 @@ from typing import Any
 from hpcdp._base.files import parse_toml, read_bytes
 from hpcdp.errors import HpcdpError
 from hpcdp.keys import digest_bytes, digest_json
-from hpcdp.store.layout import Layout
 
 _MOST = 16 << 20  # bytes of a file that is read whole
-_MODULES = 1000
-_NAME = re.compile(r"([A-Za-z_]\w*):[A-Za-z_][\w.]*")  # a callable of a module that lies beside the study file
 _OWN = re.compile(r"hpcdp(\.\w+)*:[\w.]+")
 
 
@@ -28,49 +24,36 @@ def named_store(path: Path) -> Path | None:
     return None
 
 
-def is_own(store: Path) -> bool:
-    """Whether a store and what it keeps of its results are this user's: a run believes nobody else's."""
-    with suppress(HpcdpError, OSError, ValueError):
-        return all(path.stat().st_uid == os.geteuid() for path in (store, store / "records", Layout(store).texts))
-    return False
-
-
-def digest_inputs(path: Path, modules: Sequence[str] = ()) -> str | None:
-    """A digest of all that a study's databases, its law and its claim come from, as far as files tell.
-
-    modules: paths of what its code imported from beside it. None where code says what they are, or where files are large.
+def digest_inputs(path: Path) -> str | None:
+    """A digest of all that a study's databases and its law come from; None where that is more than the file, a file of
+    databases, and hpcdp: code of users, whose imports and data no list of files tells, or where files are large.
     """
     with suppress(HpcdpError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         found = read_bytes(path, _MOST)
-        folder = path.parent.resolve()
-        if len(modules) > _MODULES:
-            return None
-        files = sorted({*_files(parse_toml(found.decode()), folder), *(folder / name for name in modules)})
+        folder = path.resolve().parent
+        files = [*_files(parse_toml(found.decode()), folder)]
         digests = [[str(file), digest_bytes(b"file", read_bytes(file, _MOST))] for file in files]
         return digest_json([digest_bytes(b"study", found), str(folder), digests])
     return None
 
 
 def _files(study: dict[str, Any], folder: Path) -> Iterator[Path]:
-    """Files beside the study that it names; ValueError where a file's bytes do not tell all."""
-    if "at_risk" in study or study["mechanism"].get("reproducible", True) is not True:
-        raise ValueError
-    pairs, call = study["pairs"], study["mechanism"]["call"]
+    """Files beside the study that it names; ValueError where their bytes do not tell all, or where a run would draw a picture."""
+    pairs, call, estimate = study["pairs"], study["mechanism"]["call"], study["estimate"]
     given, relative = pairs.get("given"), pairs.get("relative") or {}
-    if not isinstance(call, str) or call in ("stored", "scores") or "distributional" in pairs or "call" in relative:
+    if "at_risk" in study or call in ("stored", "scores") or "target" in estimate or "time" in estimate:
         raise ValueError
-    if isinstance(given, dict) and not _OWN.fullmatch(given["call"]):
+    if (
+        not isinstance(call, str)
+        or study["mechanism"].get("reproducible", True) is not True
+        or "distributional" in pairs
+    ):
+        raise ValueError
+    others = {key: value for key, value in study.items() if key not in ("study", "pairs")}
+    if any(":" in text and not _OWN.fullmatch(text) for text in _texts([others, given, relative])):
         raise ValueError
     if "file" in relative:
         yield folder / relative["file"]
-    for text in _texts([study["mechanism"], study["estimate"], study["study"].get("claim", ""), given]):
-        if "(" in text and any(word in text for word in ("file(", "store(")):
-            raise ValueError
-        if ":" in text and not _OWN.fullmatch(text):
-            match = _NAME.fullmatch(text)
-            if match is None or (folder / match[1]).exists():
-                raise ValueError
-            yield folder / f"{match[1]}.py"
 
 
 def _texts(value: Any) -> Iterator[str]:

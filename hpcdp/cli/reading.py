@@ -30,9 +30,9 @@ def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
     asked = ("accuracy", "delta", "rows", "renyi", "zcdp", "pure", "risk", "show_rows")
     if not any(getattr(options, name) for name in asked):
-        from hpcdp.store.texts import read_text
+        from hpcdp.store.texts import read_texts
 
-        if (kept := read_text(options.store, options.format)) is not None:
+        if (kept := read_texts(options.store).get(options.format)) is not None:
             print(kept, end="" if options.format == "csv" else "\n")
             return
     from hpcdp.report.at_risk import csv_text as risk_text
@@ -202,9 +202,10 @@ def plot(options: argparse.Namespace) -> None:
 def verify(options: argparse.Namespace) -> int:
     """Check claims against a store's results; the exit code."""
     if not options.claim and not options.show_rows:
-        from hpcdp.store.texts import read_text
+        from hpcdp.store.texts import read_texts
 
-        kept, decided = (read_text(options.store, f"verify{form}") for form in (f" {options.format}", ""))
+        texts = read_texts(options.store)
+        kept, decided = texts.get(f"verify {options.format}"), texts.get("verify")
         if kept is not None and decided is not None:
             print(kept)
             return VIOLATED if decided == "violation" else DONE

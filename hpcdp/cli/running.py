@@ -16,11 +16,11 @@ from typing import Any
 
 from hpcdp._base.again import typed
 from hpcdp._base.raised import describe_raised
-from hpcdp.cli._unchanged import digest_inputs, is_own, named_store
+from hpcdp.cli._unchanged import digest_inputs, named_store
 from hpcdp.cli.reading import default_plot, print_contents, refuse_contents
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 from hpcdp.errors import DONE, VIOLATED, StudyError
-from hpcdp.store.texts import read_text
+from hpcdp.store.texts import read_texts
 
 
 def plan(options: argparse.Namespace) -> None:
@@ -79,18 +79,15 @@ def run(options: argparse.Namespace, at_risk: bool = False) -> None:
 
 def _is_shown(options: argparse.Namespace) -> bool:
     """Print what a complete store of this very study prints, where there is one and no more is asked for."""
-    if options.recheck or options.plot or options.dashboard or options.cluster != "local":
+    if options.recheck or options.plot or options.dashboard or options.workers or options.cluster != "local":
         return False
     path = Path(options.study)
     store = options.store or named_store(path)
-    modules = read_text(store, "modules") if store is not None and is_own(store) else None
-    if store is None or modules is None or digest_inputs(path, modules.splitlines()) != read_text(store, "inputs"):
-        return False
-    table = read_text(store, "table")
-    if table is None:
+    kept = read_texts(store) if store is not None else {}
+    if store is None or not {"table", "inputs"} <= kept.keys() or digest_inputs(path) != kept["inputs"]:
         return False
     _say(f"{store} holds all that {path} asks for; to check its samples too: {_again(options, '--recheck')}")
-    print(table)
+    print(kept["table"])
     print(f"\nstore: {store}\ndraw:  hpcdp plot {typed(store)}", flush=True)
     return True
 
@@ -151,16 +148,11 @@ def _compute(
     """The result of a run, told of on stderr. given: digest of what the study was made of, where that tells all."""
     from hpcdp.engine.driver import run_problem
     from hpcdp.engine.progress import on_stderr
-    from hpcdp.mechanisms.user_code import imported_below
     from hpcdp.report.printed import texts_of
 
     def texts(result: Any) -> dict[str, str]:
-        found = texts_of(result)
-        modules = imported_below(problem.study.folder)
-        if found and given is not None and given == digest_inputs(Path(options.study)):
-            inputs = digest_inputs(Path(options.study), modules)
-            found |= {"modules": "\n".join(modules), "inputs": inputs} if inputs is not None else {}
-        return found
+        is_known = given is not None and given == digest_inputs(Path(options.study))
+        return texts_of(result) | ({"inputs": str(given)} if is_known else {})
 
     with on_stderr() as progress:
         place = _place(options, stop)

@@ -20,7 +20,7 @@ _sorted = 0  # values, by NumPy
 def _encode(bits, keys):  # type: ignore[no-untyped-def]
     """Keys whose unsigned order is the order of the floats: negative ones inverted, others with the sign bit set."""
     for i in range(bits.size):
-        keys[i] = ~bits[i] if bits[i] & _SIGN else bits[i] | _SIGN
+        keys[i] = ~bits[i] if bits[i] > _SIGN else bits[i] | _SIGN  # −0.0 as 0.0
 
 
 @kernel()
@@ -63,7 +63,7 @@ def ascending(values: NDArray[np.float64]) -> NDArray[np.float64]:
     global _sorted
     if values.size < _SMALL or values.size + _sorted < _FIRST:
         _sorted += values.size
-        return np.sort(values)
+        return np.sort(values) + 0.0  # −0.0 as 0.0
     _sorted = _FIRST
     keys, spare = np.empty(values.size, np.uint64), np.empty(values.size, np.uint64)
     _encode(np.ascontiguousarray(values).view(np.uint64), keys)

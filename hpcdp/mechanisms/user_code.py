@@ -172,15 +172,6 @@ def has_imported() -> bool:
     return bool(_imported)
 
 
-def imported_below(folder: Path) -> list[str]:
-    """Files of all modules that were imported from below a folder, relative to it; of installed ones none."""
-    root = folder.resolve()
-    names = [name for name in list(sys.modules) if name.partition(".")[0] not in ("__main__", "__mp_main__", "hpcdp")]
-    files = [getattr(sys.modules.get(name), "__file__", None) for name in names]
-    paths = {Path(file).resolve() for file in files if file is not None and "site-packages" not in Path(file).parts}
-    return sorted(str(path.relative_to(root)) for path in paths if path.is_relative_to(root) and path.is_file())
-
-
 def names_main() -> bool:
     """Whether a callable of the main script was imported by path."""
     return "__main__" in _imported

@@ -13,7 +13,7 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
 from hpcdp.store.records import foreign, read_records
 from hpcdp.store.root import open_latest
-from hpcdp.store.texts import read_text
+from hpcdp.store.texts import read_texts
 
 _SHOWN = 10
 
@@ -51,7 +51,7 @@ def _status(store: str | Path) -> str:
 
 def _done(layout: Layout, version: int) -> tuple[str, bool, list[str]]:
     """As `find_done` has it; of a complete store as it was kept when its records were these."""
-    kept = read_text(layout.root, "status")
+    kept = read_texts(layout.root).get("status")
     if kept is not None and kept.strip():
         name, *stages = kept.splitlines()
         return name, True, stages

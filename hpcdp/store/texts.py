@@ -34,14 +34,18 @@ def write_texts(layout: Layout, version: int, texts: Mapping[str, str], generati
         put_json(layout, layout.texts, {"key": _key(layout, version), "texts": dict(texts)}, generation)
 
 
-def read_text(root: Path, name: str) -> str | None:
-    """A text that was kept, if the study, the results, the records and hpcdp itself are what they were; None else."""
+def read_texts(root: Path) -> dict[str, str]:
+    """The texts that were kept, if the study, the results, the records and hpcdp itself are what they were, and this user kept
+    them; none else.
+    """
     with suppress(HpcdpError, OSError, ValueError, TypeError, KeyError):
         layout, version = open_latest(root)
+        if any(os.stat(path).st_uid != os.geteuid() for path in (root, layout.texts.parent, layout.texts)):
+            return {}  # anybody who may write there could have it say anything
         body = read_json(layout.texts)
-        text = body["texts"].get(name) if body["key"] == _key(layout, version) else None
-        return text if isinstance(text, str) else None
-    return None
+        if body["key"] == _key(layout, version) and isinstance(body["texts"], dict):
+            return {str(name): text for name, text in body["texts"].items() if isinstance(text, str)}
+    return {}
 
 
 def _key(layout: Layout, version: int) -> str:
