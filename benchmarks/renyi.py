@@ -1,4 +1,4 @@
-"""Rényi divergences: `hpcdp show --renyi 2 --renyi 8 --zcdp` against a `hpcdp show` that makes its table, on 441 pairs, in turn."""
+"""Rényi divergences: `hpcdp show --renyi 2 --renyi 8 --zcdp` against a `hpcdp show` that makes its table, on 441 pairs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def main(small: bool = False) -> dict[str, float]:
         values = [[(37 * row % rows) / rows] for row in range(rows)]  # different rows, so that all pairs are kept
         (folder / "patients.toml").write_text(_STUDY.format(rows=rows, values=values))
         command_seconds(folder, "run", "patients.toml", "--store", "s.zarr", "--no-plot")
-        (folder / "s.zarr" / "records" / "texts.json").unlink(missing_ok=True)  # both make their tables from the results
+        (folder / "s.zarr" / "records" / "texts.json").unlink(
+            missing_ok=True
+        )  # both make their tables from the results
         for _ in range(repeats):
             found["show"].append(command_seconds(folder, "show", "s.zarr"))
             orders = ("--renyi", "2", "--renyi", "8", "--zcdp")
