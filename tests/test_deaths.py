@@ -16,6 +16,7 @@ import psutil
 import pytest
 from commands import (
     LONG,
+    MECHANISM,
     call,
     contents,
     hold,
@@ -330,17 +331,38 @@ def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
     print(capsys.readouterr().out)
 
 
+# The worker that draws first says who it is.
+DRAWER = MECHANISM.replace(
+    "    hold()\n",
+    """    if on_worker() and not os.path.exists(LOG + ".drawer"):
+        with open(LOG + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.replace(LOG + ".new", LOG + ".drawer")
+    hold()
+""",
+)
+
+
 @pytest.mark.parametrize("later", [0.0, 0.05, 0.2])
 def test_workers_that_are_killed_as_they_start(later: float, tmp_path: Path, scheduler: str) -> None:
-    """Eight of them, so long after each was forked: others take their place, and the run ends as if nothing had been."""
-    study, store = write_study(tmp_path, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
+    """Eight of them, so long after each was forked: others take their place, and the run ends as if nothing had been.
+
+    None of them may draw, since a task that lost its worker three times is rightly set aside.
+    """
+    study, store = write_study(tmp_path, DRAWER, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
     hold(tmp_path, store, 0)
-    killed: set[int] = set()
+    drawer, killed = tmp_path / "calls.log.drawer", set[int]()
 
     def enough() -> bool:
+        if not drawer.exists():
+            return False
         for worker in psutil.Process(process.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                if len(killed) < 8 and worker.name() == "hpcdp-worker" and worker.pid not in killed:
+                if (
+                    len(killed) < 8
+                    and worker.name() == "hpcdp-worker"
+                    and worker.pid not in {int(drawer.read_text()), *killed}
+                ):
                     time.sleep(later)
                     worker.kill()
                     killed.add(worker.pid)
