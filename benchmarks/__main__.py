@@ -12,6 +12,7 @@ NAMES = (
     "limit",
     "memory",
     "command",
+    "pairs",
     "scheduler",
     "learned",
     "streaming",

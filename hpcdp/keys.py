@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,11 +21,19 @@ _TRIAL = 1 << 30  # a stage of its own, so that trial draws share no stream with
 
 def digest_bytes(*parts: bytes) -> str:
     """128-bit BLAKE2b digest, 32 hexadecimal digits, of the parts with their lengths."""
+    return _digest(*parts).hexdigest()
+
+
+def _digest(*parts: bytes) -> hashlib.blake2b:
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
-        state.update(len(part).to_bytes(8, "little"))
-        state.update(part)
-    return state.hexdigest()
+        _update(state, part)
+    return state
+
+
+def _update(state: hashlib.blake2b, part: bytes) -> None:
+    state.update(len(part).to_bytes(8, "little"))
+    state.update(part)
 
 
 def canonical_json(value: Any) -> bytes:
@@ -51,7 +59,19 @@ def digest_array(array: NDArray[Any]) -> str:
 
 def law_key(mechanism: str, parameters: Mapping[str, Any], database: str) -> str:
     """Key of an output distribution: the mechanism, its parameters, and the digest of what it is run on."""
-    return digest_bytes(b"law", mechanism.encode(), canonical_json(parameters), database.encode())
+    return law_keys(mechanism, parameters)(database)
+
+
+def law_keys(mechanism: str, parameters: Mapping[str, Any]) -> Callable[[str], str]:
+    """`law_key` of one mechanism with its parameters, which are digested once for all databases."""
+    head = _digest(b"law", mechanism.encode(), canonical_json(parameters))
+
+    def key(database: str) -> str:
+        state = head.copy()
+        _update(state, database.encode())
+        return state.hexdigest()
+
+    return key
 
 
 def stream(seed: int, key: str, stage: str | None, chunk: int) -> np.random.Generator:

@@ -20,7 +20,7 @@ from forked import Forked, fits, run_forked
 from hpcdp.cli.command import main
 from hpcdp.keys import digest_array, stream
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import read_json
+from hpcdp.store.records import read_json, write_json
 from hpcdp.store.root import latest_version
 from hpcdp.study.problem import Problem
 from hpcdp.study.versions import read_problem
@@ -250,6 +250,12 @@ def hold(folder: Path, store: Path, number: int, *kinds: str) -> None:
 def release(folder: Path) -> None:
     """Let the mechanism of a folder draw on."""
     (folder / "hold").unlink()
+
+
+def rewrite(path: Path, body: Any) -> None:
+    """Put another body with its right checksum in the place of a record."""
+    path.unlink()
+    write_json(path, body)
 
 
 def contents(store: Path) -> dict[Path, tuple[int, bytes]]:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numcodecs.pickles
 import pytest
-from commands import call, write_study
+from commands import call, rewrite, write_study
 
 from hpcdp.cli.command import main
-from hpcdp.store.records import read_json, write_json
+from hpcdp.store.records import read_json
 
 SECONDS = 60  # far more than any of these commands takes
 ESCAPE = "\x1b]0;owned\x07\x9b31m"
@@ -142,7 +142,7 @@ def edit(path: Path, change: Callable[[Any], Any]) -> None:
 
 def record(path: Path, change: Callable[[Any], Any]) -> None:
     """Change a record, and make its checksum right."""
-    write_json(path, change(read_json(path)))
+    rewrite(path, change(read_json(path)))
 
 
 def old_form(array: Path, payload: object, beside: bool = False) -> None:

@@ -12,6 +12,7 @@ from benchmarks import (
     local,
     memory,
     neighbours,
+    pairs,
     racing,
     renyi,
     risk,
@@ -53,6 +54,13 @@ def test_limit_and_memory_and_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert many < 1.2 * few  # four times the test samples
     seconds = command.main(small=True)
     assert seconds["--help"] < seconds["plan"] < seconds["run, keep = all"]
+    print(capsys.readouterr().out)
+
+
+def test_pairs(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = pairs.main(small=True)
+    assert figures["run, processor, 400"] < 4 * figures["run, processor, 100"]
+    assert figures["run, MB, 400"] < 1.2 * figures["run, MB, 100"]
     print(capsys.readouterr().out)
 
 

@@ -23,6 +23,7 @@ from commands import (
     one_message,
     records,
     release,
+    rewrite,
     show,
     started,
     wait_until,
@@ -33,7 +34,7 @@ from hpcdp.keys import digest_array
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.results.result import load_result
 from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.records import read_json, write_json
+from hpcdp.store.records import read_json
 
 
 @pytest.fixture(scope="module")
@@ -316,7 +317,7 @@ def test_results_of_other_bounds(whole: Path, copy: Path, scheduler: str) -> Non
     assert body.pop("bounds") == BOUNDS_VERSION
     lower = read_array(copy / "lower") / 2
     write_array(copy / "lower", lower, names=body["arrays"]["lower"])
-    write_json(head, {**body, "digests": {**body["digests"], "lower": digest_array(lower)}})
+    rewrite(head, {**body, "digests": {**body["digests"], "lower": digest_array(lower)}})
     halves = [cell["lower"] for cell in json.loads(show(copy))["cells"]]
     assert halves == [cell["lower"] / 2 for cell in json.loads(printed)["cells"]], "as they are"
     call("resume", copy, "--cluster", scheduler)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import call, records, write_study
+from commands import call, records, rewrite, write_study
 
 import hpcdp._base.files
 import hpcdp.notions._draw
@@ -22,7 +22,7 @@ from hpcdp.engine.last_draw import note_draw, noted_in, take_last_draw
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import acquire
-from hpcdp.store.records import read_json, write_json
+from hpcdp.store.records import read_json
 from hpcdp.study.problem import resolve
 
 CLAIM = "dp(epsilon=1, delta=0.1)"
@@ -259,7 +259,7 @@ def test_files_that_a_refused_study_is_looked_for_in(store: Path, tmp_path: Path
     study = Path(shutil.copytree(store.parent, folder, ignore=shutil.ignore_patterns("*.zarr"))) / "study.toml"
     other = write_study(tmp_path / "own", databases=[[0.0, 1.0]], claim=CLAIM, seed=7, **SIZES)
     version = max((store / "study").glob("study-*.json"))
-    write_json(version, {**read_json(version), "folder": str(folder)})
+    rewrite(version, {**read_json(version), "folder": str(folder)})
     os.mkfifo(folder / "a.toml")
     (folder / "b.toml").symlink_to("/dev/zero")
     (folder / "c.toml").mkdir()

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import call, write_study
+from commands import call, rewrite, write_study
 from poison import ESCAPE, FILES, check, run
 
 from hpcdp.cli._unchanged import digest_inputs
 from hpcdp.cli.command import main
 from hpcdp.store import texts
 from hpcdp.store.lease import acquire
-from hpcdp.store.records import read_json, write_json
+from hpcdp.store.records import read_json
 from hpcdp.store.root import open_latest
 from hpcdp.store.texts import read_texts, write_texts
 
@@ -109,7 +109,7 @@ def test_texts_of_something_else_are_not_shown(tmp_path: Path, monkeypatch: pyte
     store = complete(tmp_path, "cells")
     kept = store / "records" / "texts.json"
     body = read_json(kept)
-    write_json(kept, {**body, "texts": {**body["texts"], "table": "a lie"}})
+    rewrite(kept, {**body, "texts": {**body["texts"], "table": "a lie"}})
     assert run(["show", str(store)])[1] == "a lie\n", "this test would see it"
     lie = kept.read_bytes()
     again = Path(shutil.copytree(store, tmp_path / "again.zarr"))
@@ -126,7 +126,7 @@ def test_texts_of_something_else_are_not_shown(tmp_path: Path, monkeypatch: pyte
     assert "a lie" not in run(["show", str(again)])[1], "another hpcdp"
     monkeypatch.undo()
     head = again / "records" / "results.json"
-    write_json(head, {**read_json(head), "bounds": 1})
+    rewrite(head, {**read_json(head), "bounds": 1})
     assert "a lie" not in run(["show", str(again)])[1], "bounds of another version"
 
 
@@ -142,7 +142,7 @@ def test_texts_that_a_stranger_wrote(poison: str, tmp_path: Path) -> None:
 def test_texts_with_what_a_terminal_would_obey(texts: Any, tmp_path: Path) -> None:
     store = complete(tmp_path, "cells")
     kept = store / "records" / "texts.json"
-    write_json(kept, {**read_json(kept), "texts": texts})
+    rewrite(kept, {**read_json(kept), "texts": texts})
     for words in (["show", str(store)], ["verify", str(store)], ["status", str(store)]):
         found = run(words)
         check(*found)
@@ -374,7 +374,7 @@ def test_what_another_user_kept_is_no_run(theirs: str, tmp_path: Path) -> None:
     assert not asked(study, store)[1]
     kept = store / "records" / "texts.json"
     body = read_json(kept)
-    write_json(kept, {**body, "texts": {**body["texts"], "table": "a lie"}})
+    rewrite(kept, {**body, "texts": {**body["texts"], "table": "a lie"}})
     assert "a lie" in asked(study, store)[0], "this test would see it"
     os.chown(store / theirs, 54321, -1)
     assert "a lie" not in call("show", store).stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -72,8 +73,12 @@ def make_folders(base: Path, path: Path) -> None:
         StoreError: one of them is a symbolic link; `base` itself may be one.
     """
     for part in _below(base, path):
-        part.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(part)
+            continue
         refuse_link(part)
+        if not os.path.isdir(part):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), part)
 
 
 def refuse_links_to(base: Path, path: Path) -> None:
@@ -82,13 +87,20 @@ def refuse_links_to(base: Path, path: Path) -> None:
         refuse_link(part)
 
 
-def _below(base: Path, path: Path) -> list[Path]:
-    return [part for part in reversed([path, *path.parents]) if part != base and part.is_relative_to(base)]
+def _below(base: Path, path: Path) -> list[str]:
+    """The path and those of its parents that are below `base`, outermost first; none where it is not below. As text: objects
+    would take most of the time of writing a small file.
+    """
+    parts, own = path.parts, base.parts
+    if parts[: len(own)] != own or path.root != base.root:
+        return []
+    names = parts[len(own) :]
+    return [os.path.join(base, *names[: number + 1]) for number in range(len(names))]
 
 
-def refuse_link(path: Path) -> None:
+def refuse_link(path: str | Path) -> None:
     """StoreError where a path, which may be missing, is a symbolic link."""
-    if path.is_symlink():
+    if os.path.islink(path):
         raise StoreError(describe_link(path))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
+from typing import BinaryIO
 
 import numpy as np
 
@@ -138,9 +140,27 @@ def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context
 
     sizes: what a run with a target has decided so far of the pairs that a task works on.
     """
-    record = Layout(Path(root)).study(version)
-    digest = digest_bytes(record.read_bytes())
+    with open(
+        Layout(Path(root)).study(version), "rb"
+    ) as record:  # opened, since file systems of clusters then ask anew
+        found = os.fstat(record.fileno())
+        digest = _digest_of(record, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
     return _open(root, version, digest) if sizes is None else _sized(root, version, digest, sizes)
+
+
+_digests: dict[
+    tuple[int, ...], str
+] = {}  # of the last record: one of very many pairs has megabytes, and every task asks
+
+
+def _digest_of(record: BinaryIO, which: tuple[int, ...]) -> str:
+    """The digest of a record's bytes, which never change: another study is another file."""
+    digest = _digests.get(which)
+    if digest is None:
+        digest = digest_bytes(record.read())
+        _digests.clear()
+        _digests[which] = digest
+    return digest
 
 
 @lru_cache(maxsize=2)

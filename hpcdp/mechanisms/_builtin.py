@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,10 @@ def bind_builtin(
     loaded = dict(parameters)
     for place, path in named.items():
         _put(loaded, place, import_callable(path, folder, ".".join(("mechanism.parameters", *place))))
-    mechanism = bind(load_builtin(call), loaded, call)
+    function = load_builtin(call)
+    mechanism = bind(function, loaded, call)
+    if prepare := getattr(function, "prepare", None):
+        mechanism = replace(mechanism, parameters=prepare(mechanism.parameters))
     if call == SUBSAMPLED:
         try:
             bind_inner(loaded["mechanism"], loaded.get("parameters"), reproducible, named.get(("mechanism",)))

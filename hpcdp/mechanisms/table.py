@@ -1,6 +1,8 @@
 """Mechanisms given by a table: one row of probabilities per database."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -99,7 +101,28 @@ def _edges_passed(edges: NDArray[np.float64], uniforms: NDArray[np.float64]) -> 
     return passed
 
 
-def _rows(table: ArrayLike, count: int) -> NDArray[np.float64]:
+@dataclass(frozen=True)
+class _Checked:
+    """A table that was read and checked: that takes longer than a draw where it has many rows."""
+
+    rows: NDArray[np.float64]
+
+
+def _prepare(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of pmf with their table checked; where something is wrong as they were, since the first draw says what."""
+    prepared = dict(parameters)
+    with suppress(ValueError):
+        rows = _rows(parameters["table"], outcome_values(parameters["outcomes"]).size)
+        prepared["table"] = _Checked(rows.copy())
+    return prepared
+
+
+pmf.prepare = _prepare  # type: ignore[attr-defined]
+
+
+def _rows(table: ArrayLike | _Checked, count: int) -> NDArray[np.float64]:
+    if isinstance(table, _Checked):
+        return table.rows
     accepted = f"one row of {count} probabilities, one per outcome, for every database"
     try:
         rows = np.asarray(table, dtype=np.float64)

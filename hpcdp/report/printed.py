@@ -26,7 +26,7 @@ def text(result: Result) -> str:
     return "\n\n".join(parts)
 
 
-_MOST_CELLS = 50_000  # whose texts are made at the end of a run: they take as long to read as results do
+_MOST_CELLS = 10_000  # whose texts are made at the end of a run: they take as long to read as results do
 
 
 def texts_of(result: Result) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,22 +38,17 @@ def write_array(
     shape: tuple[int, ...] = array.shape
     rows = max(1, shape[0]) if shape else 1
     inner = min(chunk or rows, rows)
-    rest = [max(1, n) for n in shape[1:]]
-    codecs = [_bytes_codec(array.dtype), *[{"name": "crc32c"}] * checks]
-    part: list[int] = [inner, *rest] if shape else []
-    outer, outer_codecs = part, codecs
-    if shape and inner < rows:
-        outer, outer_codecs = [-(-rows // inner) * inner, *rest], [_sharded(part, codecs)]
     if path.exists():
         shutil.rmtree(path)
     path.mkdir()
-    (path / "zarr.json").write_text(_metadata(array, outer, outer_codecs, names, attributes))
+    told = _metadata(shape, array.dtype, inner, checks, tuple(names or ()), json.dumps(dict(attributes or {})))
+    (path / "zarr.json").write_text(told)
     if not array.size:
         return  # there is no chunk of nothing
     folder = path.joinpath("c", *["0"] * (array.ndim - 1)) if shape else path
     make_folders(path.parent, folder)
     with (folder / ("0" if shape else "c")).open("xb") as file:
-        if outer is part:
+        if not shape or inner == rows:
             _write_chunk(file, array, checks)
             return
         index = []
@@ -74,21 +70,23 @@ def _sharded(inner: list[int], codecs: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": "sharding_indexed", "configuration": own}
 
 
+@lru_cache(64)  # a run writes many arrays of few forms
 def _metadata(
-    array: NDArray[Any],
-    chunk: list[int],
-    codecs: list[dict[str, Any]],
-    names: Sequence[str] | None,
-    attributes: Mapping[str, Any] | None,
+    shape: tuple[int, ...], dtype: np.dtype[Any], inner: int, checks: int, names: tuple[str, ...], attributes: str
 ) -> str:
+    """What zarr.json says. inner: rows of a chunk. attributes: as JSON."""
+    codecs = [_bytes_codec(dtype), *[{"name": "crc32c"}] * checks]
+    chunk = [inner, *(max(1, n) for n in shape[1:])] if shape else []
+    if shape and inner < shape[0]:
+        chunk, codecs = [-(-shape[0] // inner) * inner, *chunk[1:]], [_sharded(chunk, codecs)]
     found = {
-        "shape": list(array.shape),
-        "data_type": array.dtype.name,
+        "shape": list(shape),
+        "data_type": dtype.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": array.dtype.type(0).item(),
+        "fill_value": dtype.type(0).item(),
         "codecs": codecs,
-        "attributes": dict(attributes or {}),
+        "attributes": json.loads(attributes),
         **({"dimension_names": list(names)} if names else {}),
         "zarr_format": 3,
         "node_type": "array",

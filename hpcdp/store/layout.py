@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,11 @@ class Generation(int):
         return int(self), self.run
 
 
+@lru_cache(64)  # every file that a run writes asks for its own gate
+def _lease_path(root: Path, *names: str) -> Path:
+    return root.joinpath("lease", *names)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Paths below a store's root. The groups study, samples, pilots, tallies, counters, records, lease and jobs are Zarr
@@ -64,49 +70,49 @@ class Layout:
 
     def study(self, version: int) -> Path:
         """Record of the study as it was at its n-th version."""
-        return self.root / "study" / f"study-{version:06d}.json"
+        return self.root.joinpath("study", f"study-{version:06d}.json")
 
     def database(self, digest: str) -> Path:
         """Zarr array of one database."""
-        return self.root / "study" / "databases" / digest
+        return self.root.joinpath("study", "databases", digest)
 
     def block(self, law: str, stage: str, block: int, size: int) -> Path:
         """Zarr array (group, of strings) with the samples of one block of chunks."""
-        return self.root / "samples" / law / stage / f"{block:06d}-{size}"
+        return self.root.joinpath("samples", law, stage, f"{block:06d}-{size}")
 
     def counter(self, model: str, thresholds: Sequence[float]) -> Path:
         """Zarr group with the arrays of a learned counter."""
-        return self.root / "counters" / digest_json([model, list(thresholds)])
+        return self.root.joinpath("counters", digest_json([model, list(thresholds)]))
 
     def pilot(self, key: str) -> Path:
         """Zarr group with the arrays of a pair's pilot: its cells and its own L̂."""
-        return self.root / "pilots" / key
+        return self.root.joinpath("pilots", key)
 
     def tally(self, pilot: str, name: str) -> Path:
         """Zarr array of one tally, (side, cell)."""
-        return self.root / "tallies" / pilot / name
+        return self.root.joinpath("tallies", pilot, name)
 
     def record(self, kind: str, name: str) -> Path:
         """One record; kinds are samples, pilots, tallies/PILOT, fits, counts, reuse, cells, sizes, choices, rounds, runs."""
-        return self.root / "records" / kind / f"{name}.json"
+        return self.root.joinpath("records", kind, f"{name}.json")
 
     @property
     def results(self) -> Path:
         """The record that says the root arrays are whole."""
-        return self.root / "records" / "results.json"
+        return self.root.joinpath("records", "results.json")
 
     @property
     def texts(self) -> Path:
         """What the results print, kept so that they are shown fast."""
-        return self.root / "records" / "texts.json"
+        return self.root.joinpath("records", "texts.json")
 
     def records(self, kind: str) -> Path:
         """Folder of all records of a kind."""
-        return self.root / "records" / kind
+        return self.root.joinpath("records", kind)
 
     def last_draw(self, generation: int, task: str) -> Path:
         """What a part of a task that ended its worker was drawing."""
-        return self.root / "records" / "draws" / f"{generation:06d}-{task}.txt"
+        return self.root.joinpath("records", "draws", f"{generation:06d}-{task}.txt")
 
     @property
     def lease(self) -> Path:
@@ -115,15 +121,15 @@ class Layout:
 
     def lease_file(self, generation: int) -> Path:
         """Who took this generation."""
-        return self.lease / f"{generation:06d}.json"
+        return _lease_path(self.root, f"{generation:06d}.json")
 
     def gate(self, generation: int) -> Path:
         """The folder that all changes of a generation pass; a file once it is closed (see `hpcdp.store.fence`)."""
-        return self.lease / f"{generation:06d}"
+        return _lease_path(self.root, f"{generation:06d}")
 
     def passage(self, generation: Generation) -> Path:
         """The folder of a run within its gate."""
-        return self.gate(generation) / generation.run
+        return _lease_path(self.root, f"{generation:06d}", generation.run)
 
     @property
     def jobs(self) -> Path:

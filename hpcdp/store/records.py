@@ -7,27 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from hpcdp._base.files import parse_json, read_bytes
 from hpcdp.errors import DamagedError, HpcdpError, StoreError
-from hpcdp.keys import canonical_json, digest_json
+from hpcdp.keys import canonical_json, digest_bytes, digest_json
 from hpcdp.store.fence import move, replacing
 from hpcdp.store.layout import Generation, Layout
 
 
 def write_json(path: Path, body: Any) -> None:
-    """Write a body with its checksum into a folder that is there: a temporary file, fsync, then rename."""
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with temporary.open("xb") as handle:
-            handle.write(canonical_json({"body": body, "checksum": digest_json(body)}))
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    """Write a new file with a body and its checksum, down to the disk, where nobody reads it yet (see `hpcdp.store.fence`)."""
+    data = canonical_json(body)
+    with open(path, "xb") as handle:
+        handle.write(b'{"body":%b,"checksum":"%b"}' % (data, digest_bytes(data).encode()))
+        handle.flush()
+        os.fsync(handle.fileno())
 
 
 def read_json(path: Path) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming, tell_type
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.keys import digest_array, digest_bytes, law_key, stream
+from hpcdp.keys import digest_array, digest_bytes, law_keys, stream
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
 from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._builtin import bind_builtin
@@ -103,7 +105,11 @@ class Sampler:
     def key(self, database: Input) -> str:
         """Key of the law of the mechanism on this input."""
         digest = database.key if isinstance(database, Conditional) else digest_array(database)
-        return law_key(self.call, self.parameters, digest)
+        return self._keys(digest)
+
+    @cached_property
+    def _keys(self) -> Callable[[str], str]:
+        return law_keys(self.call, self.parameters)
 
     def draw(self, database: Input, key: str, stage: str, chunk: int, start: int, size: int, schema: Schema) -> Outputs:
         """Outputs of one chunk of one stage, a pure function of its arguments; start: the chunk's first sample."""
