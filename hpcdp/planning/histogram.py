@@ -296,7 +296,7 @@ def describe_sizes(study: Study, found: Promised | None) -> str:
         return "none, as C ≥ 2/W²; the certified interval needs no such limit"
     words = {"published": "published", "union": "by a union bound", "half": "with half the bins"}
     parts = [
-        f"{words[name]} ±{at_most(precision, '.3g')} from {bins:,} bins and {outputs:,} outputs"
+        f"{words[name]} ±{at_most(precision, '.3g')} from {bins:,} bin{'s' if bins > 1 else ''} and {outputs:,} outputs"
         for name, (precision, bins, outputs) in found.items()
     ]
     domain, given = study.pairs.domain, _given(study)
@@ -310,7 +310,8 @@ def describe_plan(problem: Problem) -> str:
     """What is counted, and what sizes promise, in words."""
     e = problem.study.estimate
     learned = f", chosen by {e.train:,} training outputs of each" if problem.learns else ""
-    what = "bins" if parameters_of(problem).bins == "auto" else f"{parameters_of(problem).bins:,} bins"
+    bins = parameters_of(problem).bins
+    what = "bins" if bins == "auto" else f"{bins:,} bin{'s' if bins > 1 else ''}"
     sizes_ = describe_sizes(problem.study, promised_sizes(problem.study, e.test))
     return f"an interval, from counts of each law in {what}{learned}. The published estimate: {sizes_}"
 

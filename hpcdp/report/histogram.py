@@ -125,7 +125,7 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
     laws = result["bin_counts"].shape[0]
     lines = [
         f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of "
-        f"{found['bins']:,} bins "
+        f"{found['bins']:,} bin{'s' if found['bins'] > 1 else ''} "
         f"of {laws:,} laws, {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
         f"if {assumed(result)}: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range; an "
         "assumption, that counts can refute and never prove.",
