@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tomllib
 import warnings
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import LONG, call
 from forked import fits, run_forked
+from packaging.requirements import Requirement
 
 from hpcdp._base.again import resume_command
 from hpcdp.engine.driver import store_problem
@@ -252,6 +254,13 @@ def test_every_package_that_is_asked_for_is_used() -> None:
     code = "\n".join(path.read_text() for path in (root / "hpcdp").rglob("*.py"))
     used = re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE)
     assert [name for name in names if modules.get(name, name.replace("-", "_")) not in used] == []
+
+
+def test_codecs_that_unpickle_are_not_accepted() -> None:
+    """Up to 0.16.5 numcodecs unpickles what an array of Zarr's format 2 holds."""
+    (accepted,) = [r.specifier for r in map(Requirement, metadata.requires("hpcdp") or ()) if r.name == "numcodecs"]
+    assert [version for version in ("0.15.1", "0.16.3", "0.16.5") if version in accepted] == []
+    assert metadata.version("numcodecs") in accepted
 
 
 def test_the_public_names_stay_what_they_are() -> None:
