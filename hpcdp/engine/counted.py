@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,9 @@ def count(context: Context, generation: Generation, items: Count, report: Report
             compared = outputs[:_TELLING] if problem.is_refined else outputs
             prints.setdefault(law, {})[chunk] = fingerprint(compared)
 
-    whole = sweep(context, stages, list(counters), chunks, use, report, see)
+    whole: list[int] = []
+    for _, some in groupby(counters, key=lambda number: problem.pair_laws[number][0]):
+        whole += sweep(context, stages, list(some), chunks, use, report, see)
     entries = [{"model": problem.model_key(n), "counts": histograms[n].tolist()} for n in whole]
     draws = list(items.draws(problem))
     body = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar
 
 from hpcdp.keys import digest_json
@@ -22,6 +23,7 @@ from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.sizes import Sizes
 
 _LONG_LEARNING = 2.0  # seconds after which what is learned is stored, whoever counts with it
+_PAIR_SECONDS = 5e-3  # of a pair, whatever its sizes: to read, learn and record
 _REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
 
 
@@ -137,7 +139,7 @@ def pair_seconds(problem: Problem, costs: Costs) -> tuple[float, float]:
     size = min(test.chunk, test.total)
     draw_train, draw_test = pair_drawing(problem, costs)
     kept = {stage.name for stage in problem.kept_stages}
-    learn = 2 * train.total * (costs.learn + (costs.read if "train" in kept else 0.0)) + draw_train
+    learn = _PAIR_SECONDS + 2 * train.total * (costs.learn + (costs.read if "train" in kept else 0.0)) + draw_train
     if problem.is_screened:
         learn += 2 * problem.stage_of("screen", 0).total * costs.count
     chunk = 2 * size * (costs.count + (costs.read if "test" in kept else 0.0)) + draw_test
@@ -164,18 +166,18 @@ def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence
 
 def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: float) -> Iterator[Count]:
     learn, chunk = pair_seconds(problem, costs)
-    groups: dict[tuple[str, Thresholds, tuple[tuple[int, int], ...]], list[int]] = {}
+    groups: dict[tuple[Thresholds, tuple[tuple[int, int], ...]], dict[str, list[int]]] = {}
     for number, thresholds, gaps in needs:
-        groups.setdefault((problem.pair_laws[number][0], thresholds, gaps), []).append(number)
-    for (_, thresholds, gaps), numbers in groups.items():
+        groups.setdefault((thresholds, gaps), {}).setdefault(problem.pair_laws[number][0], []).append(number)
+    for (thresholds, gaps), sharing in groups.items():  # pairs that share D, one after another
         chunks = sum(stop - start for start, stop in gaps)
         if not _is_split(learn, chunk, chunks, target):
             size = max(1, int(target / max(1e-9, learn + chunk * chunks)))
-            for some in batches(numbers, size):
+            for some in batches(list(chain.from_iterable(sharing.values())), size):
                 for start, stop in cut(problem.test, gaps, problem.test.chunks):
                     yield Count(tuple(some), start, stop, thresholds)
             continue
-        for some in batches(numbers, BLOCK_PAIRS):
+        for some in chain.from_iterable(batches(numbers, BLOCK_PAIRS) for numbers in sharing.values()):
             length = max(1, int(target / (chunk * len(some))))
             for start, stop in cut(problem.test, gaps, length):
                 yield Count(tuple(some), start, stop, thresholds)

@@ -16,6 +16,7 @@ from hpcdp.study.problem import Problem
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _TASKS_PER_WORKER = 8
+_BLOCK_SECONDS = 3e-3  # to write the files and the record of a block, whatever its size
 
 BLOCK_PAIRS = 16
 """Pairs that share one drawn chunk of D, where a pair is cut in spans."""
@@ -140,7 +141,7 @@ def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[tuple[str
                 if stage.name_of(law, block) not in index.samples:
                     size = stage.block_size(block)
                     drawing = costs.drawing(size, len(stage.block_chunks(block)))
-                    found[law, stage.name, block] = drawing + costs.write * size, drawing
+                    found[law, stage.name, block] = drawing + costs.write * size + _BLOCK_SECONDS, drawing
     order = {law: i for i, law in enumerate(problem.laws)}
     stages = {"train": 0, "test": 1}
     few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
