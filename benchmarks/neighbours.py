@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.knn.knn import Knn, VectorModel
+from hpcdp.losses.knn._vectors import VectorModel
+from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.protocol import Side
 

@@ -1,8 +1,36 @@
-"""python -m hpcdp"""
+"""The command `hpcdp`, and python -m hpcdp."""
 
+import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 
-from hpcdp.cli.command import main
+from hpcdp._base.threads import worker_environment
+
+_WITH_WORKERS = ("run", "risk", "resume", "audit")
+
+
+def main() -> int:
+    """Run the command of this process's arguments; returns its exit code."""
+    _have_environment_of_workers()  # before anything is loaded that would be loaded twice
+    from hpcdp.cli.command import main as command
+
+    return command()
+
+
+def _have_environment_of_workers() -> None:
+    """Start this command again where its workers' environment differs, so that it can fork them."""
+    lacks = worker_environment()
+    here = sys.argv[1:2] and sys.argv[1] in _WITH_WORKERS and not any(word.startswith("--cl") for word in sys.argv)
+    if (
+        lacks
+        and here
+        and sys.executable
+        and Path(sys.argv[0]) in (Path(sys.executable).with_name("hpcdp"), Path(__file__))
+    ):
+        with suppress(OSError):
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | lacks)
+
 
 if __name__ == "__main__":
     sys.exit(main())

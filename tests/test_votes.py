@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.frequency.distinct import Rows
+from hpcdp.losses.knn._steps import StepVotes
 from hpcdp.losses.knn._strata import Strata, few_valued
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
-from hpcdp.losses.knn.knn import Knn, KnnParameters, StepVotes
+from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.line.lookup import Tables
 from hpcdp.losses.line.step import Lookup, StepCounter, learn_votes

@@ -12,6 +12,8 @@ from types import FunctionType
 from typing import Any, cast
 
 import numba
+from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 
 _youngest = 0.0  # time of change of the files of all kernels so far, among them every one that the next may call
 
@@ -24,11 +26,21 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def decorated(function: Callable[..., Any]) -> Any:
-        found = numba.njit(cache=True, nogil=True, **options)(function)
+        found = numba.njit(nogil=True, **options)(function)
+        found._cache = cast(Any, _Cache)(function)  # as its enable_caching() does
         _forget_older(found, cast(FunctionType, function))
         return found
 
     return decorated
+
+
+class _Cache(FunctionCache):
+    """numba's, which loads what was kept without loading what it compiles with: a fifth of a small run."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)  # what kernels make arrays with
+        with self._guard_against_spurious_io_errors():
+            return cast(Any, self)._load_overload(sig, target_context)
 
 
 def _forget_older(compiled: Any, function: FunctionType) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from hpcdp._base.again import resume_command
@@ -20,13 +20,9 @@ from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
 from hpcdp._base.signals import as_interruptions, once
 from hpcdp._base.terminal import escaped, open_closed_descriptors
-from hpcdp._base.threads import worker_environment
 from hpcdp.cli._arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
-
-_WITH_WORKERS = ("run", "risk", "resume", "audit")
-_MODULE = Path(__file__).parents[1] / "__main__.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
     open_closed_descriptors()
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, and a notebook's choice may not be installed here
-    _have_environment_of_workers()
     if (ended := fork_command()) is not None:
         return ended
     code = FAILED
@@ -52,15 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         end_results()
         say_end(code)
     return code
-
-
-def _have_environment_of_workers() -> None:
-    """Start this command again where its workers' environment differs, so that it can fork them."""
-    lacks = worker_environment()
-    here = sys.argv[1:2] and sys.argv[1] in _WITH_WORKERS and not any(word.startswith("--cl") for word in sys.argv)
-    if lacks and here and sys.executable and Path(sys.argv[0]) in (Path(sys.executable).with_name("hpcdp"), _MODULE):
-        with suppress(OSError):
-            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | lacks)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+
+from hpcdp._base.special import gammaln
 
 Floats = NDArray[np.float64]
 

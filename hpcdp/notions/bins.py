@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from hpcdp._base.special import ndtri
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 
 Floats = NDArray[np.float64]

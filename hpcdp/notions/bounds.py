@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
+from hpcdp._base.special import ndtri
 from hpcdp._check import binomial_counts, inflation_factor, open_unit
 from hpcdp.notions import _binomial_kernels as kernels
 from hpcdp.notions import _joint_kernels

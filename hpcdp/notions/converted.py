@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+
+from hpcdp._base.special import ndtri
 
 Floats = NDArray[np.float64]
 

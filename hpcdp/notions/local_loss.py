@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import ndtri
+from hpcdp._base.special import ndtri
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from hpcdp.planning.accuracy import state_lines
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.results.cells import CELL
 from hpcdp.results.result import Result
-from hpcdp.study.claims import Claim, parse_claim
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
+
+if TYPE_CHECKING:
+    from hpcdp.study.claims import Claim
 
 _ORIGIN = ("database", "rows", "distribution", "index")  # of a pair, in CSV: numbers, never contents
 _NAMED = 4  # pairs whose test samples are told
@@ -27,7 +29,11 @@ _NAMED = 4  # pairs whose test samples are told
 def claim_of(result: Result) -> Claim | None:
     """The study's claim, if it makes one."""
     text = result.study.study.claim
-    return parse_claim(text, result.study.folder) if text is not None else None
+    if text is None:
+        return None
+    from hpcdp.study.claims import parse_claim  # it loads the exact curves, which small runs need not
+
+    return parse_claim(text, result.study.folder)
 
 
 def table(result: Result) -> str:

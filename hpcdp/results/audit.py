@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ from hpcdp.notions.levels import share_level
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
 from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
-from hpcdp.study.claims import Claim, as_claim
+
+if TYPE_CHECKING:
+    from hpcdp.study.claims import Claim
 
 Floats = NDArray[np.float64]
 Orientation = Literal["both", "forward", "reverse"]
@@ -126,6 +128,8 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
         StudyError: the result is incomplete, its samples taught and tested, it has no η, comes from other counts than those
             of one L̂, or was derived before there were audits; or the text is no claim.
     """
+    from hpcdp.study.claims import as_claim  # it loads the exact curves, which small runs need not
+
     claim = as_claim(claim)
     if result.way.pools:
         raise StudyError(

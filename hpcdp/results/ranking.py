@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from hpcdp._base.special import ndtri
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error, round_up
-from hpcdp.study.claims import Claim
+
+if TYPE_CHECKING:
+    from hpcdp.study.claims import Claim
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

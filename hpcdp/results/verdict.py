@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from hpcdp._base.special import ndtr
 from hpcdp.errors import StudyError
 from hpcdp.results.renyi import INTEGRAL
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
-from hpcdp.study.claims import Claim, as_claim
 from hpcdp.study.problem import DIRECTIONS
+
+if TYPE_CHECKING:
+    from hpcdp.study.claims import Claim
 
 Floats = NDArray[np.float64]
 
@@ -187,6 +189,8 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     Raises:
         StudyError: the text is no claim, or cells are needed and the study counts none.
     """
+    from hpcdp.study.claims import as_claim  # it loads the exact curves, which small runs need not
+
     claim = as_claim(claim)
     if result.study.at_risk is not None:
         raise StudyError(f"{result.store} is of a study with [at_risk], which has no δ; see hpcdp show")

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
+
+from hpcdp._base.special import logit
 
 Floats = NDArray[np.float64]
 
