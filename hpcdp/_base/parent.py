@@ -7,6 +7,7 @@ is left below the child ends with it, and it ends with its parent (PR_SET_PDEATH
 
 from __future__ import annotations
 
+import atexit
 import mmap
 import os
 import signal
@@ -57,6 +58,22 @@ def say_end(code: int) -> None:
     """The command's work is over, with this exit code."""
     if _memory is not None and os.getpid() == _worker:
         _memory[_SAID : _SAID + 2] = bytes((1, code))
+
+
+def leave(code: int) -> None:
+    """End the command's own process as Python does, but for taking libraries apart, which takes a tenth of a small run."""
+    if _memory is None or os.getpid() != _worker:
+        return
+    threading._shutdown()  # type: ignore[attr-defined]  # threads of others that are to be waited for
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return  # Python says what it cannot write
+    import ctypes
+
+    ctypes.PyDLL(None).exit(code)  # of C, whose libraries write what they hold, and which holds the lock of Python
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcdp._base.again import resume_command
-from hpcdp._base.parent import fork_command, say_end
+from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
 from hpcdp._base.signals import as_interruptions, once
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         end_results()
         say_end(code)
+    leave(code)
     return code
 
 
