@@ -45,7 +45,7 @@ def laplace_cdf(x):
 CDF = {"laplace": laplace_cdf, "gaussian": ndtr}
 
 
-def share_nothing(_ranked, cells, failure):
+def share_nothing(_ranked, cells, failure, *_):
     """The planted fault: each cell has all the failure probability."""
     return np.full(cells, failure)
 

@@ -126,7 +126,7 @@ def _rows(table: ArrayLike | _Checked, count: int) -> NDArray[np.float64]:
     accepted = f"one row of {count} probabilities, one per outcome, for every database"
     try:
         rows = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # an integer beyond all floats
         raise refusal("table", table, accepted) from None
     if rows.ndim != 2 or len(rows) == 0 or rows.shape[1] != count:
         raise refusal("table", table, accepted)

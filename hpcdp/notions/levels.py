@@ -7,14 +7,23 @@ from numpy.typing import NDArray
 
 
 def share_level(
-    training_delta: NDArray[np.float64] | None, cells: tuple[int, int, int], failure: float
+    training_delta: NDArray[np.float64] | None,
+    cells: tuple[int, int, int],
+    failure: float,
+    certified: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Failure probability of each cell's bound, shape (pairs, 2, epsilons); the sum is at most `failure`.
 
     Half is shared equally by all cells, half by the pair and direction that training ranks first at each ε. Training
     samples alone decide, so the union bound over all cells is finite-sample. training_delta: δ̂ on training outputs,
-    NaN where unknown; None (nothing was ranked) shares everything equally.
+    NaN where unknown; None (nothing was ranked) shares everything equally. certified: (epsilons,), whose cells share it; 0 is
+    the level of the others, which have no bound of their own. None: all.
     """
+    if certified is not None:
+        shares = np.zeros(cells)
+        ranked = None if training_delta is None else training_delta[..., certified]
+        shares[..., certified] = share_level(ranked, (*cells[:2], int(certified.sum())), failure)
+        return shares
     pairs, directions, epsilons = cells
     equal = np.full(cells, failure / (pairs * directions * epsilons))
     if training_delta is None:

@@ -79,6 +79,7 @@ class Plan:
     process_memory: int | None = None
     points: int = 0
     divergences: int = 0
+    certified: int | None = None
     target: str = ""
     foreseen: str = ""
     reuse: str = ""
@@ -136,6 +137,11 @@ class Plan:
             else f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
             + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
             f"  cells          {self.cells:,} (pair, direction, ε) cells"
+            + (
+                f", of which {self.certified:,} share the level (estimate.certify)"
+                if self.certified is not None
+                else ""
+            )
             + (f", {self.points:,} (pair, η) cells" if self.points else "")
             + (f", {self.divergences:,} (pair, direction, order) bounds" if self.divergences else ""),
             *([f"  WARNING        {_equal_words(self.equal)}"] if self.equal else []),
@@ -244,6 +250,7 @@ def make_plan(
         call_seconds=trial.seconds_per_call,
         points=amounts.points,
         divergences=len(problem.pairs) * 2 * len(e.renyi or ()),
+        certified=None if e.certify is None else len(problem.pairs) * 2 * len(e.certify),
         chunk=problem.sampler.chunk,
         is_stored=problem.study.mechanism.call == STORED,
         forecast=cluster_needs(tasks, profile) if profile else None,

@@ -65,7 +65,8 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
     table = [head]
     for row in rows:
         sure = row["resolved"]
-        cells = [f"{row['epsilon']:g}", estimate(row["delta"], row["limit"]), at_least(row["lower"])]
+        implied = "" if row.get("certified", True) else "†"
+        cells = [f"{row['epsilon']:g}", estimate(row["delta"], row["limit"]), at_least(row["lower"]) + implied]
         cells.append(at_most(row["upper"]) if sure else "-")
         if claim:
             allowed = float(claim.implied(row["epsilon"]))
@@ -173,10 +174,12 @@ def trust_lines(study: Study, tried: str = "the first chunk of each database") -
 
 def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     sure = percent(result.confidence)
+    certify = result.study.estimate.certify
     lines = [
         f"certified ≥: δ is at least this, at all cells together with confidence {sure}; finite-sample, rests on independent",
         "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
         "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
+        *([] if certify is None else _implied_lines(certify)),
         *trust_lines(result.study),
     ]
     if result.resolution.warnings:
@@ -196,6 +199,14 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     if claim:
         lines.append(f"claimed: {claim.text}")
     return [*lines, *grown_lines(result)]
+
+
+def _implied_lines(certify: Sequence[float]) -> list[str]:
+    words = (
+        f"† no bound of its own: what the bounds at ε = {', '.join(f'{epsilon:g}' for epsilon in certify)} (estimate.certify), "
+        "which share the level, imply there, since neither δ nor (1 − δ)/e^ε rises with ε; as sure as they are."
+    )
+    return textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def grown_lines(result: Result) -> list[str]:
@@ -230,6 +241,7 @@ def csv_text(result: Result) -> str:
         key for name, has_sides in sides.items() for key in ((f"{name}_0", f"{name}_1") if has_sides else (name,))
     ]
     fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
+    fields += [] if result.study.estimate.certify is None else ["certified"]
     origin = origin_names(result)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -238,5 +250,6 @@ def csv_text(result: Result) -> str:
         head = [cell[name] for name in fields[:7]]
         tail = [value for name in result.way.counts for value in np.ravel(cell[name]).tolist()]
         where = origin_of(result.pairs[cell["pair"]], origin)
-        writer.writerow([*head, *tail, json.dumps(cell["resolved"]), *where])
+        said = [json.dumps(cell[name]) for name in ("resolved", "certified") if name in cell]
+        writer.writerow([*head, *tail, *said, *where])
     return buffer.getvalue()

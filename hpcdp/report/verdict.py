@@ -159,7 +159,12 @@ def _separation(verdict: Verdict, found: Separation) -> list[str]:
             else f"Chance gives such a gap with probability at most {at_most(found.chance, '.1g')} (asymptotic)."
         ),
     ]
-    if found.test is None:
+    certify = verdict.result.study.estimate.certify
+    if certify is not None and found.epsilon not in certify:
+        lines.append(
+            "  That ε has no bound of its own (estimate.certify): another study, with fresh draws, could certify it."
+        )
+    elif found.test is None:
         lines.append(f"  No number of {words} that can be drawn would separate it from the claim.")
     else:
         lines.append(

@@ -148,7 +148,10 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     sides = tests_of(problem)
     test = np.broadcast_to(np.stack([sides, sides[:, ::-1]], axis=1)[:, :, None, :], counted.shape).copy()
     ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
-    level = share_level(ranked, counted.shape[:3], 1.0 - confidence)
+    certify = problem.study.estimate.certify
+    level = share_level(
+        ranked, counted.shape[:3], 1.0 - confidence, None if certify is None else np.isin(epsilons, certify)
+    )
     cells = make_cells(counted, test, share, epsilons, level, confidence, run)
     return counted_cells(cells, level, ranked) | maximum_of(cells, told_pairs(test))
 

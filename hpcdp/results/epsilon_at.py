@@ -111,6 +111,8 @@ def _estimate(
 def _certified(arrays: Arrays, delta: float, family: str) -> tuple[float, tuple[int, int, int] | None]:
     """The largest lower limit over cells, and the cell; None where no cell is known."""
     known = ~np.isnan(arrays["delta"][1])
+    if family != OF_DELTA:
+        known &= arrays["level"][1] > 0.0
     if not known.any():
         return 0.0, None
     cells = np.argwhere(known)

@@ -125,8 +125,14 @@ class Result(Shown):
             }
             cell |= {name: self[name][place].tolist() for name in self.way.counts}
             cell["resolved"] = bool(self.resolution.cells[place])
+            cell |= self._certified(column)
             found.append(cell)
         return found
+
+    def _certified(self, column: Any) -> dict[str, bool]:
+        """Whether an ε has bounds of its own, where a study says which have."""
+        certify = self.study.estimate.certify
+        return {} if certify is None else {"certified": bool(self["epsilon"][column] in certify)}
 
     def spectrum(self) -> list[dict[str, Any]]:
         """The maximum over pairs and directions at each ε; what no cell knows yet is left out."""
@@ -149,6 +155,7 @@ class Result(Shown):
                     "upper": float(at["upper"]),
                     "resolved": bool(self.resolution.rows[column]),
                     "limit": self.resolution.limit(int(column)),
+                    **self._certified(column),
                 }
             )
         return found

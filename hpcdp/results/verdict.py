@@ -38,8 +38,8 @@ class Separation:
 
     gap: δ̂ − claimed. standard_error: asymptotic. chance: at most this is the probability that noise alone gives so many
     standard errors at one of the cells (normal tail times cells, so asymptotic). test: test samples per database at which
-    the bound would pass the claim at the estimated rates, to two digits; None beyond 2^50. now: test samples there are. Both
-    count all samples where every one teaches and tests.
+    the bound would pass the claim at the estimated rates, to two digits; None beyond 2^50, and where the cell has no bound of its
+    own (`estimate.certify`). now: test samples there are. Both count all samples where every one teaches and tests.
     """
 
     pair: int
@@ -287,7 +287,11 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
     place = (pair, direction, column)
     most = float(score[place])
     chance = min(1.0, int((score > -np.inf).sum()) * float(ndtr(-most)))
-    bound, now = result.way.bound_at(result.arrays, place)
+    if result["level"][place] > 0.0:
+        bound, now = result.way.bound_at(result.arrays, place)
+        needed = _needed(bound, float(claimed[place]), now)
+    else:
+        needed, now = None, int(result["test"][place].min())
     return Separation(
         pair=pair,
         direction=DIRECTIONS[direction],
@@ -296,7 +300,7 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
         standard_error=float(error[place]),
         chance=chance,
         is_chance=most < _FEW_ERRORS or chance > 1.0 - result.confidence,
-        test=_needed(bound, float(claimed[place]), now),
+        test=needed,
         now=now,
     )
 

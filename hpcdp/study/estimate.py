@@ -57,6 +57,7 @@ Levels = Annotated[tuple[float, ...], BeforeValidator(lambda v: v if v == () els
 """() is what `Study` makes of no ε, which is accepted with [pure] and with losses that bound pure ε."""
 
 Orders = Annotated[tuple[float, ...] | None, BeforeValidator(_orders)]
+Certified = Annotated[tuple[float, ...] | None, BeforeValidator(lambda v: v if v is None else grid(v))]
 Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
@@ -93,6 +94,7 @@ class Estimate(Section):
 
     reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out. renyi: orders
     of Rényi divergences with a bound of their own, named before anything is counted: a store keeps those that it was made with.
+    certify: ε, some of epsilons, whose cells share the level of the bounds; None: all.
     """
 
     epsilons: Annotated[Levels, Key("family", "gain")]
@@ -110,6 +112,7 @@ class Estimate(Section):
     time: Annotated[Time | None, Key("learned", absent=None)] = None
     reuse: Annotated[Reuse, Key("learned", "change", absent=False)] = False
     renyi: Annotated[Orders, Key("family", absent=None)] = None
+    certify: Annotated[Certified, Key("family", "change", absent=None)] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -153,6 +156,7 @@ class Estimate(Section):
         if self.target is not None and self.target.epsilon is not None and self.target.epsilon not in self.epsilons:
             raise ValueError(f"target.epsilon: one of the epsilons; given: {self.target.epsilon}")
         parameters = validate_parameters(self.default_loss, self.parameters)
+        self._check_certify()
         self._check_interval()
         if not isinstance(self.loss, str):
             self._check_losses(self.loss)
@@ -176,6 +180,23 @@ class Estimate(Section):
     def other_losses(self) -> tuple[str, ...]:
         """The losses after the first, whose parameters are their defaults."""
         return () if isinstance(self.loss, str) else self.loss[1:]
+
+    def _check_certify(self) -> None:
+        """Of cells that are counted once with one L̂."""
+        from hpcdp.losses import kind_of
+
+        if self.certify is None:
+            return
+        strange = [f"{epsilon:g}" for epsilon in self.certify if epsilon not in self.epsilons]
+        if strange:
+            raise ValueError(f"certify: some of the epsilons; given: {', '.join(strange)}")
+        given = ["reuse"] if self.reuse is not False else []
+        given += [f"loss = {self.default_loss!r}"] if kind_of(self.default_loss).way else []
+        if given:
+            raise ValueError(
+                f"certify: of cells that are counted with one L̂ that training alone decides; given with {' and '.join(given)}; "
+                "accepted: reuse = false, and every loss but literal-knn and histogram"
+            )
 
     def _check_interval(self) -> None:
         """What belongs to losses whose way has an interval of pure ε, and what does not."""

@@ -268,14 +268,16 @@ class Study(Section):
         given = [f"estimate.{key} = {value!r}" for key in ("reuse", "refine", "time") if (value := getattr(e, key))]
         given += ["estimate.target"] if e.target is not None else []
         given += [f"estimate.loss = {list(e.loss)}"] if e.other_losses else []
-        given += [f"estimate.{key}" for key in ("etas", "renyi") if getattr(e, key) and not self.counts_levels]
+        given += [
+            f"estimate.{key}" for key in ("etas", "renyi", "certify") if getattr(e, key) and not self.counts_levels
+        ]
         if kind_of(e.default_loss).way:
             given.append(f"estimate.loss = {e.default_loss!r}")
         if given:
             raise ValueError(
                 f"pure: one L̂ a pair, learned from training samples, and fresh test samples; given with it: "
-                f"{', '.join(given)}; accepted: any one loss but literal-knn, without reuse, refine, target and time; etas "
-                'and renyi with pure.test = "all" and epsilons'
+                f"{', '.join(given)}; accepted: any one loss but literal-knn, without reuse, refine, target and time; etas, "
+                'renyi and certify with pure.test = "all" and epsilons'
             )
         return self
 

@@ -412,9 +412,14 @@ def history(layout: Layout) -> list[str]:
         what += f", of which {lost} changed or left out since" if lost else ""
         found.append(
             f"train {estimate['train']:,}, {_later(estimate)}, {len(estimate['epsilons'])} ε, "
-            f"{len(estimate['etas'])} η, {what}"
+            f"{len(estimate['etas'])} η, {_certified(estimate)}{what}"
         )
     return found
+
+
+def _certified(estimate: dict[str, Any]) -> str:
+    chosen = estimate.get("certify")
+    return f"certified at ε = {', '.join(f'{epsilon:g}' for epsilon in chosen)}, " if chosen else ""
 
 
 def _later(estimate: dict[str, Any]) -> str:

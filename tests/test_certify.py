@@ -1,0 +1,215 @@
+"""`estimate.certify`: the level goes to the cells of some ε alone, and bounds at the others are what these imply."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from commands import hpcdp
+from numpy.typing import NDArray
+from studies import learn_and_count, make_study, pose
+
+from hpcdp.analytic import exact
+from hpcdp.errors import StudyError
+from hpcdp.mechanisms.outputs import Schema
+from hpcdp.notions.bounds import joint_lower
+from hpcdp.notions.levels import share_level
+from hpcdp.results.assemble import assemble
+
+Floats = NDArray[np.float64]
+
+LAWS: list[tuple[str, dict[str, Any], tuple[list[float], list[float]], Schema]] = [
+    ("laplace", {"scale": 1.0}, ([0.0], [1.3]), Schema("float", None)),
+    ("gaussian", {"sigma": 1.0}, ([0.4], [-0.7]), Schema("float", None)),
+    ("pmf", {"outcomes": [0, 1, 2], "table": [[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]]}, ([0], [1]), Schema("int", None)),
+    ("randomized_response", {"epsilon": 1.2}, ([0], [1]), Schema("int", None)),
+    (
+        "truncated",
+        {"noise": "laplace", "scale": 0.8, "lower": -1.0, "upper": 1.0},
+        ([0.0], [0.9]),
+        Schema("float", None),
+    ),
+]
+EPSILONS = [0.0, 0.3, 0.8, 1.5, 3.0]
+CERTIFY = [[0.3], [0.0, 3.0], [0.8, 1.5]]
+RUNS, CONFIDENCE = 400, 0.8
+
+
+def _bounds(law: int, run: int, certify: list[float] | None) -> tuple[Floats, Floats]:
+    """Certified bounds of one small study, and the exact δ, shape (2, ε)."""
+    call, parameters, (d, e), schema = LAWS[law]
+    sizes = {"train": 400, "test": 3000, "keep": "none", "epsilons": EPSILONS, "confidence": CONFIDENCE}
+    study = make_study(call, parameters, [(d, e)], seed=run, certify=certify, **sizes)
+    problem = pose(study, schema)
+    index, _ = learn_and_count(problem)
+    curve = exact(call, study.mechanism.parameters, np.asarray(d), np.asarray(e))
+    delta = [curve.delta(np.asarray(EPSILONS), direction) for direction in ("forward", "reverse")]
+    return assemble(problem, index)["lower"][1][0], np.asarray(delta)
+
+
+def _share(runs: int, certify: Callable[[int], list[float] | None]) -> float:
+    held = 0
+    for run in range(runs):
+        lower, delta = _bounds(run % len(LAWS), run, certify(run))
+        held += bool((lower <= delta + 1e-12).all())
+    return held / runs
+
+
+def test_all_bounds_hold_together() -> None:
+    found = _share(RUNS, lambda run: CERTIFY[run // len(LAWS) % len(CERTIFY)])
+    print(f"share of {RUNS} studies whose bounds all hold: {found:.4f}")
+    assert found >= CONFIDENCE - 4 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / RUNS)
+
+
+def _chords(known: Floats, lower: Floats, epsilon: Floats) -> Floats:
+    return np.interp(epsilon, known, lower)
+
+
+def _everything(ranked: Any, cells: tuple[int, int, int], failure: float, certified: Any) -> Floats:
+    return np.where(certified, failure / certified.sum(), np.zeros(cells))  # both directions have all of it
+
+
+@pytest.mark.parametrize(
+    "place, fault, chosen",
+    [
+        ("notions.spectrum.implied_lower", _chords, [0.0, 3.0]),
+        ("results.counted.share_level", _everything, [0.0, 0.3, 0.8]),
+    ],
+)
+def test_planted_faults_are_seen(place: str, fault: Any, chosen: list[float]) -> None:
+    with patch(f"hpcdp.{place}", fault):
+        found = _share(100, lambda _: chosen)
+    print(f"with the fault: {found:.4f}")
+    sound = _share(100, lambda _: chosen)
+    assert found < sound
+    if fault is _chords:
+        assert found < 0.3
+
+
+def test_the_level_is_shared_by_the_cells_that_are_named() -> None:
+    ranked = np.random.default_rng(4).random((3, 2, 5))
+    certified = np.array([False, True, False, False, True])
+    found = share_level(ranked, ranked.shape, 0.05, certified)
+    assert (found[..., ~certified] == 0.0).all()
+    np.testing.assert_array_equal(found[..., certified], share_level(ranked[..., certified], (3, 2, 2), 0.05))
+    assert found.sum() == pytest.approx(0.05)
+    np.testing.assert_array_equal(
+        share_level(ranked, ranked.shape, 0.05, np.ones(5, np.bool_)), share_level(ranked, ranked.shape, 0.05)
+    )
+
+
+def test_bounds_are_the_tests_at_these_epsilons_and_what_they_imply() -> None:
+    study = make_study(
+        "laplace", {"scale": 1.0}, [([0.0], [1.0])], seed=7, epsilons=EPSILONS, certify=[0.3, 1.5], keep="none",
+        train=2000, test=50_000,
+    )  # fmt: skip
+    problem = pose(study)
+    index, _ = learn_and_count(problem)
+    arrays = {name: values[0] if values.ndim > 1 else values for name, (_, values) in assemble(problem, index).items()}
+    lower = arrays["lower"]
+    for direction in (0, 1):
+        (a, n), (b, m) = (zip(*(arrays[k][direction, c] for c in (1, 3)), strict=True) for k in ("exceed", "test"))
+        x0, x1, n0, n1 = np.array(a), np.array(n), np.array(b), np.array(m)
+        own = np.maximum(0, joint_lower(x0, n0, x1, n1, np.exp([0.3, 1.5]), arrays["level"][direction, [1, 3]]))
+        at, beyond = max(own), own[1]
+        assert lower[direction, 1] == at
+        assert lower[direction, 3] == beyond
+        assert lower[direction, 0] == at  # δ does not rise with ε
+        assert lower[direction, 2] == max(beyond, 1 - np.exp(0.5) * (1 - at), 0.0)  # (1 − δ)/e^ε does not rise
+        assert lower[direction, 4] == max(0.0, 1 - np.exp(1.5) * (1 - beyond), 1 - np.exp(2.7) * (1 - at))
+
+
+STUDY = """
+[study]
+name = "s"
+seed = 5
+claim = "laplace(epsilon=1)"
+[mechanism]
+call = "laplace"
+parameters = { epsilon = 1.0 }
+[pairs]
+given = [{ d = [0.0], d_prime = [1.0] }]
+[estimate]
+train = 20_000
+test = 20_000
+epsilons = [0.0, 0.25, 0.5, 0.75, 1.0]
+"""
+
+
+def test_a_store_goes_on_with_other_epsilons(tmp_path: Path) -> None:
+    """Nothing is drawn or counted; the bounds are a new family, which is said; and without the key they are what they were."""
+    path = tmp_path / "s.toml"
+    path.write_text(STUDY)
+    hpcdp("run", path, folder=tmp_path)
+    whole = json.loads(hpcdp("show", "runs/s.zarr", "--format", "json", folder=tmp_path).stdout)
+    assert not any("certified" in cell for cell in [*whole["cells"], *whole["spectrum"]])
+    counted = sorted((tmp_path / "runs/s.zarr").rglob("*counts*/*"))
+    path.write_text(f"{STUDY}certify = [0.5]\n")
+    assert (
+        "10 (pair, direction, ε) cells, of which 2 share the level (estimate.certify)"
+        in hpcdp("plan", path, folder=tmp_path).stdout
+    )
+    hpcdp("run", path, folder=tmp_path)
+    assert sorted((tmp_path / "runs/s.zarr").rglob("*counts*/*")) == counted
+    text = hpcdp("show", "runs/s.zarr", folder=tmp_path).stdout
+    assert "† no bound of its own: what the bounds at ε = 0.5 (estimate.certify)" in text
+    assert "This is a new estimate" in text
+    assert [line.count("†") for line in text.splitlines()[4:9]] == [1, 1, 0, 1, 1]
+    some = json.loads(hpcdp("show", "runs/s.zarr", "--format", "json", folder=tmp_path).stdout)
+    assert [cell["certified"] for cell in some["spectrum"]] == [False, False, True, False, False]
+    for before, after in zip(whole["cells"], some["cells"], strict=True):
+        assert {k: v for k, v in after.items() if k not in ("certified", "lower", "resolved")} == {
+            k: v for k, v in before.items() if k not in ("lower", "resolved")
+        }
+        if after["epsilon"] == 0.5:
+            assert after["lower"] > before["lower"]
+            middle = after["lower"]
+        else:
+            assert not after["certified"]
+    assert some["spectrum"][0]["lower"] == some["spectrum"][1]["lower"] == some["spectrum"][2]["lower"] >= middle
+    rows = list(csv.DictReader(io.StringIO(hpcdp("show", "runs/s.zarr", "--format", "csv", folder=tmp_path).stdout)))
+    assert [row["certified"] for row in rows] == ["false", "false", "true", "false", "false"] * 2
+    limit = json.loads(hpcdp("show", "runs/s.zarr", "--delta", "0.1", "--format", "json", folder=tmp_path).stdout)
+    assert limit["levels"][0]["epsilon"] == 0.5  # of the only cell with a bound of its own
+    path.write_text(STUDY)
+    hpcdp("run", path, folder=tmp_path)
+    again = json.loads(hpcdp("show", "runs/s.zarr", "--format", "json", folder=tmp_path).stdout)
+    assert again["cells"] == whole["cells"]
+    assert "certified at ε = 0.5" in hpcdp("show", "runs/s.zarr", folder=tmp_path).stdout
+
+
+def test_a_gap_at_another_epsilon_is_not_promised_to_be_separated(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f"{STUDY}certify = [1.0]\n".replace("epsilon=1)", "epsilon=0.98)"))
+    hpcdp("run", path, folder=tmp_path)
+    done = hpcdp("verify", "runs/s.zarr", "--claim", "laplace(epsilon=0.95)", folder=tmp_path)
+    assert "not separable" in done.stdout
+    found = json.loads(
+        hpcdp("verify", "runs/s.zarr", "--claim", "laplace(epsilon=0.95)", "--format", "json", folder=tmp_path).stdout
+    )["separation"]
+    assert (found["test"] is None) == (found["epsilon"] != 1.0)
+    assert ("That ε has no bound of its own (estimate.certify)" in done.stdout) == (found["epsilon"] != 1.0)
+
+
+@pytest.mark.parametrize(
+    "estimate, words",
+    [
+        ({"certify": [0.55]}, "certify: some of the epsilons; given: 0.55"),
+        ({"certify": []}, "at least one point"),
+        ({"certify": 0.5}, "a grid is a list"),
+        ({"certify": [0.5], "reuse": True}, "given with reuse"),
+        ({"certify": [0.5], "loss": "literal-knn"}, "given with loss = 'literal-knn'"),
+    ],
+)
+def test_what_is_refused(estimate: dict[str, Any], words: str) -> None:
+    given = {"epsilons": [0.5, 1.0], "train": 100, "test": 100, **estimate}
+    with pytest.raises(StudyError, match=re.escape(words)):
+        make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=1, **given)
