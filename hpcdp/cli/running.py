@@ -6,6 +6,7 @@ Heavy packages are imported by the command that needs them, so that help and pla
 from __future__ import annotations
 
 import argparse
+import gc
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace, at_risk: bool = False) -> None:
     """Run a study, or go on with its store. at_risk: whether it has [at_risk]."""
     if _is_shown(options):
         return
+    _load()
     from hpcdp.clusters import parse_place
     from hpcdp.engine.driver import read_study
     from hpcdp.study.problem import resolve
@@ -90,6 +92,20 @@ def _is_shown(options: argparse.Namespace) -> bool:
     print(kept["table"])
     print(f"\nstore: {store}\ndraw:  hpcdp plot {typed(store)}", flush=True)
     return True
+
+
+def _load() -> None:
+    """Load what most of the time of a small run is for, without looks for garbage meanwhile: all of it stays."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        import hpcdp.engine.driver
+        import hpcdp.engine.tasks
+        import hpcdp.planning.summary
+        import hpcdp.report.printed  # noqa: F401
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _say(text: str) -> None:

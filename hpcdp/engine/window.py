@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import time
 from abc import ABC, abstractmethod
@@ -236,6 +235,8 @@ class DaskWindow(Window):
 
     async def _gathered(self, future: Future[Any]) -> Any:
         """One result; Dask fetches those that are ready at once together. Raises what the call raised."""
+        from asyncio import sleep
+
         from distributed import CancelledError, KilledWorker
 
         unreadable = 0
@@ -254,7 +255,7 @@ class DaskWindow(Window):
                     raise PlaceError(
                         f"the result of the task {_name_of(future)} cannot be read: {describe_raised(raised)}"
                     ) from raised
-            await asyncio.sleep(_TICK)
+            await sleep(_TICK)
 
     def next(self) -> list[tuple[Any, Any]]:
         """What was submitted for, and its result, of all that finished since; raises as a window does."""
