@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any
 
 import numba
@@ -68,7 +69,8 @@ def test_a_stream_does_not_depend_on_how_many_are_asked_at_once(kind: str, sizes
 
 def of_words(kind: int, low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.float64]:
     """What the kernels make of these words, which stand for those of counters."""
-    word, out = np.concatenate([low, high]), np.empty(2 * low.size)
+    word = np.concatenate([low, high])
+    out = np.empty(word.size)
     if kind == kernels.NORMAL:
         kernels._normals(low, high, out)
     else:
@@ -95,7 +97,7 @@ def test_variates_are_what_their_words_say() -> None:
     turn = rng.permutation(edges(rng))
 
     def exponential(w: int, bits: int) -> float:
-        return -math.log((w + 0.5) / 2**bits)
+        return -math.log(float(Fraction(2 * w + 1, 2 ** (bits + 1))))
 
     for w, found in zip(word.tolist(), of_words(kernels.EXPONENTIAL, word, word[:0]), strict=True):
         assert found == pytest.approx(exponential(w, 64), rel=4e-16, abs=1e-300)
@@ -108,7 +110,7 @@ def test_variates_are_what_their_words_say() -> None:
     cosines, sines = of_words(kernels.NORMAL, word, turn).reshape(2, -1)
     for w, v, x, y in zip(word.tolist(), turn.tolist(), cosines, sines, strict=True):
         radius = math.sqrt(2.0 * exponential(w, 64))
-        angle = (((v & (2**62 - 1)) + 0.5) / 2**62 - 0.5) * (math.pi / 2)
+        angle = (float(Fraction(2 * (v & (2**62 - 1)) + 1, 2**63)) - 0.5) * (math.pi / 2)
         one, other = radius * math.cos(angle), radius * math.sin(angle)
         quarter, half = v >> 62 & 1, v >> 63
         one, other = (-other, one) if quarter else (one, other)
@@ -138,21 +140,12 @@ def test_tails_are_right(probability: float) -> None:
     assert smallest_word(at, 64) / 2.0**64 == pytest.approx(probability, rel=1e-12 + grain)
     assert smallest_word(at, 63) / 2.0**63 == pytest.approx(probability, rel=1e-12 + grain)
     z = float(stats.norm.isf(probability))
-    centres, weights = np.polynomial.legendre.leggauss(
-        60
-    )  # of the angle, from −π/4 to π/4, the other quarters by symmetry
-    total = 0.0
-    for angle, weight in zip(centres * math.pi / 4, weights / 2, strict=True):
-        for cosine in (math.cos(angle), abs(math.sin(angle))):
-            limit = 0.5 * (z / max(cosine, 1e-3)) ** 2
-            total += (
-                weight
-                * (smallest_word(limit, 64) / 2.0**64 if limit < 44 else 0.0)
-                / 4
-                * (2 if cosine == abs(math.sin(angle)) else 1)
-            )
-    # cos in one quarter is positive, and in the two beside it sin is for half of the angles
-    assert total == pytest.approx(probability, rel=1e-6 + 10 * grain)
+    # a normal variate is the radius times the cosine, or for the other half of the quarters the sine, of an angle below π/4
+    angles, weights = np.polynomial.legendre.leggauss(60)
+    shares = [np.abs(np.cos(angles * math.pi / 4)), np.abs(np.sin(angles * math.pi / 4))]
+    limits = np.minimum(0.5 * (z / np.concatenate(shares)) ** 2, 44.0)
+    beyond = [smallest_word(limit, 64) / 2.0**64 if limit < 44 else 0.0 for limit in limits.tolist()]
+    assert np.tile(weights / 2, 2) @ beyond / 4 == pytest.approx(probability, rel=1e-6 + 10 * grain)
 
 
 @pytest.mark.parametrize("kind", KINDS)

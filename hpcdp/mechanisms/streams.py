@@ -20,10 +20,10 @@ class Stream(np.random.Generator):
     """A `numpy.random.Generator` whose uniform, normal, Laplace and exponential variates, and integers, are its own.
 
     `random`, `uniform`, `standard_normal`, `normal`, `laplace`, `standard_exponential`, `exponential` and `integers` come from
-    Philox4x32-10 by kernels (`hpcdp.mechanisms._stream_kernels`), with the same bits on every machine: the i-th variate of a kind is a
-    function of the seed, the kind and i, whether it is asked for alone or among many. All other methods, `bit_generator`, arguments
-    that the kernels do not take (other dtypes, spans of integers above 2³²), and numba's use of a generator are NumPy's, from a
-    PCG64 of the same seed; no word serves twice, in threads neither.
+    Philox4x32-10 by kernels (`hpcdp.mechanisms._stream_kernels`), with the same bits on every machine: the i-th variate of a
+    kind is a function of the seed, the kind and i, whether it is asked for alone or among many. All other methods,
+    `bit_generator`, arguments that the kernels do not take (other dtypes, spans of integers above 2³²), and numba's use of a
+    generator are NumPy's, from a PCG64 of the same seed; no word serves twice, in threads neither.
 
     Args:
         seed: as of `numpy.random.PCG64`.
