@@ -57,27 +57,36 @@ def digest_array(array: NDArray[Any]) -> str:
     return digest_bytes(head, np.ascontiguousarray(array).tobytes())
 
 
-def law_key(mechanism: str, parameters: Mapping[str, Any], database: str) -> str:
-    """Key of an output distribution: the mechanism, its parameters, and the digest of what it is run on."""
-    return law_keys(mechanism, parameters)(database)
+def law_key(mechanism: str, parameters: Mapping[str, Any], database: str, stream: str = "numpy") -> str:
+    """Key of an output distribution: the mechanism, its parameters, the digest of what it is run on, and its kind of stream."""
+    return law_keys(mechanism, parameters, stream)(database)
 
 
-def law_keys(mechanism: str, parameters: Mapping[str, Any]) -> Callable[[str], str]:
+def law_keys(mechanism: str, parameters: Mapping[str, Any], stream: str = "numpy") -> Callable[[str], str]:
     """`law_key` of one mechanism with its parameters, which are digested once for all databases."""
     head = _digest(b"law", mechanism.encode(), canonical_json(parameters))
+    others = () if stream == "numpy" else (stream.encode(),)  # the first stores knew no other
 
     def key(database: str) -> str:
         state = head.copy()
-        _update(state, database.encode())
+        for part in (database.encode(), *others):
+            _update(state, part)
         return state.hexdigest()
 
     return key
 
 
 def stream(seed: int, key: str, stage: str | None, chunk: int) -> np.random.Generator:
-    """The random stream of one chunk of one stage of one law; stage None is for trial draws."""
+    """NumPy's random stream of one chunk of one stage of one law; stage None is for trial draws."""
+    import numpy as np
+
+    return np.random.Generator(np.random.PCG64(sequence(seed, key, stage, chunk)))
+
+
+def sequence(seed: int, key: str, stage: str | None, chunk: int) -> np.random.SeedSequence:
+    """What any kind of stream of that chunk is seeded with."""
     import numpy as np
 
     words = [int(key[start : start + 8], 16) for start in range(0, 32, 8)]
     code = _TRIAL if stage is None else STAGES[stage]
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(*words, code, chunk))))
+    return np.random.SeedSequence(seed, spawn_key=(*words, code, chunk))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import pickle
@@ -10,16 +11,19 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 import pytest
+from commands import call, show, stored_problem, write_study
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.mechanisms import _stream_kernels as kernels
 from hpcdp.mechanisms.streams import Stream
 
@@ -311,7 +315,7 @@ def digest() -> str:
 
 
 @pytest.mark.parametrize("features", ["", "+avx2,+fma", "+sse4.2"])
-def test_bits_do_not_depend_on_the_processor(features: str, tmp_path: Any) -> None:
+def test_bits_do_not_depend_on_the_processor(features: str, tmp_path: Path) -> None:
     """Compiled for a processor without vectors of its own, and for one that could contract products and sums."""
     environment = {
         **os.environ,
@@ -329,3 +333,62 @@ def test_bits_do_not_depend_on_the_processor(features: str, tmp_path: Any) -> No
         check=True,
     )
     assert done.stdout.strip() == digest()
+
+
+def study_of(folder: Path, kind: str | None, **changes: Any) -> Path:
+    """A study with this kind of stream, or none."""
+    study = write_study(folder, **changes)
+    line = "" if kind is None else f'stream = "{kind}"\n'
+    study.write_text(study.read_text().replace('name = "s"\n', f'name = "s"\n{line}'))
+    return study
+
+
+def test_a_study_names_its_stream(tmp_path: Path) -> None:
+    store = tmp_path / "s.zarr"
+    place = ("--store", store, "--workers", "0")
+    whole = call("run", study_of(tmp_path, "philox"), *place).stdout
+    call("run", study_of(tmp_path / "numpy", "numpy"), "--store", tmp_path / "n.zarr", "--workers", "0")
+    call("run", study_of(tmp_path / "none", None), "--store", tmp_path / "none.zarr", "--workers", "0")
+    shown = {name: show(tmp_path / name) for name in ("s.zarr", "n.zarr", "none.zarr")}
+    assert shown["n.zarr"] == shown["none.zarr"] != shown["s.zarr"]
+    assert stored_problem(store).study.study.stream == "philox"
+    assert set(stored_problem(store).laws).isdisjoint(stored_problem(tmp_path / "n.zarr").laws)
+    refused = call("run", study_of(tmp_path, "numpy"), *place, code=2).stderr
+    assert 'study.stream ("philox" in the store, "numpy" given)' in refused
+    assert call("run", study_of(tmp_path, None), *place, "--recheck").stdout == whole, "the store's"
+    call("run", study_of(tmp_path, None, test=6000), *place)
+    call("run", study_of(tmp_path, "philox", test=6000), "--store", tmp_path / "t.zarr", "--workers", "2")
+    grown, new = (json.loads(show(path))["spectrum"] for path in (store, tmp_path / "t.zarr"))
+    assert grown == new != json.loads(shown["s.zarr"])["spectrum"]
+    assert "philox" in call("run", study_of(tmp_path, "mt19937"), *place, code=2).stderr
+
+
+def test_what_draws_nothing_has_no_stream(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(100.0))
+    stored = {"call": "stored", "parameters": {"files": ["a.npy", "a.npy"]}, "train": 40, "test": 40}
+    message = call("run", study_of(tmp_path, "philox", **stored), "--store", tmp_path / "s.zarr", code=2).stderr
+    assert "study.stream: stored draws nothing" in message
+
+
+@pytest.mark.parametrize("call_of", ["laplace", "gaussian"])
+def test_bounds_of_known_curves_hold(call_of: str, tmp_path: Path) -> None:
+    """The whole way from these draws to a bound: 21 ε, both directions, 10⁵ draws a side."""
+    parameters = {"laplace": {"epsilon": 1.0}, "gaussian": {"sigma": 1.0}}[call_of]
+    study = study_of(
+        tmp_path,
+        "philox",
+        call=call_of,
+        parameters=parameters,
+        pairs="given = [ { d = [0.0], d_prime = [1.0] } ]",
+        train=100_000,
+        test=100_000,
+        chunk=30_000,
+        epsilons=[0.05 * k for k in range(21)],
+    )
+    call("run", study, "--store", tmp_path / "s.zarr", "--workers", "0")
+    found = json.loads(show(tmp_path / "s.zarr"))["spectrum"]
+    curve = LaplaceShift(1.0) if call_of == "laplace" else GaussianShift(1.0)
+    for row in found:
+        exact = float(curve.delta(row["epsilon"]))
+        assert row["lower"] <= exact
+        assert row["delta"] == pytest.approx(exact, abs=6 * math.exp(row["epsilon"]) / math.sqrt(100_000))

@@ -50,14 +50,17 @@ NORMAL, LAPLACE, EXPONENTIAL, UNIFORM = 0, 1, 2, 3
 """Kinds of variates: standard normal, standard Laplace, standard exponential, [0, 1) in steps of 2^-53."""
 
 
-@intrinsic
-def _as_float(_: Any, bits: Any) -> Any:  # noqa: ARG001
-    return types.float64(types.uint64), lambda _, builder, __, given: builder.bitcast(given[0], ir.DoubleType())
+def _bitcast(found: Any, given: Any, to: Any) -> Any:
+    """A function of compiled code that takes the same 64 bits for another type."""
+
+    def compiled(_: Any, value: Any) -> Any:  # noqa: ARG001  # its name is the argument's
+        return found(given), lambda _, builder, __, values: builder.bitcast(values[0], to)
+
+    return intrinsic(compiled)
 
 
-@intrinsic
-def _as_bits(_: Any, value: Any) -> Any:  # noqa: ARG001
-    return types.uint64(types.float64), lambda _, builder, __, given: builder.bitcast(given[0], ir.IntType(64))
+_as_float = _bitcast(types.float64, types.uint64, ir.DoubleType())
+_as_bits = _bitcast(types.uint64, types.float64, ir.IntType(64))
 
 
 @kernel(error_model="numpy")
@@ -176,7 +179,7 @@ def fill(out, first, kind, name, k0, k1, scale, loc):  # type: ignore[no-untyped
         if scale != 1.0 or loc != 0.0:
             for i in range(size):
                 part[i] = part[i] * scale + loc
-        group, skipped, done = group + np.uint64(1), 0, done + size
+        group, skipped, done = group + np.uint64(1), np.int64(0), done + size
 
 
 @kernel(error_model="numpy")
@@ -199,4 +202,4 @@ def fill_integers(out, first, span, name, k0, k1, loc):  # type: ignore[no-untyp
                 middle = w1 * s0 + ((w0 * s0) >> _SHIFT)
                 word = w1 * s1 + (middle >> _SHIFT) + ((w0 * s1 + (middle & _LOW)) >> _SHIFT)
             out[done + i] = word + loc
-        group, skipped, done = group + np.uint64(1), 0, done + size
+        group, skipped, done = group + np.uint64(1), np.int64(0), done + size

@@ -35,11 +35,15 @@ _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
 
 class Header(Section):
-    """[study]: what it is called, the seed from which the whole run follows, and an optional claim."""
+    """[study]: what it is called, the seed from which the whole run follows, and an optional claim.
+
+    stream: what makes random numbers of the seed: "numpy", its default generator, or "philox" (`hpcdp.mechanisms.streams`).
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=200), Key("nothing")]
     seed: Annotated[int, Field(ge=0), Key("law")]
     claim: Annotated[str | None, Key("nothing")] = None
+    stream: Annotated[Literal["numpy", "philox"], Key("law", absent="numpy", kept=True)] = "numpy"
 
     @model_validator(mode="after")
     def _name_is_a_file_name(self) -> Self:

@@ -13,7 +13,7 @@ from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming, tell_type
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.keys import digest_array, digest_bytes, law_keys, stream
+from hpcdp.keys import digest_array, digest_bytes, law_keys, sequence, stream
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
 from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._builtin import bind_builtin
@@ -41,7 +41,7 @@ class Sampler:
     """Draws canonical outputs of a study's mechanism.
 
     source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
-    reproducible: whether equal streams give equal outputs.
+    reproducible: whether equal streams give equal outputs. stream: what makes the random numbers, as the study says.
     """
 
     seed: int
@@ -51,6 +51,7 @@ class Sampler:
     source: str
     chunk: int
     reproducible: bool = True
+    stream: str = "numpy"
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
@@ -60,6 +61,8 @@ class Sampler:
         mechanism: Mechanism
         if not section.reproducible and call in READERS:
             raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
+        if study.study.stream != "numpy" and call in READERS:
+            raise StudyError(f"study.stream: {call} draws nothing; given: {study.study.stream!r}; leave this key out")
         if study.at_risk is not None:
             mechanism, source = bind_pairs(study.at_risk, study.folder)
         elif isinstance(section.call, ProgramCall):
@@ -88,7 +91,7 @@ class Sampler:
         if section.timeout is not None:
             mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout)
         chunk = min(e.chunk, max(e.train, e.test))
-        return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible)
+        return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible, study.study.stream)
 
     @property
     def named(self) -> str:
@@ -100,7 +103,7 @@ class Sampler:
         """A sampler that knows the keys of its laws but cannot draw: reading results needs no mechanism."""
         mechanism = CallableMechanism(_refuse_to_draw, {}, True)
         call, parameters = name_mechanism(study), study.mechanism.parameters
-        return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk)
+        return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk, stream=study.study.stream)
 
     def key(self, database: Input) -> str:
         """Key of the law of the mechanism on this input."""
@@ -109,7 +112,7 @@ class Sampler:
 
     @cached_property
     def _keys(self) -> Callable[[str], str]:
-        return law_keys(self.call, self.parameters)
+        return law_keys(self.call, self.parameters, self.stream)
 
     def draw(self, database: Input, key: str, stage: str, chunk: int, start: int, size: int, schema: Schema) -> Outputs:
         """Outputs of one chunk of one stage, a pure function of its arguments; start: the chunk's first sample."""
@@ -123,7 +126,7 @@ class Sampler:
         """Outputs from the random stream of any key, canonical and in the study's schema."""
         if isinstance(self.mechanism, StoredSamples):
             raise MechanismError("stored samples cannot be drawn anew")
-        raw = self._outputs(database, size, stream(self.seed, key, stage, chunk))
+        raw = self._outputs(database, size, self._generator(key, stage, chunk))
         if schema.kind == "bytes":
             return canonicalise(raw, size, schema)
         outputs = canonicalise(raw, size)
@@ -143,7 +146,7 @@ class Sampler:
         """What the mechanism returns for a trial's stream, as it comes."""
         of_pairs = isinstance(self.mechanism, PairDraws)  # a population's rows are private
         with naming(lambda: f"{size:,} trial outputs of {'the pairs' if of_pairs else _describe(database)}"):
-            return self._outputs(database, size, stream(self.seed, "0" * 32, None, number))
+            return self._outputs(database, size, self._generator("0" * 32, None, number))
 
     def end(self) -> None:
         """End what this thread's draws have started; the next draw starts it anew."""
@@ -155,6 +158,14 @@ class Sampler:
         raw = self.unchecked(database, size, 0)
         items = items_of(raw) or ()
         return canonicalise(raw, size), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
+
+    def _generator(self, key: str, stage: str | None, chunk: int) -> np.random.Generator:
+        """The random stream of one chunk of one stage of a key; stage None is for trial draws."""
+        if self.stream == "numpy":
+            return stream(self.seed, key, stage, chunk)
+        from hpcdp.mechanisms.streams import Stream  # it loads kernels
+
+        return Stream(sequence(self.seed, key, stage, chunk))
 
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)

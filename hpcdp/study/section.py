@@ -34,13 +34,15 @@ class Key:
     decides: "law", what is drawn; "pilot", what training teaches; "learned", L̂ beyond that; "family", which bounds hold
     together; "nothing", no number. may, from one version of a store's study to the next: "stay", "grow", "gain" points or
     "change". absent: what its absence in a store means, and so what is never stored; a file that leaves the key out goes on
-    with such a store, whatever the default is by now. added: what a command adds by itself, which a file may lack.
+    with such a store, whatever the default is by now. added: what a command adds by itself, which a file may lack. kept:
+    whether a file that leaves the key out goes on with whatever a store says.
     """
 
     decides: Literal["law", "pilot", "learned", "family", "nothing"]
     may: Literal["stay", "grow", "gain", "change"] = "stay"
     absent: Any = ALWAYS
     added: Callable[[], Any] | None = None
+    kept: bool = False
 
 
 class Section(BaseModel):

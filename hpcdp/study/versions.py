@@ -131,7 +131,7 @@ def _study_of(body: dict[str, Any]) -> Study:
 
 def going_on(study: Study, root: Path) -> Study:
     """The study for the store at a path, if there is one: keys that the file leaves out and the store lacks mean what their
-    absence in a store means, so that a newer default makes no other study of it.
+    absence in a store means, so that a newer default makes no other study of it; some mean what the store says.
     """
     if not is_store(root):
         return study
@@ -143,11 +143,11 @@ def going_on(study: Study, root: Path) -> Study:
     if stored is None or study.at_risk is not None or "at_risk" in stored["study"]:
         return study
     for name in ("study", "mechanism", "estimate"):
-        section = getattr(study, name)
+        section, known = getattr(study, name), stored["study"][name]
         update = {
-            k: key.absent
+            k: known.get(k, key.absent)
             for k, key in section.keys().items()
-            if key.absent is not ALWAYS and k not in section.model_fields_set and k not in stored["study"][name]
+            if key.absent is not ALWAYS and k not in section.model_fields_set and (key.kept or k not in known)
         }
         study = study.model_copy(update={name: section.model_copy(update=update)})
     given, kept = study.estimate, stored["study"]["estimate"]
