@@ -48,7 +48,7 @@ def streaming_study(law: str, work: str, train: int, streamed: int) -> Study:
     test = train if work == "tally" else streamed
     return Study.from_dict(
         {
-            "study": {"name": "streaming", "seed": 20240520},
+            "study": {"name": "streaming", "seed": 20240520, "stream": "philox"},
             "mechanism": _LAWS[law],
             "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
             "estimate": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -229,11 +230,20 @@ def test_numba_draws_from_numpys_part() -> None:
 def test_copies_go_on_where_they_were() -> None:
     stream = Stream(2)
     stream.normal(), stream.laplace(size=1500), stream.integers(10)
-    copy = pickle.loads(pickle.dumps(stream))
+    other = pickle.loads(pickle.dumps(stream))
     for kind in (*KINDS, "integers"):
-        np.testing.assert_array_equal(draw(copy, kind, 2000), draw(stream, kind, 2000))
-    assert copy.gamma(1.0) == stream.gamma(1.0)
-    assert [a.normal() for a in copy.spawn(2)] == [b.normal() for b in stream.spawn(2)]
+        np.testing.assert_array_equal(draw(other, kind, 2000), draw(stream, kind, 2000))
+    assert other.gamma(1.0) == stream.gamma(1.0)
+    assert [a.normal() for a in other.spawn(2)] == [b.normal() for b in stream.spawn(2)]
+
+
+def test_shallow_copies_share_the_counters() -> None:
+    """As those of NumPy's generator share its bits."""
+    stream, whole = Stream(3), Stream(3)
+    shallow = copy.copy(stream)
+    for kind in (*KINDS, "integers"):
+        parts = [draw(rng, kind, size) for rng, size in ((stream, None), (shallow, None), (stream, 700), (shallow, 9))]
+        np.testing.assert_array_equal(np.hstack(parts), draw(whole, kind, 711))
 
 
 def test_threads_share_no_variate() -> None:

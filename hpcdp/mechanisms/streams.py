@@ -41,6 +41,12 @@ class Stream(np.random.Generator):
         following = [n - len(self._ahead.get(kind, ())) for kind, n in enumerate(self._next)]
         return _restored, (self.bit_generator, self._words, following)
 
+    def __copy__(self) -> Stream:
+        """Another that draws from the same counters, as a shallow copy of NumPy's shares its bits."""
+        copied = _restored(self.bit_generator, self._words, self._next)
+        copied._ahead = self._ahead
+        return copied
+
     def __repr__(self) -> str:
         return f"Stream({type(self.bit_generator).__name__})"
 
