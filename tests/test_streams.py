@@ -35,7 +35,7 @@ RARE = 1e-9  # of a right generator to fail a test
 
 def block(counter: Words, key: tuple[int, int]) -> Words:
     """Four words of Philox4x32-10."""
-    low, high = np.empty(1, np.uint64), np.empty(1, np.uint64)
+    low, high = np.empty(2, np.uint64), np.empty(2, np.uint64)
     first, name = counter[0] | counter[1] << 32, counter[2] | counter[3] << 32
     kernels.words(low, high, np.uint64(first), np.uint64(name), *map(np.uint64, key))
     pair = int(low[0]), int(high[0])

@@ -65,17 +65,22 @@ _as_bits = _bitcast(types.uint64, types.float64, ir.IntType(64))
 
 @kernel(error_model="numpy")
 def words(low, high, first, name, k0, k1):  # type: ignore[no-untyped-def]
-    """Words of the counters from `first` on: the low 64 bits of each, and the high ones. name: the counters' upper half."""
+    """Words of an even number of counters from `first` on: the low 64 bits of each, and the high ones. name: their upper half."""
     n0, n1 = name & _LOW, name >> _SHIFT
-    for i in range(low.size):
-        counter = first + np.uint64(i)
-        x0, x1, x2, x3, a0, a1 = counter & _LOW, counter >> _SHIFT, n0, n1, k0, k1
+    half = low.size // 2
+    for i in range(half):  # two counters at once, which share the steps of the keys
+        j = half + i
+        c, d = first + np.uint64(i), first + np.uint64(j)
+        x0, x1, x2, x3 = c & _LOW, c >> _SHIFT, n0, n1
+        y0, y1, y2, y3 = d & _LOW, d >> _SHIFT, n0, n1
+        a0, a1 = k0, k1
         for _ in range(10):
-            p0, p1 = _M0 * x0, _M1 * x2
+            p0, p1, q0, q1 = _M0 * x0, _M1 * x2, _M0 * y0, _M1 * y2
             x0, x1, x2, x3 = (p1 >> _SHIFT) ^ x1 ^ a0, p1 & _LOW, (p0 >> _SHIFT) ^ x3 ^ a1, p0 & _LOW
+            y0, y1, y2, y3 = (q1 >> _SHIFT) ^ y1 ^ a0, q1 & _LOW, (q0 >> _SHIFT) ^ y3 ^ a1, q0 & _LOW
             a0, a1 = (a0 + _W0) & _LOW, (a1 + _W1) & _LOW
-        low[i] = x0 | (x1 << _SHIFT)
-        high[i] = x2 | (x3 << _SHIFT)
+        low[i], high[i] = x0 | (x1 << _SHIFT), x2 | (x3 << _SHIFT)
+        low[j], high[j] = y0 | (y1 << _SHIFT), y2 | (y3 << _SHIFT)
 
 
 @kernel(error_model="numpy")
