@@ -223,6 +223,27 @@ def test_workers_end_together(pairs, workers, folder):
     assert max(busy) - min(busy) < 0.75  # as found, a block of 2.4 s could be the last
 
 
+def test_a_file_without_a_stream_goes_on_with_that_of_the_store(folder):
+    """With hpcdp's generator the pairs are others; a file that names another than the store's is refused."""
+    path = write(folder, pairs=200)
+    named = path.read_text().replace("seed = 7", 'seed = 7\nstream = "philox"')
+    call("risk", path, "--store", folder / "numpy.zarr", "--workers", "0")
+    path.write_text(named)
+    call("risk", path, "--store", folder / "s.zarr", "--workers", "0")
+    shown = show(folder / "s.zarr")
+    assert shown != show(folder / "numpy.zarr")
+    path = write(folder, pairs=300)
+    call("risk", path, "--store", folder / "s.zarr", "--workers", "0")
+    path.write_text(named.replace("pairs = 200", "pairs = 300"))
+    call("risk", path, "--store", folder / "anew.zarr", "--workers", "0")
+    assert show(folder / "s.zarr") == show(folder / "anew.zarr") != shown
+    path.write_text(named.replace("philox", "numpy"))
+    assert (
+        'study.stream ("philox" in the store, "numpy" given)'
+        in call("risk", path, "--store", folder / "s.zarr", code=2).stderr
+    )
+
+
 def test_interrupted_resumed_and_grown_it_is_the_same(folder, client, monkeypatch):
     monkeypatch.setattr("hpcdp.planning.sampling._SHORTEST", 0.0)  # a block is a task
     study, progress, store = Study.from_dict(values(chunk=30, pairs=300), folder), StopAtOnce(), folder / "part.zarr"

@@ -26,29 +26,118 @@ from scipy import stats
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.mechanisms import _stream_kernels as kernels
+from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms.streams import Stream
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
 
-Words = tuple[int, int, int, int]
 KINDS = {"random": stats.uniform, "normal": stats.norm, "laplace": stats.laplace, "exponential": stats.expon}
 RARE = 1e-9  # of a right generator to fail a test
 
 
-def block(counter: Words, key: tuple[int, int]) -> Words:
-    """Four words of Philox4x32-10."""
-    low, high = np.empty(2, np.uint64), np.empty(2, np.uint64)
-    first, name = counter[0] | counter[1] << 32, counter[2] | counter[3] << 32
-    kernels.words(low, high, np.uint64(first), np.uint64(name), *map(np.uint64, key))
-    pair = int(low[0]), int(high[0])
-    return pair[0] & 0xFFFFFFFF, pair[0] >> 32, pair[1] & 0xFFFFFFFF, pair[1] >> 32
+def philox(counter: int, key: tuple[int, int]) -> int:
+    """The 128 bits that Philox4x32-10 makes of a counter of 128 bits, by its definition."""
+    x, low = [counter >> 32 * k & 0xFFFFFFFF for k in range(4)], 0xFFFFFFFF
+    for step in range(10):
+        a, b = 0xD2511F53 * x[0], 0xCD9E8D57 * x[2]
+        keys = [key[0] + step * 0x9E3779B9 & low, key[1] + step * 0xBB67AE85 & low]
+        x = [b >> 32 ^ x[1] ^ keys[0], b & low, a >> 32 ^ x[3] ^ keys[1], a & low]
+    return sum(word << 32 * k for k, word in enumerate(x))
 
 
 def test_words_are_those_of_random123() -> None:
-    """The known answers that the authors of Philox publish with it."""
-    ones = 0xFFFFFFFF
-    assert block((0, 0, 0, 0), (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
-    assert block((ones,) * 4, (ones, ones)) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)
-    pi = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
-    assert block(pi, (0xA4093822, 0x299F31D0)) == (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)
+    """The known answers that the authors of Philox publish with it, of the definition above; then both lanes of the kernel."""
+    ones = (1 << 128) - 1
+    pi = 0x03707344_13198A2E_85A308D3_243F6A88
+    assert philox(0, (0, 0)) == 0x9B00DBD8_BC57AC4C_E169C58D_6627E8D5
+    assert philox(ones, (0xFFFFFFFF, 0xFFFFFFFF)) == 0x6D5451FD_A20BC7C6_41C83B0E_408F276D
+    assert philox(pi, (0xA4093822, 0x299F31D0)) == 0x24126EA1_5001E420_94FDCCEB_D16CFE09
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        first, name = rng.integers(0, 1 << 64, 2, np.uint64)
+        key = tuple(rng.integers(0, 1 << 32, 2).tolist())
+        low, high = np.empty(6, np.uint64), np.empty(6, np.uint64)
+        kernels.words(low, high, first, name, *map(np.uint64, key))
+        for k, found in enumerate((low.astype(object) + (high.astype(object) << 64)).tolist()):
+            assert found == philox((int(first) + k & (1 << 64) - 1) | int(name) << 64, key)
+
+
+def words_of(stream: Stream, kind: int, size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The words of a fresh stream's first variates, whole groups of them, by the definition: low and high ones of each group."""
+    k0, k1, high, low = stream.bit_generator.words
+    name = high << 32 | low & 0xFFFFFF00 | kind
+    found = [philox(n | name << 64, (k0, k1)) for n in range(size // 2)]
+    return np.array([f & (1 << 64) - 1 for f in found], np.uint64), np.array([f >> 64 for f in found], np.uint64)
+
+
+def test_variates_are_made_of_these_words() -> None:
+    """From the seed to the arrays that a mechanism gets: seed words that PCG64 does not have, kinds, groups, halves, order."""
+    sequence = np.random.SeedSequence(5, spawn_key=(9,))
+    half = kernels.GROUP // 2
+    assert Stream(sequence).bit_generator.words == sequence.generate_state(12, np.uint32)[8:].tolist()
+    for kind, name in (
+        (kernels.NORMAL, "normal"),
+        (kernels.LAPLACE, "laplace"),
+        (kernels.EXPONENTIAL, "exponential"),
+        (kernels.UNIFORM, "random"),
+    ):
+        low, high = words_of(Stream(sequence), kind, 2 * kernels.GROUP)
+        expected = [of_words(kind, low[g : g + half], high[g : g + half]) for g in (0, half)]
+        np.testing.assert_array_equal(draw(Stream(sequence), name, 2 * kernels.GROUP), np.concatenate(expected))
+    low, high = words_of(Stream(sequence), 4, 2 * kernels.GROUP)
+    words = [int(w) for g in (0, half) for side in (low, high) for w in side[g : g + half]]
+    for first, last, endpoint in (
+        (0, 10, False),
+        (-7, 1 << 31, True),
+        (5, 5 + (1 << 32), False),
+        (0, (1 << 32) - 1, True),
+    ):
+        span = last - first + endpoint
+        expected_integers = [first + (word * span >> 64) for word in words]
+        assert Stream(sequence).integers(first, last, len(words), endpoint=endpoint).tolist() == expected_integers
+        one = Stream(sequence)
+        assert [int(one.integers(first, last, endpoint=endpoint)) for _ in range(50)] == expected_integers[:50]
+    assert (
+        Stream(3).integers(0, (1 << 32) + 1, 9).tolist()
+        == np.random.Generator(np.random.PCG64(3)).integers(0, (1 << 32) + 1, 9).tolist()
+    )
+
+
+PINNED = "5a0873a3bdc4c8571c7bd7c8ebfebf93a931784e5e0f17c2d541ca06ab3e8f0c"
+"""Of `digest`: whoever changes these bits changes what stores hold, and must give the kind of stream another name."""
+
+
+def test_bits_stay_what_they_are() -> None:
+    assert digest() == PINNED
+
+
+SCALES: list[tuple[str, Any, Any]] = [
+    ("normal", 3.0, 2.5),
+    ("normal", 0.0, 0.3),
+    ("normal", -2.0, 1.0),
+    ("laplace", 1.5, 0.7),
+    ("laplace", 0.25, 1.0),
+    ("uniform", -3.0, 4.0),
+    ("uniform", 2.0, 0.5),
+    ("exponential", None, 3.0),
+    ("normal", np.array([1.0, -2.0, 0.5]), 2.0),
+    ("laplace", 1.0, np.array([0.5, 3.0, 1.0])),
+    ("uniform", np.zeros(3), np.array([1.0, 2.0, 3.0])),
+]
+
+
+@pytest.mark.parametrize("size", [(), 3, (5, 3), (900, 3), (70_000, 3)], ids=str)
+@pytest.mark.parametrize("name, loc, scale", SCALES, ids=str)
+def test_places_and_scales(name: str, loc: Any, scale: Any, size: Any) -> None:
+    """loc + scale · variate, each rounded once, to the last one of every array."""
+    if size == () and np.ndim(loc) + np.ndim(scale):
+        size = None
+    arguments = (scale,) if loc is None else (loc, loc + scale) if name == "uniform" else (loc, scale)
+    found = getattr(Stream(9), name)(*arguments, size=size)
+    shape = np.shape(found)
+    standard = draw(Stream(9), {"uniform": "random"}.get(name, name), math.prod(shape)).reshape(shape)
+    width = arguments[1] - arguments[0] if name == "uniform" else scale
+    np.testing.assert_array_equal(found, standard * width + (0.0 if loc is None else loc))
 
 
 def draw(stream: np.random.Generator, kind: str, size: int | None) -> Any:
@@ -172,24 +261,10 @@ def test_integers() -> None:
         counts = np.bincount(stream.integers(0, span, 1 << 18), minlength=span)
         assert counts.size == span
         assert span == 1 or stats.chisquare(counts).pvalue > RARE
-    words = edges(np.random.default_rng(3))
-    for span in (1, 3, 1 << 31, (1 << 32) - 1, 1 << 32):
-        low, high = words[: words.size // 2], words[words.size // 2 :]
-        whole = [int(w) * span >> 64 for w in [*low.tolist(), *high.tolist()]]
-        assert [scaled(int(w), span) for w in [*low.tolist(), *high.tolist()]] == whole
     drawn = stream.integers(-(1 << 62), (1 << 62) + 5, 1000)  # NumPy's
     assert (np.abs(drawn.astype(float)) <= 2.0**62).all()
     edge = stream.integers((1 << 63) - 10, 1 << 63, 1000)
     assert set(edge.tolist()) == set(range((1 << 63) - 10, 1 << 63))
-
-
-def scaled(word: int, span: int) -> int:
-    """The upper half of word · span, in the steps of the kernel."""
-    low = 0xFFFFFFFF
-    w0, w1, s0, s1 = word & low, word >> 32, span & low, span >> 32
-    middle = w1 * s0 + (w0 * s0 >> 32)
-    assert middle < 1 << 64
-    return w1 * s1 + (middle >> 32) + (w0 * s1 + (middle & low) >> 32)
 
 
 def test_streams_of_other_seeds_and_kinds_are_others() -> None:
@@ -246,6 +321,63 @@ def test_shallow_copies_share_the_counters() -> None:
         np.testing.assert_array_equal(np.hstack(parts), draw(whole, kind, 711))
 
 
+def test_the_state_is_all_of_it() -> None:
+    """Who puts it back draws the same again, whatever the method; who goes on goes on."""
+    stream = Stream(2)
+    stream.normal(size=700), stream.integers(9, size=5), stream.random()
+    state = json.loads(json.dumps(stream.bit_generator.state))
+    first = [draw(stream, kind, size) for kind in (*KINDS, "integers") for size in (None, 3, 2000)] + [
+        stream.gamma(2.0)
+    ]
+    stream.bit_generator.state = state
+    again = [draw(stream, kind, size) for kind in (*KINDS, "integers") for size in (None, 3, 2000)] + [
+        stream.gamma(2.0)
+    ]
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    other = Stream(77)
+    other.bit_generator.state = state
+    assert other.normal() == first[3]
+    plain = np.random.PCG64(123).state
+    stream.bit_generator.state, other.bit_generator.state = plain, plain
+    assert stream.gamma(2.0) == other.gamma(2.0) == np.random.Generator(np.random.PCG64(123)).gamma(2.0)
+    assert stream.normal() == other.normal() != first[3]
+    np.testing.assert_array_equal(
+        Stream(4).normal(size=12)[5:], Stream(Stream(4).bit_generator.advance(5)).normal(size=7)
+    )
+    jumped = [Stream(Stream(4).bit_generator.jumped(n)).normal(size=100) for n in (1, 2)]
+    assert np.unique([Stream(4).normal(size=100), *jumped]).size == 300
+
+
+def test_copies_that_go_together_share_their_counters() -> None:
+    stream = Stream(5)
+    for one, two in (
+        pickle.loads(pickle.dumps((stream, copy.copy(stream)))),
+        copy.deepcopy((stream, copy.copy(stream))),
+    ):
+        assert [one.normal(), two.normal()] == Stream(5).normal(size=2).tolist()
+
+
+def test_a_mechanism_in_a_process_of_its_own_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "own_noise.py").write_text(
+        "def noisy(database, size, rng):\n    return rng.laplace(size=size) + rng.random()\n"
+    )
+    apart = ApartMechanism("own_noise:noisy", {}, tmp_path, True, 60.0)
+    here, there = Stream(6), Stream(6)
+    try:
+        found = [apart.draw(np.zeros(1), 3, there) for _ in range(3)]
+    finally:
+        apart.end()
+    expected = [here.laplace(size=3) + here.random() for _ in range(3)]
+    np.testing.assert_array_equal(found, expected)
+    assert there.normal() == here.normal()
+
+
+def test_children_are_streams_of_their_own() -> None:
+    children = Stream(5).spawn(2)
+    assert [type(child) for child in children] == [Stream, Stream]
+    assert np.unique([c.normal(size=100) for c in (Stream(5), *children)]).size == 300
+
+
 def test_threads_share_no_variate() -> None:
     stream = Stream(8)
     with ThreadPoolExecutor(8) as pool:
@@ -279,11 +411,11 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("uniform", (np.zeros(2), [1, 2]), {}),
     ("random", (), {}),
     ("random", (4,), {"dtype": np.float32}),
-    ("random", (), {"out": np.empty(3)}),
-    ("random", (4,), {"out": np.empty(3)}),
-    ("random", (), {"out": np.empty((3, 3)).T}),
-    ("random", (), {"out": np.empty(6)[::2]}),
-    ("standard_normal", (3,), {"out": np.empty(3)}),
+    ("random", (), {"out": np.zeros(3)}),
+    ("random", (4,), {"out": np.zeros(3)}),
+    ("random", (), {"out": np.zeros((3, 3)).T}),
+    ("random", (), {"out": np.zeros(6)[::2]}),
+    ("standard_normal", (3,), {"out": np.zeros(3)}),
     ("standard_normal", (), {"dtype": int}),
     ("standard_exponential", (3,), {"method": "inv"}),
     ("standard_exponential", (3,), {"dtype": "f4"}),
@@ -298,10 +430,31 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("integers", ([1, 2], 5), {}),
     ("integers", (0, 1 << 64), {}),
     ("integers", (-(1 << 63), 1 << 63), {"size": 2}),
+    ("integers", (5,), {"dtype": int}),
+    ("random", (), {"out": np.matrix(np.zeros((1, 4)))}),
+    ("random", (), {"out": np.ma.array(np.zeros(4))}),
+    ("random", (), {"out": np.frombuffer(bytearray(41), np.float64, 5, 1)}),
+    ("random", (), {"out": np.zeros(4, ">f8")}),
+    ("uniform", (np.array([5], "u1"), np.array([3], "u1"), 4), {}),
+    ("uniform", (np.uint8(5), np.uint8(3)), {}),
+    ("uniform", (np.float16(0.1), np.float16(2000), 3), {}),
+    ("uniform", (np.array([True]), 2.0), {}),
+    ("uniform", (0.0, -0.0), {}),
+    ("uniform", (0.0, 1j), {}),
+    ("normal", (0.0, np.float64(2)), {}),
+    ("normal", (0.0, -0.0), {}),
+    ("normal", ("1.5",), {}),
+    ("normal", (np.nan, 1.0), {}),
+    ("normal", (0.0, np.nan), {}),
+    ("normal", (0.0, np.inf), {}),
+    ("normal", (10**400, 1.0), {}),
+    ("normal", ([None, 1], 1.0), {}),
+    ("normal", (np.zeros(3), 1.0, np.array([2, 3])), {}),
+    ("laplace", (np.float32(1), np.int64(2)), {"size": ()}),
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=str)
+@pytest.mark.parametrize("call", CALLS, ids=[f"{name} {n}" for n, (name, *_) in enumerate(CALLS)])
 def test_arguments_are_taken_as_numpy_takes_them(call: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
     """Types, shapes and dtypes of what is returned, and the errors."""
     name, arguments, options = call
@@ -321,6 +474,8 @@ def digest() -> str:
     stream, found = Stream(np.random.SeedSequence(1, spawn_key=(2, 3))), hashlib.sha256()
     for kind in (*KINDS, "integers"):
         found.update(np.ascontiguousarray(draw(stream, kind, 5000)).tobytes())
+        found.update(np.float64([draw(stream, kind, None) for _ in range(9)]).tobytes())
+    found.update(stream.normal(2.0, 0.3, 3000).tobytes() + stream.laplace(np.arange(5.0), 0.7, (9, 5)).tobytes())
     return found.hexdigest()
 
 
@@ -371,6 +526,36 @@ def test_a_study_names_its_stream(tmp_path: Path) -> None:
     grown, new = (json.loads(show(path))["spectrum"] for path in (store, tmp_path / "t.zarr"))
     assert grown == new != json.loads(shown["s.zarr"])["spectrum"]
     assert "philox" in call("run", study_of(tmp_path, "mt19937"), *place, code=2).stderr
+
+
+def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
+    found = []
+    for seed in (1, 2):
+        problem, _ = resolve(Study.from_toml(study_of(tmp_path / str(seed), "philox", train=50, test=50, seed=seed)))
+        law = next(iter(problem.laws))
+        found += [problem.sampler.trial(problem.laws[law], 20, 0).tolist()]
+        for stage, chunk in (("train", 0), ("train", 1), ("test", 0), ("test", 1)):
+            drawn = problem.sampler.draw(problem.laws[law], law, stage, chunk, 0, 20, problem.schema)
+            found.append(drawn.tolist())
+            again = problem.sampler.draw(problem.laws[law], law, stage, chunk, 0, 20, problem.schema)
+            np.testing.assert_array_equal(drawn, again)
+        assert isinstance(problem.sampler._generator(law, None, 0), Stream)
+    values = np.concatenate(found)
+    assert np.unique(values).size == values.size
+
+
+def test_programs_and_risk(tmp_path: Path) -> None:
+    """A program has generators of its own; a file of [at_risk] that leaves the key out goes on with the store's."""
+    study = write_study(tmp_path, train=10, test=10)
+    text = study.read_text()
+    at = text.index("[mechanism]")
+    end = text.index("[", at + 5)
+    program = '[mechanism]\ncall = { command = ["true"] }\n'
+    study.write_text(text[:at].replace('name = "s"', 'name = "s"\nstream = "philox"') + program + text[end:])
+    assert (
+        "is a program, which has generators of its own"
+        in call("run", study, "--store", tmp_path / "p.zarr", code=2).stderr
+    )
 
 
 def test_what_draws_nothing_has_no_stream(tmp_path: Path) -> None:

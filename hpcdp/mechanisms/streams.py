@@ -2,18 +2,126 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM, fill, fill_integers
+from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, GROUP, LAPLACE, NORMAL, UNIFORM, fill, fill_integers
 
 _INTEGERS = 4
+_KINDS = 5
 _MOST_SPAN = 1 << 32  # integers whose kernel's values are as likely as one another within 2⁻³² of their probability
-_SCALARS = 64  # variates that are drawn ahead for calls that ask for one
+_FEW = GROUP // 4  # variates that a call takes from a group made before
+_ALL = (1 << 64) - 1
+
+Floats = NDArray[np.float64]
+
+
+class Bits(np.random.PCG64):
+    """NumPy's PCG64, and beside it the counters of a `Stream`: its state is both, so that it goes where that goes.
+
+    words: four of 32 bits, which tell the stream. following: of each kind the index of the next variate.
+    """
+
+    def __init__(self, seed: Any = None) -> None:
+        super().__init__(seed)
+        # the first eight words are PCG64's
+        self.words: list[int] = self.seed_seq.generate_state(12, np.uint32)[8:].tolist()
+        self.following = [0] * _KINDS
+        self.made: dict[int, tuple[int, NDArray[Any]]] = {}  # the last group of a kind that few were taken of
+
+    @property  # type: ignore[override]  # NumPy's stubs know the keys of its own
+    def state(self) -> dict[str, Any]:
+        """That of PCG64, and under "stream" the words and the indices that follow. One of PCG64 alone may be set too."""
+        return {
+            **super().state,
+            "bit_generator": "PCG64",
+            "stream": {"words": [*self.words], "following": [*self.following]},
+        }
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        own = {key: value[key] for key in value if key != "stream"}
+        if own.get("bit_generator") == "PCG64":  # NumPy looks for the name of the class
+            own["bit_generator"] = type(self).__name__
+        np.random.PCG64.state.__set__(self, own)  # type: ignore[attr-defined]
+        told = value.get("stream")
+        if told is None:  # what follows must tell of this state, and of nothing else
+            words = np.random.SeedSequence([*own["state"].values()]).generate_state(4, np.uint32).tolist()
+            told = {"words": words, "following": [0] * _KINDS}
+        self.words, self.following, self.made = [*told["words"]], [*told["following"]], {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _bits, (self.seed_seq, self.state)
+
+    def __reduce_ex__(self, _: Any) -> tuple[Any, ...]:
+        return self.__reduce__()
+
+    def jumped(self, jumps: int = 1) -> Bits:
+        """Another, whose numbers are others: PCG64 jumps, and the stream is one of its own."""
+        found = _bits(self.seed_seq, self.state)
+        found.state = {**super().jumped(jumps).state}
+        found.words = np.random.SeedSequence([*self.words, jumps]).generate_state(4, np.uint32).tolist()
+        return found
+
+    def advance(self, delta: int) -> Bits:
+        """Go on as if so many had been drawn, of each kind of variates too."""
+        super().advance(delta)
+        self.following = [(n + delta) & _ALL for n in self.following]
+        return self
+
+    def reserve(self, kind: int, size: int) -> int:
+        """The index of the first of so many variates, which nobody else gets; under the lock."""
+        first = self.following[kind]
+        self.following[kind] = (first + size) & _ALL
+        return first
+
+    def name(self, kind: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+        """Upper half of the counters, and the keys, of a kind."""
+        k0, k1, high, low = self.words
+        return np.uint64(high << 32 | (low & 0xFFFFFF00) | kind), np.uint64(k0), np.uint64(k1)
+
+    def take(self, kind: int, out: Floats) -> None:
+        """Fill with standard variates that follow."""
+        if 0 < out.size <= _FEW:
+            with self.lock:
+                first = self.reserve(kind, out.size)
+                group, place = divmod(first, GROUP)
+                if place + out.size <= GROUP:
+                    out[...] = self._group(kind, group)[place : place + out.size]
+                    return
+        else:
+            with self.lock:
+                first = self.reserve(kind, out.size)
+        fill(out, np.uint64(first), kind, *self.name(kind), 1.0, 0.0)
+
+    def one(self, kind: int) -> Any:
+        """The next standard variate alone, a float; of integers the next word, an int."""
+        with self.lock:
+            group, place = divmod(self.reserve(kind, 1), GROUP)
+            return self._group(kind, group).item(place)
+
+    def _group(self, kind: int, group: int) -> NDArray[Any]:
+        found = self.made.get(kind)
+        if found is None or found[0] != group:
+            first = np.uint64(group * GROUP)
+            if kind == _INTEGERS:
+                values: NDArray[Any] = np.empty(GROUP, np.uint64)
+                fill_integers(values, first, np.uint64(0), *self.name(kind), np.uint64(0))
+            else:
+                values = np.empty(GROUP)
+                fill(values, first, kind, *self.name(kind), 1.0, 0.0)
+            found = self.made[kind] = group, values
+        return found[1]
+
+
+def _bits(seed_seq: Any, state: Any) -> Bits:
+    found = Bits(seed_seq)
+    found.state = state
+    return found
 
 
 class Stream(np.random.Generator):
@@ -21,34 +129,28 @@ class Stream(np.random.Generator):
 
     `random`, `uniform`, `standard_normal`, `normal`, `laplace`, `standard_exponential`, `exponential` and `integers` come from
     Philox4x32-10 by kernels (`hpcdp.mechanisms._stream_kernels`), with the same bits on every machine: the i-th variate of a
-    kind is a function of the seed, the kind and i, whether it is asked for alone or among many. All other methods,
-    `bit_generator`, arguments that the kernels do not take (other dtypes, spans of integers above 2³²), and numba's use of a
-    generator are NumPy's, from a PCG64 of the same seed; no word serves twice, in threads neither.
+    kind is a function of the seed, the kind and i, whether it is asked for alone or among many. Other methods, arguments that
+    the kernels do not take (other dtypes, lists and arrays of integers, spans of integers above 2³²), and numba's use of a
+    generator are NumPy's, from a PCG64 of the same seed; those that NumPy makes of the methods above are made of these. No word
+    serves twice, in threads neither. The state of `bit_generator` is that of both parts.
 
     Args:
         seed: as of `numpy.random.PCG64`.
     """
 
-    def __init__(self, seed: np.random.SeedSequence | int | Sequence[int]) -> None:
-        sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        super().__init__(np.random.PCG64(sequence))
-        # the first eight words are PCG64's
-        self._words: list[int] = sequence.generate_state(12, np.uint32)[8:].tolist()
-        self._next = [0] * (_INTEGERS + 1)
-        self._ahead: dict[int, list[float]] = {}
+    bit_generator: Bits
+
+    def __init__(self, seed: Any) -> None:
+        super().__init__(seed if isinstance(seed, Bits) else Bits(seed))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        following = [n - len(self._ahead.get(kind, ())) for kind, n in enumerate(self._next)]
-        return _restored, (self.bit_generator, self._words, following)
+        return Stream, (self.bit_generator,)
 
-    def __copy__(self) -> Stream:
-        """Another that draws from the same counters, as a shallow copy of NumPy's shares its bits."""
-        copied = _restored(self.bit_generator, self._words, self._next)
-        copied._ahead = self._ahead
-        return copied
+    def __reduce_ex__(self, _: Any) -> tuple[Any, ...]:
+        return self.__reduce__()
 
     def __repr__(self) -> str:
-        return f"Stream({type(self.bit_generator).__name__})"
+        return "Stream(PCG64)"
 
     __str__ = __repr__
 
@@ -57,50 +159,33 @@ class Stream(np.random.Generator):
         sequence: Any = self.bit_generator.seed_seq
         return [Stream(child) for child in sequence.spawn(n_children)]
 
-    def _name(self, kind: int) -> tuple[np.uint64, np.uint64, np.uint64]:
-        """Upper half of the counters, and the keys, of a kind."""
-        k0, k1, high, low = self._words
-        return np.uint64(high << 32 | (low & 0xFFFFFF00) | kind), np.uint64(k0), np.uint64(k1)
-
-    def _fill(self, kind: int, out: NDArray[np.float64], scale: float = 1.0, loc: float = 0.0) -> None:
-        with self.bit_generator.lock:
-            first = self._reserve(kind, out.size)
-        fill(out, first, kind, *self._name(kind), float(scale), float(loc))
-
-    def _reserve(self, kind: int, size: int) -> np.uint64:
-        """The index of the first of so many, which nobody else gets; under the lock."""
-        first = self._next[kind] - len(self._ahead.pop(kind, ()))
-        self._next[kind] = first + size
-        return np.uint64(first)
-
-    def _one(self, kind: int) -> float:
-        """The next variate alone."""
-        with self.bit_generator.lock:
-            if not self._ahead.get(kind):
-                made, first = np.empty(_SCALARS), self._reserve(kind, _SCALARS)
-                fill(made, first, kind, *self._name(kind), 1.0, 0.0)
-                self._ahead[kind] = made[::-1].tolist()
-            return self._ahead[kind].pop()
-
-    def _variates(self, kind: int, loc: Any, scale: Any, size: Any) -> Any:
+    def _variates(self, kind: int, loc: float | Floats, scale: float | Floats, size: Any) -> Any:
         """loc + scale · variates of a kind, as one method of NumPy returns them."""
-        if type(loc) in _NUMBERS and type(scale) in _NUMBERS:
+        bits = self.bit_generator
+        if isinstance(loc, float) and isinstance(scale, float):
             if size is None:
-                one = self._one(kind)
-                return one if scale == 1 and loc == 0 else one * scale + loc
+                return bits.one(kind) * scale + loc
             out = np.empty(size)
-            self._fill(kind, out.reshape(-1), scale, loc)
+            flat = out.reshape(-1)
+            if out.size <= _FEW or (scale == 1.0 and loc == 0.0):
+                bits.take(kind, flat)
+                if scale != 1.0:
+                    out *= scale
+                if loc != 0.0:
+                    out += loc
+                return out
+            with bits.lock:
+                first = bits.reserve(kind, flat.size)
+            fill(flat, np.uint64(first), kind, *bits.name(kind), scale, loc)
             return out
         shape = np.broadcast_shapes(np.shape(loc), np.shape(scale))
         if size is not None:
-            wanted = (operator.index(size),) if not isinstance(size, Sequence) else tuple(size)
+            wanted = _shape(size)
             if np.broadcast_shapes(wanted, shape) != wanted:
                 raise ValueError(f"Output size {wanted} is not compatible with broadcast dimensions of inputs {shape}.")
             shape = wanted
-        if not shape:
-            return self._one(kind) * float(scale) + float(loc)
         out = np.empty(shape)
-        self._fill(kind, out.reshape(-1))
+        bits.take(kind, out.reshape(-1))
         out *= scale
         out += loc
         return out
@@ -110,7 +195,7 @@ class Stream(np.random.Generator):
             return self._variates(kind, 0.0, 1.0, size)
         if size is not None and np.empty(size).shape != out.shape:
             raise ValueError("size must match out.shape when used together")
-        self._fill(kind, out.reshape(-1))
+        self.bit_generator.take(kind, out.reshape(-1))
         return out
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
@@ -121,28 +206,32 @@ class Stream(np.random.Generator):
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Uniform on [low, high)."""
-        width = np.subtract(high, low) if type(low) not in _NUMBERS or type(high) not in _NUMBERS else high - low
-        if not (np.isfinite(width).all() and (np.asarray(width) >= 0).all()):
-            return super().uniform(low, high, size)
-        return self._variates(UNIFORM, low, width, size)
+        first, last = _plain(low), _plain(high)
+        if first is not None and last is not None:
+            width = last - first
+            if _is_scale(width) and np.isfinite(width).all():
+                return self._variates(UNIFORM, first, width, size)
+        return super().uniform(low, high, size)
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Standard normal, by Box and Muller from 64 bits: up to 9.4 standard deviations."""
+        """Standard normal, by Box and Muller from 64 bits: up to 9.5 standard deviations."""
         if _is_other(dtype, out):
             return super().standard_normal(size, dtype, out)
         return self._standard(NORMAL, size, out)
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Normal with mean loc and standard deviation scale."""
-        if not _is_scale(scale):
+        place, width = _plain(loc), _plain(scale)
+        if place is None or width is None or not _is_scale(width):
             return super().normal(loc, scale, size)
-        return self._variates(NORMAL, loc, scale, size)
+        return self._variates(NORMAL, place, width, size)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Laplace (double exponential) with mean loc and scale `scale`."""
-        if not _is_scale(scale):
+        place, width = _plain(loc), _plain(scale)
+        if place is None or width is None or not _is_scale(width):
             return super().laplace(loc, scale, size)
-        return self._variates(LAPLACE, loc, scale, size)
+        return self._variates(LAPLACE, place, width, size)
 
     def standard_exponential(
         self, size: Any = None, dtype: Any = np.float64, method: Any = "zig", out: Any = None
@@ -154,50 +243,60 @@ class Stream(np.random.Generator):
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         """Exponential with mean scale."""
-        if not _is_scale(scale):
+        width = _plain(scale)
+        if width is None or not _is_scale(width):
             return super().exponential(scale, size)
-        return self._variates(EXPONENTIAL, 0.0, scale, size)
+        return self._variates(EXPONENTIAL, 0.0, width, size)
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
     ) -> Any:
         """Integers from low to high, which is excluded but with endpoint; without high, from 0 to low."""
         first, last = (0, low) if high is None else (low, high)
-        if type(first) is not int or type(last) is not int or np.dtype(dtype) != np.int64:
+        if type(first) is not int or type(last) is not int or dtype is not np.int64:
             return super().integers(low, high, size, dtype, endpoint)
         span = last - first + bool(endpoint)
         if not (0 < span <= _MOST_SPAN and -(1 << 63) <= first <= first + span <= 1 << 63):
             return super().integers(low, high, size, dtype, endpoint)
-        out = np.empty(() if size is None else size, np.int64)
+        bits = self.bit_generator
+        if size is None:
+            return np.int64(first + (bits.one(_INTEGERS) * span >> 64))
+        out = np.empty(size, np.int64)
         flat = out.reshape(-1).view(np.uint64)
-        with self.bit_generator.lock:
-            at = self._reserve(_INTEGERS, flat.size)
-        fill_integers(flat, at, np.uint64(span), *self._name(_INTEGERS), np.uint64(first % (1 << 64)))
-        return out[()] if size is None else out
+        with bits.lock:
+            at = bits.reserve(_INTEGERS, flat.size)
+        fill_integers(flat, np.uint64(at), np.uint64(span), *bits.name(_INTEGERS), np.uint64(first % (1 << 64)))
+        return out
 
 
-_NUMBERS = (float, int, np.float64)
+def _plain(given: Any) -> Any:
+    """A float, or an array of float64, as it is; None: what only NumPy takes."""
+    kind = type(given)
+    if kind is float:
+        return given
+    if kind is np.float64 or (kind is int and -(1 << 53) <= given <= 1 << 53):
+        return float(given)
+    return given if kind is np.ndarray and given.dtype == np.float64 else None
 
 
-def _is_scale(scale: Any) -> bool:
+def _is_scale(width: float | Floats) -> bool:
     """Whether the kernels take it; NumPy says what is wrong with others."""
-    if type(scale) in _NUMBERS:
-        return bool(scale >= 0)
-    found = np.asarray(scale)
-    return found.dtype.kind in "biuf" and bool((found >= 0).all())
+    if isinstance(width, float):
+        return width > 0.0 or (width == 0.0 and math.copysign(1.0, width) > 0.0)
+    return not bool(np.signbit(width).any() or np.isnan(width).any())
 
 
 def _is_other(dtype: Any, out: Any) -> bool:
     """Whether it is not float64, in an array that is filled in place where one is given."""
-    if np.dtype(dtype) != np.float64:
+    if dtype is not np.float64 and np.dtype(dtype) != np.float64:
         return True
     return out is not None and not (
-        isinstance(out, np.ndarray) and out.dtype == np.float64 and out.flags.c_contiguous and out.flags.writeable
+        type(out) is np.ndarray and out.dtype == np.float64 and out.flags.carray and out.dtype.isnative
     )
 
 
-def _restored(bit_generator: Any, words: list[int], following: list[int]) -> Stream:
-    stream = Stream.__new__(Stream)
-    np.random.Generator.__init__(stream, bit_generator)
-    stream._words, stream._next, stream._ahead = words, following, {}
-    return stream
+def _shape(size: Any) -> tuple[int, ...]:
+    try:
+        return (operator.index(size),)
+    except TypeError:
+        return tuple(operator.index(n) for n in size)

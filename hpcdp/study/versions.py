@@ -140,9 +140,9 @@ def going_on(study: Study, root: Path) -> Study:
     stored = None
     with contextlib.suppress(DamagedError):  # the run says so, and writes it anew
         stored = _earlier_study(layout, version) if version else None
-    if stored is None or study.at_risk is not None or "at_risk" in stored["study"]:
+    if stored is None or (study.at_risk is None) != (stored["study"].get("at_risk") is None):
         return study
-    for name in ("study", "mechanism", "estimate"):
+    for name in ("study",) if study.at_risk is not None else ("study", "mechanism", "estimate"):
         section, known = getattr(study, name), stored["study"][name]
         update = {
             k: known.get(k, key.absent)
@@ -150,6 +150,8 @@ def going_on(study: Study, root: Path) -> Study:
             if key.absent is not ALWAYS and k not in section.model_fields_set and (key.kept or k not in known)
         }
         study = study.model_copy(update={name: section.model_copy(update=update)})
+    if study.at_risk is not None:
+        return study
     given, kept = study.estimate, stored["study"]["estimate"]
     if _mean_the_same(given.default_loss, given.parameters, kept):
         study = study.model_copy(update={"estimate": given.model_copy(update={"parameters": kept["parameters"]})})
