@@ -68,6 +68,7 @@ def words(low, high, first, name, k0, k1):  # type: ignore[no-untyped-def]
     """Words of an even number of counters from `first` on: the low 64 bits of each, and the high ones. name: their upper half."""
     n0, n1 = name & _LOW, name >> _SHIFT
     half = low.size // 2
+    k0, k1 = k0 & _LOW, k1 & _LOW  # so that the compiler knows products of 32 bits
     for i in range(half):  # two counters at once, which share the steps of the keys
         j = half + i
         c, d = first + np.uint64(i), first + np.uint64(j)

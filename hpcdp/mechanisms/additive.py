@@ -97,7 +97,8 @@ def draw_gaussian(centre: Array | float, sigma: float, size: int, rng: np.random
     """Draw `size` outputs `centre` + normal noise of `sigma`: (size,) for one number, else (size, d)."""
     centres = np.atleast_1d(np.asarray(centre, dtype=np.float64))
     out = rng.standard_normal(size=size if centres.size == 1 else (size, centres.size))
-    out *= sigma
+    if sigma != 1.0:
+        out *= sigma
     out += centres
     return out
 
