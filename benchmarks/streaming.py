@@ -1,4 +1,4 @@
-"""Streamed counting in one dimension against merely drawing the same number of outputs with NumPy.
+"""Streamed counting of hpcdp's own streams in one dimension against merely drawing the same number of outputs with NumPy.
 
 Both in the same two processes, taking turns in one run: one draws with `rng.normal` or `rng.laplace` in chunks of 2¹⁸,
 the other runs hpcdp's own tasks, from keys to the committed record, for both sides, 21 ε and both directions: those that
