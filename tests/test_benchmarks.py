@@ -87,7 +87,10 @@ def test_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
 def test_streaming(capsys: pytest.CaptureFixture[str]) -> None:
     figures = streaming.main(small=True)
     for law in ("gaussian", "laplace"):
-        assert figures[f"ratio, {law}, refined"] > 1.0  # it draws the same numbers, and counts them
+        assert figures[f"counting, {law}, refined"] > 0.0
+        assert (
+            figures[f"ratio, {law}, refined"] < 3.0
+        )  # a third of what NumPy alone draws, at the least, however small the run
         assert figures[f"MB, {law}, refined"] < 1000
     print(capsys.readouterr().out)
 
