@@ -148,18 +148,19 @@ def test_honest_classifiers_pass(path: str, options: dict) -> None:
 
 
 def test_rounding_is_no_difference() -> None:
-    """Sums of float32 products depend on how many are computed at a time, in their last digits."""
+    """Sums of float32 products depend on how they are cut, in their last digits, and libraries cut large batches otherwise."""
     rng = np.random.default_rng(2)
     layers = [rng.normal(size=(300, 300)).astype(np.float32) / 17 for _ in range(3)]
 
     def score(rows: np.ndarray) -> np.ndarray:
         values = rows.astype(np.float32)
         for layer in layers:
-            values = np.maximum(values @ layer, 0)
+            parts = (slice(0, 150), slice(150, 300)) if len(rows) > 1000 else (slice(0, 300),)
+            values = np.maximum(sum(values[:, part] @ layer[part] for part in parts), 0)
         return np.asarray(values.mean(axis=1) - np.float32(0.1), np.float64)
 
     rows = rng.normal(size=(3000, 300))
-    assert not np.array_equal(score(rows)[:1], score(rows[:1]))
+    assert not np.array_equal(score(rows)[:500], score(rows[:500]))
     assert has_equal_scores(score, rows)
     assert not has_equal_scores(lambda some: score(some) + 0.01 * some.mean(), rows)
 

@@ -33,6 +33,12 @@ def test_textbook(capsys: pytest.CaptureFixture[str]) -> None:
     print(capsys.readouterr().out)
 
 
+def test_whole_commands_beside_the_textbook(capsys: pytest.CaptureFixture[str]) -> None:
+    ratios = textbook.main(small=True, command=True)
+    assert ratios[12] > 0.5  # a busy machine starts processes slowly, but both
+    print(capsys.readouterr().out)
+
+
 def test_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
     ratios = neighbours.main(small=True)  # which checks that all votes are equal
     assert min(ratios.values()) > 1

@@ -20,7 +20,7 @@ from studies import learn_and_count, make_study, pose
 from hpcdp.analytic import exact
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.notions.bounds import joint_lower
+from hpcdp.notions.bounds import binomial_lower, binomial_upper, joint_lower
 from hpcdp.notions.levels import share_level
 from hpcdp.results.assemble import assemble
 
@@ -69,18 +69,21 @@ def test_all_bounds_hold_together() -> None:
     assert found >= CONFIDENCE - 4 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / RUNS)
 
 
-def _chords(known: Floats, lower: Floats, epsilon: Floats) -> Floats:
-    return np.interp(epsilon, known, lower)
+def _chords(own: Floats, _least: Floats, _most: Floats, inflation: Floats) -> Floats:
+    found = np.empty_like(own)
+    for at in np.ndindex(own.shape[:-1]):
+        found[at] = np.interp(np.log(inflation), np.log(inflation[own[at] > 0.0]), own[at][own[at] > 0.0])
+    return found
 
 
-def _everything(ranked: Any, cells: tuple[int, int, int], failure: float, certified: Any) -> Floats:
+def _everything(_: Any, cells: tuple[int, int, int], failure: float, certified: Any, _error: Any) -> Floats:
     return np.where(certified, failure / certified.sum(), np.zeros(cells))  # both directions have all of it
 
 
 @pytest.mark.parametrize(
     "place, fault, chosen",
     [
-        ("notions.spectrum.implied_lower", _chords, [0.0, 3.0]),
+        ("notions.spectrum.extended", _chords, [0.0, 1.5]),
         ("results.counted.share_level", _everything, [0.0, 0.3, 0.8]),
     ],
 )
@@ -118,13 +121,19 @@ def test_bounds_are_the_tests_at_these_epsilons_and_what_they_imply() -> None:
     for direction in (0, 1):
         (a, n), (b, m) = (zip(*(arrays[k][direction, c] for c in (1, 3)), strict=True) for k in ("exceed", "test"))
         x0, x1, n0, n1 = np.array(a), np.array(n), np.array(b), np.array(m)
-        own = np.maximum(0, joint_lower(x0, n0, x1, n1, np.exp([0.3, 1.5]), arrays["level"][direction, [1, 3]]))
-        at, beyond = max(own), own[1]
-        assert lower[direction, 1] == at
-        assert lower[direction, 3] == beyond
-        assert lower[direction, 0] == at  # δ does not rise with ε
-        assert lower[direction, 2] == max(beyond, 1 - np.exp(0.5) * (1 - at), 0.0)  # (1 − δ)/e^ε does not rise
-        assert lower[direction, 4] == max(0.0, 1 - np.exp(1.5) * (1 - beyond), 1 - np.exp(2.7) * (1 - at))
+        level, c = arrays["level"][direction, [1, 3]], np.exp([0.3, 1.5])
+        own = np.maximum(0, joint_lower(x0, n0, x1, n1, c, level))
+        low, high = (
+            binomial_lower(x1, n1, level / 40),
+            binomial_upper(x1, n1, level / 40),
+        )  # what the joint bound pays for
+        for column, wanted in enumerate(np.exp(EPSILONS)):
+            sets = own - np.where(wanted > c, np.minimum(high, (1 - own) / c), low) * (wanted - c)
+            expected = max(0.0, sets[own > 0].max())
+            assert lower[direction, column] == pytest.approx(expected, rel=1e-12)
+            assert lower[direction, column] <= expected
+            if wanted in c:
+                assert lower[direction, column] >= own[c == wanted][0]
 
 
 STUDY = """
@@ -170,11 +179,12 @@ def test_a_store_goes_on_with_other_epsilons(tmp_path: Path) -> None:
             k: v for k, v in before.items() if k not in ("lower", "resolved")
         }
         if after["epsilon"] == 0.5:
-            assert after["lower"] > before["lower"]
             middle = after["lower"]
         else:
             assert not after["certified"]
-    assert some["spectrum"][0]["lower"] == some["spectrum"][1]["lower"] == some["spectrum"][2]["lower"] >= middle
+    levels = [row["lower"] for row in some["spectrum"]]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[2] >= max(middle, whole["spectrum"][2]["lower"])  # all of the level
     rows = list(csv.DictReader(io.StringIO(hpcdp("show", "runs/s.zarr", "--format", "csv", folder=tmp_path).stdout)))
     assert [row["certified"] for row in rows] == ["false", "false", "true", "false", "false"] * 2
     limit = json.loads(hpcdp("show", "runs/s.zarr", "--delta", "0.1", "--format", "json", folder=tmp_path).stdout)

@@ -7,6 +7,7 @@ confidence with either of two planted faults, so it would show them.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from unittest.mock import patch
 
 import numpy as np
@@ -45,7 +46,7 @@ def laplace_cdf(x):
 CDF = {"laplace": laplace_cdf, "gaussian": ndtr}
 
 
-def share_nothing(_ranked, cells, failure, *_):
+def share_nothing(_ranked, cells, failure, *_, **__):
     """The planted fault: each cell has all the failure probability."""
     return np.full(cells, failure)
 
@@ -53,7 +54,7 @@ def share_nothing(_ranked, cells, failure, *_):
 def run_coverage(fault=None):
     """The share of studies in which all bounds of a kind hold: delta, sets, proportions, errors, radius.
 
-    delta: lower ≤ the pair's exact δ. sets: lower ≤ the largest exact P(S) − e^ε′ Q(S) of the learned sets S of ε′ ≥ ε,
+    delta: lower ≤ the pair's exact δ. sets: lower ≤ the largest exact P(S) − e^ε Q(S) of the learned sets S of all ε′,
     which leaves the classifier's regret no room to hide a fault. proportions: exact P(S) and Q(S) of all cells within
     two-sided limits that share the level. errors: α ≤ alpha_upper and β ≤ beta_upper. radius: both within it.
 
@@ -78,7 +79,10 @@ def _hold(run, fault):
     )  # fmt: skip
     problem = pose(study)
     index, counters = learn_and_count(problem, reuse_training=fault == "reused")
-    with patch("hpcdp.results.counted.share_level", share_nothing if fault == "uncorrected" else share_level):
+    with ExitStack() as faults:
+        if fault == "uncorrected":
+            faults.enter_context(patch("hpcdp.results.counted.share_level", share_nothing))
+            faults.enter_context(patch("hpcdp.results.counted.anchor_level", lambda level, *_: level))
         found = {name: values for name, (_, values) in assemble(problem, index).items()}
 
     growth = np.exp(EPSILONS)
@@ -90,7 +94,7 @@ def _hold(run, fault):
         shares.append(exceedances(above(laws), below(laws), problem.thresholds, EPSILONS))
         rejected.append(below(laws)[:, np.searchsorted(problem.thresholds, eta_thresholds(np.array(ETAS)))].T)
     sets, reject = np.array(shares), np.array(rejected)
-    certain = np.maximum.accumulate((sets[..., 0] - growth * sets[..., 1])[..., ::-1], axis=-1)[..., ::-1]
+    certain = (sets[..., None, :, 0] - growth[:, None] * sets[..., None, :, 1]).max(axis=-1)
 
     alone = 0.5 if fault == "uncorrected" else (1 - CONFIDENCE) / found["exceed"].size
     x, n = found["exceed"], found["test"]

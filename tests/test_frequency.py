@@ -183,7 +183,7 @@ def test_wrong_parameters_are_refused(name, parameters):
 
 
 def test_registry():
-    assert sorted(LOSSES) == ["frequency", "histogram", "kde", "knn", "learned", "literal-knn", "smooth"]
+    assert sorted(LOSSES) == ["auto", "frequency", "histogram", "kde", "knn", "learned", "literal-knn", "smooth"]
     assert make_loss("knn", {"k": "10sqrt", "metric": "hamming"}) == Knn(KnnParameters(k="10sqrt", metric="hamming"))
     assert make_loss("frequency", FrequencyParameters(rare=3)) == Frequency(FrequencyParameters(rare=3))
     with pytest.raises(ValueError, match="testing_risk"):

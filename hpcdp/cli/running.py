@@ -305,6 +305,7 @@ def audit(options: argparse.Namespace) -> int:
         return _audit_pure(options, study, store, claim, where)
     if options.output is not None and options.plot is False:
         raise StudyError("-o: accepted without --no-plot; given: both")
+    study = _with_audited_loss(study, store)
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)
     if options.sequential:
@@ -398,6 +399,17 @@ def _audited_claim(options: argparse.Namespace, study: Any) -> Any:
     if study.study.claim is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
     return parse_claim(study.study.claim, study.folder)
+
+
+def _with_audited_loss(study: Any, store: Path) -> Any:
+    """The study of an audit, in which a loss that chooses among others has one of these in its place; a store keeps its own."""
+    from hpcdp.losses import kind_of
+    from hpcdp.store.root import is_store
+
+    other = kind_of(study.estimate.default_loss).otherwise
+    if other is None or is_store(store):
+        return study
+    return study.model_copy(update={"estimate": study.estimate.with_loss(other)})
 
 
 def _with_etas(study: Any) -> Any:

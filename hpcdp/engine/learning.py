@@ -13,7 +13,7 @@ from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sweep import sweep
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.losses.protocol import Counter, Densities, Model
+from hpcdp.losses.protocol import Counter, Decides, Densities, Model
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.planning.counted import Learn
 from hpcdp.store.layout import Generation
@@ -82,7 +82,7 @@ class Seen:
     """What a pair's learned L̂ says of outputs that are not the test's.
 
     training: classes of its own training outputs, or of those that screened or validated it. perturbed: trade-off points, if
-    any. chosen: of a refined L̂, which candidate decided at each threshold.
+    any. chosen: of a refined L̂, and of a loss that chooses, which candidate decided at each threshold.
     """
 
     training: list[list[int]]
@@ -103,6 +103,9 @@ def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tupl
     counter, perturbed = _restore_other(context, number, thresholds), []
     if counter is None:
         model = context.loss.fit(d, d_prime)
+        if isinstance(model, Decides):
+            counter, decision = model.decide(np.asarray(thresholds))
+            return counter, Seen(decision.judged.tolist(), [], decision.chosen)
         counter = model.counter(np.asarray(thresholds))
         perturbed = _perturbed(model, problem.study.estimate.etas)
     limit = _RANKING_SAMPLES if counter.state() is not None else _SLOW_RANKING_SAMPLES

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.parent import at_risk
 from hpcdp.errors import WRONG, MechanismError, StudyError
+from hpcdp.losses.auto.kind import AutoKind
 from hpcdp.losses.frequency.kind import FrequencyKind
 from hpcdp.losses.histogram.kind import HistogramKind
 from hpcdp.losses.kde.kind import KdeKind
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 LOSSES: Mapping[str, LossKind] = {
+    "auto": AutoKind(),
     "frequency": FrequencyKind(),
     "histogram": HistogramKind(),
     "kde": KdeKind(),

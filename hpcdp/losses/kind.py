@@ -37,7 +37,9 @@ class LossKind(ABC):
     parameters: their model. code: the parameter that may name a user's class, "package.module:Class". way: of estimating,
     where it has its own (`hpcdp.study.ways`), and no `Loss` is made. projects: whether it brings vectors to a line, on which
     tallies can refine it. tells_values: whether it tells values apart, which tallies can count. bounds_pure: whether its way
-    has an interval for pure ε, without cells by ε where none are given.
+    has an interval for pure ε, without cells by ε where none are given. sizes: train and test of a study that names neither,
+    None: the defaults of all. otherwise: the loss in its place where not all that it needs is there
+    (`hpcdp.study.file.Study`).
     """
 
     parameters: ClassVar[type[BaseModel]]
@@ -46,6 +48,8 @@ class LossKind(ABC):
     projects: ClassVar[bool] = False
     tells_values: ClassVar[bool] = False
     bounds_pure: ClassVar[bool] = False
+    sizes: ClassVar[tuple[int, int] | None] = None
+    otherwise: ClassVar[str | None] = None
 
     @abstractmethod
     def make(self, parameters: Any) -> Loss:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp.mechanisms.outputs import Outputs
 
-__all__ = ["Counter", "Densities", "Loss", "Model", "Outputs", "Side", "StreamedSide"]
+__all__ = ["Counter", "Decides", "Decision", "Densities", "Loss", "Model", "Outputs", "Side", "StreamedSide"]
 
 _BLOCK = 1 << 20
 _SPREAD = 1 << 18
@@ -138,6 +138,27 @@ class Densities(Protocol):
 
     def masses(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Probability of each cell of one grid under both estimates, (cells,) each; both sum to 1."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """How training outputs chose among estimators.
+
+    chosen: the estimator by threshold. judged: training outputs of both sides by class, (2, 2T + 1) int64, each of what other
+    training outputs taught, so that it tells what to expect of fresh ones.
+    """
+
+    chosen: list[str]
+    judged: NDArray[np.int64]
+
+
+@runtime_checkable
+class Decides(Protocol):
+    """A model that chooses among estimators once it knows the thresholds."""
+
+    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision]:
+        """The counter for sorted distinct thresholds, shape (T,), and how it was chosen."""
         ...
 
 

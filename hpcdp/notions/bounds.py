@@ -15,7 +15,7 @@ from hpcdp._check import binomial_counts, inflation_factor, open_unit
 from hpcdp.notions import _binomial_kernels as kernels
 from hpcdp.notions import _joint_kernels
 
-BOUNDS_VERSION = 3
+BOUNDS_VERSION = 4
 """Raised whenever bounds of the same counts change. Results' heads carry it (none: 1); `resume` derives those of another
 version anew, reading commands show them as they are.
 """

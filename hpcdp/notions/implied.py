@@ -3,6 +3,9 @@
 δ does not rise with ε. Nor does (1 − δ)/e^ε, as 1 − δ(ε) is the smallest P(not S) + e^ε·Q(S). So a bound l at ε' says
 δ >= l up to ε', and δ >= 1 − e^(ε − ε')·(1 − l) from there on. Both are as sure as the bound is: no confidence is spent.
 They hold for each pair and direction, and so for the largest of them.
+
+Of a bound that rests on a set S more is known: the region of (P(S), Q(S)) that the bound's own level pays for. It bounds
+P(S) − e^ε·Q(S), and so δ, at every ε (see `hpcdp.notions.anchors`).
 """
 
 from __future__ import annotations

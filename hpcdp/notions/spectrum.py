@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.notions.anchors import extended, slopes
 from hpcdp.notions.bounds import joint_lower, normal_upper, split_lower, standard_error
-from hpcdp.notions.implied import implied_lower
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -98,8 +98,8 @@ def make_cells(
     """All cells from their counts.
 
     exceed, test: (pairs, 2, epsilons, 2). training_share: the same shape, shares of training outputs, NaN where unknown.
-    level: (pairs, 2, epsilons) failure probability of each cell's bound. A bound at ε' ≥ ε holds at ε, because δ falls. Cells of
-    level 0 have no other: what the bounds of their pair and direction imply (see `hpcdp.notions.implied`), 0 where there is none.
+    level: (pairs, 2, epsilons) failure probability of each cell's bound; 0 of cells that have none of their own. Every cell has
+    what the bounds of its pair and direction imply (see `hpcdp.notions.anchors`), at least 0.
     """
     known = (exceed >= 0).all(axis=-1)
     bounded = known & (level > 0.0)
@@ -107,6 +107,7 @@ def make_cells(
     x, n, c, a = exceed[bounded], test[bounded], inflation[bounded], level[bounded]
     delta = estimate(exceed, test, epsilons)
     lower, upper, error = (np.full(known.shape, np.nan) for _ in range(3))
+    lower[known] = 0.0
     if x.size:
         share = np.zeros(x.shape) if training_share is None else np.nan_to_num(training_share[bounded])
         # where nothing is above 0 in training no bound will be, and the choice does not matter
@@ -114,23 +115,15 @@ def make_cells(
         split = np.zeros(a.size, np.bool_)
         if hopeful.any():
             split[hopeful] = prefer_split(share[hopeful], n[hopeful], c[hopeful], a[hopeful], run)
-        lower[bounded] = run(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, a, split)
+        own, least, most = (np.zeros(known.shape) for _ in range(3))
+        own[bounded] = run(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, a, split)
+        least[bounded], most[bounded] = slopes(x, n, c, a, split, own[bounded])
+        lower[known] = extended(own, least, most, np.exp(epsilons))[known]
     if known.any():
         x, n, c = exceed[known], test[known], inflation[known]
         upper[known] = normal_upper(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, confidence)
         error[known] = standard_error(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c)
-    lower = _with_implied(lower, known & ~bounded, epsilons)
-    best_beyond = np.fmax.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
-    return Cells(delta, error, np.where(known, best_beyond, np.nan), upper, exceed, test)
-
-
-def _with_implied(lower: Floats, without: NDArray[np.bool_], epsilons: Floats) -> Floats:
-    """Bounds (pairs, 2, epsilons), NaN where there is none, with what they imply of cells that are `without`."""
-    for place in np.argwhere(without.any(axis=-1)):
-        own, needy = lower[tuple(place)], without[tuple(place)]
-        held = ~np.isnan(own)
-        own[needy] = implied_lower(epsilons[held], own[held], epsilons[needy]) if held.any() else 0.0
-    return lower
+    return Cells(delta, error, lower, upper, exceed, test)
 
 
 @dataclass(frozen=True, eq=False)

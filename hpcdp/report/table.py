@@ -204,7 +204,7 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
 def _implied_lines(certify: Sequence[float]) -> list[str]:
     words = (
         f"† no bound of its own: what the bounds at ε = {', '.join(f'{epsilon:g}' for epsilon in certify)} (estimate.certify), "
-        "which share the level, imply there, since neither δ nor (1 − δ)/e^ε rises with ε; as sure as they are."
+        "which share the level, say there: each limits P(S) and Q(S) of a set S, and so δ at every ε; as sure as they are."
     )
     return textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False)
 

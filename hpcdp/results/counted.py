@@ -14,12 +14,14 @@ from hpcdp.errors import StoreError
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.losses.counts import above, below, eta_thresholds
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
+from hpcdp.notions.anchors import anchor_level
 from hpcdp.notions.bounds import joint_lower, split_lower, standard_error
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import is_resolved, largest_upper, needed_tests
 from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span
+from hpcdp.planning.targets import target_column
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
 from hpcdp.results.variational import variational_arrays
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
@@ -93,10 +95,12 @@ DERIVED = Counted()
 
 
 def rates_of(arrays: Arrays, place: Place) -> tuple[float, float, float, float]:
-    """Of a cell: shares of both sides, e^ε, and the share of the failure probability."""
+    """Of a cell: shares of both sides, e^ε, and its level; without one, the mean of its pair and direction's."""
     exceed, test = (arrays[name][1][place].tolist() for name in ("exceed", "test"))
     inflation = math.exp(float(arrays["epsilon"][1][place[2]]))
-    return exceed[0] / test[0], exceed[1] / test[1], inflation, float(arrays["level"][1][place])
+    levels = arrays["level"][1][place[:2]]
+    level = float(levels[place[2]]) or float(levels.sum() / np.count_nonzero(levels))
+    return exceed[0] / test[0], exceed[1] / test[1], inflation, level
 
 
 def threshold_of(arrays: Arrays, place: Place) -> float:
@@ -135,23 +139,31 @@ def _spans(records: Records, pair: int, threshold: float) -> tuple[tuple[float, 
 
 
 def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: LowerBounds) -> Arrays:
-    confidence = problem.study.estimate.confidence
-    wanted = problem.thresholds.tolist()
-    exceed, training = [], []
+    e = problem.study.estimate
+    confidence, certify, target = e.confidence, e.certify, e.target
+    wanted, c = problem.thresholds.tolist(), np.exp(epsilons)
+    exceed, training, trained = [], [], []
     for number, model in enumerate(problem.model_keys):
         counts = index.totals(model, wanted, problem.stage_of("test", number))
-        trained = index.training_counts(model, wanted)
+        taught = index.training_counts(model, wanted)
         exceed.append(exceedances(counts.above, counts.below, problem.thresholds, epsilons))
-        found = exceedances(trained.above, trained.below, problem.thresholds, epsilons)
-        training.append(np.where(found >= 0, found / max(1, trained.samples), np.nan))
-    counted, share = np.stack(exceed), np.stack(training)
+        found = exceedances(taught.above, taught.below, problem.thresholds, epsilons)
+        training.append(np.where(found >= 0, found / max(1, taught.samples), np.nan))
+        trained.append([[max(1, taught.samples)]])
+    counted, share, seen = np.stack(exceed), np.stack(training), np.array(trained)
     sides = tests_of(problem)
     test = np.broadcast_to(np.stack([sides, sides[:, ::-1]], axis=1)[:, :, None, :], counted.shape).copy()
-    ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
-    certify = problem.study.estimate.certify
-    level = share_level(
-        ranked, counted.shape[:3], 1.0 - confidence, None if certify is None else np.isin(epsilons, certify)
-    )
+    ranked = share[..., 0] - c * share[..., 1]
+    spread = share * (1.0 - share)
+    error = np.sqrt((spread[..., 0] + c * c * spread[..., 1]) / seen)
+    if certify is None:
+        level = share_level(ranked, ranked.shape, 1.0 - confidence, error=error)
+        if target is not None and not np.isnan(share).any():  # half is for what the sizes are for
+            aimed = np.arange(epsilons.size) == target_column(target, epsilons, share)
+            level = 0.5 * (level + share_level(ranked, ranked.shape, 1.0 - confidence, aimed, error))
+        level = anchor_level(level, share, test, epsilons, seen)
+    else:
+        level = share_level(ranked, ranked.shape, 1.0 - confidence, np.isin(epsilons, certify), error)
     cells = make_cells(counted, test, share, epsilons, level, confidence, run)
     return counted_cells(cells, level, ranked) | maximum_of(cells, told_pairs(test))
 

@@ -38,8 +38,8 @@ class Separation:
 
     gap: δ̂ − claimed. standard_error: asymptotic. chance: at most this is the probability that noise alone gives so many
     standard errors at one of the cells (normal tail times cells, so asymptotic). test: test samples per database at which
-    the bound would pass the claim at the estimated rates, to two digits; None beyond 2^50, and where the cell has no bound of its
-    own (`estimate.certify`). now: test samples there are. Both count all samples where every one teaches and tests.
+    a bound of that cell would pass the claim at the estimated rates, to two digits; None beyond 2^50, and at an ε that
+    `estimate.certify` leaves out. now: test samples there are. Both count all samples where every one teaches and tests.
     """
 
     pair: int
@@ -287,7 +287,8 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
     place = (pair, direction, column)
     most = float(score[place])
     chance = min(1.0, int((score > -np.inf).sum()) * float(ndtr(-most)))
-    if result["level"][place] > 0.0:
+    certify = result.study.estimate.certify
+    if certify is None or result["epsilon"][column] in certify:
         bound, now = result.way.bound_at(result.arrays, place)
         needed = _needed(bound, float(claimed[place]), now)
     else:

@@ -130,6 +130,16 @@ class Estimate(Section):
         return {"keep": "train", **data}
 
     @model_validator(mode="after")
+    def _sizes_of_the_loss(self) -> Self:
+        """Of a study that names neither; the keys are not counted as given, so that another loss in its place has its own."""
+        from hpcdp.losses import kind_of
+
+        sizes = kind_of(self.default_loss).sizes
+        if sizes is not None and not {"train", "test"} & self.model_fields_set:
+            self.__dict__.update(train=sizes[0], test=sizes[1])
+        return self
+
+    @model_validator(mode="after")
     def _values(self) -> Self:
         from hpcdp.losses import kind_of, validate_parameters
 
@@ -180,6 +190,11 @@ class Estimate(Section):
     def other_losses(self) -> tuple[str, ...]:
         """The losses after the first, whose parameters are their defaults."""
         return () if isinstance(self.loss, str) else self.loss[1:]
+
+    def with_loss(self, name: str) -> Estimate:
+        """The same keys with another loss."""
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        return Estimate.model_validate(given | {"loss": name})
 
     def _check_certify(self) -> None:
         """Of cells that are counted once with one L̂."""
@@ -232,6 +247,8 @@ class Estimate(Section):
         for name in losses:
             if ":" in name and len(losses) > 1:
                 raise ValueError(f"loss: several are losses of hpcdp's own; given: {name!r} among {list(losses)}")
+            if kind_of(name).otherwise and len(losses) > 1:
+                raise ValueError(f"loss: {name} chooses by itself, and is none of several; given: {list(losses)}")
         if len(set(losses)) < len(losses):
             raise ValueError(f"loss: several are distinct; given: {list(losses)}")
         if len(losses) > 1 and not self.refine and not self.has_budget:

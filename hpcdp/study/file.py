@@ -305,6 +305,18 @@ class Study(Section):
         return self.estimate.epsilons if self.counts_levels else ()
 
     @model_validator(mode="after")
+    def _loss_otherwise(self) -> Self:
+        """A loss that learns from fresh draws for cells alone has another in its place elsewhere, which stores name."""
+        from hpcdp.mechanisms import READERS
+
+        e, other = self.estimate, kind_of(self.estimate.default_loss).otherwise
+        is_drawn = self.mechanism.call not in READERS and self.mechanism.reproducible
+        is_plain = e.reuse is False and not (e.refine or e.has_budget) and self.pure is None
+        if other is not None and not (is_drawn and is_plain):
+            self.__dict__["estimate"] = e.with_loss(other)
+        return self
+
+    @model_validator(mode="after")
     def _drawn_once(self) -> Self:
         """Samples that are not kept are drawn again when they are needed, so they must be the same ones again."""
         if not self.mechanism.reproducible and self.estimate.keep != "all":

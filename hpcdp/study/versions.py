@@ -13,7 +13,7 @@ from typing import Any
 from hpcdp._base.files import parse_toml, read_bytes
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array
-from hpcdp.losses import named_code, validate_parameters
+from hpcdp.losses import kind_of, named_code, validate_parameters
 from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
@@ -153,6 +153,9 @@ def going_on(study: Study, root: Path) -> Study:
     if study.at_risk is not None:
         return study
     given, kept = study.estimate, stored["study"]["estimate"]
+    if kept["loss"] == kind_of(given.default_loss).otherwise:  # what an audit made, or a run before this was a loss
+        given = given.with_loss(kept["loss"])
+        study = study.model_copy(update={"estimate": given})
     if _mean_the_same(given.default_loss, given.parameters, kept):
         study = study.model_copy(update={"estimate": given.model_copy(update={"parameters": kept["parameters"]})})
     return study

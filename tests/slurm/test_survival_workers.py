@@ -152,7 +152,7 @@ def test_walltime_ends_every_worker(tmp_path: Path, clean_slurm: ThrowawaySlurm,
     """Workers leave in order before their walltime, so nothing is drawn twice, and others take their places."""
     run = Disturbed(tmp_path, clean_slurm, walltime="1m", drain="30s")
     with run.begun() as driver:
-        run.set_pause(0.75)
+        run.set_pause(1.5)  # all chunks take longer than a walltime, on whatever machine
         run.release()
         first = [job.id for job in run.jobs()]
         wait_until(lambda: all(clean_slurm.job(number).state not in ACTIVE for number in first), "both leave")

@@ -38,8 +38,10 @@ class LineCells:
     atoms: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, p: Floats, q: Floats) -> LineCells:
+    def of(cls, p: Floats, q: Floats, *, most: int = MOST_CELLS) -> LineCells:
         """Cells from sorted finite pilot outputs of both sides, (size,) float64 each, at least one output in all.
+
+        most: cells beside those of values that many hold, where outputs have a density; 2¹⁶ with these at most.
 
         Widths follow the pilot's quantiles and change slowly, also far beyond the pilot. Values that many pilot
         outputs hold are cells of their own, as are the values of a lattice and outputs of few distinct values.
@@ -51,10 +53,10 @@ class LineCells:
         if not pool.size:
             raise ValueError("no pilot output from which the line could be cut; accepted: at least one")
         with np.errstate(over="ignore"):  # what lies beyond the largest float is left out
-            return cls._of_pool(pool)
+            return cls._of_pool(pool, most)
 
     @classmethod
-    def _of_pool(cls, pool: Floats) -> LineCells:
+    def _of_pool(cls, pool: Floats, most: int) -> LineCells:
         first = np.flatnonzero(np.append(True, pool[1:] != pool[:-1]))
         values, held = pool[first], np.diff(np.append(first, pool.size))
         if values.size == 1:
@@ -72,7 +74,8 @@ class LineCells:
         common = held > max(_ATOM_LEAST, pool.size // _ATOM_SHARE)
         rest = np.repeat(values[~common], held[~common])
         if rest.size and rest[0] < rest[-1]:
-            return cls._of_edges(cut_line(rest, MOST_CELLS - 2 * int(common.sum()) - 1), values[common])
+            own = 2 * int(common.sum())
+            return cls._of_edges(cut_line(rest, min(most, MOST_CELLS - own) - 1), values[common])
         return cls._of_values(values, None, False)
 
     @classmethod

@@ -57,6 +57,18 @@ def choose(folds: Sequence[Fold], thresholds: Floats) -> list[str]:
     return chosen
 
 
+def resolved_better(folds: Sequence[Fold], one: str, other: str, thresholds: Floats) -> int:
+    """At how many thresholds one candidate is resolved to be better than the other, less those at which it is worse.
+
+    Resolved: as in `choose`.
+    """
+    found = 0
+    for row, t in enumerate(thresholds):
+        gain, error = _difference(folds, one, other, row, float(np.exp(t)))
+        found += int(np.sign(gain)) * (abs(gain) > _RESOLVED * error)
+    return found
+
+
 def _difference(folds: Sequence[Fold], one: str, other: str, row: int, inflation: float) -> tuple[float, float]:
     """By how much P(S) − e^t Q(S) is larger in one candidate's sets than in the other's, and the standard error of that."""
     p, q = np.zeros(2), np.zeros(2)  # outputs that only the one has, and only the other

@@ -131,24 +131,46 @@ def by_class(classes: Ints, tally: CellTally, thresholds: Floats) -> Ints:
     return np.stack([np.bincount(classes, x, 2 * thresholds.size + 1) for x in (tally.p, tally.q)]).astype(np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """What draws teach of cells.
+
+    losses: L̂ that other losses learned, (cells,) each, natural log, ±inf allowed, by name.
+    """
+
+    tally: CellTally
+    losses: Mapping[str, Floats]
+
+
 def refine(pilot: Pilot, learned: CellTally, validation: CellTally, thresholds: Floats) -> Refined:
     """L̂ on the cells, from the tallies of the refining and of the validation draws.
 
-    The default is a smoothing spline of the log-ratio, or the counts themselves where cells are values. Candidates are the
-    empirically best half-lines and intervals, and the L̂ of each of the pilot's losses ("pilot 0" and so on). Each tally judges
-    what the other one teaches; at each threshold another than the default is taken only where both together resolve
-    that it is better (`hpcdp.losses.refined.choice`). What was chosen is then learned from both.
+    Its own candidates are those of `decide`, and the L̂ of each of the pilot's losses ("pilot 0" and so on).
     """
-    folds = [Fold(_candidates(pilot, a, thresholds), b) for a, b in ((learned, validation), (validation, learned))]
+    own = {f"pilot {at}": losses for at, losses in enumerate(pilot.losses)}
+    halves = Taught(learned, own), Taught(validation, own)
+    return decide(pilot.cells, halves, Taught(learned + validation, own), thresholds)
+
+
+def decide(cells: LineCells | Values, halves: tuple[Taught, Taught], whole: Taught, thresholds: Floats) -> Refined:
+    """L̂ on the cells, from what two halves of some draws teach, and what both together do.
+
+    The default is a smoothing spline of the log-ratio, or the counts themselves where cells are values. Candidates are the
+    empirically best half-lines and intervals, and the L̂ of other losses. Each half judges what the other one teaches; at
+    each threshold another than the default is taken only where both together resolve that it is better
+    (`hpcdp.losses.refined.choice`). What was chosen is then what both teach.
+    """
+    one, other = halves
+    folds = [Fold(_candidates(cells, a, thresholds), b.tally) for a, b in ((one, other), (other, one))]
     chosen = choose(folds, thresholds)
-    classes = join_sets(_pick(_candidates(pilot, learned + validation, thresholds), chosen), thresholds)
+    classes = join_sets(_pick(_candidates(cells, whole, thresholds), chosen), thresholds)
     judged = [by_class(join_sets(_pick(f.candidates, chosen), thresholds), f.tally, thresholds) for f in folds]
     return Refined(classes, chosen, judged[0] + judged[1])
 
 
-def _candidates(pilot: Pilot, tally: CellTally, thresholds: Floats) -> dict[str, Bools]:
-    cells = pilot.cells
-    own = {f"pilot {at}": losses > thresholds[:, None] for at, losses in enumerate(pilot.losses)}
+def _candidates(cells: LineCells | Values, taught: Taught, thresholds: Floats) -> dict[str, Bools]:
+    tally = taught.tally
+    own = {name: losses > thresholds[:, None] for name, losses in taught.losses.items()}
     if isinstance(cells, Values):
         return {"counts": log_ratios(tally.p, tally.q, tally.n0, tally.n1) > thresholds[:, None], **own}
     smooth = fit_log_ratio(cells.centres, tally.p, tally.q, tally.n0, tally.n1, cells.atoms)

@@ -1,0 +1,125 @@
+"""Vectors: `smooth`, unless halves of the training outputs resolve that another loss is better at more thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses.auto._halves import halves_of
+from hpcdp.losses.auto.parameters import JUDGED, TAUGHT
+from hpcdp.losses.counts import count_losses
+from hpcdp.losses.knn.knn import Knn
+from hpcdp.losses.learned.learned import Learned
+from hpcdp.losses.protocol import Counter, Decision, Loss, Model, Outputs, Side
+from hpcdp.losses.refined.choice import CellTally, Fold, resolved_better
+from hpcdp.losses.smooth.smooth import Smooth
+
+Floats = NDArray[np.float64]
+
+_FEWEST = 64  # outputs of a half, with which a classifier learns anything
+
+_LOSS = "loss"  # of a counter's state: the name of the loss, as bytes
+
+
+def _losses() -> dict[str, Loss]:
+    """By name; the first is the default, and of two that are not told apart the former stays."""
+    return {"smooth": Smooth(), "learned": Learned(), "knn": Knn()}
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenCounter:
+    """The counter of the loss of this name."""
+
+    name: str
+    counter: Counter
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        """Histogram over the 2T + 1 classes, int64."""
+        return self.counter.count(outputs)
+
+    def state(self) -> dict[str, NDArray[Any]] | None:
+        """The counter's own, and the name."""
+        state = self.counter.state()
+        return None if state is None else {**state, _LOSS: np.frombuffer(self.name.encode(), np.uint8)}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> ChosenCounter:
+        """The counter whose `state` this is."""
+        name = state[_LOSS].tobytes().decode()
+        own = {key: array for key, array in state.items() if key != _LOSS}
+        return cls(name, _losses()[name].restore(own, thresholds))
+
+    @staticmethod
+    def is_of(state: Mapping[str, NDArray[Any]]) -> bool:
+        """Whether the state is that of such a counter."""
+        return _LOSS in state
+
+
+@dataclass(frozen=True, eq=False)
+class AutoVectors:
+    """L̂ of training outputs of D (p) and D' (q), numbers of two columns or more."""
+
+    p: Side
+    q: Side
+
+    @cached_property
+    def _default(self) -> Model:
+        return Smooth().fit(self.p, self.q)
+
+    def score(self, outputs: Outputs) -> Floats:
+        """The default L̂ of each output of shape (size, d), shape (size,), natural log: that of `smooth`.
+
+        Where another loss was chosen the counter's sets are not those of this L̂.
+        """
+        return self._default.score(outputs)
+
+    def counter(self, thresholds: Floats) -> Counter:
+        """A counter for sorted distinct thresholds, shape (T,)."""
+        return self.decide(thresholds)[0]
+
+    def decide(self, thresholds: Floats) -> tuple[Counter, Decision]:
+        """The counter, and the loss whose it is."""
+        thresholds = np.asarray(thresholds, np.float64)
+        losses = _losses()
+        halves = list(zip(halves_of(self.p), halves_of(self.q), strict=True))
+        if min(side.size for half in halves for side in half) < _FEWEST:
+            losses = {"smooth": losses["smooth"]}
+        scores = [_judge(losses, *pair) for pair in (halves, halves[::-1])]
+        folds = [_fold(judged, thresholds) for judged in scores]
+        chosen = "smooth"
+        for name in losses:
+            if resolved_better(folds, name, chosen, thresholds) > 0:
+                chosen = name
+        judged = sum(np.stack([count_losses(side, thresholds) for side in judged[chosen]]) for judged in scores)
+        counter = ChosenCounter(chosen, losses[chosen].fit(self.p, self.q).counter(thresholds))
+        return counter, Decision([chosen] * thresholds.size, np.asarray(judged))
+
+
+Sides = tuple[Side, Side]
+Scores = dict[str, tuple[Floats, Floats]]
+
+
+def _judge(losses: Mapping[str, Loss], learned: Sides, judging: Sides) -> Scores:
+    """L̂ of each loss, from some of one half, of some of the other."""
+    p, q = (_first(side, TAUGHT) for side in learned)
+    rows = [side.outputs[:JUDGED] for side in judging]
+    models = {name: loss.fit(p, q) for name, loss in losses.items()}
+    return {name: (model.score(rows[0]), model.score(rows[1])) for name, model in models.items()}
+
+
+def _first(side: Side, most: int) -> Side:
+    outputs = side.outputs[:most]
+    return Side(outputs, round(side.draws * outputs.shape[0] / max(1, side.size)))
+
+
+def _fold(scores: Scores, thresholds: Floats) -> Fold:
+    """What judges: each output of the other half is a cell."""
+    sizes = [side.size for side in next(iter(scores.values()))]
+    p = np.repeat([1, 0], sizes).astype(np.int64)
+    sets = {name: np.concatenate(sides) > thresholds[:, None] for name, sides in scores.items()}
+    return Fold(sets, CellTally(p, 1 - p, max(1, sizes[0]), max(1, sizes[1])))

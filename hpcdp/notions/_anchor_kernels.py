@@ -1,0 +1,178 @@
+"""Compiled kernel that places a pair and direction's level on few of its cells, from what training promises.
+
+What is promised is normal and **heuristic**: it decides where bounds are computed and at which levels, never what they are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hpcdp._base.kernels import kernel
+
+_jit: Any = kernel(error_model="numpy")
+
+_SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
+_MOST = 64  # cells of a direction that are looked at; of more, so many that lie evenly
+_ROUNDS = 4  # of sharing the level among the cells that were chosen
+_SPENT = 0.95  # of a level by the test, and by one side of the range of b (see `hpcdp.notions.bounds`)
+_RANGE = 0.025
+_FEWEST = 0.01  # training outputs to a test output: fewer promise nothing to go by, and the level stays as it is
+_LEAST = 1e-6  # of the level: a cell that should get less gets none
+
+
+@_jit
+def _quantile(level: float) -> float:
+    """z with 1 − Φ(z) near `level`, to 0.003 (Abramowitz and Stegun, 26.2.22)."""
+    t = math.sqrt(-2.0 * math.log(min(level, 0.5)))
+    return t - (2.30753 + 0.27061 * t) / (1.0 + 0.99229 * t + 0.04481 * t * t)
+
+
+@_jit
+def _promise(
+    value: npt.NDArray[np.float64],
+    error: npt.NDArray[np.float64],
+    slope_error: npt.NDArray[np.float64],
+    inflation: npt.NDArray[np.float64],
+    best: npt.NDArray[np.float64],
+    anchor: int,
+    level: float,
+    out: npt.NDArray[np.float64],
+) -> None:
+    """Share of δ at every cell that the set of one, bounded at this level, promises to certify."""
+    if level <= 0.0:
+        out[:] = 0.0
+        return
+    z, side = _quantile(_SPENT * level), _quantile(_RANGE * level)
+    for k in range(best.size):
+        if best[k] <= 0.0:
+            out[k] = 0.0
+            continue
+        far = abs(inflation[k] - inflation[anchor])
+        out[k] = max(0.0, value[anchor, k] - z * error[anchor] - side * far * slope_error[anchor]) / best[k]
+
+
+@_jit
+def _choose(
+    shares: npt.NDArray[np.float64],
+    tests: npt.NDArray[np.float64],
+    inflation: npt.NDArray[np.float64],
+    weight: npt.NDArray[np.float64],
+    total: float,
+    train: float,
+    out: npt.NDArray[np.float64],
+) -> None:
+    """Levels of one direction's cells into `out`, which sum to `total`; 0 of cells that are not chosen."""
+    cells = inflation.size
+    value, best = np.empty((cells, cells)), np.zeros(cells)
+    error, slope_error = np.empty(cells), np.empty(cells)
+    lead, most = 0, -np.inf
+    for j in range(cells):
+        a, b, n0, n1, c = shares[j, 0], shares[j, 1], tests[j, 0], tests[j, 1], inflation[j]
+        var_b = (b + 1.0 / n1) * (1.0 - b) / n1
+        slope_error[j] = math.sqrt(var_b)
+        error[j] = math.sqrt((a + 1.0 / n0) * (1.0 - a) / n0 + c * c * var_b) + 1e-300
+        for k in range(cells):
+            value[j, k] = a - inflation[k] * b
+            if j != k:  # less what training may be wrong by, of the outputs that are in one set alone
+                apart = abs(a - shares[k, 0]) + inflation[k] ** 2 * abs(b - shares[k, 1])
+                value[j, k] -= math.sqrt((apart + (1.0 + inflation[k] ** 2) / train) / train)
+            best[k] = max(best[k], value[j, k])
+        if value[j, j] / error[j] > most:
+            lead, most = j, value[j, j] / error[j]
+    row, cover, found = np.empty(cells), np.empty(cells), np.empty((cells, cells))
+    chosen, level, need = np.empty(cells, np.int64), np.empty(cells), np.empty(cells)
+    top = 0.0
+    out[:] = 0.0
+    out[lead] = total
+    for number in (*_SIZES, cells):
+        if number > cells:
+            continue
+        for j in range(cells):
+            _promise(value, error, slope_error, inflation, best, j, total / number, found[j])
+        cover[:] = 0.0
+        taken = np.zeros(cells, np.bool_)
+        for at in range(number):  # the cell that adds most to what the others promise
+            pick, gain = -1, -1.0
+            for j in range(cells):
+                if taken[j]:
+                    continue
+                more = 0.0
+                for k in range(cells):
+                    more += weight[k] * max(cover[k], found[j, k]) ** 2
+                if more > gain:
+                    pick, gain = j, more
+            taken[pick] = True
+            chosen[at] = pick
+            for k in range(cells):
+                cover[k] = max(cover[k], found[pick, k])
+        level[:number] = total / number
+        for _ in range(_ROUNDS):
+            cover[:] = 0.0
+            serves = np.zeros(cells, np.int64)
+            for at in range(number):
+                _promise(value, error, slope_error, inflation, best, chosen[at], level[at], row)
+                for k in range(cells):
+                    if row[k] > cover[k]:
+                        cover[k], serves[k] = row[k], at
+            score, needs = 0.0, 0.0
+            need[:number] = 0.0
+            for k in range(cells):
+                score += weight[k] * cover[k] ** 2
+                if cover[k] > 0.0:  # d/dz of the score: a normal tail's density goes about as its level does
+                    more = weight[k] * cover[k] * error[chosen[serves[k]]] / best[k]
+                    need[serves[k]] += more
+                    needs += more
+            if score > top * (1.0 + 1e-9):
+                top = score
+                out[:] = 0.0
+                for at in range(number):
+                    out[chosen[at]] = level[at]
+            if needs == 0.0:
+                break
+            for at in range(number):
+                level[at] = total * need[at] / needs if need[at] > _LEAST * needs else 0.0
+
+
+@_jit
+def place_levels(
+    level: npt.NDArray[np.float64],
+    shares: npt.NDArray[np.float64],
+    tests: npt.NDArray[np.float64],
+    inflation: npt.NDArray[np.float64],
+    train: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """Levels (groups, cells) placed anew; each group keeps its sum. shares, tests: (groups, cells, 2), NaN where unknown.
+
+    train: outputs that the shares are of, (groups,).
+    """
+    groups, cells = level.shape
+    out = level.copy()
+    step = max(1, -(-cells // _MOST))
+    place = np.arange(step // 2, cells, step)
+    some, tested, weight = np.empty((place.size, 2)), np.empty((place.size, 2)), np.empty(place.size)
+    found, grid = np.empty(place.size), np.empty(place.size)
+    for g in range(groups):
+        total, known = 0.0, True
+        for k in range(cells):
+            total += level[g, k]
+            known = known and not math.isnan(shares[g, k, 0]) and not math.isnan(shares[g, k, 1])
+        if not known or not total > 0.0 or train[g] < _FEWEST * max(tests[g, 0, 0], tests[g, 0, 1]):
+            continue
+        for i in range(place.size):
+            k = place[i]
+            grid[i], weight[i] = inflation[k], level[g, k] / total
+            for side in range(2):
+                some[i, side], tested[i, side] = shares[g, k, side], tests[g, k, side]
+        _choose(some, tested, grid, weight, total, train[g], found)
+        summed = 0.0
+        for i in range(place.size):
+            summed += found[i]
+        for k in range(cells):
+            out[g, k] = 0.0
+        for i in range(place.size):
+            out[g, place[i]] = found[i] * (total / summed)
+    return out

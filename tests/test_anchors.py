@@ -1,0 +1,223 @@
+"""Anchors: where the level of a pair and direction goes, what the sets that have it bound at all ε, and that all holds."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.special import ndtr
+
+from hpcdp.notions.anchors import anchor_level, extended, slopes
+from hpcdp.notions.bounds import BERGER_BOOS_SHARE, binomial_lower, binomial_upper, joint_lower, split_lower
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.spectrum import lower_bounds, make_cells
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RUNS, CONFIDENCE = 400, 0.8
+
+
+def _gaussian(epsilons: Floats, mu: float) -> Floats:
+    return np.stack([ndtr(mu / 2 - epsilons / mu), ndtr(-mu / 2 - epsilons / mu)], axis=-1)
+
+
+def _laplace(epsilons: Floats, scale: float) -> Floats:
+    def cdf(x: Floats) -> Floats:
+        return np.where(x < 0.0, 0.5 * np.exp(np.minimum(x, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(x, 0.0)))
+
+    edge = np.where(
+        epsilons < scale, (scale - epsilons) / 2.0, -np.inf
+    )  # {x < edge} of noise on 0 against noise on `scale`
+    return np.stack([cdf(edge), cdf(edge - scale)], axis=-1)
+
+
+def _discrete(epsilons: Floats, p: list[float], q: list[float]) -> Floats:
+    one, other = np.array(p), np.array(q)
+    inside = np.log(one / other) > epsilons[:, None]
+    return np.stack([inside @ one, inside @ other], axis=-1)
+
+
+def _geometric(epsilons: Floats) -> Floats:
+    x = np.arange(-60, 61)
+    p, q = (np.exp(-0.4 * np.abs(x - centre)) for centre in (0, 2))
+    return _discrete(epsilons, list(p / p.sum()), list(q / q.sum()))
+
+
+def _both(shares: Any) -> Any:
+    """Of a pair that is its own mirror image: both directions."""
+    return lambda epsilons: np.stack([shares(epsilons)] * 2)[None]
+
+
+def _three(epsilons: Floats) -> Floats:
+    p, q = [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]
+    return np.stack([_discrete(epsilons, p, q), _discrete(epsilons, q, p)])[None]
+
+
+LAWS: dict[str, Any] = {
+    "gaussian": _both(lambda e: _gaussian(e, 0.8)),
+    "laplace": _both(lambda e: _laplace(e, 1.3)),
+    "geometric": _both(_geometric),
+    "three outcomes": _three,
+    "randomised response": _both(lambda e: _discrete(e, [0.77, 0.23], [0.23, 0.77])),
+}
+"""Shares (1, 2, epsilons, 2) of both sides in the sets {L > ε} of exact L."""
+
+
+def _draw(rng: np.random.Generator, shares: Floats, size: int) -> Ints:
+    """Counts in nested sets with these shares, of so many outputs of either side."""
+    out = np.empty(shares.shape, np.int64)
+    for place in np.ndindex(*shares.shape[:2]):
+        for side in (0, 1):
+            inside = shares[(*place, slice(None), side)]
+            parts = np.clip(-np.diff(np.concatenate([[1.0], inside, [0.0]])), 0.0, None)
+            drawn = rng.multinomial(size, parts / parts.sum())
+            out[(*place, slice(None), side)] = drawn[1:][::-1].cumsum()[::-1]
+    return out
+
+
+def _levels(taught: Floats, test: Ints, epsilons: Floats, train: int, failure: float) -> Floats:
+    ranked = taught[..., 0] - np.exp(epsilons) * taught[..., 1]
+    level = share_level(ranked, ranked.shape, failure)
+    return anchor_level(level, taught, test, epsilons, np.array([[[train]]]))
+
+
+def _bounds(name: str, run: int, epsilons: Floats, train: int, test: int) -> tuple[Floats, Floats]:
+    """Bounds of one study of exact sets, and the exact δ, (1, 2, epsilons)."""
+    shares, rng = LAWS[name](epsilons), np.random.default_rng([run, len(name), epsilons.size])
+    taught, found = _draw(rng, shares, train) / train, _draw(rng, shares, test)
+    sizes = np.full(found.shape, test)
+    level = _levels(taught, sizes, epsilons, train, 1.0 - CONFIDENCE)
+    lower = make_cells(found, sizes, taught, epsilons, level, CONFIDENCE, lower_bounds).lower
+    return lower, np.maximum(0.0, shares[..., 0] - np.exp(epsilons) * shares[..., 1])
+
+
+def _held(name: str, runs: int) -> float:
+    """Share of studies all of whose bounds hold; grids and sizes take turns."""
+    held = 0
+    for run in range(runs):
+        epsilons = np.linspace(0.0, (1.0, 2.0)[run % 2], (5, 21, 90)[run % 3])
+        lower, delta = _bounds(name, run, epsilons, (300, 3000)[run // 2 % 2], (2000, 500)[run // 3 % 2])
+        held += bool((lower <= delta + 1e-12).all())
+    print(f"{name}: share of {runs} studies whose bounds all hold: {held / runs:.4f}")
+    return held / runs
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_all_bounds_hold_together(name: str) -> None:
+    assert _held(name, RUNS) >= CONFIDENCE - 4 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / RUNS)
+
+
+def _swapped(*given: Any) -> tuple[Floats, Floats]:
+    least, most = slopes(*given)
+    return 1.5 * most, 0.5 * least
+
+
+def _unshared(level: Floats, *_: Any) -> Floats:
+    """Every cell has all of its pair and direction's level."""
+    return np.broadcast_to(level.sum(axis=-1, keepdims=True), level.shape)
+
+
+@pytest.mark.parametrize("fault", ["the other end of b", "a level that is not shared"])
+def test_planted_faults_are_seen(fault: str) -> None:
+    where = "hpcdp.notions.spectrum.slopes" if fault == "the other end of b" else f"{__name__}.anchor_level"
+    with patch(where, _swapped if fault == "the other end of b" else _unshared):
+        found = _held("gaussian", 100)
+    assert found < CONFIDENCE - 4 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / 100)
+
+
+def test_what_a_region_implies_is_its_smallest_value() -> None:
+    """Against a linear program over the region, at ε on both sides of the bound's."""
+    rng = np.random.default_rng(12)
+    compared = 0
+    for _ in range(300):
+        n0, n1 = (int(v) for v in 10 ** rng.uniform(1.5, 5.0, 2))
+        b = 10 ** rng.uniform(-3.0, -0.2)
+        c, apart, level = (
+            float(np.exp(rng.uniform(0.0, 2.5))),
+            bool(rng.random() < 0.4),
+            float(10 ** rng.uniform(-6, -1)),
+        )
+        x = np.array([[rng.binomial(n0, min(1.0, c * b + rng.uniform(0.0, 0.5))), rng.binomial(n1, b)]])
+        test, one = np.array([[n0, n1]]), (np.array([c]), np.array([level]))
+        bound = split_lower if apart else joint_lower
+        own = np.maximum(0.0, bound(x[:, 0], n0, x[:, 1], n1, *one))
+        least, most = slopes(x, test, *one, np.array([apart]), own)
+        wanted = np.exp(np.sort(np.append(rng.uniform(0.0, 3.0, 6), np.log(c))))
+        at = int(np.flatnonzero(np.isclose(wanted, c))[0])
+        wanted[at] = c
+        cells = np.zeros((3, wanted.size))
+        cells[:, at] = own[0], least[0], most[0]
+        found = extended(*cells, wanted)
+        assert found[at] == own[0]
+        if own[0] == 0.0:
+            assert not found.any()
+            continue
+        if apart:
+            side = level / 2
+            region: dict[str, Any] = {
+                "bounds": [(binomial_lower(x[0, 0], n0, side), 1.0), (0.0, binomial_upper(x[0, 1], n1, side))]
+            }
+        else:
+            side = 0.5 * BERGER_BOOS_SHARE * level
+            ends = (float(binomial_lower(x[0, 1], n1, side)), float(binomial_upper(x[0, 1], n1, side)))
+            region = {"A_ub": [[-1.0, c]], "b_ub": [-own[0]], "bounds": [(0.0, 1.0), ends]}
+        for value, exact in zip(found, (linprog([1.0, -inflation], **region).fun for inflation in wanted), strict=True):
+            assert value <= max(0.0, exact) + 1e-9
+            assert value == pytest.approx(max(0.0, exact), abs=1e-7) or apart
+            compared += value > 0.0
+    assert compared > 500
+
+
+def test_levels_stay_with_their_pair_and_direction() -> None:
+    rng = np.random.default_rng(3)
+    epsilons = np.linspace(0.0, 2.0, 21)
+    shares = np.concatenate([LAWS[name](epsilons) for name in ("gaussian", "three outcomes", "laplace")])
+    taught, test = _draw(rng, shares, 1000) / 1000, np.full(shares.shape, 5000)
+    level = share_level(rng.random(taught.shape[:3]), taught.shape[:3], 0.05)
+    taught[1, 0, 4, 0] = np.nan
+    found = anchor_level(level, taught, test, epsilons, np.full((3, 1, 1), 1000))
+    np.testing.assert_allclose(found.sum(axis=-1), level.sum(axis=-1), rtol=1e-12)
+    np.testing.assert_array_equal(found[1, 0], level[1, 0])  # unknown: as it was
+    assert (found >= 0.0).all()
+    assert (np.count_nonzero(found, axis=-1).ravel()[[0, 1, 3, 4, 5]] < 21).all()
+    alone = anchor_level(
+        level[2:, 1:, 7:8], taught[2:, 1:, 7:8], test[2:, 1:, 7:8], epsilons[7:8], np.full((1, 1, 1), 1000)
+    )
+    np.testing.assert_allclose(alone, level[2:, 1:, 7:8], rtol=1e-12)
+
+
+@pytest.mark.parametrize("seen", [0.0, 0.5, 1.0])
+def test_training_that_promises_nothing_has_an_anchor_still(seen: float) -> None:
+    epsilons = np.linspace(0.0, 3.0, 200)
+    taught, test = np.full((1, 2, 200, 2), seen), np.full((1, 2, 200, 2), 50)
+    level = share_level(None, (1, 2, 200), 0.05)
+    found = anchor_level(level, taught, test, epsilons, np.array([[[50]]]))
+    np.testing.assert_allclose(found.sum(axis=-1), 0.025)
+    assert (np.count_nonzero(found, axis=-1) >= 1).all()
+
+
+def test_training_that_is_short_beside_the_test_decides_nothing() -> None:
+    epsilons = np.linspace(0.0, 5.0, 21)
+    rng = np.random.default_rng(8)
+    shares = _both(lambda e: _gaussian(e, 1.0))(epsilons)
+    taught = _draw(rng, shares, 2000) / 2000
+    for size, some in ((200_000, True), (200_001, False)):
+        level = _levels(taught, np.full(taught.shape, size), epsilons, 2000, 0.05)
+        assert (np.count_nonzero(level) < level.size) == some
+
+
+@pytest.mark.parametrize(("name", "count"), [("gaussian", 21), ("gaussian", 211), ("laplace", 211)])
+def test_anchors_certify_more_than_equal_shares(name: str, count: int) -> None:
+    """The mean share of δ that is certified, over 30 studies; the same counts either way."""
+    epsilons, found = np.linspace(0.0, 1.0, count), []
+    for how in (anchor_level, lambda level, *_: level):
+        with patch(f"{__name__}.anchor_level", how):
+            runs = [_bounds(name, run, epsilons, 3000, 20_000) for run in range(30)]
+        found.append(float(np.mean([(lower.max(axis=1) / delta.max(axis=1)).mean() for lower, delta in runs])))
+    print(f"{name}, {count} ε: mean certified share of δ {found[0]:.4f}, of equal shares {found[1]:.4f}")
+    assert found[0] > found[1]
