@@ -38,7 +38,8 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 def test_defaults_are_those_of_the_contract() -> None:
     study = Study.from_dict(GOOD)
     e = study.estimate
-    assert (e.loss, e.train, e.test, e.chunk, e.keep, e.confidence) == ("knn", 1048576, 1048576, 262144, "all", 0.95)
+    assert (e.loss, e.train, e.test, e.chunk, e.keep, e.confidence) == ("auto", 262144, 1835008, 262144, "all", 0.95)
+    assert study.study.stream == "philox"
     assert e.etas == ()
     assert study.study.claim is None
     assert e.epsilons[0] == 0.0

@@ -176,7 +176,7 @@ def test_a_loss_of_a_users_own_is_named_as_a_mechanism_is(tmp_path):
             "estimate.loss: own_loss:Half: its class gave a Half without restore; see docs/extending.md",
         ),
         ({"train": 10}, "estimate.train: at least 20; given: 10"),
-        ({"loss": "own_los"}, "loss: 'own_los' is unknown; accepted: frequency"),
+        ({"loss": "own_los"}, "loss: 'own_los' is unknown; accepted: auto, frequency"),
     ],
 )
 def test_a_loss_that_cannot_be_used_is_refused_before_anything_runs(tmp_path, changes, words):

@@ -404,10 +404,11 @@ def _audited_claim(options: argparse.Namespace, study: Any) -> Any:
 def _with_audited_loss(study: Any, store: Path) -> Any:
     """The study of an audit, in which a loss that chooses among others has one of these in its place; a store keeps its own."""
     from hpcdp.losses import kind_of
-    from hpcdp.store.root import is_store
+    from hpcdp.study.versions import holds_loss
 
-    other = kind_of(study.estimate.default_loss).otherwise
-    if other is None or is_store(store):
+    name = study.estimate.default_loss
+    other = kind_of(name).otherwise
+    if other is None or holds_loss(store, name):
         return study
     return study.model_copy(update={"estimate": study.estimate.with_loss(other)})
 

@@ -11,6 +11,7 @@ from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 from hpcdp.study.section import Key, OptionalGrid, Section, duration_seconds, grid
 
+_LOSS, _LOSS_OF_PARAMETERS = "auto", "knn"
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
 _MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
@@ -31,7 +32,8 @@ def _losses(value: Any) -> Any:
         return tuple(value)
     from hpcdp.losses import LOSSES
 
-    accepted = f'{" | ".join(LOSSES)}, or a list of several of them, or "package.module:Class"'
+    several = "a list of several of them" + "".join(f" without {n}" for n, kind in LOSSES.items() if kind.otherwise)
+    accepted = f'{" | ".join(LOSSES)}, or {several}, or "package.module:Class"'
     raise ValueError(f"{accepted}; given: {value!r}")
 
 
@@ -98,7 +100,7 @@ class Estimate(Section):
     """
 
     epsilons: Annotated[Levels, Key("family", "gain")]
-    loss: Annotated[Losses, Key("pilot")] = "knn"
+    loss: Annotated[Losses, Key("pilot")] = _LOSS
     parameters: Annotated[dict[str, Any], Key("pilot")] = Field(default_factory=dict)
     train: Annotated[int, Field(ge=1, le=_MOST), Key("pilot", "grow")] = 1 << 20
     test: Annotated[int, Field(ge=1, le=_MOST), Key("family", "grow")] = _TEST
@@ -128,6 +130,14 @@ class Estimate(Section):
         if given:
             raise ValueError(f"{keys[0]}: instead of {', '.join(given)}, which it decides; accepted: one or the other")
         return {"keep": "train", **data}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _loss_of_parameters(cls, data: Any) -> Any:
+        """Parameters without a loss are those of the loss that was the default before one chose by itself."""
+        if isinstance(data, dict) and data.get("parameters") and "loss" not in data:
+            return {"loss": _LOSS_OF_PARAMETERS, **data}
+        return data
 
     @model_validator(mode="after")
     def _sizes_of_the_loss(self) -> Self:
@@ -192,9 +202,12 @@ class Estimate(Section):
         return () if isinstance(self.loss, str) else self.loss[1:]
 
     def with_loss(self, name: str) -> Estimate:
-        """The same keys with another loss."""
+        """The same keys with another loss, which counts as given only where one was."""
         given = {key: getattr(self, key) for key in self.model_fields_set}
-        return Estimate.model_validate(given | {"loss": name})
+        found = Estimate.model_validate(given | {"loss": name})
+        if "loss" not in given:
+            found.model_fields_set.discard("loss")
+        return found
 
     def _check_certify(self) -> None:
         """Of cells that are counted once with one L̂."""

@@ -37,13 +37,13 @@ _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 class Header(Section):
     """[study]: what it is called, the seed from which the whole run follows, and an optional claim.
 
-    stream: what makes random numbers of the seed: "numpy", its default generator, or "philox" (`hpcdp.mechanisms.streams`).
+    stream: what makes random numbers of the seed: "philox" (`hpcdp.mechanisms.streams`), or "numpy", its default generator.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200), Key("nothing")]
     seed: Annotated[int, Field(ge=0), Key("law")]
     claim: Annotated[str | None, Key("nothing")] = None
-    stream: Annotated[Literal["numpy", "philox"], Key("law", absent="numpy", kept=True)] = "numpy"
+    stream: Annotated[Literal["numpy", "philox"], Key("law", absent="numpy", kept=True)] = "philox"
 
     @model_validator(mode="after")
     def _name_is_a_file_name(self) -> Self:
@@ -305,16 +305,33 @@ class Study(Section):
         return self.estimate.epsilons if self.counts_levels else ()
 
     @model_validator(mode="after")
-    def _loss_otherwise(self) -> Self:
-        """A loss that learns from fresh draws for cells alone has another in its place elsewhere, which stores name."""
+    def _stream_otherwise(self) -> Self:
+        """What draws nothing, or has generators of its own, has no stream of hpcdp's own; stores then name none."""
         from hpcdp.mechanisms import READERS
 
-        e, other = self.estimate, kind_of(self.estimate.default_loss).otherwise
-        is_drawn = self.mechanism.call not in READERS and self.mechanism.reproducible
-        is_plain = e.reuse is False and not (e.refine or e.has_budget) and self.pure is None
-        if other is not None and not (is_drawn and is_plain):
-            self.__dict__["estimate"] = e.with_loss(other)
+        call = self.mechanism.call
+        if "stream" not in self.study.model_fields_set and (isinstance(call, ProgramCall) or call in READERS):
+            header = self.study.model_copy()
+            header.__dict__["stream"] = "numpy"
+            self.__dict__["study"] = header
         return self
+
+    @model_validator(mode="after")
+    def _loss_otherwise(self) -> Self:
+        """A loss that learns from fresh draws for cells alone has another in its place elsewhere, which stores name."""
+        other = kind_of(self.estimate.default_loss).otherwise
+        if other is not None and not self.is_drawn_for_cells:
+            self.__dict__["estimate"] = self.estimate.with_loss(other)
+        return self
+
+    @property
+    def is_drawn_for_cells(self) -> bool:
+        """Whether training outputs are fresh draws, and all that they teach is where to count."""
+        from hpcdp.mechanisms import READERS
+
+        e = self.estimate
+        is_drawn = self.mechanism.call not in READERS and self.mechanism.reproducible
+        return is_drawn and e.reuse is False and not (e.refine or e.has_budget) and self.pure is None
 
     @model_validator(mode="after")
     def _drawn_once(self) -> Self:

@@ -153,12 +153,25 @@ def going_on(study: Study, root: Path) -> Study:
     if study.at_risk is not None:
         return study
     given, kept = study.estimate, stored["study"]["estimate"]
-    if kept["loss"] == kind_of(given.default_loss).otherwise:  # what an audit made, or a run before this was a loss
+    # a file that names no loss goes on with what an audit made, or a run before another was the default
+    named, default = "loss" in given.model_fields_set, Estimate.model_fields["loss"].default
+    if not named and kept["loss"] in (kind_of(default).otherwise, *([default] if study.is_drawn_for_cells else [])):
         given = given.with_loss(kept["loss"])
         study = study.model_copy(update={"estimate": given})
     if _mean_the_same(given.default_loss, given.parameters, kept):
         study = study.model_copy(update={"estimate": given.model_copy(update={"parameters": kept["parameters"]})})
     return study
+
+
+def holds_loss(root: Path, name: str) -> bool:
+    """Whether there is a store at a path whose study names this loss."""
+    if not is_store(root):
+        return False
+    layout = open_layout(root)
+    stored = None
+    with contextlib.suppress(DamagedError):  # the run says so
+        stored = _earlier_study(layout, latest_version(layout)) if latest_version(layout) else None
+    return stored is not None and stored["study"].get("estimate", {}).get("loss") == name
 
 
 def _mean_the_same(loss: str, parameters: dict[str, Any], kept: dict[str, Any]) -> bool:
