@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-_STUDY = """
+STUDY = """
 [study]
 name = "{keep}"
 seed = 20240520
@@ -18,6 +18,7 @@ parameters = {{ epsilon = 1.0 }}
 [pairs]
 given = [ {{ d = [0.0], d_prime = [1.0] }} ]
 [estimate]
+loss = "knn"
 train = {size}
 test = {size}
 epsilons = {{ start = 0.0, stop = 2.0, count = 21 }}
@@ -39,7 +40,7 @@ def main(small: bool = False) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="hpcdp-command-") as name:
         folder = Path(name)
         for keep in ("all", "none"):
-            (folder / f"{keep}.toml").write_text(_STUDY.format(size=size, keep=keep))
+            (folder / f"{keep}.toml").write_text(STUDY.format(size=size, keep=keep))
         repeats = 1 if small else 3
         if not small:  # the first run compiles kernels
             command_seconds(folder, "run", "all.toml", "--store", "warm.zarr", "--workers", "2")

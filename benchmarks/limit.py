@@ -1,19 +1,23 @@
 """Against the limit: a whole study against merely drawing its samples and sorting the training half with NumPy.
 
-Two processes for both, cluster start and compilation apart, alternating in one run.
+Two processes for both, alternating in one run: the study's whole command, from start to exit, and its run alone, on workers
+that were there before.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command import STUDY, command_seconds
 from benchmarks.studies import laplace_study
 from hpcdp.clusters import open_local
 from hpcdp.engine.driver import run
@@ -35,34 +39,42 @@ def draw_and_sort(seed: int, train: int, test: int) -> float:
 
 
 def main(small: bool = False) -> dict[str, float]:
-    """Print seconds and ratios; returns ratios to the baseline by `keep`."""
-    power, repeats = (20, 1) if small else (26, 3)
+    """Print seconds and ratios; returns ratios to the baseline by what was run."""
+    power, repeats = (20, 1) if small else (26, 5)
     side = (1 << power) // 4
-    times: dict[str, list[float]] = {"baseline": [], "none": [], "all": []}
+    times: dict[str, list[float]] = {}
+
+    def run_one(name: str, keep: str, folder: Path, work: Callable[[Path], object]) -> None:
+        store = folder / "s.zarr"
+        begin = time.perf_counter()
+        work(store)
+        times.setdefault(f"{name}, keep = {keep}", []).append(time.perf_counter() - begin)
+        shutil.rmtree(store)
+
     with (
-        tempfile.TemporaryDirectory(prefix="hpcdp-limit-") as folder,
+        tempfile.TemporaryDirectory(prefix="hpcdp-limit-") as name,
         ProcessPoolExecutor(2) as pool,
         open_local(2) as place,
     ):
-        run(laplace_study("warm", 1 << 16, 1 << 16, "all"), Path(folder) / "warm.zarr", client=place.client, workers=2)
+        run(laplace_study("warm", 1 << 16, 1 << 16, "all"), Path(name) / "warm.zarr", client=place.client, workers=2)
         list(pool.map(draw_and_sort, (1, 2), (side, side), (side, side)))
         for repeat in range(repeats):
             begin = time.perf_counter()
             list(pool.map(draw_and_sort, (3, 4), (side, side), (side, side)))
-            times["baseline"].append(time.perf_counter() - begin)
+            times.setdefault("NumPy", []).append(time.perf_counter() - begin)
             for keep in ("none", "all"):
-                store = Path(folder) / f"{keep}-{repeat}.zarr"  # workers keep training samples of one at the same place
-                begin = time.perf_counter()
-                run(laplace_study(keep, side, side, keep), store, client=place.client, workers=2)
-                times[keep].append(time.perf_counter() - begin)
-                shutil.rmtree(store)
-    print(f"limit: 2^{power} samples in all, half of them training, 2 processes, median of {repeats}")
-    base = statistics.median(times["baseline"])
-    print(f"  draw and sort with NumPy  {base:7.2f} s")
+                study, folder = laplace_study(keep, side, side, keep), Path(name) / f"{keep}-{repeat}"  # workers keep
+                folder.mkdir()  # training samples of one at the same place
+                (folder / "s.toml").write_text(STUDY.format(keep=keep, size=side))
+                words = ("run", "s.toml", "--store", "s.zarr", "--workers", "2", "--no-plot")
+                run_one("command", keep, folder, lambda _, at=folder: command_seconds(at, *words))
+                run_one("run", keep, folder, lambda at, what=study: run(what, at, client=place.client, workers=2))
+    print(f"limit: 2^{power} samples in all, half of them training, 2 processes, medians of {repeats}")
+    print(f"  draw and sort with NumPy {statistics.median(times['NumPy']):7.2f} s; load {os.getloadavg()[0]:.1f}")
     ratios = {}
-    for keep in ("none", "all"):
-        ratios[keep] = statistics.median(a / b for a, b in zip(times[keep], times["baseline"], strict=True))
-        print(f"  study, keep = {keep:<11} {statistics.median(times[keep]):7.2f} s, {ratios[keep]:.2f} times that")
+    for what in (key for key in times if key != "NumPy"):
+        ratios[what] = statistics.median(a / b for a, b in zip(times[what], times["NumPy"], strict=True))
+        print(f"  {what:<24} {statistics.median(times[what]):7.2f} s, {ratios[what]:.2f} times that")
     return ratios
 
 

@@ -13,6 +13,7 @@ def laplace_study(name: str, train: int, test: int, keep: str, chunk: int = 1 <<
             "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
             "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
             "estimate": {
+                "loss": "knn",
                 "train": train,
                 "test": test,
                 "keep": keep,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +33,7 @@ from hpcdp.study.sizes import Sizes
 from hpcdp.study.versions import load_problem
 
 _SIDES_BYTES = 1 << 29
+_APART = 1 << 20  # training samples of a law from which on a second thread is worth it
 
 
 class ChunkError(MechanismError):
@@ -95,13 +97,27 @@ class Context:
         """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""
         with self._lock:
             side = self._sides.get(law)
-            if side is None:
-                side = self._load_training(law)
-                self._sides[law] = side
-            self._sides.move_to_end(law)
-            while len(self._sides) > max(2, self._most_sides):
-                self._sides.popitem(last=False)
-            return side
+            return self._keep(law, self._load_training(law) if side is None else side)
+
+    def sides(self, number: int) -> tuple[Side, Side]:
+        """The training samples of both laws of a pair; many that are kept are read and sorted side by side."""
+        d, d_prime = self.problem.pair_laws[number]
+        stage = self.problem.train
+        if stage in self.problem.kept_stages and stage.total >= _APART and d != d_prime:
+            with self._lock:
+                missing = [law for law in (d, d_prime) if law not in self._sides]
+                if len(missing) == 2:
+                    with ThreadPoolExecutor(2) as pool:
+                        for law, side in zip(missing, list(pool.map(self._load_training, missing)), strict=True):
+                            self._keep(law, side)
+        return self.training(d), self.training(d_prime)
+
+    def _keep(self, law: str, side: Side) -> Side:
+        self._sides[law] = side
+        self._sides.move_to_end(law)
+        while len(self._sides) > max(2, self._most_sides):
+            self._sides.popitem(last=False)
+        return side
 
     @property
     def _most_sides(self) -> int:
@@ -121,7 +137,7 @@ class Context:
             filled += part.shape[0]
         if is_scalar:
             # the order of training samples carries nothing
-            return Side(ascending(outputs), stage.total, is_sorted=True)
+            return Side(ascending(outputs, is_own=True), stage.total, is_sorted=True)
         return Side(outputs, stage.total)
 
     def _training_chunks(self, law: str) -> Iterator[Outputs]:

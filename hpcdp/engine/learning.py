@@ -73,7 +73,7 @@ def _screen(
 def _plain_counter(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter:
     """The counter of what training taught, of a pair that is not refined."""
     assert context.loss is not None
-    d, d_prime = (context.training(law) for law in context.problem.pair_laws[number])
+    d, d_prime = context.sides(number)
     return context.loss.fit(d, d_prime).counter(np.asarray(thresholds))
 
 
@@ -99,7 +99,7 @@ def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tupl
 
         refined, validation, chosen = learn_refined(context, number, np.asarray(thresholds))
         return refined, Seen(validation.tolist(), [], chosen)
-    d, d_prime = (context.training(law) for law in problem.pair_laws[number])
+    d, d_prime = context.sides(number)
     counter, perturbed = _restore_other(context, number, thresholds), []
     if counter is None:
         model = context.loss.fit(d, d_prime)

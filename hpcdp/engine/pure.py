@@ -52,7 +52,7 @@ def choose(context: Context, generation: Generation, work: Choose, report: Repor
 def choose_of(context: Context, number: int) -> Choice:
     """What a pair's training samples choose."""
     assert context.loss is not None
-    p, q = (context.training(law) for law in context.problem.pair_laws[number])
+    p, q = context.sides(number)
     return choose_from(context.problem, context.loss, p, q)
 
 
@@ -76,7 +76,7 @@ def choose_from(problem: Problem, loss: Loss, p: Side, q: Side) -> Choice:
 
 def _learn(context: Context, number: int) -> Model:
     assert context.loss is not None
-    p, q = (context.training(law) for law in context.problem.pair_laws[number])
+    p, q = context.sides(number)
     return context.loss.fit(p, q)
 
 
