@@ -54,7 +54,9 @@ def test_tradeoff(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_limit_and_memory_and_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert set(limit.main(small=True)) == {f"{what}, keep = {keep}" for what in ("command", "run") for keep in ("none", "all")}
+    assert set(limit.main(small=True)) == {
+        f"{what}, keep = {keep}" for what in ("command", "run") for keep in ("none", "all")
+    }
     peaks = memory.main(small=True)
     few, many = (peaks[power] for power in sorted(peaks))
     assert many < 1.2 * few  # four times the test samples

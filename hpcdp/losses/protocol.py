@@ -146,7 +146,7 @@ class Decision:
     """How training outputs chose among estimators.
 
     chosen: the estimator by threshold. judged: training outputs of both sides by class, (2, 2T + 1) int64, each of what other
-    training outputs taught, so that it tells what to expect of fresh ones.
+    training outputs taught; they were chosen by, so that fresh ones may show a little less.
     """
 
     chosen: list[str]
