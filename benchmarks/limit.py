@@ -23,6 +23,7 @@ from hpcdp.clusters import open_local
 from hpcdp.engine.driver import run
 
 _CHUNK = 1 << 18
+_WORDS = ("run", "s.toml", "--store", "s.zarr", "--workers", "2", "--no-plot")
 
 
 def draw_and_sort(seed: int, train: int, test: int) -> float:
@@ -66,8 +67,7 @@ def main(small: bool = False) -> dict[str, float]:
                 study, folder = laplace_study(keep, side, side, keep), Path(name) / f"{keep}-{repeat}"  # workers keep
                 folder.mkdir()  # training samples of one at the same place
                 (folder / "s.toml").write_text(STUDY.format(keep=keep, size=side))
-                words = ("run", "s.toml", "--store", "s.zarr", "--workers", "2", "--no-plot")
-                run_one("command", keep, folder, lambda _, at=folder: command_seconds(at, *words))
+                run_one("command", keep, folder, lambda _, at=folder: command_seconds(at, *_WORDS))
                 run_one("run", keep, folder, lambda at, what=study: run(what, at, client=place.client, workers=2))
     print(f"limit: 2^{power} samples in all, half of them training, 2 processes, medians of {repeats}")
     print(f"  draw and sort with NumPy {statistics.median(times['NumPy']):7.2f} s; load {os.getloadavg()[0]:.1f}")

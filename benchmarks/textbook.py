@@ -1,7 +1,8 @@
 """Textbook kNN (Fig. 1 of Lu et al. with scikit-learn, one ε) against hpcdp's whole 21-point spectrum.
 
 In process, warm, drawing included, one core for both, alternating in one run; N samples in all for both. With `--command`
-whole processes: `hpcdp run` of a study, with its store, bounds and table, and a script that imports scikit-learn for the textbook.
+whole processes: `hpcdp run` of a study, with its store, bounds and table, and a script that imports scikit-learn for the
+textbook.
 """
 
 from __future__ import annotations

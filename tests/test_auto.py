@@ -83,10 +83,8 @@ def _sides(p: Any, q: Any, size: int, seed: int) -> tuple[Side, Side]:
     return Side(p.rvs(size, random_state=rng), size), Side(q.rvs(size, random_state=rng), size)
 
 
-@pytest.mark.parametrize("size", [4000, 60_000])
-@pytest.mark.parametrize("name", LAWS)
-def test_sets_keep_about_what_the_best_of_the_losses_keeps(name: str, size: int) -> None:
-    """Medians of nine seeds; what the choice may cost is the standard error that a share of the training outputs has at most."""
+def _loss_of_choice(name: str, size: int) -> float:
+    """By how much P(S) − e^ε Q(S) is smaller than for the better of two of the losses, medians of nine seeds, at the worst ε."""
     p, q = LAWS[name]
     kept = {
         loss: np.median(
@@ -97,7 +95,14 @@ def test_sets_keep_about_what_the_best_of_the_losses_keeps(name: str, size: int)
     delta = _delta(p, q)
     print(name, size, delta.round(5).tolist(), {loss: found.round(5).tolist() for loss, found in kept.items()})
     assert (kept["auto"] <= delta + 1e-6).all()
-    assert (kept["auto"] >= np.maximum(kept["knn"], kept["smooth"]) - 0.5 / math.sqrt(size)).all()
+    return float((np.maximum(kept["knn"], kept["smooth"]) - kept["auto"]).max())
+
+
+@pytest.mark.parametrize("size", [4000, 60_000])
+@pytest.mark.parametrize("name", LAWS)
+def test_sets_keep_about_what_the_best_of_the_losses_keeps(name: str, size: int) -> None:
+    """What the choice may cost is the standard error that a share of the training outputs has at most."""
+    assert _loss_of_choice(name, size) <= 0.5 / math.sqrt(size)
 
 
 def test_another_set_decides_only_where_it_is_better() -> None:
@@ -153,7 +158,7 @@ def test_vectors_take_the_loss_that_is_better() -> None:
     size, thresholds = 20_000, np.array([-0.2, 0.2])
     laws = {
         "checks": [_checks(rng, size, 0.6), _checks(rng, size, 0.0)],
-        "normal": [rng.normal(size=(size, 3)), rng.normal(size=(size, 3)) + [0.6, 0.0, -0.3]],
+        "normal": [rng.normal(size=(size, 3)), rng.normal([0.6, 0.0, -0.3], size=(size, 3))],
     }
     for name, drawn in laws.items():
         sides = [Side(outputs, size) for outputs in drawn]
@@ -171,9 +176,9 @@ def test_vectors_take_the_loss_that_is_better() -> None:
 
 def test_halves_that_judge_themselves_are_seen() -> None:
     """The planted fault: sets that hold their own outputs promise what is not there, and are chosen."""
-    with patch.object(_line, "halves_of", lambda side: (side, side)), pytest.raises(AssertionError):
-        for name in ("normal", "logistic", "laplace"):
-            test_sets_keep_about_what_the_best_of_the_losses_keeps(name, 4000)
+    with patch.object(_line, "halves_of", lambda side: (side, side)):
+        lost = [_loss_of_choice(name, 4000) for name in ("normal", "logistic", "laplace")]
+    assert max(lost) > 0.5 / math.sqrt(4000)
 
 
 def test_strings_are_left_to_votes() -> None:
