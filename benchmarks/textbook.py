@@ -98,7 +98,7 @@ def process_seconds(folder: Path, *arguments: str) -> tuple[float, float]:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent), "OMP_NUM_THREADS": "1"}
     begin = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL
+        [sys.executable, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

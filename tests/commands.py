@@ -101,6 +101,7 @@ def write_study(folder: Path, mechanism: str = MECHANISM, name: str = "study.tom
         module.write_text(mechanism)
     values: dict[str, Any] = {
         "seed": SEED,
+        "stream": "numpy",
         "call": "own:noisy",
         "parameters": {},
         "databases": [[0.0, 0.5, 1.0, 2.0]],
@@ -115,7 +116,7 @@ def write_study(folder: Path, mechanism: str = MECHANISM, name: str = "study.tom
     }
     pairs = f"relative = {{ databases = {values.pop('databases')}, rows = {_toml(values.pop('rows'))} }}"
     pairs = values.pop("pairs", pairs)
-    head = {key: values.pop(key) for key in ("seed", "claim") if key in values}
+    head = {key: values.pop(key) for key in ("seed", "stream", "claim") if key in values}
     mechanism_keys = {key: values.pop(key) for key in ("call", "parameters")}
     sections = {"study": {"name": "s", **head}, "mechanism": mechanism_keys, "estimate": values}
     text = f"[pairs]\n{pairs}\n"

@@ -26,12 +26,14 @@ REALS = Schema("float", None)
 REFINED = {"refine": 30_000, "validation": 20_000, "train": 2000, "test": 30_000, "chunk": 10_000, "keep": "none"}
 
 
-def make_study(call, parameters, pairs, *, seed, folder=None, loss="knn", loss_parameters=None, **estimate):
+def make_study(
+    call, parameters, pairs, *, seed, folder=None, loss="knn", loss_parameters=None, stream="numpy", **estimate
+):
     """A study from its few telling values. pairs: [(d, d_prime), …], or the table of relative pairs."""
     given = {"given": [{"d": d, "d_prime": e} for d, e in pairs]} if isinstance(pairs, list) else {"relative": pairs}
     return Study.from_dict(
         {
-            "study": {"name": "test", "seed": seed},
+            "study": {"name": "test", "seed": seed, "stream": stream},
             "mechanism": {"call": call, "parameters": parameters},
             "pairs": given,
             "estimate": {"loss": loss, "parameters": loss_parameters or {}, **estimate},

@@ -242,7 +242,9 @@ def test_bootstrap_over_chunks_of_a_store(stores, monkeypatch):
 
 def test_plan_states_the_accuracy(tmp_path):
     pairs = "given = [{ d = [0.0], d_prime = [1.0] }]"
-    study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pairs, test=4000, train=9000)
+    study = write_study(
+        tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pairs, loss="knn", test=4000, train=9000
+    )
     lines = {line[2:16].strip(): line for line in call("plan", study).stdout.splitlines()[1:]}
     first, second, _ = (at_most(r, ".1e") for r in accuracy.share_radius([0.0, 0.5, 1.0], 4000, 0.05 / 6))
     assert lines["radius"].split("within ")[1].startswith(f"{first} at ε = 0; {second} at ε = 0.5")

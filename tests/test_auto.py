@@ -277,8 +277,13 @@ def test_stores_and_files_that_name_no_loss(tmp_path: Path) -> None:
     run("audit", "audited.zarr")
     run("audit", "new.zarr")
     assert [_loss_of(tmp_path, name) for name in ("older.zarr", "new.zarr", "audited.zarr")] == ["knn", "auto", "knn"]
+    write("reuse = true")
+    run("run", "new.zarr")  # the same samples
+    assert _loss_of(tmp_path, "new.zarr") == "knn"
+    write("")
+    run("run", "again.zarr")
     write('loss = "auto"')
-    run("run", "new.zarr")
+    run("run", "again.zarr")
     run("audit", "named.zarr")
     run("audit", "named.zarr")
     assert _loss_of(tmp_path, "named.zarr") == "knn"

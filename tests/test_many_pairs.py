@@ -47,7 +47,9 @@ def test_parameters_are_digested_once(problem: Problem) -> None:
     once = min(processor_seconds(lambda: canonical_json(parameters)) for _ in range(3))
     fresh = resolve(problem.study)[0]
     assert processor_seconds(lambda: fresh.pair_laws) < PAIRS / 10 * once
-    assert fresh.pair_laws[7] == tuple(law_key("pmf", parameters, digest_array(np.array([n]))) for n in (14, 15))
+    assert fresh.pair_laws[7] == tuple(
+        law_key("pmf", parameters, digest_array(np.array([n])), problem.study.study.stream) for n in (14, 15)
+    )
 
 
 def test_a_table_is_checked_once(problem: Problem) -> None:

@@ -55,7 +55,7 @@ from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Fold, Part, first_block, least
 
 LEVEL = 0.05
 CELLS = 42  # of a study with 21 ε and one pair
-SMALL = {"train": 2000, "test": 4500, "chunk": 500, "etas": [], "reuse": True}
+SMALL = {"loss": "knn", "train": 2000, "test": 4500, "chunk": 500, "etas": [], "reuse": True}
 
 
 @pytest.mark.parametrize("total", [FEWEST, 51, 399, 400, 6500, 10**6])

@@ -504,7 +504,7 @@ def study_of(folder: Path, kind: str | None, **changes: Any) -> Path:
     """A study with this kind of stream, or none."""
     study = write_study(folder, **changes)
     line = "" if kind is None else f'stream = "{kind}"\n'
-    study.write_text(study.read_text().replace('name = "s"\n', f'name = "s"\n{line}'))
+    study.write_text(study.read_text().replace('stream = "numpy"\n', line))
     return study
 
 
@@ -515,12 +515,15 @@ def test_a_study_names_its_stream(tmp_path: Path) -> None:
     call("run", study_of(tmp_path / "numpy", "numpy"), "--store", tmp_path / "n.zarr", "--workers", "0")
     call("run", study_of(tmp_path / "none", None), "--store", tmp_path / "none.zarr", "--workers", "0")
     shown = {name: show(tmp_path / name) for name in ("s.zarr", "n.zarr", "none.zarr")}
-    assert shown["n.zarr"] == shown["none.zarr"] != shown["s.zarr"]
+    assert shown["s.zarr"] == shown["none.zarr"] != shown["n.zarr"]
     assert stored_problem(store).study.study.stream == "philox"
     assert set(stored_problem(store).laws).isdisjoint(stored_problem(tmp_path / "n.zarr").laws)
     refused = call("run", study_of(tmp_path, "numpy"), *place, code=2).stderr
     assert 'study.stream ("philox" in the store, "numpy" given)' in refused
     assert call("run", study_of(tmp_path, None), *place, "--recheck").stdout == whole, "the store's"
+    older = ("--store", tmp_path / "n.zarr", "--workers", "0")
+    call("run", study_of(tmp_path, None), *older, "--recheck")
+    assert show(tmp_path / "n.zarr") == shown["n.zarr"], "the store's"
     call("run", study_of(tmp_path, None, test=6000), *place)
     call("run", study_of(tmp_path, "philox", test=6000), "--store", tmp_path / "t.zarr", "--workers", "2")
     grown, new = (json.loads(show(path))["spectrum"] for path in (store, tmp_path / "t.zarr"))
@@ -551,7 +554,7 @@ def test_programs_and_risk(tmp_path: Path) -> None:
     at = text.index("[mechanism]")
     end = text.index("[", at + 5)
     program = '[mechanism]\ncall = { command = ["true"] }\n'
-    study.write_text(text[:at].replace('name = "s"', 'name = "s"\nstream = "philox"') + program + text[end:])
+    study.write_text(text[:at].replace('"numpy"', '"philox"') + program + text[end:])
     assert (
         "is a program, which has generators of its own"
         in call("run", study, "--store", tmp_path / "p.zarr", code=2).stderr

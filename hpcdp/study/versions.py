@@ -152,15 +152,31 @@ def going_on(study: Study, root: Path) -> Study:
         study = study.model_copy(update={name: section.model_copy(update=update)})
     if study.at_risk is not None:
         return study
-    given, kept = study.estimate, stored["study"]["estimate"]
-    # a file that names no loss goes on with what an audit made, or a run before another was the default
-    named, default = "loss" in given.model_fields_set, Estimate.model_fields["loss"].default
-    if not named and kept["loss"] in (kind_of(default).otherwise, *([default] if study.is_drawn_for_cells else [])):
-        given = given.with_loss(kept["loss"])
-        study = study.model_copy(update={"estimate": given})
+    kept = stored["study"]["estimate"]
+    given = _with_loss_of_store(study, kept)
+    study = study.model_copy(update={"estimate": given})
     if _mean_the_same(given.default_loss, given.parameters, kept):
         study = study.model_copy(update={"estimate": given.model_copy(update={"parameters": kept["parameters"]})})
     return study
+
+
+def _may_be_either(given: Estimate, kept: dict[str, Any]) -> bool:
+    """Whether a file names no loss, and a store's is the default or what takes its place: either may follow the other."""
+    default = Estimate.model_fields["loss"].default
+    return "loss" not in given.model_fields_set and kept["loss"] in (default, kind_of(default).otherwise)
+
+
+def _with_loss_of_store(study: Study, kept: dict[str, Any]) -> Estimate:
+    """[estimate] with the loss that a store has, where the file names none, and the sizes that go with that loss."""
+    given, default = study.estimate, Estimate.model_fields["loss"].default
+    if not _may_be_either(given, kept):
+        return given
+    if kept["loss"] != default or study.is_drawn_for_cells:
+        return given.with_loss(kept["loss"])
+    sizes = {"train": kept["train"], "test": kept["test"]}
+    if not sizes.keys() & given.model_fields_set and tuple(sizes.values()) == kind_of(default).sizes:
+        return given.model_copy(update=sizes)
+    return given
 
 
 def holds_loss(root: Path, name: str) -> bool:
@@ -256,7 +272,9 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
         body["sources"] = sources
     old = _read_study(layout, version) if version else None
     if old is not None:
-        refuse_changes(layout.root, old, body)  # first: another callable has another source too
+        refuse_changes(
+            layout.root, _either_way(old, problem.study), body
+        )  # first: another callable has another source too
         if not allow_changed_code:
             _refuse_changed_code(old, problem.sampler, problem.study, problem.distributions)
         if old["schema"] != body["schema"]:
@@ -290,6 +308,14 @@ def _read_database(layout: Layout, digest: str) -> Database:
         )
     database.setflags(write=False)
     return database
+
+
+def _either_way(old: dict[str, Any], study: Study) -> dict[str, Any]:
+    """What a store held, with the study's loss in place of its own where the file names none of both."""
+    kept = old["study"].get("estimate")
+    if study.at_risk is not None or kept is None or not _may_be_either(study.estimate, kept):
+        return old
+    return {**old, "study": {**old["study"], "estimate": {**kept, "loss": study.estimate.loss}}}
 
 
 def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
