@@ -2,7 +2,8 @@
 
 Each case asks for one ε, the one where δ is the smallest of its range, with a relative standard error; 21 ε from 0 to it are
 estimated and certified together in both directions. Drawing the same numbers with NumPy alone is timed in the same run,
-on as many processes. `--small` asks for larger δ, which fewer draws tell.
+on as many processes. Seconds are of the clock, and then of the processors: of the workers, and of NumPy alone. `--small` asks for
+larger δ, which fewer draws tell; `--numpy` for NumPy's streams in the runs too, instead of hpcdp's.
 """
 
 from __future__ import annotations
@@ -177,12 +178,12 @@ def grid_of(case: Case, small: bool) -> list[float]:
     return [round(value, 9) for value in np.linspace(0.0, last, 21)]
 
 
-def study_of(case: Case, small: bool, seed: int = SEED) -> Study:
+def study_of(case: Case, small: bool, seed: int = SEED, stream: str = "philox") -> Study:
     """The study of a case: nothing but a target."""
     grid = grid_of(case, small)
     return Study.from_dict(
         {
-            "study": {"name": "tiny", "seed": seed},
+            "study": {"name": "tiny", "seed": seed, "stream": stream},
             "mechanism": {"call": case.call, "parameters": case.parameters},
             "pairs": {"given": [{"d": case.pair[0], "d_prime": case.pair[1]}]},
             "estimate": {
@@ -202,31 +203,40 @@ def study_of(case: Case, small: bool, seed: int = SEED) -> Study:
     )
 
 
-def _draw_alone(name: str, chunks: int) -> float:
+def _draw_alone(name: str, chunks: int) -> tuple[float, float]:
     case = next(case for case in CASES if case.name == name)
     rng = np.random.default_rng(0)
     case.plain(rng, 1 << 18)
-    begin = time.perf_counter()
+    begin = time.perf_counter(), time.process_time()
     for _ in range(chunks):
         case.plain(rng, 1 << 18)
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin[0], time.process_time() - begin[1]
 
 
-def drawing_seconds(case: Case, draws: int, chunks: int, pool: Pool) -> float:
-    """Seconds that NumPy alone takes for so many draws on all processes at once, from a part of them."""
-    found = pool.starmap(_draw_alone, [(case.name, chunks)] * WORKERS, chunksize=1)
-    return max(found) / (chunks * WORKERS << 18) * draws
+def drawing_seconds(case: Case, draws: int, chunks: int, pool: Pool) -> tuple[float, float]:
+    """Seconds of the clock, and of all processors, that NumPy alone takes for so many draws: from a part of them."""
+    clocks, processors = zip(*pool.starmap(_draw_alone, [(case.name, chunks)] * WORKERS, chunksize=1), strict=True)
+    share = draws / (chunks * WORKERS << 18)
+    return max(clocks) * share, sum(processors) * share
 
 
-def run_case(case: Case, small: bool, client: Client, pool: Pool, seed: int = SEED) -> dict[str, float]:
+def _worked(client: Client) -> float:
+    """Seconds of the processor that the workers have taken so far."""
+    return float(sum(client.run(time.process_time).values()))
+
+
+def run_case(
+    case: Case, small: bool, client: Client, pool: Pool, seed: int = SEED, stream: str = "philox"
+) -> dict[str, float]:
     """Run one case on workers that are there and print its line; returns its figures."""
-    study = study_of(case, small, seed)
+    study = study_of(case, small, seed, stream)
+    client.wait_for_workers(WORKERS)
     with tempfile.TemporaryDirectory() as folder:
-        begin = time.perf_counter()
+        begin, worked = time.perf_counter(), _worked(client)
         result = hpcdp.run(study, Path(folder) / "tiny.zarr", client=client, workers=WORKERS)
-        seconds = time.perf_counter() - begin
+        seconds, worked = time.perf_counter() - begin, _worked(client) - worked
         draws = _draws(Path(folder) / "tiny.zarr", result)
-    alone = drawing_seconds(case, draws, 10 if small else 100, pool)
+    alone, own = drawing_seconds(case, draws, 10 if small else 100, pool)
     row = 0 if case.direction == "forward" else 1
     grid, delta, error = (np.asarray(result[name]) for name in ("epsilon", "delta", "standard_error"))
     exact = np.array([case.exact(e, case.direction) for e in grid])
@@ -237,6 +247,8 @@ def run_case(case: Case, small: bool, client: Client, pool: Pool, seed: int = SE
         "test": float(result["test"][0, row, 0, 0]),
         "seconds": seconds,
         "drawing": alone,
+        "worked": worked,
+        "drawing worked": own,
         "outside": float((apart / exact).max()),
         "bias": float(((found - exact) / exact)[-1]),
         "error": float((spread / exact).max()),
@@ -246,7 +258,7 @@ def run_case(case: Case, small: bool, client: Client, pool: Pool, seed: int = SE
     print(
         f"{case.name:20} {exact[-1]:8.2g} {grid[-1]:8.4f} {found[-1]:10.3e} {figures['bias']:+8.3f} {figures['error']:7.3f} "
         f"{figures['outside']:+8.3f} {figures['certified']:9.3f} {draws:9.2e} {seconds:8.1f} {alone:8.1f} {seconds / alone:6.2f} "
-        f"{draws / seconds:9.2e}",
+        f"{worked:8.1f} {own:8.1f} {worked / own:6.2f} {draws / seconds:9.2e}",
         flush=True,
     )
     return figures
@@ -262,19 +274,20 @@ def _draws(store: Path, result: Any) -> int:
     return 2 * (result.study.estimate.train + sizes.refine + sizes.validation) + sum(sizes.tests)
 
 
-def main(small: bool = False, names: tuple[str, ...] = ()) -> dict[str, dict[str, float]]:
+def main(small: bool = False, names: tuple[str, ...] = (), stream: str = "philox") -> dict[str, dict[str, float]]:
     """Print a line a case, all but the two of an hour by default; returns figures by case."""
     print("tiny: the smallest δ of each range; 21 ε in both directions estimated and certified together")
     print(
         f"{'case':20} {'exact':>8} {'ε':>8} {'estimate':>10} {'off':>8} {'se':>7} {'outside':>8} {'certified':>9} {'draws':>9} "
-        f"{'seconds':>8} {'NumPy':>8} {'ratio':>6} {'a second':>9}"
+        f"{'seconds':>8} {'NumPy':>8} {'ratio':>6} {'worked':>8} {'NumPy':>8} {'ratio':>6} {'a second':>9}"
     )
     chosen = [case for case in CASES if (case.name in names if names else case.name not in LONG)]
     with open_local(WORKERS) as place, multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
-        return {case.name: run_case(case, small, place.client, pool) for case in chosen}
+        return {case.name: run_case(case, small, place.client, pool, stream=stream) for case in chosen}
 
 
 if __name__ == "__main__":
     import sys
 
-    main("--small" in sys.argv, tuple(name for name in sys.argv[1:] if not name.startswith("--")))
+    chosen = tuple(name for name in sys.argv[1:] if not name.startswith("--"))
+    main("--small" in sys.argv, chosen, "numpy" if "--numpy" in sys.argv else "philox")

@@ -94,7 +94,7 @@ def test_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_streaming(capsys: pytest.CaptureFixture[str]) -> None:
     figures = streaming.main(small=True)
-    for law in ("gaussian", "laplace"):
+    for law in ("gaussian", "laplace", "callable"):
         assert figures[f"ratio, {law}, refined"] < 3.0  # of what NumPy takes to draw alone, however small the run
         assert figures[f"MB, {law}, refined"] < 1000
     print(capsys.readouterr().out)

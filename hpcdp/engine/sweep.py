@@ -30,11 +30,14 @@ def sweep(
 
     def read(law: str, side: int, some: Sequence[int]) -> bool:
         try:
-            for chunk, outputs in zip(chunks, context.chunks(stages[side], law, chunks), strict=True):
+            drawn = context.chunks(stages[side], law, chunks)
+            for chunk in chunks:
+                outputs = next(drawn)
                 for number in some:
                     use(number, side, outputs)
                 if see is not None:
                     see(law, side, chunk, outputs)
+                del outputs  # so that the next chunk lies where it lay, which caches hold
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(describe_pairs(problem, some), error))
             return False

@@ -65,31 +65,31 @@ _as_bits = _bitcast(types.uint64, types.float64, ir.IntType(64))
 
 @kernel(error_model="numpy")
 def words(low, high, first, name, k0, k1):  # type: ignore[no-untyped-def]
-    """Words of an even number of counters from `first` on: the low 64 bits of each, and the high ones. name: their upper half."""
-    n0, n1 = name & _LOW, name >> _SHIFT
-    half = low.size // 2
-    k0, k1 = k0 & _LOW, k1 & _LOW  # so that the compiler knows products of 32 bits
-    for i in range(half):  # two counters at once, which share the steps of the keys
-        j = half + i
-        c, d = first + np.uint64(i), first + np.uint64(j)
-        x0, x1, x2, x3 = c & _LOW, c >> _SHIFT, n0, n1
-        y0, y1, y2, y3 = d & _LOW, d >> _SHIFT, n0, n1
+    """Words of counters first, first + 1, …: the low 64 bits of each, and the high ones.
+
+    name: the upper half of the counters. They differ in their lowest 32 bits alone, so that half of two rounds is one for all.
+    """
+    f0, f1, n0, n1 = first & _LOW, first >> _SHIFT, name & _LOW, name >> _SHIFT
+    for i in range(low.size):
+        x0, x1, x2, x3 = f0 + np.uint64(i), f1, n0, n1  # upper halves may hold anything until the last step
         a0, a1 = k0, k1
         for _ in range(10):
-            p0, p1, q0, q1 = _M0 * x0, _M1 * x2, _M0 * y0, _M1 * y2
-            x0, x1, x2, x3 = (p1 >> _SHIFT) ^ x1 ^ a0, p1 & _LOW, (p0 >> _SHIFT) ^ x3 ^ a1, p0 & _LOW
-            y0, y1, y2, y3 = (q1 >> _SHIFT) ^ y1 ^ a0, q1 & _LOW, (q0 >> _SHIFT) ^ y3 ^ a1, q0 & _LOW
-            a0, a1 = (a0 + _W0) & _LOW, (a1 + _W1) & _LOW
-        low[i], high[i] = x0 | (x1 << _SHIFT), x2 | (x3 << _SHIFT)
-        low[j], high[j] = y0 | (y1 << _SHIFT), y2 | (y3 << _SHIFT)
+            p0, p1 = _M0 * (x0 & _LOW), _M1 * (x2 & _LOW)  # so that the compiler knows products of 32 bits
+            x0, x1, x2, x3 = (p1 >> _SHIFT) ^ x1 ^ a0, p1, (p0 >> _SHIFT) ^ x3 ^ a1, p0
+            a0, a1 = a0 + _W0, a1 + _W1
+        low[i], high[i] = (x0 & _LOW) | (x1 << _SHIFT), (x2 & _LOW) | (x3 << _SHIFT)
 
 
 @kernel(error_model="numpy")
-def _middle(word):  # type: ignore[no-untyped-def]
-    """word + 1/2, rounded once: exact where it is small, as tails need it."""
-    high = _as_float((word >> _SHIFT) | _BITS52) - _TWO52
-    low = _as_float((word & _LOW) | _BITS52) - _TWO52
-    return high * _TWO32 + (low + 0.5)
+def _middle(word, one):  # type: ignore[no-untyped-def]
+    """(word + 1/2) / 2^n of a word of n bits, rounded once: exact where it is small, as tails need it. one: 2^(52 - n).
+
+    The last of the 52 bits behind `one` is worth 2^-n, that of 2^32 times it 2^(32 - n): halves of a word take their place.
+    """
+    above = one * 2.0**32
+    high = _as_float((word >> _SHIFT) | _as_bits(above)) - above
+    low = _as_float((word & _LOW) | _as_bits(one)) - one * (1.0 - 2.0**-53)
+    return high + low
 
 
 @kernel(error_model="numpy")
@@ -109,14 +109,14 @@ def _minus_log(p):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def _exponentials(word, out):  # type: ignore[no-untyped-def]
     for i in range(word.size):
-        out[i] = _minus_log(_middle(word[i]) * 2.0**-64)
+        out[i] = _minus_log(_middle(word[i], 2.0**-12))
 
 
 @kernel(error_model="numpy")
 def _laplaces(word, out):  # type: ignore[no-untyped-def]
     """An exponential of 63 bits, with the sign of the last one."""
     for i in range(word.size):
-        out[i] = _as_float(_as_bits(_minus_log(_middle(word[i] & _LOW63) * 2.0**-63)) ^ (word[i] & _TOP))
+        out[i] = _as_float(_as_bits(_minus_log(_middle(word[i] & _LOW63, 2.0**-11))) ^ (word[i] & _TOP))
 
 
 @kernel(error_model="numpy")
@@ -130,23 +130,22 @@ def _uniforms(word, out):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _normals(low, high, out):  # type: ignore[no-untyped-def]
-    """Box and Muller (1958): a radius from all 64 bits of one word, a direction from the other's; two variates."""
+    """Box and Muller (1958): a radius from all 64 bits of one word, a direction from the other's; two variates.
+
+    In one loop, so that divisions and roots go on beside the polynomials.
+    """
     half = low.size
     for i in range(half):
-        out[i] = np.sqrt(2.0 * _minus_log(_middle(low[i]) * 2.0**-64))
-    for i in range(half):
-        word, radius = high[i], out[i]
-        x = (_middle(word & _LOW62) * 2.0**-62 - 0.5) * _HALF_PI  # from −π/4 to π/4
+        word, radius = high[i], np.sqrt(2.0 * _minus_log(_middle(low[i], 2.0**-12)))
+        x = (_middle(word & _LOW62, 2.0**-10) - 0.5) * _HALF_PI  # from −π/4 to π/4
         z = x * x
         sine = x + x * z * (_S1 + z * (_S2 + z * (_S3 + z * (_S4 + z * (_S5 + z * _S6)))))
         cosine = 1.0 - (0.5 * z - z * z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * (_C5 + z * _C6))))))
         turned = np.uint64(0) - ((word >> _NEXT) & _ONE)  # all ones: by a quarter; the top bit: by a half
         s, c = _as_bits(sine), _as_bits(cosine)
         both = (s ^ c) & turned
-        c = c ^ both ^ (word & _TOP) ^ (turned & _TOP)
-        s = s ^ both ^ (word & _TOP)
-        out[i] = radius * _as_float(c)
-        out[half + i] = radius * _as_float(s)
+        out[i] = radius * _as_float(c ^ both ^ ((word ^ turned) & _TOP))
+        out[half + i] = radius * _as_float(s ^ both ^ (word & _TOP))
 
 
 @kernel(error_model="numpy")

@@ -85,9 +85,16 @@ def vectors(databases: NDArray[Any]) -> Array:
     return rows[:, 0] if rows.shape[1] == 1 else rows
 
 
+def _adds(rng: np.random.Generator) -> bool:
+    """Whether the generator adds a centre as it draws, rounded as an array's sum is: NumPy's may contract it, hpcdp's do not."""
+    return type(rng) is not np.random.Generator
+
+
 def draw_laplace(centre: Array | float, scale: float, size: int, rng: np.random.Generator) -> Array:
     """Draw `size` outputs `centre` + Laplace noise of `scale`: (size,) for one number, else (size, d)."""
     centres = np.atleast_1d(np.asarray(centre, dtype=np.float64))
+    if centres.size == 1 and _adds(rng):
+        return rng.laplace(centres.item(), scale, size)
     out = rng.laplace(0.0, scale, size=size if centres.size == 1 else (size, centres.size))
     out += centres
     return out
@@ -96,6 +103,8 @@ def draw_laplace(centre: Array | float, scale: float, size: int, rng: np.random.
 def draw_gaussian(centre: Array | float, sigma: float, size: int, rng: np.random.Generator) -> Array:
     """Draw `size` outputs `centre` + normal noise of `sigma`: (size,) for one number, else (size, d)."""
     centres = np.atleast_1d(np.asarray(centre, dtype=np.float64))
+    if centres.size == 1 and _adds(rng):
+        return rng.normal(centres.item(), sigma, size)
     out = rng.standard_normal(size=size if centres.size == 1 else (size, centres.size))
     if sigma != 1.0:
         out *= sigma

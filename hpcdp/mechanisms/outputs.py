@@ -19,6 +19,9 @@ Outputs = NDArray[Any]
 
 Kind = Literal["bool", "int", "float", "bytes"]
 
+MANY = 1 << 12
+"""Numbers whose copy and checks cost more than a kernel's call."""
+
 _DTYPES: Mapping[Kind, Any] = {"bool": np.bool_, "int": np.int64, "float": np.float64, "bytes": object}
 
 
@@ -82,13 +85,14 @@ class Schema:
         return cls(data["kind"], data["columns"])
 
 
-def canonicalise(raw: Any, size: int, schema: Schema | None = None) -> Outputs:
+def canonicalise(raw: Any, size: int, schema: Schema | None = None, *, fresh: bool = False) -> Outputs:
     """Outputs of one call in canonical form, in the study's schema when that is known.
 
     Accepted: an array of shape (size,) or (size, d) of booleans, integers, finite reals or strings; or a list or object
     array of `size` numbers, strings, or sequences (tuples, lists, vectors) of mixed length and content. −0.0 becomes 0.0.
     Numbers and vectors of numbers stay numbers. Anything else becomes bytes: strings in UTF-8, sequences and vectors of
-    strings as JSON (see `hpcdp.mechanisms.spelling`).
+    strings as JSON (see `hpcdp.mechanisms.spelling`). The outputs are a copy, unless nobody else holds an array that was
+    given (fresh): many of float64 are then made canonical in place.
 
     Raises:
         MechanismError: they cannot be outputs, or do not fit the schema.
@@ -99,14 +103,14 @@ def canonicalise(raw: Any, size: int, schema: Schema | None = None) -> Outputs:
     else:
         array = _to_array(raw, size)
         column = items_of(array)  # what other libraries call a column of strings
-        outputs = _of_array(array, size, schema) if column is None else _of_items(column, size, schema)
+        outputs = _of_array(array, size, schema, fresh) if column is None else _of_items(column, size, schema)
     return outputs if schema is None else conform(outputs, schema)
 
 
-def _of_array(array: NDArray[Any], size: int, schema: Schema | None) -> Outputs:
+def _of_array(array: NDArray[Any], size: int, schema: Schema | None, fresh: bool) -> Outputs:
     if array.ndim == 2 and array.dtype.kind in "biuf" and schema is not None and schema.kind == "bytes":
         return spell_outputs(array, size)  # sequences that happen to be of one length
-    return _canonical_array(array, size)
+    return _canonical_array(array, size, fresh)
 
 
 def _to_array(raw: Any, size: int) -> NDArray[Any]:
@@ -149,7 +153,7 @@ def _is_table(array: NDArray[Any], items: Sequence[Any]) -> bool:
     return all(isinstance(leaf, str if array.dtype.kind == "U" else bytes) for leaf in leaves)
 
 
-def _canonical_array(array: NDArray[Any], size: int) -> Outputs:
+def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False) -> Outputs:
     if array.ndim not in (1, 2) or array.shape[0] != size or (array.ndim == 2 and array.shape[1] == 0):
         raise MechanismError(
             f"the mechanism returned shape {array.shape}; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
@@ -166,8 +170,14 @@ def _canonical_array(array: NDArray[Any], size: int) -> Outputs:
     if kind == "f":
         if array.dtype.itemsize > 8:
             raise MechanismError(f"the mechanism returned {array.dtype}; accepted: float64 or narrower")
-        values = np.add(array, 0.0, dtype=np.float64)  # −0.0 becomes 0.0
-        if not _is_finite(values):
+        if fresh and array.size >= MANY and array.dtype == np.float64 and array.flags.carray and array.flags.owndata:
+            from hpcdp.mechanisms._output_kernels import settle  # it loads kernels
+
+            values, finite = array, settle(array.reshape(-1).view(np.uint64))
+        else:
+            values = np.add(array, 0.0, dtype=np.float64)  # −0.0 becomes 0.0
+            finite = _is_finite(values)
+        if not finite:
             bad = values[~np.isfinite(values)].flat[0]
             raise MechanismError(f"the mechanism returned {bad}; accepted: finite numbers")
         return np.ascontiguousarray(values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,7 +132,8 @@ class Sampler:
         raw = self._outputs(database, size, self._generator(key, stage, chunk))
         if schema.kind == "bytes":
             return canonicalise(raw, size, schema)
-        outputs = canonicalise(raw, size)
+        fresh = sys.getrefcount(raw) == _ALONE and not weakref.getweakrefcount(raw)  # held by this variable alone
+        outputs = canonicalise(raw, size, fresh=fresh)
         found = raw.dtype if isinstance(raw, np.ndarray) and raw.dtype.kind == "f" else outputs.dtype
         tell_type("integers" if found.kind == "i" else found.name)
         return conform(outputs, schema)
@@ -173,6 +176,15 @@ class Sampler:
         if isinstance(database, Conditional):
             return database.draw(self.mechanism, size, rng)
         return self.mechanism.draw(database, size, rng)
+
+
+def _references() -> int:
+    """What is counted of an object that nothing but one local variable holds."""
+    made = object()
+    return sys.getrefcount(made)
+
+
+_ALONE = _references()
 
 
 def _describe(database: Input) -> str:
