@@ -98,15 +98,15 @@ def test_a_mechanism_in_a_process_of_its_own_may_die(tmp_path: Path) -> None:
     assert "the mechanism's process was ended by SIGSEGV" in one_message(call("plan", study, code=2))
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_hanging_chunk_is_named_while_it_hangs(workers: int, tmp_path: Path, scheduler: str) -> None:
+@pytest.mark.parametrize(("workers", "mechanism"), [(0, {}), (1, {}), (0, {"isolated": False})])
+def test_a_hanging_chunk_is_named_while_it_hangs(
+    workers: int, mechanism: dict[str, bool], tmp_path: Path, scheduler: str
+) -> None:
     """And Ctrl-C ends it, which status tells later."""
-    store = tmp_path / "s.zarr"
+    store, study = tmp_path / "s.zarr", hanging_study(tmp_path, **mechanism)
     (tmp_path / "held.txt").write_text(after_draw(2, 500))
     said: list[str] = []
-    with started(
-        "run", hanging_study(tmp_path), "--store", store, "--workers", workers, folder=tmp_path, by_user=True
-    ) as process:
+    with started("run", study, "--store", store, "--workers", workers, folder=tmp_path, by_user=True) as process:
         assert process.stderr is not None
         reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
         reader.start()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -252,3 +254,27 @@ def test_files_that_are_no_profiles(tmp_path: Path, study: Path) -> None:
         f"cannot read the profile {missing}: No such file" in call("plan", study, "--profile", missing, code=2).stderr
     )
     assert f"{broken} is not TOML: " in call("plan", study, "--profile", broken, code=2).stderr
+
+
+def test_ctrl_c_stays_the_commands(tmp_path: Path) -> None:
+    """dask-jobqueue handles it once it is imported, which a run does when it has begun: it would exit, and say nothing."""
+    (tmp_path / "file").touch()
+    script = f"""
+import signal, sys
+from pathlib import Path
+from hpcdp.clusters import Where, connect
+from hpcdp.clusters.folder import JobFolder
+from hpcdp.clusters.profile import Profile
+from hpcdp.errors import StoreError
+
+before = signal.getsignal(signal.SIGINT)
+try:
+    with connect(Where(Profile.from_toml("slurm/small.toml")), folder=JobFolder(Path("{tmp_path}/file"), "s")):
+        raise AssertionError("there is no folder for its keys")
+except StoreError:
+    print("dask_jobqueue" in sys.modules, signal.getsignal(signal.SIGINT) is before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=SLURM.parent, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout == "True True\n", done.stderr

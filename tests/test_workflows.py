@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hpcdp.engine.driver import run
@@ -20,6 +21,7 @@ WORKFLOWS = Path(__file__).resolve().parent.parent / "workflows"
 EUREKA = WORKFLOWS / "eureka"
 sys.path.insert(0, str(WORKFLOWS))
 
+from diabetes import s2  # noqa: E402
 from eureka.figures.catalogue import PAPER  # noqa: E402
 from paper_figures.command import main  # noqa: E402
 from paper_figures.figure import Figure  # noqa: E402
@@ -195,3 +197,11 @@ def test_figures_run_at_a_small_size(name: str, client: Any, tmp_path: Path) -> 
     failed = [str(check) for check in figure.judge(found) if not check.passed]
     assert not failed
     figure.draw(found).savefig(tmp_path / "plot.png")
+
+
+def test_the_patients_are_those_of_scikit_learn() -> None:
+    """They are read without its functions, which take longer to load than the data."""
+    from sklearn.datasets import load_diabetes
+
+    data = load_diabetes(scaled=False)
+    np.testing.assert_array_equal(s2(), data.data[:, data.feature_names.index("s2")])

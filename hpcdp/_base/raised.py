@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sysconfig
 import threading
 import traceback
@@ -16,13 +17,23 @@ _PACKAGES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 _STANDARD = sysconfig.get_path("stdlib")
 
 
+class Left(BaseException):
+    """Raised in a thread for whose call nobody waits any more."""
+
+
+def leave(thread: threading.Thread) -> None:
+    """Raise Left in a thread, at its next step in Python: a call of a library is not interrupted."""
+    assert thread.ident is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Left))
+
+
 def interruptions() -> tuple[type[BaseException], ...]:
     """What passes through a call of other people's code; all else that it raises is its failure, what is no Exception too.
 
     Such are SystemExit, which would take hpcdp along without a word, asyncio's CancelledError, and the panics of Rust code.
     Ctrl-C and SIGTERM interrupt the main thread alone: in a worker's threads such exceptions are the code's own.
     """
-    return (KeyboardInterrupt, GeneratorExit) if threading.current_thread() is threading.main_thread() else ()
+    return (KeyboardInterrupt, GeneratorExit) if threading.current_thread() is threading.main_thread() else (Left,)
 
 
 def describe_raised(error: BaseException) -> str:

@@ -174,6 +174,18 @@ def send_by(send: Callable[[dict[str, Any]], None]) -> None:
 _sends: Callable[[dict[str, Any]], None] | None = None
 
 
+@contextmanager
+def telling(send: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """What this process draws within is told there, and noted in no memory at which another process looks."""
+    global _slot, _sends
+    before = _slot, _sends
+    _slot, _sends = None, send
+    try:
+        yield
+    finally:
+        _slot, _sends = before
+
+
 def _sender(topic: str) -> Callable[[dict[str, Any]], None] | None:
     if _sends is not None:
         return _sends

@@ -125,12 +125,14 @@ def connect(
 def _open_profile(
     profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None], modules: tuple[str, ...]
 ) -> Iterator[DaskPlace]:
+    from hpcdp._base.global_state import kept
     from hpcdp.clusters.certificates import Certificate
 
-    if profile.cluster.driver == "allocation":
-        from hpcdp.clusters.allocation import open_allocation as open_profile
-    else:
-        from hpcdp.clusters.jobs import open_jobs as open_profile
+    with kept():  # dask-jobqueue takes Ctrl-C for itself when it is imported
+        if profile.cluster.driver == "allocation":
+            from hpcdp.clusters.allocation import open_allocation as open_profile
+        else:
+            from hpcdp.clusters.jobs import open_jobs as open_profile
     Certificate.remove_up_to(folder.keys, generation)
     certificate = Certificate.create(folder.key(generation)) if profile.cluster.tls else None
     try:

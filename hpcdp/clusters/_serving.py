@@ -184,10 +184,10 @@ def _answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
         with no_copy():
             return pickle.dumps(("returned", function(*arguments)))
     except BaseException as error:  # other people's code raises what is no Exception too
-        return pickle.dumps(("raised", _carried(error)))
+        return pickle.dumps(("raised", carried(error)))
 
 
-def _carried(error: BaseException) -> Exception:
+def carried(error: BaseException) -> Exception:
     """The error as the caller can raise it; another one that tells of it where it cannot."""
     with suppress(Exception):
         if isinstance(error, Exception) and type(pickle.loads(pickle.dumps(error))) is type(error):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.again import resume_command
-from hpcdp._base.folder import same_folder
+from hpcdp._base.global_state import kept
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import Place, Where, default_workers, parse_place
 from hpcdp.engine.execute import Outcome, execute, run_batches
@@ -122,7 +122,7 @@ def resume(
     return run_problem(problem, trial, Path(store), options, progress)
 
 
-@same_folder()
+@kept()
 def resolve_stored(
     store: str | Path,
     allow_changed_code: bool = False,

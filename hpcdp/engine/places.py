@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hpcdp._base.slow_draws import topic_of
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place, silence_dask
 from hpcdp.clusters.folder import job_folder
-from hpcdp.clusters.here import Here, open_apart, open_inside
+from hpcdp.clusters.here import Here, open_apart, open_beside, open_inside
 from hpcdp.clusters.place import DaskPlace
 from hpcdp.engine.context import forget_contexts
 from hpcdp.engine.execute import TASKS
@@ -114,7 +114,7 @@ def _opened_place(
         return
     if where.is_here and not options.dashboard and runs_here(options.workers, seconds):
         try:
-            with open_apart(TASKS) if names_code(problem.study) else open_inside() as alone:
+            with _alone(problem) as alone:
                 yield alone
         finally:
             forget_contexts()
@@ -128,3 +128,14 @@ def _opened_place(
     with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard, TASKS) as place:
         place.find_dashboard()
         yield place
+
+
+def _alone(problem: Problem) -> AbstractContextManager[Here]:
+    """One process for all tasks: this one, unless code of others is to be apart from it."""
+    if not names_code(problem.study):
+        return open_inside()
+    if problem.study.mechanism.isolated:
+        return open_apart(TASKS)
+    return open_beside(
+        f"{problem.sampler.named}, called in this process (mechanism.isolated = false; true names the chunk)"
+    )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.folder import same_folder
+from hpcdp._base.global_state import kept
 from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.rounding import at_least
@@ -238,7 +238,7 @@ class _Game:
         """Where batches lie."""
         return Stage.endless(self.rounds.chunk)
 
-    @same_folder()
+    @kept()
     @printing_to_stderr()
     def look(self, number: int, generation: Generation) -> Look:
         """Bet on a batch that is drawn, or read what was won; learn from it."""

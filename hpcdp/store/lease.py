@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -126,7 +126,8 @@ def acquire(layout: Layout, note: Callable[[str], None] | None = None) -> Lease:
         if isinstance(error, FileExistsError) or error.errno in (errno.ENOTEMPTY, errno.ENOTDIR):
             raise LeaseError(f"{layout.root} is being taken by another run at this moment; try again") from None
         raise
-    lease = Lease(layout, generation, owner)
+    # the current folder may change while it beats: a mechanism may share this process, a script has threads
+    lease = Lease(replace(layout, root=layout.root.absolute()), generation, owner)
     lease.start()
     try:
         for earlier in sorted(taken):

@@ -77,6 +77,7 @@ class MechanismSection(Section):
 
     reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
     timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
+    isolated: whether a run without workers calls the study's code in a process of its own; with workers it always is.
     """
 
     call: Annotated[
@@ -87,6 +88,7 @@ class MechanismSection(Section):
     parameters: Annotated[dict[str, Any], Key("law")] = Field(default_factory=dict)
     reproducible: Annotated[bool, Key("law")] = True
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
+    isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:
@@ -99,6 +101,23 @@ class MechanismSection(Section):
             )
         if self.timeout is not None and self.call in READERS:
             raise ValueError(f"timeout: {self.call} draws nothing; leave this key out; given: {self.timeout:g}")
+        return self
+
+    @model_validator(mode="after")
+    def _may_share_a_process(self) -> Self:
+        from hpcdp.mechanisms import READERS
+
+        if self.isolated:
+            return self
+        if isinstance(self.call, ProgramCall):
+            raise ValueError("isolated: a program always has a process of its own; leave this key out; given: false")
+        if self.call in READERS:
+            raise ValueError(f"isolated: {self.call} draws nothing; leave this key out; given: false")
+        if self.timeout is not None:
+            raise ValueError(
+                f"isolated: with mechanism.timeout it has a process of its own, which can be ended; given: false and "
+                f"timeout = {self.timeout:g}; accepted: one of them"
+            )
         return self
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.folder import same_folder
+from hpcdp._base.global_state import kept
 from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp.errors import WRONG, MechanismError, StudyError
@@ -359,7 +359,7 @@ def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Databa
 
 
 @at_risk("study", WRONG)
-@same_folder()
+@kept()
 @printing_to_stderr()
 def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs.
