@@ -60,8 +60,16 @@ def largest_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float
     A limit of the largest a − c·b at the same confidence, without a union bound: it misses only where the limit of the set
     that truly holds the most does. Which sets there are must not depend on the counts.
     """
-    a, b, least = _sides(exceed, test, confidence)
+    distinct = _distinct(exceed, test)  # of very many cells of few outputs most have the counts of another
+    a, b, least = _sides(exceed[distinct], test[distinct], confidence)
     return np.array([np.maximum(a - c * b, least).max() for c in inflation])
+
+
+def _distinct(exceed: Ints, test: Ints) -> Ints:
+    """One place of every row of counts."""
+    order = np.lexsort((*test.T, *exceed.T))
+    rows = np.column_stack([exceed, test])[order]
+    return order[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))[: order.size]]
 
 
 def _sides(exceed: Ints, test: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
