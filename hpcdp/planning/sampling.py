@@ -12,6 +12,7 @@ from hpcdp.planning.index import Index
 from hpcdp.planning.task import Task, Work
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import known_packs
+from hpcdp.store.records import record_names
 from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem
 
@@ -38,12 +39,11 @@ class Draw(Work):
 
     def left(self, layout: Layout, problem: Problem) -> Draw | None:
         stages = {stage.name: stage for stage in problem.kept_stages}
-        held = known_packs(layout) if self.packed else ()
-        todo = (
-            (law, name, block)
-            for law, name, block in self.blocks
-            if stages[name].name_of(law, block) not in held and not _is_kept(layout, stages[name], law, block)
-        )
+        if self.packed:  # two listings, where each of thousands of blocks would be looked for
+            held = known_packs(layout).keys() | record_names(layout, "samples")
+            todo = (b for b in self.blocks if stages[b[1]].name_of(b[0], b[2]) not in held)
+        else:
+            todo = (b for b in self.blocks if not _is_kept(layout, stages[b[1]], b[0], b[2]))
         return Draw(blocks, self.packed) if (blocks := tuple(todo)) else None
 
     def split(self) -> Sequence[Draw]:

@@ -81,7 +81,11 @@ def _read_prints(layout: Layout, name: str) -> dict[str, list[str]]:
     path = layout.record(KIND, name)
     body = read_json(path)
     prints = body.get("fingerprints") if isinstance(body, dict) else None
-    if not isinstance(prints, dict) or _name_of(prints) != name or not all(map(_size, prints)):
+    if (
+        not isinstance(prints, dict)
+        or _name_of(prints) != name
+        or not all(_size(block) and isinstance(some, list) for block, some in prints.items())
+    ):
         raise DamagedError(f"the record {path} is damaged (it is no pack)")
     return prints
 
@@ -110,12 +114,23 @@ _holders: dict[Path, dict[str, str]] = {}
 """Of the last store: the pack of each block. A pack's name says what is in it, so that its record is read once for that."""
 
 
-def pack_of(layout: Layout, block: str) -> str | None:
-    """The pack that holds a block, by the name of the block's record; None where there is none."""
+def pack_of(layout: Layout, block: str, own: bool = False) -> str | None:
+    """The pack that holds a block, by the name of the block's record; None where there is none.
+
+    own: whether the block may have a record of its own, which is looked for before packs that were not read yet.
+    """
     found = _holders.get(layout.root, {}).get(block)
-    if found is None or not layout.record(KIND, found).is_file():
-        found = known_packs(layout).get(block)
-    return found
+    if found is not None and os.path.isfile(_record(layout, found)):
+        return found
+    if own and layout.record("samples", block).is_file():
+        return None
+    return known_packs(layout).get(block)
+
+
+@lru_cache(_OPEN)
+def _record(layout: Layout, name: str) -> str:
+    """The path of a pack's record, as text: it is asked for with every block."""
+    return str(layout.record(KIND, name))
 
 
 def known_packs(layout: Layout) -> Mapping[str, str]:
@@ -135,7 +150,7 @@ def known_packs(layout: Layout) -> Mapping[str, str]:
 def open_pack(layout: Layout, name: str, schema: Schema) -> Pack:
     """A pack, read once while it is at hand; DamagedError where it is not whole."""
     try:
-        state = os.stat(layout.record(KIND, name))
+        state = os.stat(_record(layout, name))
     except FileNotFoundError:
         raise DamagedError(f"no record at {layout.record(KIND, name)}") from None
     return _open(layout.root, name, schema, (state.st_ino, state.st_mtime_ns))

@@ -73,7 +73,7 @@ def _load(layout: Layout, stage: Stage, law: str, block: int, schema: Schema) ->
 def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[str, Path]:
     """The record of a block and where its outputs are, or those of the pack that holds it; its own, if there is neither."""
     name = stage.name_of(law, block)
-    if not layout.record("samples", name).is_file() and (pack := pack_of(layout, name)) is not None:
+    if (pack := pack_of(layout, name, own=True)) is not None:
         return pack, layout.pack(pack)
     return name, layout.block(law, stage.name, block, stage.block_size(block))
 
