@@ -216,7 +216,7 @@ run(test_packs.study_of(test_packs.PAIRS), {store!r}, workers=0)
 def test_killed_between_the_data_and_the_record(together: Path, tmp_path: Path, small: None, drawn: list[Any]) -> None:
     """The pack without a record is as good as none: it is drawn again, others are not."""
     store = tmp_path / "s.zarr"
-    code = KILLED.format(size=packs.PACK_BYTES, left=3, tests=str(Path(__file__).parent), store=str(store))
+    code = KILLED.format(size=packs.PACK_BYTES + 100, left=3, tests=str(Path(__file__).parent), store=str(store))
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     folders = {path.name for path in (store / "samples" / "packs").glob("[0-9a-f]*")}
     records = {path.stem for path in (store / "records" / "packs").glob("*.json")}
@@ -225,6 +225,8 @@ def test_killed_between_the_data_and_the_record(together: Path, tmp_path: Path, 
     held = {block for _, found in read_packs(open_layout(store)) for block in found}  # type: ignore[union-attr]
     assert run(study_of(PAIRS), store) == load_result(together).to_json()
     assert len(drawn) == len(set(drawn)) == 2 * 2 * PAIRS - len(held)
+    folders = {path.name for path in (store / "samples" / "packs").iterdir()}
+    assert folders == {path.stem for path in (store / "records" / "packs").glob("*.json")}, "what has no record is gone"
 
 
 def test_a_superseded_run_writes_no_pack(tmp_path: Path) -> None:

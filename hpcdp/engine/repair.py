@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from hpcdp.clusters import Place
 from hpcdp.engine.execute import run_batches
 from hpcdp.engine.identical_chunks import set_laws_aside
@@ -11,7 +13,8 @@ from hpcdp.engine.tasks import check_blocks
 from hpcdp.planning.index import Index, read_index
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import set_aside
+from hpcdp.store.packs import KIND as PACKS
+from hpcdp.store.records import record_names, set_aside
 from hpcdp.store.samples import place_of, set_block_aside
 from hpcdp.study.problem import Problem
 
@@ -27,11 +30,14 @@ def read_sound_index(layout: Layout, progress: Progress) -> Index:
     return index
 
 
-def remove_unrecorded_counters(layout: Layout, index: Index) -> None:
-    """What a killed task learned and did not record: who finds it would count with it, and never record its training."""
+def remove_unrecorded(layout: Layout, index: Index) -> None:
+    """What a killed task learned and did not record: who finds it would count with it, and never record its training; and
+    packs without a record, in whose place no other comes where tasks are cut otherwise.
+    """
     assert layout.generation is not None
     known = {layout.counter(model, thresholds) for model, thresholds in index.stored_counters}
-    for folder in (layout.root / "counters").glob("*"):
+    known |= {layout.pack(name) for name in record_names(layout, PACKS)}
+    for folder in chain((layout.root / "counters").glob("*"), layout.pack("").glob("*")):
         if folder.is_dir() and folder not in known:
             discard(layout, layout.generation, folder)
 
