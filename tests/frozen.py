@@ -18,7 +18,7 @@ from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
-from hpcdp.engine.repair import read_sound_index, remove_unrecorded_counters, set_samples_aside
+from hpcdp.engine.repair import read_sound_index, remove_unrecorded, set_samples_aside
 from hpcdp.engine.stopping import Stop
 from hpcdp.engine.tasks import check_blocks, run_task
 from hpcdp.notions.bounds import BOUNDS_VERSION
@@ -148,7 +148,7 @@ def run_here(store: str, study: str) -> None:
         problem, _ = choose_reuse(problem, costs, layout, generation)
         problem = with_known_sizes(layout, problem)
         index = read_sound_index(layout, Silent())
-        remove_unrecorded_counters(layout, index)
+        remove_unrecorded(layout, index)
         stages = {stage.name: stage for stage in problem.kept_stages}
         kept = [(law, name, b) for name, stage in stages.items() for law in problem.laws for b in range(stage.blocks)]
         known = tuple(item for item in kept if stages[item[1]].name_of(item[0], item[2]) in index.samples)

@@ -191,6 +191,21 @@ def test_levels_stay_with_their_pair_and_direction() -> None:
     np.testing.assert_allclose(alone, level[2:, 1:, 7:8], rtol=1e-12)
 
 
+def test_pairs_are_bounded_alike_however_many_are_at_once() -> None:
+    rng = np.random.default_rng(4)
+    epsilons = np.linspace(0.0, 2.0, 21)
+    shares = np.concatenate([LAWS[name](epsilons) for name in ("gaussian", "three outcomes", "laplace")])
+    taught, test = _draw(rng, shares, 1000) / 1000, np.full(shares.shape, 5000)
+    level = anchor_level(share_level(None, (3, 2, 21), 0.05), taught, test, epsilons, np.full((3, 1, 1), 1000))
+    counts = _draw(rng, shares, 5000)
+    whole = make_cells(counts, test, taught, epsilons, level, CONFIDENCE, lower_bounds)
+    with patch("hpcdp.notions.spectrum._AT_ONCE", 2 * 2 * 21):
+        cut = make_cells(counts, test, taught, epsilons, level, CONFIDENCE, lower_bounds)
+    assert (whole.lower > 0.0).any()
+    for name in ("delta", "standard_error", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(cut, name), getattr(whole, name))
+
+
 @pytest.mark.parametrize("seen", [0.0, 0.5, 1.0])
 def test_training_that_promises_nothing_has_an_anchor_still(seen: float) -> None:
     epsilons = np.linspace(0.0, 3.0, 200)

@@ -274,6 +274,20 @@ def test_bounds_below_a_floor_are_not_looked_for_and_others_are_as_ever() -> Non
         assert (found < every)[~above].mean() > 0.8
 
 
+def test_cells_that_counts_settle_are_those_whose_search_ends_below_the_floor() -> None:
+    rng = np.random.default_rng(5)
+    for low, high in ((1.0, 2.0), (1.0, 3.0), (2.0, 5.0)):
+        n0, n1 = (np.floor(10.0 ** rng.uniform(low, high, 2000)).astype(int) for _ in range(2))
+        b, c = rng.random(2000) ** 3, np.exp(rng.uniform(0.0, 3.0, 2000))
+        x0 = rng.binomial(n0, np.clip(c * b * (1.0 + rng.normal(0.0, 0.3, 2000)), 0.0, 1.0))  # near a = c·b
+        cells = (x0, n0, rng.binomial(n1, b), n1, c, 10.0 ** rng.uniform(-7.0, -0.5, 2000))
+        every = joint_lower(*cells)
+        for floor in (0.0, 0.05):
+            found = joint_lower(*cells, floor=floor)
+            np.testing.assert_array_equal(np.maximum(found, floor), np.maximum(every, floor))
+        assert (found[every < 0.0] == -c[every < 0.0]).mean() > 0.5, "most of them without a search"
+
+
 def test_joint_bound_follows_the_counts() -> None:
     for n, c in ((30, 1.0), (30, math.exp(0.5)), (40, 7.0)):
         x0, x1 = np.arange(n + 1)[:, None], np.arange(n + 1)[None, :]

@@ -110,6 +110,15 @@ def test_tallies_and_what_is_learned(tmp_path: Path) -> None:
     refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
 
 
+def test_packs(tmp_path: Path) -> None:
+    """Very many small blocks and databases: those that lie together, with their records."""
+    given = ", ".join(f"{{ d = [{2 * n}], d_prime = [{2 * n + 1}] }}" for n in range(130))
+    changes = {"call": "pmf", "parameters": {"outcomes": [0, 1], "table": [[0.5, 0.5], [0.4, 0.6]] * 130}}
+    study = write_study(tmp_path, train=20, test=20, pairs=f"given = [{given}]", **changes)
+    least = {"study/databases/pack-#", "samples/packs/#", "records/packs/#", "records/fits/#", "records/counts/#"}
+    refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
+
+
 class _Watch:
     """Calls a function before every rename of this process, while it is switched on."""
 

@@ -11,7 +11,7 @@ from studies import make_study
 
 from hpcdp.engine.driver import resolve_stored, store_problem
 from hpcdp.report.table import trust_lines
-from hpcdp.study import versions
+from hpcdp.store import databases as databases_in_store
 from hpcdp.study.problem import resolve
 
 
@@ -22,8 +22,8 @@ def test_each_database_is_read_once(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     )
     store, read = tmp_path / "s.zarr", []
     store_problem(resolve(study)[0], store)
-    of_one = versions.read_array
-    monkeypatch.setattr(versions, "read_array", lambda path: read.append(path) or of_one(path))
+    of_one = databases_in_store.read_array
+    monkeypatch.setattr(databases_in_store, "read_array", lambda path: read.append(path) or of_one(path))
     assert "incomplete" in call("status", store).stdout
     assert len(read) == len(set(read)) <= 30  # as found, twice for each of 435 pairs
     read.clear()

@@ -19,6 +19,7 @@ from hpcdp.notions.resolution import (
     FEWEST,
     extrapolate,
     is_resolved,
+    largest_upper,
     learned_upper,
     needed_tests,
 )
@@ -26,6 +27,16 @@ from hpcdp.report.table import table
 from hpcdp.results.result import load_result
 
 # limits of the learned set
+
+
+def test_the_largest_limit_is_that_of_any_cell():
+    rng = np.random.default_rng(2)
+    tests = rng.choice([9, 13], (500, 2))
+    counts = rng.integers(0, 4, (500, 2))  # most of them several times
+    inflations = np.array([1.0, 1.6, 8.0])
+    found = largest_upper(counts, tests, inflations, 0.95)
+    every = [learned_upper(counts, tests, np.full(500, c), 0.95).max() for c in inflations]
+    np.testing.assert_array_equal(found, every)
 
 
 @pytest.mark.parametrize("inflation", [1.0, 1.6, math.e, 8.0])

@@ -26,6 +26,7 @@ from hpcdp.losses.protocol import Loss, Side, StreamedSide
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.packs import forget_packs
 from hpcdp.store.samples import read_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem
@@ -197,5 +198,6 @@ def _open(root: str, version: int, _study: str) -> Context:
 
 def forget_contexts() -> None:
     """Free what tasks keep in this process, which goes on."""
+    forget_packs()
     _sized.cache_clear()
     _open.cache_clear()

@@ -24,7 +24,7 @@ from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import Failure, unusable
 from hpcdp.engine.places import Options, Places, at_once, refuse_place
 from hpcdp.engine.progress import Progress, Silent
-from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded_counters, set_samples_aside
+from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_samples_aside
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.window import PlaceError
 from hpcdp.errors import DamagedError, HpcdpError
@@ -264,7 +264,7 @@ def _drive(
         progress.note(words)
     problem = with_known_sizes(layout, problem)
     index = read_sound_index(layout, progress)
-    remove_unrecorded_counters(layout, index)
+    remove_unrecorded(layout, index)
     root = str(layout.root.resolve())
     tasks = schedule(problem, index, costs, workers)
     expected = cluster_needs(tasks, where.profile) if where.profile else None

@@ -14,7 +14,8 @@ from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.mechanisms import READERS
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import read_json, read_records, set_aside
+from hpcdp.store.records import read_records, set_aside
+from hpcdp.store.samples import known_prints, set_block_aside
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import known_tallies
 from hpcdp.study.decisions import set_sizes_aside
@@ -30,9 +31,11 @@ def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
     """Set aside what rests on identical chunks, and raise MechanismError naming two of them."""
     if problem.sampler.call in READERS or not problem.way.keeps:
         return
+    first: dict[str, Chunk] = {}
     found: dict[str, set[Chunk]] = {}
     for chunk, text in _fingerprints(layout, problem):
-        found.setdefault(text, set()).add(chunk)
+        if first.setdefault(text, chunk) != chunk:
+            found.setdefault(text, {first[text]}).add(chunk)
     stages = {stage.name: stage for stage in (problem.train, problem.test)}
 
     @cache
@@ -43,7 +46,7 @@ def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
     same: list[list[Chunk]] = []
     for chunks in found.values():
         law, name, number = min(chunks)
-        if len(chunks) > 1 and is_varied(law, stages[name], min(1024, stages[name].chunk_size(number))):
+        if is_varied(law, stages[name], min(1024, stages[name].chunk_size(number))):
             same.append(sorted(chunks))
     problem.sampler.end()
     if not same:
@@ -65,14 +68,9 @@ def identical(problem: Problem, a: Chunk, b: Chunk, again: str) -> MechanismErro
 def _fingerprints(layout: Layout, problem: Problem) -> Iterator[tuple[Chunk, str]]:
     """Every chunk of the present study's laws and stages with its fingerprint, of samples that are kept and not."""
     for stage in problem.kept_stages:
-        for law in problem.laws:
-            for block in range(stage.blocks):
-                try:
-                    prints = read_json(layout.record("samples", stage.name_of(law, block)))["fingerprints"]
-                except DamagedError:
-                    continue
-                for chunk, text in zip(stage.block_chunks(block), prints, strict=True):
-                    yield (law, stage.name, chunk), text
+        for law, block, prints in known_prints(layout, stage, problem.laws):
+            for chunk, text in zip(stage.block_chunks(block), prints, strict=True):
+                yield (law, stage.name, chunk), text
     if problem.train not in problem.kept_stages:
         for kind in ("pilots", "fits") if problem.is_refined else ("fits",):
             yield from _of_records(layout, problem, kind, problem.train)
@@ -101,7 +99,7 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
     for law in laws:  # all of each: a shorter last chunk may be the start of others, and looks like none
         for stage in problem.kept_stages:
             for block in range(stage.blocks):
-                set_aside(layout, "samples", stage.name_of(law, block))
+                set_block_aside(layout, stage.name_of(law, block))
     _set_pools_aside(layout, problem, laws, and_unknown)
     numbers = {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)}
     models = _set_pilots_aside(layout, problem, numbers)

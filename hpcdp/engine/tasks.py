@@ -6,7 +6,7 @@ A mechanism's failure on one chunk costs that chunk and what depends on it; it i
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 
 from hpcdp._base.prints import printing_to_stderr
@@ -21,7 +21,8 @@ from hpcdp.planning.sampling import Draw, DrawRounds
 from hpcdp.planning.task import Task, Work
 from hpcdp.store.layout import Generation
 from hpcdp.store.modes import own_files
-from hpcdp.store.samples import DamagedBlock, read_blocks, write_block
+from hpcdp.store.packs import forget_packs, write_packs
+from hpcdp.store.samples import DamagedBlock, place_of, read_blocks, write_block
 from hpcdp.store.stages import Stage
 
 
@@ -55,8 +56,23 @@ def run_task_inside(root: str, version: int, generation: Generation, task: Task)
 
 def _draw(context: Context, generation: Generation, work: Draw, report: Report) -> None:
     stages = {stage.name: stage for stage in context.problem.kept_stages}
+    if work.packed:
+        drawn = _drawn(context, ((stages[name], law, block) for law, name, block in work.blocks), report)
+        write_packs(context.layout, context.problem.schema, drawn, generation)
+        return
     for law, name, block in work.blocks:
         _keep(context, generation, stages[name], law, block, report)
+
+
+def _drawn(
+    context: Context, blocks: Iterable[tuple[Stage, str, int]], report: Report
+) -> Iterator[tuple[str, list[Outputs]]]:
+    """Blocks by the names of their records, with their chunks; those on which the mechanism fails are left out."""
+    for stage, law, block in blocks:
+        try:
+            yield stage.name_of(law, block), [context.draw(stage, law, chunk) for chunk in stage.block_chunks(block)]
+        except ChunkError as error:
+            report.failures.append(Failure(error.where, error.reason, stage.name_of(law, block)))
 
 
 def _draw_rounds(context: Context, generation: Generation, work: DrawRounds, report: Report) -> None:
@@ -84,14 +100,17 @@ def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...
     """Read stored blocks and compare their checksums; (record, message) of each that is damaged or missing."""
     context = open_context(root, version)
     stages = {stage.name: stage for stage in context.problem.kept_stages}
-    damaged = []
+    damaged: dict[str, str] = {}
+    forget_packs()
     for law, name, block in items:
         stage = stages[name]
+        if place_of(context.layout, stage, law, block)[0] in damaged:
+            continue  # the pack that was named with another block
         try:
             for _ in read_blocks(context.layout, stage, law, context.problem.schema, stage.block_chunks(block)):
                 pass
         except DamagedBlock as error:
-            damaged.append((error.record, f"{error} ({context.problem.describe_law(law)})"))
+            damaged[error.record] = f"{error} ({context.problem.describe_law(law)})"
         except OSError as error:
             raise unusable(root, error) from error
-    return damaged
+    return list(damaged.items())

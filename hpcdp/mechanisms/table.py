@@ -48,12 +48,21 @@ def pmf(
     return values[support][_edges_passed(edges, rng.random(size))]
 
 
-def outcome_values(outcomes: Sequence[float] | Sequence[str]) -> NDArray[Any]:
+@dataclass(frozen=True)
+class _Values:
+    """Outcomes that were read and checked."""
+
+    values: NDArray[Any]
+
+
+def outcome_values(outcomes: Sequence[float] | Sequence[str] | _Values) -> NDArray[Any]:
     """Return the outcomes as an array of shape (k,).
 
     Raises:
         ValueError: the outcomes are not k >= 1 different finite numbers or k different strings.
     """
+    if isinstance(outcomes, _Values):
+        return outcomes.values
     accepted = "a list of different finite numbers or of different strings"
     items = list(outcomes) if isinstance(outcomes, Sequence | np.ndarray) else []
     texts = sum(isinstance(item, str) for item in items)
@@ -109,11 +118,12 @@ class _Checked:
 
 
 def _prepare(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of pmf with their table checked; where something is wrong as they were, since the first draw says what."""
+    """Parameters of pmf, checked; where something is wrong as they were, since the first draw says what."""
     prepared = dict(parameters)
     with suppress(ValueError):
-        rows = _rows(parameters["table"], outcome_values(parameters["outcomes"]).size)
-        prepared["table"] = _Checked(rows.copy())
+        values = outcome_values(parameters["outcomes"])
+        prepared["table"] = _Checked(_rows(parameters["table"], values.size).copy())
+        prepared["outcomes"] = _Values(values)
     return prepared
 
 

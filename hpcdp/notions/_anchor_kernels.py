@@ -85,23 +85,31 @@ def _choose(
             lead, most = j, value[j, j] / error[j]
     row, cover, found = np.empty(cells), np.empty(cells), np.empty((cells, cells))
     chosen, level, need = np.empty(cells, np.int64), np.empty(cells), np.empty(cells)
+    hopeful = np.empty(cells, np.bool_)  # promise anything at this level
     top = 0.0
     out[:] = 0.0
     out[lead] = total
     for number in (*_SIZES, cells):
         if number > cells:
             continue
+        hopeful[:] = False
         for j in range(cells):
             _promise(value, error, slope_error, inflation, best, j, total / number, found[j])
+            for k in range(cells):
+                hopeful[j] = hopeful[j] or found[j, k] > 0.0
+        if number == 1 and not hopeful.any():
+            return  # nor does any set promise anything at a smaller level
         cover[:] = 0.0
         taken = np.zeros(cells, np.bool_)
         for at in range(number):  # the cell that adds most to what the others promise
-            pick, gain = -1, -1.0
+            pick, gain, so_far = -1, -1.0, 0.0
+            for k in range(cells):
+                so_far += weight[k] * cover[k] ** 2
             for j in range(cells):
                 if taken[j]:
                     continue
-                more = 0.0
-                for k in range(cells):
+                more = 0.0 if hopeful[j] else so_far
+                for k in range(cells if hopeful[j] else 0):
                     more += weight[k] * max(cover[k], found[j, k]) ** 2
                 if more > gain:
                     pick, gain = j, more

@@ -20,6 +20,8 @@ from hpcdp.notions._event_kernels import _SHARE, _TIE, _TIE_SHARE, EventTable, _
 _CUT = math.log(1e-4)
 # A whole n p is a median of a binomial, so that P(T >= t) is at least 1/4 at the observed rates: no target below rejects there.
 _LOG_MEDIANS = math.log(0.25)
+# Block width of the two tails that may settle a cell (see `hpcdp.notions._binomial_kernels.lower_tail`): loose by 2e-4.
+_SINGLE_SHARE = 1.0 / 16.0
 # Stands for log 0.
 _LOG_ZERO = -690.0
 
@@ -277,6 +279,30 @@ def joint_lower_cell(
 
 
 @_jit
+def _is_settled(
+    x0: float, n0: float, x1: float, n1: float, c: float, log_target: float, loss: float, floor: float
+) -> bool:
+    """Whether the counts alone show that no theta above `floor` is rejected, so that the search would end at or below it.
+
+    P(T >= t) is at least P(X0 >= x0) P(X1 <= x1), here where a = floor + c b suits both shares best. That b is no less than
+    x1/n1, so that it lies in the range of b if P(X1 <= x1) is not below the level of the range's end, which the target is above.
+    """
+    a_hat, b_hat = x0 / n0 - floor, x1 / n1
+    if a_hat <= c * b_hat:
+        return log_target < _LOG_MEDIANS
+    a_shrunk, b_shrunk = (x0 + 1.0) / (n0 + 2.0), (x1 + 1.0) / (n1 + 2.0)
+    weight = c * c * n0 / (a_shrunk * (1.0 - a_shrunk))
+    other = n1 / (b_shrunk * (1.0 - b_shrunk))
+    b = (weight * (a_hat / c) + other * b_hat) / (weight + other)
+    a = floor + c * b
+    if not (0.0 < b < 1.0 and 0.0 < a < 1.0):
+        return False
+    least = math.exp(log_target + loss)
+    below = lower_tail(x1, n1, b, 1.0 - b, _SINGLE_SHARE)
+    return below > least and below * lower_tail(n0 - x0, n0, 1.0 - a, a, _SINGLE_SHARE) > least
+
+
+@_jit
 def joint_lower_cells(
     x0: npt.NDArray[np.float64],
     n0: npt.NDArray[np.float64],
@@ -295,10 +321,14 @@ def joint_lower_cells(
     """
     lower = np.empty(x0.size)
     for i in range(x0.size):
+        log_target = math.log(target[i])
+        if floor > -np.inf and _is_settled(x0[i], n0[i], x1[i], n1[i], c[i], log_target, loss, floor):
+            lower[i] = -c[i]
+            continue
         b_low = upper_limit(n1[i] - x1[i], n1[i], side_level[i])[1]
         b_high = upper_limit(x1[i], n1[i], side_level[i])[0]
         b_range = (b_low, b_high)
-        lower[i] = joint_lower_cell(x0[i], n0[i], x1[i], n1[i], c[i], b_range, math.log(target[i]), z[i], loss, floor)
+        lower[i] = joint_lower_cell(x0[i], n0[i], x1[i], n1[i], c[i], b_range, log_target, z[i], loss, floor)
     return lower
 
 

@@ -19,6 +19,7 @@ Ints = NDArray[np.int64]
 
 FEWEST = 10  # below about ten counts the normal approximation is off, and so is δ̂ by a third and more
 _SHARE = 0.9  # of the level, spent on the side that is not inflated
+_AT_ONCE = 1 << 18  # cells that are sorted at once
 _LARGEST = 2.0**50  # test samples that can be drawn
 
 
@@ -60,8 +61,19 @@ def largest_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float
     A limit of the largest a − c·b at the same confidence, without a union bound: it misses only where the limit of the set
     that truly holds the most does. Which sets there are must not depend on the counts.
     """
-    a, b, least = _sides(exceed, test, confidence)
+    some = [
+        _distinct(np.column_stack([exceed[start : start + _AT_ONCE], test[start : start + _AT_ONCE]]))
+        for start in range(0, len(exceed), _AT_ONCE)
+    ]
+    counts = _distinct(np.concatenate(some))  # of very many cells of few outputs most have the counts of another
+    a, b, least = _sides(counts[:, :2], counts[:, 2:], confidence)
     return np.array([np.maximum(a - c * b, least).max() for c in inflation])
+
+
+def _distinct(rows: Ints) -> Ints:
+    """Every row once."""
+    rows = rows[np.lexsort(rows.T)]
+    return rows[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))]
 
 
 def _sides(exceed: Ints, test: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:

@@ -15,6 +15,7 @@ from hpcdp.notions.bounds import joint_lower, normal_upper, split_lower, standar
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_AT_ONCE = 1 << 20  # cells: what is computed of each on the way takes several hundred bytes
 _MANY, _COARSE = 32, 8.0  # counts, and steps of T in X1 per step in X0, from which the split bound may be better
 
 LowerBounds = Callable[[Ints, Ints, Ints, Ints, Floats, Floats, NDArray[np.bool_]], Floats]
@@ -101,6 +102,34 @@ def make_cells(
     level: (pairs, 2, epsilons) failure probability of each cell's bound; 0 of cells that have none of their own. Every cell has
     what the bounds of its pair and direction imply (see `hpcdp.notions.anchors`), at least 0.
     """
+    size = max(1, _AT_ONCE // max(1, 2 * epsilons.size))
+    slices = [slice(start, start + size) for start in range(0, exceed.shape[0], size)] or [slice(None)]
+    parts = [
+        _cells_of(
+            exceed[s],
+            test[s],
+            None if training_share is None else training_share[s],
+            epsilons,
+            level[s],
+            confidence,
+            run,
+        )
+        for s in slices
+    ]
+    delta, error, lower, upper = (np.concatenate(values) for values in zip(*parts, strict=True))
+    return Cells(delta, error, lower, upper, exceed, test)
+
+
+def _cells_of(
+    exceed: Ints,
+    test: Ints,
+    training_share: Floats | None,
+    epsilons: Floats,
+    level: Floats,
+    confidence: float,
+    run: LowerBounds,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """δ̂, standard errors, lower and upper bounds of some pairs (see `make_cells`)."""
     known = (exceed >= 0).all(axis=-1)
     bounded = known & (level > 0.0)
     inflation = np.broadcast_to(np.exp(epsilons), known.shape)
@@ -123,7 +152,7 @@ def make_cells(
         x, n, c = exceed[known], test[known], inflation[known]
         upper[known] = normal_upper(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c, confidence)
         error[known] = standard_error(x[:, 0], n[:, 0], x[:, 1], n[:, 1], c)
-    return Cells(delta, error, lower, upper, exceed, test)
+    return delta, error, lower, upper
 
 
 @dataclass(frozen=True, eq=False)

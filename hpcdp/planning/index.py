@@ -13,6 +13,8 @@ from hpcdp.errors import DamagedError
 from hpcdp.losses.counts import above, below
 from hpcdp.planning.spans import disjoint, gaps
 from hpcdp.store.layout import Layout
+from hpcdp.store.packs import KIND as PACKS
+from hpcdp.store.packs import read_packs
 from hpcdp.store.records import read_records, record_names
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import TallySpan, known_tallies
@@ -161,8 +163,13 @@ def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Ex
 
 
 def read_index(layout: Layout) -> Index:
-    """Read all records; those of samples, pilots and tallies by their names only."""
+    """Read all records; those of blocks of samples, pilots and tallies by their names only."""
     index = Index(samples=record_names(layout, "samples"), pilots=record_names(layout, "pilots"), layout=layout)
+    for name, blocks in read_packs(layout):
+        if isinstance(blocks, DamagedError):
+            index.damaged.append((PACKS, name, str(blocks)))
+        else:
+            index.samples.update(blocks)
     index.chosen = known_choice(layout)
     for pilot in index.pilots:
         for tally in known_tallies(layout, pilot):

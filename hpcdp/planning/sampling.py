@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
 from hpcdp.planning.task import Task, Work
 from hpcdp.store.layout import Layout
+from hpcdp.store.packs import known_packs
+from hpcdp.store.records import record_names
 from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _TASKS_PER_WORKER = 8
 _BLOCK_SECONDS = 3e-3  # to write the files and the record of a block, whatever its size
+_PACKED_SECONDS = 1e-4  # of a block in a pack
+_PACKED_BYTES = 64 << 10  # of a block: a pack holds a hundred of them at least
+
+FEWEST_PACKED = 256
+"""Small blocks from which on they go into packs: files of fewer take less than a second."""
 
 BLOCK_PAIRS = 16
 """Pairs that share one drawn chunk of D, where a pair is cut in spans."""
@@ -24,15 +31,20 @@ BLOCK_PAIRS = 16
 
 @dataclass(frozen=True)
 class Draw(Work):
-    """Draw and keep blocks: (law, stage by name, block)."""
+    """Draw and keep blocks: (law, stage by name, block). packed: many in an array, since each is small."""
 
     kind: ClassVar[str] = "sample"
     blocks: tuple[tuple[str, str, int], ...]
+    packed: bool = False
 
     def left(self, layout: Layout, problem: Problem) -> Draw | None:
         stages = {stage.name: stage for stage in problem.kept_stages}
-        todo = (block for block in self.blocks if not _is_kept(layout, stages[block[1]], block[0], block[2]))
-        return Draw(blocks) if (blocks := tuple(todo)) else None
+        if self.packed:  # two listings, where each of thousands of blocks would be looked for
+            held = known_packs(layout).keys() | record_names(layout, "samples")
+            todo = (b for b in self.blocks if stages[b[1]].name_of(b[0], b[2]) not in held)
+        else:
+            todo = (b for b in self.blocks if not _is_kept(layout, stages[b[1]], b[0], b[2]))
+        return Draw(blocks, self.packed) if (blocks := tuple(todo)) else None
 
     def split(self) -> Sequence[Draw]:
         return [Draw((block,)) for block in self.blocks]
@@ -107,46 +119,82 @@ def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float, la
     batch: list[tuple[str, str, int]] = []
     seconds = drawing = 0.0
 
-    def flush() -> None:
+    def flush(packed: bool) -> None:
         nonlocal batch, seconds, drawing
         if batch:
             units = sum(len(stages[stage].block_chunks(block)) for _, stage, block in batch)
-            tasks.append(Task(f"sample-{len(tasks)}", Draw(tuple(batch)), (), units, seconds, drawing))
+            tasks.append(Task(f"sample-{len(tasks)}", Draw(tuple(batch), packed), (), units, seconds, drawing))
         batch, seconds, drawing = [], 0.0, 0.0
 
     blocks = _blocks_left(problem, index, costs)
     if last:
-        blocks.sort(key=lambda block: -block[3])
-    total = left = sum(cost for *_, cost, _ in blocks)
-    for law, stage, block, cost, part in blocks:
-        batch.append((law, stage, block))
-        seconds, drawing, left = seconds + cost, drawing + part, left - cost
-        if seconds >= (min(target, max(_SHORTEST, 2.0 * target * left / total)) if last else target):
-            flush()
-    flush()
+        blocks.sort(key=lambda block: -block.seconds)
+    total = left = sum(block.seconds for block in blocks)
+    for packed in (False, True):
+        for block in blocks:
+            if block.packed == packed:
+                batch.append(block.key)
+                seconds, drawing, left = seconds + block.seconds, drawing + block.drawing, left - block.seconds
+                if seconds >= (min(target, max(_SHORTEST, 2.0 * target * left / total)) if last else target):
+                    flush(packed)
+        flush(packed)
     return tasks
 
 
 def sampling_seconds(problem: Problem, index: Index, costs: Costs) -> float:
     """Seconds that drawing what is kept and not there yet takes."""
-    return sum(seconds for *_, seconds, _ in _blocks_left(problem, index, costs))
+    return sum(block.seconds for block in _blocks_left(problem, index, costs))
 
 
-def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[tuple[str, str, int, float, float]]:
-    """(law, stage, block, seconds, of which drawing) of every block that is kept and not there yet, in the pairs' order."""
-    found: dict[tuple[str, str, int], tuple[float, float]] = {}
+class _Block(NamedTuple):
+    """A block to draw: law, stage and number; seconds that it takes, of which drawing; whether it goes into a pack."""
+
+    key: tuple[str, str, int]
+    seconds: float
+    drawing: float
+    packed: bool
+
+
+def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
+    """Every block that is kept and not there yet, in the pairs' order."""
+    keys: list[tuple[str, str, int]] = []
+    small: set[tuple[str, int]] = set()
+    cost: dict[tuple[str, int], tuple[float, float]] = {}
     for stage in problem.kept_stages:
-        for law in problem.laws:
-            for block in range(stage.blocks):
-                if stage.name_of(law, block) not in index.samples:
-                    size = stage.block_size(block)
-                    drawing = costs.drawing(size, len(stage.block_chunks(block)))
-                    found[law, stage.name, block] = drawing + costs.write * size + _BLOCK_SECONDS, drawing
+        small.update((stage.name, block) for block in small_blocks(problem, stage, costs))
+        for block in range(stage.blocks):
+            size = stage.block_size(block)
+            drawing = costs.drawing(size, len(stage.block_chunks(block)))
+            cost[stage.name, block] = drawing + costs.write * size, drawing
+            keys += [(law, stage.name, block) for law in problem.laws if stage.name_of(law, block) not in index.samples]
+    if sum(key[1:] in small for key in keys) < FEWEST_PACKED:
+        small = set()
+    found = []
+    for key in keys:
+        (seconds, drawing), packed = cost[key[1:]], key[1:] in small
+        found.append(_Block(key, seconds + (_PACKED_SECONDS if packed else _BLOCK_SECONDS), drawing, packed))
     order = {law: i for i, law in enumerate(problem.laws)}
     stages = {"train": 0, "test": 1}
     few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
-    keyed = sorted(found, key=lambda f: (stages[f[1]], order[f[0]], f[2]) if few else (order[f[0]], stages[f[1]], f[2]))
-    return [(*key, *found[key]) for key in keyed]
+
+    def place(found: _Block) -> tuple[int, int, int]:
+        law, stage, block = found.key
+        return (stages[stage], order[law], block) if few else (order[law], stages[stage], block)
+
+    return sorted(found, key=place)
+
+
+def small_blocks(problem: Problem, stage: Stage, costs: Costs) -> list[int]:
+    """Blocks of a stage that take less time and room than files of their own; they go into packs where all laws have many.
+
+    What cannot be drawn again has files of its own: what is damaged then takes out of use what rests on its law alone.
+    """
+    return [
+        block
+        for block in range(stage.blocks if problem.sampler.reproducible else 0)
+        if problem.schema.bytes_stored(stage.block_size(block)) <= _PACKED_BYTES
+        and costs.drawing(stage.block_size(block), len(stage.block_chunks(block))) <= _BLOCK_SECONDS
+    ]
 
 
 def cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:

@@ -224,7 +224,7 @@ def make_plan(
         tasks=_by_kind(tasks),
         samples=amounts.draws,
         bytes_kept=kept,
-        files=describe_files(problem, len(tasks)),
+        files=describe_files(problem, len(tasks), costs),
         memory=_BASE_MEMORY + amounts.memory,
         seconds=_span(tasks, at_once) + (_START_HERE if is_here else _START),
         workers=workers,

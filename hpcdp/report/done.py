@@ -40,11 +40,9 @@ def _stages(problem: Problem, index: Index) -> list[str]:
 def _sampled(stage: Stage, laws: Mapping[str, Input], names: AbstractSet[str]) -> Iterator[int]:
     """Blocks of a stage that have records, of all laws, found by the records' names: a stage may have far more blocks."""
     for name in names:
-        law, _, rest = name.partition("-")
-        number = rest.removeprefix(f"{stage.name}-").partition("-")[0]
-        block = int(number) if number.isdecimal() else stage.blocks
-        if law in laws and block < stage.blocks and stage.name_of(law, block) == name:
-            yield block
+        found = stage.block_named(name)
+        if found is not None and found[0] in laws:
+            yield found[1]
 
 
 def _line(name: str, done: int, total: int, unit: str = "") -> str:

@@ -67,7 +67,7 @@ def find_exposure(result: Result) -> Exposure | None:
     column = int(own[own.size // 2])
     direction = delta[:, :, column].argmax(axis=1)
     there = np.where(best[:, column] > -np.inf, best[:, column], np.nan)
-    error = np.where(np.isnan(there), np.nan, careful_error(result)[np.arange(there.size), direction, column])
+    error = np.where(np.isnan(there), np.nan, careful_error(result, column)[np.arange(there.size), direction, 0])
     order = np.argsort(-there, kind="stable")[: int((~np.isnan(there)).sum())]
     order = np.concatenate([[pair], order[order != pair]])
     near = there[pair] - there <= NOISE * np.hypot(error[pair], error)  # of NaN false

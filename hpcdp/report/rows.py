@@ -187,9 +187,8 @@ def contents_lines(result: Result) -> list[str]:
 
 def _contents(result: Result) -> list[NDArray[Any]]:
     """The databases of a result, from its store."""
-    from hpcdp.store.arrays import read_array
     from hpcdp.store.root import latest_version, open_layout
     from hpcdp.study.versions import stored_databases
 
     layout = open_layout(result.store)
-    return [read_array(layout.database(d)) for d in stored_databases(layout, latest_version(layout))]
+    return stored_databases(layout, latest_version(layout))

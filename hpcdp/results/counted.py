@@ -142,15 +142,16 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     e = problem.study.estimate
     confidence, certify, target = e.confidence, e.certify, e.target
     wanted, c = problem.thresholds.tolist(), np.exp(epsilons)
-    exceed, training, trained = [], [], []
+    pairs = len(problem.pairs)
+    counted, share = np.empty((pairs, 2, epsilons.size, 2), np.int64), np.empty((pairs, 2, epsilons.size, 2))
+    seen = np.empty((pairs, 1, 1), np.int64)
     for number, model in enumerate(problem.model_keys):
         counts = index.totals(model, wanted, problem.stage_of("test", number))
         taught = index.training_counts(model, wanted)
-        exceed.append(exceedances(counts.above, counts.below, problem.thresholds, epsilons))
+        counted[number] = exceedances(counts.above, counts.below, problem.thresholds, epsilons)
         found = exceedances(taught.above, taught.below, problem.thresholds, epsilons)
-        training.append(np.where(found >= 0, found / max(1, taught.samples), np.nan))
-        trained.append([[max(1, taught.samples)]])
-    counted, share, seen = np.stack(exceed), np.stack(training), np.array(trained)
+        seen[number] = max(1, taught.samples)
+        share[number] = np.where(found >= 0, found / seen[number], np.nan)
     sides = tests_of(problem)
     test = np.broadcast_to(np.stack([sides, sides[:, ::-1]], axis=1)[:, :, None, :], counted.shape).copy()
     ranked = share[..., 0] - c * share[..., 1]

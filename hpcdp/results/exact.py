@@ -62,7 +62,6 @@ def exact_curve(result: Result, pair: int) -> Curve | None:
 @lru_cache(maxsize=1)
 def _stored_pairs(result: Result) -> list[Pair] | None:
     """Pairs of a result; those of the last one are kept, because neighbours are told apart by the bytes of all."""
-    from hpcdp.store.arrays import read_array
     from hpcdp.store.layout import Layout
     from hpcdp.store.root import latest_version
     from hpcdp.study.databases import enumerate_pairs
@@ -71,5 +70,4 @@ def _stored_pairs(result: Result) -> list[Pair] | None:
     if result.study.pairs.distributional is not None:
         return None
     layout = Layout(result.store)
-    databases = [read_array(layout.database(d)) for d in stored_databases(layout, latest_version(layout))]
-    return enumerate_pairs(result.study, databases)
+    return enumerate_pairs(result.study, stored_databases(layout, latest_version(layout)))

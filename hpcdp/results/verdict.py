@@ -272,12 +272,20 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
     return min(verdicts, key=lambda v: (VIOLATION, NOT_SEPARABLE, CONSISTENT).index(v.verdict))
 
 
-def careful_error(result: Result) -> Floats:
+def careful_error(result: Result, column: int | None = None) -> Floats:
     """Standard error of each cell's estimate with (x + 1)/(n + 2) put in, so never 0; NaN where counts are missing.
+
+    column: of one ε alone, shape (pairs, 2, 1).
 
     Asymptotic. Where few outputs fell into a set, the plain standard error is far too small: e^ε times no output is 0.
     """
-    return result.way.careful_error(result.arrays)
+    arrays = result.arrays
+    if column is not None:
+        arrays = {
+            name: (dims, values.take([column], dims.index("epsilon")) if "epsilon" in dims else values)
+            for name, (dims, values) in arrays.items()
+        }
+    return result.way.careful_error(arrays)
 
 
 def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:

@@ -80,6 +80,10 @@ class Layout:
         """Zarr array (group, of strings) with the samples of one block of chunks."""
         return self.root.joinpath("samples", law, stage, f"{block:06d}-{size}")
 
+    def pack(self, name: str) -> Path:
+        """Zarr array (group, of strings) with the samples of many small blocks."""
+        return self.root.joinpath("samples", "packs", name)
+
     def counter(self, model: str, thresholds: Sequence[float]) -> Path:
         """Zarr group with the arrays of a learned counter."""
         return self.root.joinpath("counters", digest_json([model, list(thresholds)]))
@@ -93,7 +97,7 @@ class Layout:
         return self.root.joinpath("tallies", pilot, name)
 
     def record(self, kind: str, name: str) -> Path:
-        """One record; kinds are samples, pilots, tallies/PILOT, fits, counts, reuse, cells, sizes, choices, rounds, runs."""
+        """A record; kinds are samples, packs, pilots, tallies/PILOT, fits, counts, reuse, cells, sizes, choices, rounds, runs."""
         return self.root.joinpath("records", kind, f"{name}.json")
 
     @property

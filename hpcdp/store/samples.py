@@ -1,9 +1,9 @@
-"""Samples in the store: a block of a few chunks is one Zarr array, one file, one writer, one record."""
+"""Samples in the store: a block of a few chunks is one Zarr array, one file, one writer, one record, or lies in a pack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from math import prod
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 
 from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.store.arrays import fingerprint, read_array, write_array
+from hpcdp.store._outputs import read_outputs, write_outputs
+from hpcdp.store.arrays import fingerprint
 from hpcdp.store.fence import replacing
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.records import commit, read_json
+from hpcdp.store.packs import KIND, is_pack, open_pack, pack_of, read_packs
+from hpcdp.store.records import commit, read_json, record_names, set_aside
 from hpcdp.store.stages import Stage
 
 
@@ -37,22 +39,9 @@ def write_block(
     prints = [fingerprint(part) for part in parts]
     outputs = parts[0] if len(parts) == 1 else np.concatenate(parts)
     with replacing(layout, generation, path) as new:
-        _write(new, stage, schema, outputs)
+        write_outputs(new, schema, outputs, stage.chunk)
     commit(layout, "samples", stage.name_of(law, block), {"fingerprints": prints}, generation)
     return prints
-
-
-def _write(path: Path, stage: Stage, schema: Schema, outputs: Outputs) -> None:
-    if schema.kind == "bytes":
-        path.mkdir()
-        lengths = np.fromiter((len(item) for item in outputs), np.int64, outputs.size)
-        write_array(path / "offsets", np.concatenate([[0], np.cumsum(lengths)]))
-        write_array(path / "data", np.frombuffer(b"".join(outputs), np.uint8), chunk=1 << 20)
-    elif schema.kind == "bool":  # eight in a byte; what is checked and cut is the outputs, whatever holds them
-        bits = outputs.size // outputs.shape[0]
-        write_array(path, np.packbits(outputs), chunk=-(-stage.chunk * bits // 8))
-    else:
-        write_array(path, outputs, chunk=stage.chunk)
 
 
 def read_blocks(layout: Layout, stage: Stage, law: str, schema: Schema, chunks: range) -> Iterator[Outputs]:
@@ -71,44 +60,51 @@ def read_blocks(layout: Layout, stage: Stage, law: str, schema: Schema, chunks: 
 
 
 def _load(layout: Layout, stage: Stage, law: str, block: int, schema: Schema) -> tuple[Outputs, list[str]]:
-    path = layout.block(law, stage.name, block, stage.block_size(block))
+    record, path = place_of(layout, stage, law, block)
     try:
-        prints = read_json(layout.record("samples", stage.name_of(law, block)))["fingerprints"]
-        shape = schema.shape(stage.block_size(block))
-        if schema.kind == "bytes":
-            outputs = _read_strings(path)
-        else:
-            outputs = _read_bits(path, shape) if schema.kind == "bool" else read_array(path, shape)
-        if outputs.shape != shape or outputs.dtype != schema.dtype:
-            raise DamagedError("it has another shape or type than it should")
+        if is_pack(record):
+            return open_pack(layout, record, schema).block(stage.name_of(law, block))
+        prints = read_json(layout.record("samples", record))["fingerprints"]
+        return read_outputs(path, schema, stage.block_size(block)), prints
     except DamagedError as error:
         raise DamagedBlock(law, stage, block, stage.block_chunks(block)[0], layout, str(error)) from None
-    return outputs, prints
 
 
-def _read_bits(path: Path, shape: tuple[int, ...]) -> Outputs:
-    """Booleans, packed or (as version 0.1.0 wrote them) a byte each."""
-    size = prod(shape)
-    stored = read_array(path, (-(-size // 8),), shape)
-    return np.unpackbits(stored, count=size).view(np.bool_).reshape(shape) if stored.dtype == np.uint8 else stored
+def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[str, Path]:
+    """The record of a block and where its outputs are, or those of the pack that holds it; its own, if there is neither."""
+    name = stage.name_of(law, block)
+    if (pack := pack_of(layout, name, own=True)) is not None:
+        return pack, layout.pack(pack)
+    return name, layout.block(law, stage.name, block, stage.block_size(block))
 
 
-def _read_strings(path: Path) -> Outputs:
-    offsets, data = read_array(path / "offsets"), read_array(path / "data").tobytes()
-    if offsets.ndim != 1 or offsets.size == 0:
-        raise DamagedError("it has another shape or type than it should")
-    out = np.empty(offsets.size - 1, object)
-    out[:] = [data[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
-    return out
+def known_prints(layout: Layout, stage: Stage, laws: Container[str]) -> Iterator[tuple[str, int, list[str]]]:
+    """Law, number and the fingerprints of the chunks of every block of a stage of these laws; none of damaged records."""
+    for name in record_names(layout, "samples"):
+        if (found := stage.block_named(name)) is not None and found[0] in laws:
+            with suppress(DamagedError):
+                yield *found, read_json(layout.record("samples", name))["fingerprints"]
+    for _, blocks in read_packs(layout):
+        for name, prints in {}.items() if isinstance(blocks, DamagedError) else blocks.items():
+            if (found := stage.block_named(name)) is not None and found[0] in laws:
+                yield *found, prints
+
+
+def set_block_aside(layout: Layout, record: str) -> None:
+    """Take a block, or the pack in which it lies, out of use, by the name of the record of either."""
+    pack = record if is_pack(record) else pack_of(layout, record)
+    if pack is not None:
+        set_aside(layout, KIND, pack)
+    if pack != record:
+        set_aside(layout, "samples", record)
 
 
 class DamagedBlock(DamagedError):
-    """A stored block that cannot be used; `record` is the record to set aside."""
+    """A stored block that cannot be used; `record` is the record to set aside, its own or that of its pack."""
 
     def __init__(self, law: str, stage: Stage, block: int, chunk: int, layout: Layout, reason: str) -> None:
-        self.record = stage.name_of(law, block)
-        where = layout.relative(layout.block(law, stage.name, block, stage.block_size(block)))
-        super().__init__(f"{stage.name} chunk {chunk} of {where} is damaged or missing: {reason}")
+        self.record, path = place_of(layout, stage, law, block)
+        super().__init__(f"{stage.name} chunk {chunk} of {layout.relative(path)} is damaged or missing: {reason}")
         self.arguments = (law, stage, block, chunk, layout, reason)
 
     def __reduce__(self) -> tuple[type[DamagedBlock], tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hpcdp.mechanisms.outputs import Schema
@@ -11,6 +12,7 @@ _BLOCK_CHUNKS = 16
 _SMALL = 100  # outputs: a chunk has fewer where each takes long, such as a model that is trained
 _SINGLES = 64
 _ENDLESS = 1 << 40  # chunks
+_NAME = re.compile(r"([0-9a-f]+)-([a-z]+)-(\d+)-\d+")
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,10 @@ class Stage:
     def name_of(self, law: str, block: int) -> str:
         """Name of a block's record."""
         return f"{law}-{self.name}-{block:06d}-{self.block_size(block)}"
+
+    def block_named(self, name: str) -> tuple[str, int] | None:
+        """The law and the number of the block whose record has this name; None where it is none of this stage."""
+        match = _NAME.fullmatch(name)
+        if match is None or match[2] != self.name or (block := int(match[3])) >= self.blocks:
+            return None
+        return (match[1], block) if self.name_of(match[1], block) == name else None

@@ -12,18 +12,17 @@ from typing import Any
 
 from hpcdp._base.files import parse_toml, read_bytes
 from hpcdp.errors import DamagedError, StudyError
-from hpcdp.keys import digest_array
+from hpcdp.keys import canonical_json, digest_array
 from hpcdp.losses import kind_of, named_code, validate_parameters
 from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
-from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.databases import Database, read_databases, store_databases
 from hpcdp.store.fence import discard, move, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json, read_json
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
 from hpcdp.study.at_risk import AtRisk
-from hpcdp.study.databases import Database
 from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.estimate import Estimate
@@ -111,8 +110,7 @@ def read_problem(layout: Layout, version: int) -> Problem:
 def _problem(
     layout: Layout, body: dict[str, Any], study: Study, sampler: Sampler, distributions: Sequence[Distribution]
 ) -> Problem:
-    known = {digest: _read_database(layout, digest) for digest in dict.fromkeys(body["databases"])}
-    databases = [known[digest] for digest in body["databases"]]  # one database may be in many pairs
+    databases = _databases_of(layout, body)
     chosen = known_choice(layout) if study.estimate.reuse == "auto" else None
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
 
@@ -206,9 +204,9 @@ def stored_study(layout: Layout, version: int) -> Study:
     return _study_of(body)
 
 
-def stored_databases(layout: Layout, version: int) -> list[str]:
-    """Digests of the databases of one version."""
-    return list(_read_study(layout, version)["databases"])
+def stored_databases(layout: Layout, version: int) -> list[Database]:
+    """The databases of one version; DamagedError where one is missing or not whole."""
+    return _databases_of(layout, _read_study(layout, version))
 
 
 def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
@@ -280,34 +278,25 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
         if old["schema"] != body["schema"]:
             words = _change("the outputs of mechanism.call", old["schema"], body["schema"])
             raise StudyError(f"{layout.root} holds another study; changed: {words}; give another --store")
-    for digest, database in dict(zip(digests, problem.databases, strict=True)).items():
-        if _stored_database(layout, digest) is None:
-            with replacing(layout, generation, layout.database(digest)) as new:
-                write_array(new, database)
+    store_databases(layout, dict(zip(digests, problem.databases, strict=True)), generation)
     if _same(old, body):  # another folder is another version: workers import from the folder that a version names
         return version
     put_json(layout, layout.study(version + 1), body, generation)
     return version + 1
 
 
-def _stored_database(layout: Layout, digest: str) -> Database | None:
-    """A database, or None where it is damaged or missing."""
-    try:
-        found = read_array(layout.database(digest))
-    except DamagedError:
-        return None
-    return found if digest_array(found) == digest else None
-
-
-def _read_database(layout: Layout, digest: str) -> Database:
-    database = _stored_database(layout, digest)
-    if database is None:
-        where = layout.relative(layout.database(digest))
-        raise DamagedError(
-            f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew"
-        )
-    database.setflags(write=False)
-    return database
+def _databases_of(layout: Layout, body: dict[str, Any]) -> list[Database]:
+    """A stored study's databases in turn; one may be in many pairs."""
+    digests = body["databases"]
+    known = read_databases(layout, digests)
+    for digest in digests:
+        if digest not in known:
+            where = layout.relative(layout.database(digest))
+            raise DamagedError(
+                f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew"
+            )
+        known[digest].setflags(write=False)
+    return [known[digest] for digest in digests]
 
 
 def _either_way(old: dict[str, Any], study: Study) -> dict[str, Any]:
@@ -443,7 +432,7 @@ def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 def history(layout: Layout) -> list[str]:
     """What every version of the study asked for, in words, oldest first."""
     bodies = [body for version in range(1, latest_version(layout) + 1) if (body := _earlier_study(layout, version))]
-    now = _inputs(bodies[-1]) if bodies else []
+    now = set(_inputs(bodies[-1])) if bodies else set()
     found = []
     for body in bodies:
         if section := body["study"].get("at_risk"):
@@ -478,5 +467,7 @@ def _later(estimate: dict[str, Any]) -> str:
 
 
 def _inputs(body: dict[str, Any]) -> list[Any]:
-    """What tells the databases or distributions of a stored study apart."""
-    return list(body["databases"] or body["study"]["pairs"]["distributional"] or [])
+    """What tells the databases or distributions of a stored study apart: digests, or tables as JSON."""
+    return list(body["databases"]) or [
+        canonical_json(table) for table in body["study"]["pairs"]["distributional"] or ()
+    ]

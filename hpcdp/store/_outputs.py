@@ -1,0 +1,54 @@
+"""Outputs as Zarr arrays: numbers as they are, booleans eight in a byte, strings as their bytes and where each begins."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from hpcdp.errors import DamagedError
+from hpcdp.mechanisms.outputs import Outputs, Schema
+from hpcdp.store.arrays import read_array, write_array
+
+
+def write_outputs(path: Path, schema: Schema, outputs: Outputs, chunk: int | None = None) -> None:
+    """Write canonical outputs; chunk: how many lie in a Zarr chunk, None: all."""
+    if schema.kind == "bytes":
+        path.mkdir()
+        lengths = np.fromiter((len(item) for item in outputs), np.int64, outputs.size)
+        write_array(path / "offsets", np.concatenate([[0], np.cumsum(lengths)]))
+        write_array(path / "data", np.frombuffer(b"".join(outputs), np.uint8), chunk=1 << 20)
+    elif schema.kind == "bool":  # eight in a byte; what is checked and cut is the outputs, whatever holds them
+        bits = outputs.size // outputs.shape[0]
+        write_array(path, np.packbits(outputs), chunk=None if chunk is None else -(-chunk * bits // 8))
+    else:
+        write_array(path, outputs, chunk=chunk)
+
+
+def read_outputs(path: Path, schema: Schema, size: int) -> Outputs:
+    """So many outputs; DamagedError where they are missing, of another shape or type, or a checksum does not match."""
+    shape = schema.shape(size)
+    if schema.kind == "bytes":
+        outputs = _read_strings(path)
+    else:
+        outputs = _read_bits(path, shape) if schema.kind == "bool" else read_array(path, shape)
+    if outputs.shape != shape or outputs.dtype != schema.dtype:
+        raise DamagedError("it has another shape or type than it should")
+    return outputs
+
+
+def _read_bits(path: Path, shape: tuple[int, ...]) -> Outputs:
+    """Booleans, packed or (as version 0.1.0 wrote them) a byte each."""
+    size = prod(shape)
+    stored = read_array(path, (-(-size // 8),), shape)
+    return np.unpackbits(stored, count=size).view(np.bool_).reshape(shape) if stored.dtype == np.uint8 else stored
+
+
+def _read_strings(path: Path) -> Outputs:
+    offsets, data = read_array(path / "offsets"), read_array(path / "data").tobytes()
+    if offsets.ndim != 1 or offsets.size == 0:
+        raise DamagedError("it has another shape or type than it should")
+    out = np.empty(offsets.size - 1, object)
+    out[:] = [data[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    return out
