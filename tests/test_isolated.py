@@ -68,8 +68,9 @@ import hpcdp
 def state():
     mask = os.umask(0o77)
     os.umask(mask)
+    own = {name: value for name, value in os.environ.items() if name != "KMP_DUPLICATE_LIB_OK"}  # of threadpoolctl
     return [
-        os.getcwd(), mask, dict(os.environ), sys.stdin, sys.stdout, sys.stderr, list(warnings.filters),
+        os.getcwd(), mask, own, sys.stdin, sys.stdout, sys.stderr, list(warnings.filters),
         sys.getrecursionlimit(), np.geterr(), np.get_printoptions(), random.getstate(), str(np.random.get_state()),
         *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)),
     ]
