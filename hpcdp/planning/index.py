@@ -153,6 +153,8 @@ class Index:
 
 def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Exceed:
     """Columns of the wanted thresholds out of several sets; −1 where no set has them."""
+    if len(parts) == 1 and parts[0][0] == tuple(wanted):
+        return parts[0][1]
     over, under = (np.full((2, len(wanted)), -1, np.int64) for _ in range(2))
     for thresholds, part in parts:
         column = {t: i for i, t in enumerate(thresholds)}

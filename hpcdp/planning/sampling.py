@@ -158,20 +158,19 @@ class _Block(NamedTuple):
 def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
     """Every block that is kept and not there yet, in the pairs' order."""
     keys: list[tuple[str, str, int]] = []
-    small: set[tuple[str, int]] = set()
+    small = {stage.name for stage in problem.kept_stages if is_small(problem, stage, costs)}
     cost: dict[tuple[str, int], tuple[float, float]] = {}
     for stage in problem.kept_stages:
-        small.update((stage.name, block) for block in small_blocks(problem, stage, costs))
         for block in range(stage.blocks):
             size = stage.block_size(block)
             drawing = costs.drawing(size, len(stage.block_chunks(block)))
             cost[stage.name, block] = drawing + costs.write * size, drawing
             keys += [(law, stage.name, block) for law in problem.laws if stage.name_of(law, block) not in index.samples]
-    if sum(key[1:] in small for key in keys) < FEWEST_PACKED:
+    if sum(key[1] in small for key in keys) < FEWEST_PACKED:
         small = set()
     found = []
     for key in keys:
-        (seconds, drawing), packed = cost[key[1:]], key[1:] in small
+        (seconds, drawing), packed = cost[key[1:]], key[1] in small
         found.append(_Block(key, seconds + (_PACKED_SECONDS if packed else _BLOCK_SECONDS), drawing, packed))
     order = {law: i for i, law in enumerate(problem.laws)}
     stages = {"train": 0, "test": 1}
@@ -184,17 +183,14 @@ def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
     return sorted(found, key=place)
 
 
-def small_blocks(problem: Problem, stage: Stage, costs: Costs) -> list[int]:
-    """Blocks of a stage that take less time and room than files of their own; they go into packs where all laws have many.
+def is_small(problem: Problem, stage: Stage, costs: Costs) -> bool:
+    """Whether all that a law has in a stage is one block that takes less time and room than files of its own.
 
     What cannot be drawn again has files of its own: what is damaged then takes out of use what rests on its law alone.
     """
-    return [
-        block
-        for block in range(stage.blocks if problem.sampler.reproducible else 0)
-        if problem.schema.bytes_stored(stage.block_size(block)) <= _PACKED_BYTES
-        and costs.drawing(stage.block_size(block), len(stage.block_chunks(block))) <= _BLOCK_SECONDS
-    ]
+    drawn_fast = costs.drawing(stage.total, stage.chunks) <= _BLOCK_SECONDS
+    fits = stage.blocks == 1 and problem.schema.bytes_stored(stage.total) <= _PACKED_BYTES
+    return problem.sampler.reproducible and drawn_fast and fits
 
 
 def cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpcdp.planning.costs import Costs
-from hpcdp.planning.sampling import FEWEST_PACKED, small_blocks
+from hpcdp.planning.sampling import FEWEST_PACKED, is_small
 from hpcdp.store.databases import count_files as count_databases
 from hpcdp.store.packs import PACK_BYTES
 from hpcdp.store.stages import Stage
@@ -20,14 +20,14 @@ def count_files(problem: Problem, tasks: int, chunk: int | None = None, costs: C
     """
     e = problem.study.estimate
     stages = [Stage.of(stage.name, stage.total, chunk or e.chunk, problem.schema) for stage in problem.kept_stages]
-    small = {stage: small_blocks(problem, stage, costs) for stage in stages} if costs is not None else {}
-    packed = sum(map(len, small.values())) if len(problem.laws) * sum(map(len, small.values())) >= FEWEST_PACKED else 0
-    sizes = [problem.schema.bytes_stored(stage.block_size(block)) for stage in small for block in small[stage]]
-    packs = -(-len(problem.laws) * sum(sizes) // PACK_BYTES) if packed else 0
+    small = [stage for stage in stages if costs is not None and is_small(problem, stage, costs)]
+    if len(problem.laws) * len(small) < FEWEST_PACKED:
+        small = []
+    packs = -(-len(problem.laws) * sum(problem.schema.bytes_stored(stage.total) for stage in small) // PACK_BYTES)
     each = (
         5 if problem.schema.kind == "bytes" else 3
     )  # an array is a description and a shard, strings are two; and a record
-    blocks = len(problem.laws) * (sum(stage.blocks for stage in stages) - packed)
+    blocks = len(problem.laws) * (sum(stage.blocks for stage in stages) - len(small))
     return each * (blocks + packs) + count_databases(problem.databases) + tasks
 
 
