@@ -100,7 +100,7 @@ def test_an_audit_of_pure_privacy(scheduler, winner, tmp_path):
     """It goes on with the store, where everything is done, and judges by the limit."""
     file, before = tmp_path / "study.toml", contents(winner.store)
     file.write_text(
-        '[study]\nname = "pure"\nseed = 31\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 0.9 }\n'
+        '[study]\nname = "pure"\nseed = 31\nstream = "numpy"\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 0.9 }\n'
         "[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n[pure]\n"
         '[estimate]\nloss = "kde"\ntrain = 4000\ntest = 20000\nchunk = 2500\n'
     )

@@ -40,7 +40,7 @@ ROWS = {"relative": {"databases": [[0.0, 1.5, 0.25]], "rows": "all"}}
 def pure_study(pure=None, pairs=None, mechanism=None, **estimate):
     return Study.from_dict(
         {
-            "study": {"name": "pure", "seed": 31},
+            "study": {"name": "pure", "seed": 31, "stream": "numpy"},
             "mechanism": mechanism or {"call": "laplace", "parameters": {"epsilon": 0.9}},
             "pairs": pairs or {"given": PAIRS},
             "estimate": {"loss": "kde", "train": 6000, "test": 20_000, "chunk": 2500, **estimate},

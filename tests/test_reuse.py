@@ -294,7 +294,7 @@ class Middle:
 def test_killed_and_resumed(tmp_path, scheduler):
     whole, store = tmp_path / "whole.zarr", tmp_path / "s.zarr"
     learned = {"loss": "learned", "rows": [0, 1, 3]}
-    study = write_study(tmp_path, CLASSIFIER, **SMALL, **learned)
+    study = write_study(tmp_path, CLASSIFIER, **{**SMALL, **learned})
     study.write_text(f'{study.read_text()}\n[estimate.parameters]\nclassifier = "own:Middle"\n')
     call("run", study, "--store", whole, "--cluster", scheduler)
     tasks = len(records(whole, "reuse"))

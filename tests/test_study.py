@@ -53,6 +53,16 @@ def test_grids_of_any_count_share_their_points() -> None:
     assert set(coarse) <= set(fine)
 
 
+@pytest.mark.parametrize("stream", ["numpy", "philox", ...])
+def test_a_dictionary_says_all(stream: Any) -> None:
+    """Whatever the absence of a key means in stores, which hold less."""
+    study = Study.from_dict(changed("study.stream", stream) if stream is not ... else GOOD)
+    again = Study.from_dict(study.to_dict())
+    assert again.study.stream == study.study.stream == ("philox" if stream is ... else stream)
+    assert again.to_dict() == study.to_dict()
+    assert ("stream" in study.to_stored()["study"]) == (stream != "numpy")
+
+
 def test_a_study_is_frozen_and_round_trips() -> None:
     study = Study.from_dict(GOOD)
     with pytest.raises(ValueError, match="frozen"):

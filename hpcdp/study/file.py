@@ -29,7 +29,7 @@ from hpcdp.losses import LOSSES, kind_of
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.pure import Pure
-from hpcdp.study.section import Key, Rows, Seconds, Section
+from hpcdp.study.section import STORED, Key, Rows, Seconds, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -399,8 +399,15 @@ class Study(Section):
             raise StudyError(describe_errors(error, cls)) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as JSON values, defaults filled in; equal studies give equal dictionaries."""
-        found = self.model_dump(mode="json")
+        """The study as JSON values, defaults filled in; equal studies give equal dictionaries, which `from_dict` reads again."""
+        return self._dumped(None)
+
+    def to_stored(self) -> dict[str, Any]:
+        """The same as stores hold it: without keys that mean what their absence in a store means."""
+        return self._dumped(STORED)
+
+    def _dumped(self, context: dict[str, str] | None) -> dict[str, Any]:
+        found = self.model_dump(mode="json", context=context)
         return found if self.at_risk is None else {key: found[key] for key in ("study", "at_risk")}
 
     @property

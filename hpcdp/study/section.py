@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializationInfo,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
@@ -25,6 +26,10 @@ _MOST_POINTS = 100_000  # of a grid: cells of one pair are twice as many
 
 ALWAYS: Any = object()
 """What the absence of a key means that every store has: nothing."""
+
+
+STORED = {"for": "a store"}
+"""The context of what a store holds of a study (`Section`)."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,15 @@ class Section(BaseModel):
         return dict(_said(cls))
 
     @model_serializer(mode="wrap")
-    def _leave_out_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _leave_out_absent(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        """For a store, what absence means there; else only what it means in a file too, so that it can be read again."""
         values: dict[str, Any] = dump(self)
-        absent = {name: key.absent for name, key in _said(type(self)).items() if key.absent is not ALWAYS}
+        fields, is_stored = type(self).model_fields, info.context is STORED
+        absent = {
+            name: key.absent
+            for name, key in _said(type(self)).items()
+            if key.absent is not ALWAYS and (is_stored or key.absent == fields[name].default)
+        }
         return {name: value for name, value in values.items() if name not in absent or value != absent[name]}
 
     @model_validator(mode="before")

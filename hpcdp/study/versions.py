@@ -138,10 +138,15 @@ def going_on(study: Study, root: Path) -> Study:
     stored = None
     with contextlib.suppress(DamagedError):  # the run says so, and writes it anew
         stored = _earlier_study(layout, version) if version else None
-    if stored is None or (study.at_risk is None) != (stored["study"].get("at_risk") is None):
+    return study if stored is None else _following(study, stored["study"])
+
+
+def _following(study: Study, stored: dict[str, Any]) -> Study:
+    """The study of a file, for a store that holds this one."""
+    if (study.at_risk is None) != (stored.get("at_risk") is None):
         return study
     for name in ("study",) if study.at_risk is not None else ("study", "mechanism", "estimate"):
-        section, known = getattr(study, name), stored["study"][name]
+        section, known = getattr(study, name), stored[name]
         update = {
             k: known.get(k, key.absent)
             for k, key in section.keys().items()
@@ -150,7 +155,7 @@ def going_on(study: Study, root: Path) -> Study:
         study = study.model_copy(update={name: section.model_copy(update=update)})
     if study.at_risk is not None:
         return study
-    kept = stored["study"]["estimate"]
+    kept = stored["estimate"]
     given = _with_loss_of_store(study, kept)
     study = study.model_copy(update={"estimate": given})
     if _mean_the_same(given.default_loss, given.parameters, kept):
@@ -257,7 +262,7 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
     version = latest_version(layout)
     digests = [digest_array(database) for database in problem.databases]
     body: dict[str, Any] = {
-        "study": problem.study.to_dict(),
+        "study": problem.study.to_stored(),
         "folder": str(problem.study.folder.resolve()),
         "databases": digests,
         "schema": problem.schema.to_dict(),
@@ -403,7 +408,10 @@ def _file_of(body: dict[str, Any]) -> Path | None:
     for path in paths:
         with contextlib.suppress(StudyError, ValueError, OSError):
             text = read_bytes(path, _MOST_STUDY).decode()
-            if Study.from_dict(parse_toml(text), folder.resolve()).to_dict() == body["study"]:
+            if (
+                _following(Study.from_dict(parse_toml(text), folder.resolve()), body["study"]).to_stored()
+                == body["study"]
+            ):
                 return path
     return None
 
