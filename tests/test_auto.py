@@ -341,3 +341,88 @@ def test_vectors_of_few_outputs_have_the_default() -> None:
         model = make_loss("auto", {}).fit(*sides)
         assert isinstance(model, Decides)
         assert set(model.decide(THRESHOLDS)[1].chosen) == {"smooth"}
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 9, 10, 64, 127, 130])
+def test_few_outputs_teach_what_they_can(size: int, columns: int) -> None:
+    rng = np.random.default_rng([size, columns])
+    sides = [Side(rng.normal(size=(size, columns)) + shift, size) for shift in (0.0, 0.5)]
+    for loss in ("smooth", "auto"):
+        counter = make_loss(loss, {}).fit(*sides).counter(THRESHOLDS)
+        assert counter.count(rng.normal(size=(50, columns))).sum() == 50
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_a_side_without_outputs_is_told_at_once(shape: tuple[int, ...]) -> None:
+    """As of a region that one law does not reach."""
+    there, none = np.random.default_rng(1).normal(size=(50, *shape)), np.empty((0, *shape))
+    counts = [
+        make_loss("auto", {}).fit(Side(one, 1000), Side(other, 1000)).counter(THRESHOLDS).count(there).tolist()
+        for one, other in ((there, none), (none, there))
+    ]
+    assert counts == [[0] * 8 + [50], [50] + [0] * 8]
+
+
+def test_values_that_come_again_among_others() -> None:
+    """Three tenths lie on five whole numbers, of which two are common to both laws, the rest has a density."""
+
+    def drawn(rng: np.random.Generator, size: int, first: int, mean: float) -> Floats:
+        return np.where(rng.random(size) < 0.3, rng.integers(first, first + 5, size), rng.normal(mean, 3.0, size))
+
+    for size, least in ((500, 0.0), (1000, 0.15), (20_000, 0.17)):
+        kept: dict[str, list[float]] = {"auto": [], "knn": []}
+        for seed in range(9):
+            rng = np.random.default_rng([seed, size])
+            sides = Side(drawn(rng, size, 0, 0.0), size), Side(drawn(rng, size, 3, 0.5), size)
+            fresh = drawn(rng, 100_000, 0, 0.0), drawn(rng, 100_000, 3, 0.5)
+            for loss, found in kept.items():
+                counter = make_loss(loss, {}).fit(*sides).counter(np.array([-2.0, 2.0]))
+                p, q = (counter.count(outputs)[4] / outputs.size for outputs in fresh)
+                found.append(p - math.exp(2.0) * q)
+        auto, knn = (float(np.median(kept[loss])) for loss in ("auto", "knn"))
+        print(size, auto, knn)
+        assert auto >= max(least, knn - 0.5 / math.sqrt(size))
+
+
+STEPS = """
+import numpy as np
+
+WEIGHTS = {0: [0.25] * 4, 1: [0.2875, 0.2125, 0.275, 0.225]}
+
+
+def steps(database, size, rng):
+    return rng.choice(4, size=size, p=WEIGHTS[int(database[0])]) + rng.random(size)
+"""
+
+
+def test_thresholds_that_are_added_have_a_loss_of_their_own(tmp_path: Path) -> None:
+    """No classes are common to all: no D̂, no second bound, and the points of as many families share the level."""
+    (tmp_path / "near.py").write_text(STEPS)
+
+    def run(epsilons: list[float], etas: list[float], store: str, loss: str = "auto") -> dict[str, Any]:
+        (tmp_path / "s.toml").write_text(
+            '[study]\nname = "s"\nseed = 156\n[mechanism]\ncall = "near:steps"\n[pairs]\ngiven = [{ d = [0], d_prime = [1] }]\n'
+            f'[estimate]\nloss = "{loss}"\ntrain = 1000\ntest = 20000\nchunk = 20000\nrenyi = [2.0]\n'
+            f"epsilons = {epsilons}\netas = {etas}\n"
+        )
+        hpcdp("run", "s.toml", "--store", store, folder=tmp_path)
+        found = json.loads(hpcdp("show", store, "--format", "json", folder=tmp_path).stdout)
+        orders = json.loads(hpcdp("show", store, "--renyi", "2", "--format", "json", folder=tmp_path).stdout)
+        return {"radius": found["tradeoff"][0]["radius"], **orders["renyi"][0]}
+
+    def radius(families: int) -> float:
+        return math.sqrt(math.log(4.0 * families / 0.05) / 2 / 20_000)
+
+    some = run([0.0, 0.1], [0.8, 1.25], "s.zarr")
+    more = run([0.0, 0.05, 0.1], [0.8, 0.9, 1.25], "s.zarr")
+    whole = run([0.0, 0.05, 0.1], [0.8, 0.9, 1.25], "whole.zarr")
+    assert some["radius"] == whole["radius"] == pytest.approx(radius(1))
+    assert more["radius"] == pytest.approx(radius(2))
+    assert some["estimate"] is not None
+    assert whole["estimate"] is not None
+    assert (more["estimate"], more.get("variational")) == (None, None)
+    run([0.0, 0.1], [0.8, 1.25], "knn.zarr", "knn")
+    one = run([0.0, 0.05, 0.1], [0.8, 0.9, 1.25], "knn.zarr", "knn")
+    assert one["radius"] == pytest.approx(radius(1))
+    assert one["estimate"] is not None

@@ -22,6 +22,7 @@ from commands import call, show, stored_problem, write_study
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
 from scipy import stats
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
@@ -30,6 +31,8 @@ from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms.streams import Stream
 from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
+
+Floats = NDArray[np.float64]
 
 KINDS = {"random": stats.uniform, "normal": stats.norm, "laplace": stats.laplace, "exponential": stats.expon}
 RARE = 1e-9  # of a right generator to fail a test
@@ -590,3 +593,27 @@ def test_bounds_of_known_curves_hold(call_of: str, tmp_path: Path) -> None:
         exact = float(curve.delta(row["epsilon"]))
         assert row["lower"] <= exact
         assert row["delta"] == pytest.approx(exact, abs=6 * math.exp(row["epsilon"]) / math.sqrt(100_000))
+
+
+def test_jumps_add_up() -> None:
+    start = Stream(5)
+    start.normal(size=300)
+
+    def drawn(*jumps: int) -> Floats:
+        bits = start.bit_generator
+        for n in jumps:
+            bits = bits.jumped(n)
+        rng = Stream(bits)
+        return np.concatenate([rng.normal(size=300), rng.gamma(2.5, size=300)])  # of both parts
+
+    np.testing.assert_array_equal(drawn(1, 2), drawn(3))
+    np.testing.assert_array_equal(drawn(2, 1), drawn(3))
+    found = np.concatenate([drawn(1), drawn(2), drawn(3), start.normal(size=300)])
+    assert np.unique(found).size == found.size
+
+
+def test_scalars_are_floats_as_numpy_has_them() -> None:
+    one = np.array(3.0)
+    for rng in (Stream(1), np.random.default_rng(1)):
+        drawn = [rng.normal(one, 2.0), rng.laplace(0.0, one), rng.exponential(one), rng.normal(), rng.laplace(1, 2)]
+        assert [type(value) for value in drawn] == [float] * 5

@@ -38,7 +38,8 @@ class LossKind(ABC):
     where it has its own (`hpcdp.study.ways`), and no `Loss` is made. projects: whether it brings vectors to a line, on which
     tallies can refine it. tells_values: whether it tells values apart, which tallies can count. bounds_pure: whether its way
     has an interval for pure ε, without cells by ε where none are given. sizes: train and test of a study that names neither,
-    None: the defaults of all. otherwise: the loss in its place where not all that it needs is there
+    None: the defaults of all. joins_sets: whether sets are chosen threshold by threshold, so that thresholds that are added to a
+    store have an L̂ of their own. otherwise: the loss in its place where not all that it needs is there
     (`hpcdp.study.file.Study`).
     """
 
@@ -49,6 +50,7 @@ class LossKind(ABC):
     tells_values: ClassVar[bool] = False
     bounds_pure: ClassVar[bool] = False
     sizes: ClassVar[tuple[int, int] | None] = None
+    joins_sets: ClassVar[bool] = False
     otherwise: ClassVar[str | None] = None
 
     @abstractmethod

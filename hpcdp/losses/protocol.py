@@ -146,7 +146,8 @@ class Decision:
     """How training outputs chose among estimators.
 
     chosen: the estimator by threshold. judged: training outputs of both sides by class, (2, 2T + 1) int64, each of what other
-    training outputs taught; they were chosen by, so that fresh ones may show a little less.
+    training outputs taught; they were chosen by, so that fresh ones may show a little less. Where there was no choice: of what
+    they taught themselves.
     """
 
     chosen: list[str]

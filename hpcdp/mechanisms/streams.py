@@ -61,10 +61,12 @@ class Bits(np.random.PCG64):
         return self.__reduce__()
 
     def jumped(self, jumps: int = 1) -> Bits:
-        """Another, whose numbers are others: PCG64 jumps, and the stream is one of its own."""
+        """Another, whose numbers are others: PCG64 jumps, and counters are others; two jumps are one of both lengths."""
         found = _bits(self.seed_seq, self.state)
-        found.state = {**super().jumped(jumps).state}
-        found.words = np.random.SeedSequence([*self.words, jumps]).generate_state(4, np.uint32).tolist()
+        k0, k1, high, low = self.words
+        place = ((high << 32 | low) + (jumps << 8)) & _ALL  # the last byte of the counters' upper half is the kind's
+        told = {"words": [k0, k1, place >> 32, place & 0xFFFFFFFF], "following": [*self.following]}
+        found.state = {**super().jumped(jumps).state, "stream": told}
         return found
 
     def advance(self, delta: int) -> Bits:
@@ -188,7 +190,7 @@ class Stream(np.random.Generator):
         bits.take(kind, out.reshape(-1))
         out *= scale
         out += loc
-        return out
+        return out if out.ndim or size is not None else out.item()
 
     def _standard(self, kind: int, size: Any, out: Any) -> Any:
         if out is None:

@@ -23,7 +23,7 @@ from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span
 from hpcdp.planning.targets import target_column
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
-from hpcdp.results.variational import variational_arrays
+from hpcdp.results.variational import pairs_of_one_loss, variational_arrays
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
@@ -40,6 +40,9 @@ class Counted(Derived):
     ) -> Arrays:
         found, e = _spectrum(problem, index, epsilons, run), problem.study.estimate
         found |= _tradeoff(problem, index) if e.etas else {}
+        whole = pairs_of_one_loss(problem, index)
+        if not whole.all():
+            found |= {"several_losses": (("pair",), (~whole).astype(np.uint8))}
         return found | (variational_arrays(problem, index, found) if e.renyi else {})
 
     def bounds(self, *arrays: Any) -> Floats:
@@ -183,7 +186,7 @@ def _tradeoff(problem: Problem, index: Index) -> Arrays:
         ]
     )
     test, families = tests_of(problem), 1
-    if problem.is_refined:  # thresholds that were added later have an L̂ of their own
+    if problem.joins_sets:
         stages = [problem.stage_of("test", number) for number in range(len(problem.pairs))]
         families = max(index.families(*pair) for pair in zip(problem.model_keys, repeat(thresholds), stages))
     found = points_of(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence, families))

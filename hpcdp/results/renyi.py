@@ -13,7 +13,7 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 from hpcdp.notions.renyi import Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
 from hpcdp.notions.spectrum import told_pairs
-from hpcdp.results.variational import FAMILY
+from hpcdp.results.variational import FAMILY, several_losses
 from hpcdp.store.results import Arrays
 from hpcdp.study.problem import DIRECTIONS
 
@@ -49,7 +49,7 @@ class RenyiLevel:
     of L̂, at least what is certified; **asymptotic**; None where it is not resolved, since a class has no output of one side, or
     where there are no classes. bound, family: what `lower` is, and with what it holds together. variational: the other bound,
     None of an order that the study did not name, while no pair has all its counts, and where ε were added to a study with
-    refine, whose classes are then of several L̂.
+    `auto` or refine, whose classes are then of several L̂; so is `estimate`.
     """
 
     order: float
@@ -118,7 +118,7 @@ def _told_classes(arrays: Arrays) -> NDArray[np.int64] | None:
     if "exceed" not in arrays:
         return None
     exceed, test = (arrays[name][1] for name in ("exceed", "test"))
-    classes = class_counts(exceed, arrays["epsilon"][1], test)[told_pairs(test)]
+    classes = class_counts(exceed, arrays["epsilon"][1], test)[told_pairs(test) & ~several_losses(arrays)]
     known = classes[(classes >= 0).all(axis=(1, 2))]
     return known if known.size else None
 

@@ -35,7 +35,7 @@ def variational_arrays(problem: Problem, index: Index, arrays: Arrays) -> Arrays
     training, counts = (
         _both(classes) for classes in (_training(problem, index, epsilons), class_counts(exceed, epsilons, test))
     )
-    counts[~np.repeat(_of_one_loss(problem, index), 2)] = -1
+    counts[np.repeat(several_losses(arrays), 2)] = -1
     middle = class_losses(epsilons)
     losses = np.tile(np.stack([middle, -middle]), (shape[0], 1))
     each = failure / (2 * exceed.shape[0] * orders.size)
@@ -65,14 +65,21 @@ def _training(problem: Problem, index: Index, epsilons: Floats) -> Ints:
     return class_counts(exceed, epsilons, np.broadcast_to(np.reshape(sizes, (-1, 1, 1, 1)), exceed.shape))
 
 
-def _of_one_loss(problem: Problem, index: Index) -> NDArray[np.bool_]:
-    """Pairs whose classes are those of one L̂: thresholds that were added to a refined study have one of their own."""
-    if not problem.is_refined:
+def pairs_of_one_loss(problem: Problem, index: Index) -> NDArray[np.bool_]:
+    """Pairs, (pairs,), whose thresholds all have one L̂, so that its classes are those between them."""
+    if not problem.joins_sets:
         return np.ones(len(problem.pairs), np.bool_)
     wanted = problem.thresholds.tolist()
     return np.array(
         [
-            index.families(model, wanted, problem.stage_of("test", number)) == 1
+            index.families(model, wanted, problem.stage_of("test", number)) <= 1
             for number, model in enumerate(problem.model_keys)
         ]
     )
+
+
+def several_losses(arrays: Arrays) -> NDArray[np.bool_]:
+    """Pairs, (pairs,), whose thresholds have not one L̂ (`pairs_of_one_loss`): no classes are common to all."""
+    if "several_losses" not in arrays:
+        return np.zeros(arrays["exceed"][1].shape[0], np.bool_)
+    return np.asarray(arrays["several_losses"][1], np.bool_)

@@ -191,6 +191,11 @@ class Problem:
         return self.study.estimate.refine > 0 or self.study.estimate.has_budget
 
     @property
+    def joins_sets(self) -> bool:
+        """Whether L̂ is joined from sets, one a threshold: thresholds that were added later then have an L̂ of their own."""
+        return self.is_refined or kind_of(self.study.estimate.default_loss).joins_sets
+
+    @property
     def is_screened(self) -> bool:
         """Whether the pairs that a task works on race with what training taught."""
         return isinstance(self.sizes, Sizes) and self.sizes.refine == 0 and self.sizes.screen > 0

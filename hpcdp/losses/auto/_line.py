@@ -70,8 +70,9 @@ class AutoLine:
         n0, n1 = max(1, p.draws), max(1, q.draws)
         tally = CellTally(cells.tally(p.ascending), cells.tally(q.ascending), n0, n1)
         losses = {"knn": Knn().fit(p, q).score(cells.centres)}
-        if self._comes_again:
-            losses["frequency"] = log_ratios(tally.p, tally.q, n0, n1)
+        if self._comes_again or cells.atoms.any():
+            own = log_ratios(tally.p, tally.q, n0, n1)
+            losses["frequency"] = own if self._comes_again else np.where(cells.atoms, own, losses["knn"])
         return Taught(tally, losses)
 
     @cached_property

@@ -21,7 +21,7 @@ from hpcdp.losses.smooth.smooth import Smooth
 
 Floats = NDArray[np.float64]
 
-_FEWEST = 64  # outputs of a half, with which a classifier learns anything
+_FEWEST = 64  # outputs of a half: with fewer nothing is resolved, and nothing is chosen
 
 _LOSS = "loss"  # of a counter's state: the name of the loss, as bytes
 
@@ -88,7 +88,9 @@ class AutoVectors:
         losses = _losses()
         halves = list(zip(halves_of(self.p), halves_of(self.q), strict=True))
         if min(side.size for half in halves for side in half) < _FEWEST:
-            losses = {"smooth": losses["smooth"]}
+            counter = ChosenCounter("smooth", self._default.counter(thresholds))
+            seen = np.stack([counter.count(side.outputs) for side in (self.p, self.q)])
+            return counter, Decision(["smooth"] * thresholds.size, seen)
         scores = [_judge(losses, *pair) for pair in (halves, halves[::-1])]
         folds = [_fold(judged, thresholds) for judged in scores]
         chosen = "smooth"

@@ -31,7 +31,7 @@ class Auto:
 
     def fit(self, p: Side, q: Side) -> Model:
         """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
-        if p.dtype == object or not p.size + q.size:
+        if p.dtype == object or not (p.size and q.size):
             return Knn().fit(p, q)
         if p.outputs.ndim == 2 and p.outputs.shape[1] > 1:
             from hpcdp.losses.auto._vectors import AutoVectors  # and all that it takes

@@ -23,6 +23,7 @@ class AutoKind(LossKind):
 
     parameters = AutoParameters
     sizes = (1 << 18, 7 << 18)  # of 2²¹ samples an eighth learns, in whole chunks
+    joins_sets = True
     otherwise = "knn"
 
     def make(self, parameters: AutoParameters) -> Loss:

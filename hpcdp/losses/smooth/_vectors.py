@@ -149,7 +149,7 @@ def _fit(task: _Task, sample: _Task, degree: int) -> Predictor:
     d = task.centre.size
     theta = np.zeros(_features(np.zeros((1, d)), degree).shape[1])
     theta = _newton(sample, degree, theta)
-    step = int(np.ceil(task.size * theta.size**2 / _WORK))
+    step = max(1, int(np.ceil(task.size * theta.size**2 / _WORK)))
     if sample.size < task.size // step:
         theta = _newton(task.part(0, step), degree, theta)
     products = np.zeros((d, d) if degree == 2 else (0, 0))
