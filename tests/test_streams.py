@@ -22,7 +22,6 @@ from commands import call, show, stored_problem, write_study
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
 from scipy import stats
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
