@@ -16,7 +16,8 @@ from scipy import stats
 from studies import learn_and_count, make_study, pose
 
 from hpcdp.analytic import exact
-from hpcdp.losses import make_loss
+from hpcdp.engine.driver import run as run_study
+from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.auto import _line, _vectors
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Decides, Side
@@ -277,13 +278,18 @@ def test_stores_and_files_that_name_no_loss(tmp_path: Path) -> None:
     run("audit", "audited.zarr")
     run("audit", "new.zarr")
     assert [_loss_of(tmp_path, name) for name in ("older.zarr", "new.zarr", "audited.zarr")] == ["knn", "auto", "knn"]
+    first = hpcdp("show", "new.zarr", "--format", "json", folder=tmp_path).stdout
     write("reuse = true")
     run("run", "new.zarr")  # the same samples
     assert _loss_of(tmp_path, "new.zarr") == "knn"
+    assert ", loss auto. The bounds of each" in " ".join(hpcdp("show", "new.zarr", folder=tmp_path).stdout.split())
     write("")
-    run("run", "again.zarr")
+    run("run", "new.zarr")  # and back again
+    assert _loss_of(tmp_path, "new.zarr") == "auto"
+    again = hpcdp("show", "new.zarr", "--format", "json", folder=tmp_path).stdout
+    assert json.loads(again)["cells"] == json.loads(first)["cells"]
     write('loss = "auto"')
-    run("run", "again.zarr")
+    run("run", "new.zarr")
     run("audit", "named.zarr")
     run("audit", "named.zarr")
     assert _loss_of(tmp_path, "named.zarr") == "knn"
@@ -426,3 +432,16 @@ def test_thresholds_that_are_added_have_a_loss_of_their_own(tmp_path: Path) -> N
     one = run([0.0, 0.05, 0.1], [0.8, 0.9, 1.25], "knn.zarr", "knn")
     assert one["radius"] == pytest.approx(radius(1))
     assert one["estimate"] is not None
+
+
+def test_a_size_that_is_left_out_is_the_stores(tmp_path: Path) -> None:
+    """Where the store has the division of a study that names none."""
+    sizes = patch.object(type(kind_of("auto")), "sizes", (1 << 10, 7 << 10))
+    with sizes:
+        text = TOML.replace("LOSS\ntrain = 2000\ntest = 3000\n", "chunk = 1024\n")
+        (tmp_path / "s.toml").write_text(text)
+        study, store = tmp_path / "s.toml", tmp_path / "s.zarr"
+        assert run_study(study, store, workers=0).complete
+        study.write_text(text.replace("chunk", "train = 4096\nchunk"))
+        grown = run_study(study, store, workers=0).study.estimate
+        assert (grown.train, grown.test) == (4096, 7 << 10)

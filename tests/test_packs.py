@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import call, one_message, stored_problem
+from commands import call, one_message, rewrite, stored_problem
 from studies import REALS, files_below, make_study
 
 from hpcdp.engine import driver
@@ -26,6 +26,7 @@ from hpcdp.results.result import load_result
 from hpcdp.store import databases, packs
 from hpcdp.store.lease import acquire
 from hpcdp.store.packs import read_packs, write_packs
+from hpcdp.store.records import read_json
 from hpcdp.store.root import create_store, open_layout
 from hpcdp.store.samples import DamagedBlock, read_blocks
 from hpcdp.store.stages import Stage
@@ -193,6 +194,24 @@ def test_damage_is_named_once_and_drawn_again(
             (once,) = read_blocks(open_layout(together), stage, law, problem.schema, range(1))
             np.testing.assert_array_equal(again, once)
     assert load_result(copy).to_json() == load_result(together).to_json()
+
+
+@pytest.mark.parametrize("wrong", [[], ["a", "b"], [5], None, 5])
+@pytest.mark.parametrize("form", ["packs", "samples"])
+def test_records_with_other_fingerprints_than_one_a_chunk(
+    apart: Path, together: Path, tmp_path: Path, form: str, wrong: Any
+) -> None:
+    """Their checksums are right: only somebody can have written them."""
+    store = Path(shutil.copytree(together if form == "packs" else apart, tmp_path / "s.zarr"))
+    record = sorted((store / "records" / form).glob("*.json"))[1]
+    body = read_json(record)
+    found = wrong if form == "samples" else {**body["fingerprints"], min(body["fingerprints"]): wrong}
+    rewrite(record, {**body, "fingerprints": found})
+    said = call("resume", store, "--workers", "0").stderr
+    assert len([line for line in said.splitlines() if "damaged" in line]) == 1
+    assert "computed again" in said
+    assert load_result(store).to_json() == load_result(together).to_json()
+    assert "damaged" not in call("resume", store, "--workers", "0").stderr
 
 
 KILLED = """

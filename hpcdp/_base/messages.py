@@ -42,9 +42,8 @@ def explain_each(error: ValidationError, model: type[BaseModel], name: str, give
             place.append(str(part))
         key = ".".join(place) or "(all)"
         if item["type"] == "extra_forbidden":
-            text = (
-                f"unknown; accepted by {name}: {', '.join(model.model_fields)}{did_you_mean(key, model.model_fields)}"
-            )
+            known = ", ".join(model.model_fields) or "none"
+            text = f"unknown; accepted by {name}: {known}{did_you_mean(key, model.model_fields)}"
         elif item["type"] == "missing" and len(place) == 1:
             text = f"required and missing; accepted by {name}: {', '.join(model.model_fields)}"
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,26 @@ def _load(layout: Layout, stage: Stage, law: str, block: int, schema: Schema) ->
     record, path = place_of(layout, stage, law, block)
     try:
         if is_pack(record):
-            return open_pack(layout, record, schema).block(stage.name_of(law, block))
-        prints = read_json(layout.record("samples", record))["fingerprints"]
-        return read_outputs(path, schema, stage.block_size(block)), prints
+            outputs, prints = open_pack(layout, record, schema).block(stage.name_of(law, block))
+        else:
+            prints = _prints_at(layout.record("samples", record))
+            outputs = read_outputs(path, schema, stage.block_size(block))
+        if not _are_of(prints, stage, block):
+            raise DamagedError("its record has other fingerprints than one a chunk")
+        return outputs, prints
     except DamagedError as error:
         raise DamagedBlock(law, stage, block, stage.block_chunks(block)[0], layout, str(error)) from None
+
+
+def _prints_at(record: Path) -> Any:
+    body = read_json(record)
+    return body.get("fingerprints") if isinstance(body, dict) else None
+
+
+def _are_of(prints: Any, stage: Stage, block: int) -> bool:
+    """Whether they are one text for each chunk of a block."""
+    right = isinstance(prints, list) and all(isinstance(text, str) for text in prints)
+    return right and len(prints) == len(stage.block_chunks(block))
 
 
 def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[str, Path]:
@@ -80,14 +96,21 @@ def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[str, P
 
 def known_prints(layout: Layout, stage: Stage, laws: Container[str]) -> Iterator[tuple[str, int, list[str]]]:
     """Law, number and the fingerprints of the chunks of every block of a stage of these laws; none of damaged records."""
-    for name in record_names(layout, "samples"):
+    for name, prints in _all_prints(layout):
         if (found := stage.block_named(name)) is not None and found[0] in laws:
             with suppress(DamagedError):
-                yield *found, read_json(layout.record("samples", name))["fingerprints"]
+                known = prints()
+                if _are_of(known, stage, found[1]):
+                    yield *found, known
+
+
+def _all_prints(layout: Layout) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The name of every block, and what reads what its record has for fingerprints."""
+    for name in record_names(layout, "samples"):
+        yield name, partial(_prints_at, layout.record("samples", name))
     for _, blocks in read_packs(layout):
         for name, prints in {}.items() if isinstance(blocks, DamagedError) else blocks.items():
-            if (found := stage.block_named(name)) is not None and found[0] in laws:
-                yield *found, prints
+            yield name, partial(list, prints)
 
 
 def set_block_aside(layout: Layout, record: str) -> None:

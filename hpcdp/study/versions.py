@@ -138,11 +138,14 @@ def going_on(study: Study, root: Path) -> Study:
     stored = None
     with contextlib.suppress(DamagedError):  # the run says so, and writes it anew
         stored = _earlier_study(layout, version) if version else None
-    return study if stored is None else _following(study, stored["study"])
+    if stored is None:
+        return study
+    earlier = (_earlier_study(layout, number) for number in range(1, version))
+    return _following(study, stored["study"], [body["study"] for body in earlier if body is not None])
 
 
-def _following(study: Study, stored: dict[str, Any]) -> Study:
-    """The study of a file, for a store that holds this one."""
+def _following(study: Study, stored: dict[str, Any], earlier: Sequence[dict[str, Any]] = ()) -> Study:
+    """The study of a file, for a store that holds this one and held earlier ones."""
     if (study.at_risk is None) != (stored.get("at_risk") is None):
         return study
     for name in ("study",) if study.at_risk is not None else ("study", "mechanism", "estimate"):
@@ -156,7 +159,7 @@ def _following(study: Study, stored: dict[str, Any]) -> Study:
     if study.at_risk is not None:
         return study
     kept = stored["estimate"]
-    given = _with_loss_of_store(study, kept)
+    given = _with_loss_of_store(study, [*(one["estimate"] for one in earlier if "estimate" in one), kept])
     study = study.model_copy(update={"estimate": given})
     if _mean_the_same(given.default_loss, given.parameters, kept):
         study = study.model_copy(update={"estimate": given.model_copy(update={"parameters": kept["parameters"]})})
@@ -169,16 +172,19 @@ def _may_be_either(given: Estimate, kept: dict[str, Any]) -> bool:
     return "loss" not in given.model_fields_set and kept["loss"] in (default, kind_of(default).otherwise)
 
 
-def _with_loss_of_store(study: Study, kept: dict[str, Any]) -> Estimate:
-    """[estimate] with the loss that a store has, where the file names none, and the sizes that go with that loss."""
-    given, default = study.estimate, Estimate.model_fields["loss"].default
+def _with_loss_of_store(study: Study, held: Sequence[dict[str, Any]]) -> Estimate:
+    """[estimate] with the loss that a store has, where the file names none, and sizes that are left out as the store has them.
+
+    held: [estimate] of each version. A store that was made with the default goes back to it when what took its place is left out.
+    """
+    given, kept, default = study.estimate, held[-1], Estimate.model_fields["loss"].default
     if not _may_be_either(given, kept):
         return given
-    if kept["loss"] != default or study.is_drawn_for_cells:
-        return given.with_loss(kept["loss"])
-    sizes = {"train": kept["train"], "test": kept["test"]}
-    if not sizes.keys() & given.model_fields_set and tuple(sizes.values()) == kind_of(default).sizes:
-        return given.model_copy(update=sizes)
+    if study.is_drawn_for_cells:
+        given = given.with_loss(default if any(one["loss"] == default for one in held) else kept["loss"])
+    sizes = {key: one for key in ("train", "test") if key not in given.model_fields_set and (one := kept[key])}
+    if (kept["train"], kept["test"]) == kind_of(default).sizes:
+        given = given.model_copy(update=sizes)
     return given
 
 
@@ -451,6 +457,8 @@ def history(layout: Layout) -> list[str]:
         lost = sum(one not in now for one in _inputs(body))
         what = f"{len(_inputs(body))} {'databases' if body['databases'] else 'distributions'}{rows}"
         what += f", of which {lost} changed or left out since" if lost else ""
+        if (loss := estimate["loss"]) != bodies[-1]["study"]["estimate"]["loss"]:
+            what += f", loss {loss if isinstance(loss, str) else ', '.join(loss)}"
         found.append(
             f"train {estimate['train']:,}, {_later(estimate)}, {len(estimate['epsilons'])} ε, "
             f"{len(estimate['etas'])} η, {_certified(estimate)}{what}"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.auto._halves import halves_of
-from hpcdp.losses.auto.parameters import JUDGED, TAUGHT
+from hpcdp.losses.auto.parameters import FEWEST_LEARNED, JUDGED, TAUGHT
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.learned.learned import Learned
@@ -87,7 +87,10 @@ class AutoVectors:
         thresholds = np.asarray(thresholds, np.float64)
         losses = _losses()
         halves = list(zip(halves_of(self.p), halves_of(self.q), strict=True))
-        if min(side.size for half in halves for side in half) < _FEWEST:
+        fewest = min(side.size for half in halves for side in half)
+        if fewest < FEWEST_LEARNED:
+            del losses["learned"]
+        if fewest < _FEWEST:
             counter = ChosenCounter("smooth", self._default.counter(thresholds))
             seen = np.stack([counter.count(side.outputs) for side in (self.p, self.q)])
             return counter, Decision(["smooth"] * thresholds.size, seen)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hpcdp.losses.auto.parameters import JUDGED, TAUGHT, AutoParameters
+from hpcdp.losses.auto.parameters import FEWEST_LEARNED, JUDGED, TAUGHT, AutoParameters
 from hpcdp.losses.kind import LossKind, Seconds
 from hpcdp.losses.knn.kind import KnnKind
 from hpcdp.losses.knn.parameters import KnnParameters
 from hpcdp.losses.learned.kind import LearnedKind
 from hpcdp.losses.learned.parameters import LearnedParameters
+from hpcdp.losses.smooth.kind import SmoothKind
+from hpcdp.losses.smooth.parameters import SmoothParameters
 
 if TYPE_CHECKING:
     from hpcdp.losses.protocol import Loss
@@ -39,9 +41,14 @@ class AutoKind(LossKind):
             return knn
         if schema.columns in (None, 1):
             return 4.0e-7, 1.5e-8, 8.0e-2
-        learned = LearnedKind().seconds(LearnedParameters(), schema, train, many_valued)
         taught, judged = (4 * min(train // 2, most) for most in (TAUGHT, JUDGED))
-        return learned[0], learned[1], 0.1 + taught * (knn[0] + learned[0]) + judged * (knn[1] + learned[1])
+        smooth = SmoothKind().seconds(SmoothParameters(), schema, train, many_valued)
+        each = 2 * (smooth[2] + knn[2]) + taught * (smooth[0] + knn[0]) + judged * (smooth[1] + knn[1])
+        if train // 2 < FEWEST_LEARNED:
+            return smooth[0], smooth[1], smooth[2] + each
+        learned = LearnedKind().seconds(LearnedParameters(), schema, train, many_valued)
+        each += 2 * learned[2] + taught * learned[0] + judged * learned[1]
+        return learned[0], learned[1], learned[2] + each
 
     def memory(self, parameters: AutoParameters, schema: Schema, train: int) -> int:
         """Sequences as `knn` holds them; of numbers both halves too, and cells."""

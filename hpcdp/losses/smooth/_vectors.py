@@ -13,12 +13,12 @@ from scipy.linalg import cho_factor, cho_solve
 from hpcdp._base.special import expit, log_expit, ndtri
 from hpcdp.losses.protocol import Outputs, Side
 from hpcdp.losses.smooth import _predictor_kernels as kernels
+from hpcdp.losses.smooth.parameters import PRODUCTS
 
 Floats = NDArray[np.float64]
 
 _STRAIGHT = 6.0  # scaled values beyond this grow with the logarithm only, so that heavy tails stay small
 _NORMAL = 2 * float(ndtri(0.75))  # interquartile range of the standard normal law
-_PRODUCTS = 10  # columns of which all products of two are features; of more, squares only
 _RIDGE = 0.01  # precision of the weights: one fitted to nothing has standard deviation 10
 _SAMPLE = 1 << 16  # outputs per database that choose the degree and the start
 _WORK = 4e9  # outputs times squared features that a Newton step may cost
@@ -133,7 +133,7 @@ def _features(z: Floats, degree: int) -> Floats:
 
 
 def _pairs(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    return np.triu_indices(d) if d <= _PRODUCTS else (np.arange(d), np.arange(d))
+    return np.triu_indices(d) if d <= PRODUCTS else (np.arange(d), np.arange(d))
 
 
 def _scaled(rows: Outputs, centre: Floats, scale: Floats) -> Floats:

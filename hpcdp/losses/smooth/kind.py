@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hpcdp.losses.kind import LossKind, Seconds
-from hpcdp.losses.smooth.parameters import SmoothParameters
+from hpcdp.losses.smooth.parameters import PRODUCTS, SmoothParameters
 
 if TYPE_CHECKING:
     from hpcdp.losses.protocol import Loss
@@ -34,4 +34,7 @@ class SmoothKind(LossKind):
         """A spline takes a while however few points there are; each column adds a little."""
         if schema.columns is None:
             return 6.0e-8, 1.5e-8, 3.0e-2
-        return 4.0e-7 + 5.0e-8 * schema.columns, 1.0e-8 + 4.0e-9 * schema.columns, 3.0e-2
+        columns = schema.columns
+        features = 1 + 2 * columns if columns > PRODUCTS else 1 + columns + columns * (columns + 1) // 2
+        each = 3.0e-2 + 1.3e-8 * features**3  # Newton's steps, whatever the number of outputs
+        return 4.0e-7 + 5.0e-8 * columns, 1.0e-8 + 4.0e-9 * columns, each

@@ -9,6 +9,9 @@ from pydantic_core import PydanticCustomError
 
 from hpcdp.losses.kind import Parameters
 
+PRODUCTS = 10
+"""Columns of which all products of two are features; of more, squares only."""
+
 
 class SmoothParameters(Parameters):
     """Parameters of `smooth`.
