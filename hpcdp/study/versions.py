@@ -131,17 +131,20 @@ def going_on(study: Study, root: Path) -> Study:
     """The study for the store at a path, if there is one: keys that the file leaves out and the store lacks mean what their
     absence in a store means, so that a newer default makes no other study of it; some mean what the store says.
     """
+    held = _held(root)
+    return _following(study, held[-1], held[:-1]) if held else study
+
+
+def _held(root: Path) -> list[dict[str, Any]]:
+    """The studies of a store's versions that are whole, the latest last; none without a store, or where the latest is damaged."""
     if not is_store(root):
-        return study
+        return []
     layout = open_layout(root)
     version = latest_version(layout)
-    stored = None
     with contextlib.suppress(DamagedError):  # the run says so, and writes it anew
-        stored = _earlier_study(layout, version) if version else None
-    if stored is None:
-        return study
-    earlier = (_earlier_study(layout, number) for number in range(1, version))
-    return _following(study, stored["study"], [body["study"] for body in earlier if body is not None])
+        bodies = [_earlier_study(layout, number) for number in range(1, version + 1)]
+        return [body["study"] for body in bodies if body is not None]
+    return []
 
 
 def _following(study: Study, stored: dict[str, Any], earlier: Sequence[dict[str, Any]] = ()) -> Study:
@@ -182,21 +185,16 @@ def _with_loss_of_store(study: Study, held: Sequence[dict[str, Any]]) -> Estimat
         return given
     if study.is_drawn_for_cells:
         given = given.with_loss(default if any(one["loss"] == default for one in held) else kept["loss"])
-    sizes = {key: one for key in ("train", "test") if key not in given.model_fields_set and (one := kept[key])}
-    if (kept["train"], kept["test"]) == kind_of(default).sizes:
-        given = given.model_copy(update=sizes)
-    return given
+    if (kept["train"], kept["test"]) != kind_of(default).sizes:
+        return given
+    left_out = {"train", "test"} - given.model_fields_set
+    return given.model_copy(update={key: kept[key] for key in left_out})
 
 
 def holds_loss(root: Path, name: str) -> bool:
     """Whether there is a store at a path whose study names this loss."""
-    if not is_store(root):
-        return False
-    layout = open_layout(root)
-    stored = None
-    with contextlib.suppress(DamagedError):  # the run says so
-        stored = _earlier_study(layout, latest_version(layout)) if latest_version(layout) else None
-    return stored is not None and stored["study"].get("estimate", {}).get("loss") == name
+    held = _held(root)
+    return bool(held) and held[-1].get("estimate", {}).get("loss") == name
 
 
 def _mean_the_same(loss: str, parameters: dict[str, Any], kept: dict[str, Any]) -> bool:
@@ -281,9 +279,8 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
         body["sources"] = sources
     old = _read_study(layout, version) if version else None
     if old is not None:
-        refuse_changes(
-            layout.root, _either_way(old, problem.study), body
-        )  # first: another callable has another source too
+        # first: another callable has another source too
+        refuse_changes(layout.root, _either_way(old, problem.study), body)
         if not allow_changed_code:
             _refuse_changed_code(old, problem.sampler, problem.study, problem.distributions)
         if old["schema"] != body["schema"]:
