@@ -1,0 +1,161 @@
+"""Variates of proposals, and the log-ratios of their densities to the mechanism's own, entry by entry.
+
+A table (C, K, P) holds the parameters of C components at K places of the tape; the component of row `plain` tells nothing.
+Values are (rows, m), entries of one kind at places first, first + 1, …; a place beyond the table is drawn as the mechanism
+asked. Log-ratios log g_c − log f add to out (selected, C); magnitudes (selected,) grow by the sums of their terms' sizes, of
+the component where that is largest, from which follows how exact they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hpcdp._base.kernels import kernel
+
+_TWO53 = 2.0**53
+
+
+@kernel(error_model="numpy")
+def tilt_normals(values, table, first):  # type: ignore[no-untyped-def]
+    """Standard normals (rows, m) of one component, in place; table (K, 2): shift and scale."""
+    for j in range(min(values.shape[1], table.shape[0] - first)):
+        shift, scale = table[first + j, 0], table[first + j, 1]
+        if shift != 0.0 or scale != 1.0:
+            for i in range(values.shape[0]):
+                values[i, j] = shift + scale * values[i, j]
+
+
+@kernel(error_model="numpy")
+def tilt_exponentials(values, table, first):  # type: ignore[no-untyped-def]
+    """Standard exponentials; table (K, 1): scale."""
+    for j in range(min(values.shape[1], table.shape[0] - first)):
+        for i in range(values.shape[0]):
+            values[i, j] = table[first + j, 0] * values[i, j]
+
+
+@kernel(error_model="numpy")
+def tilt_laplaces(values, coins, table, first):  # type: ignore[no-untyped-def]
+    """Standard Laplace variates; table (K, 3): chance of the positive side, scales of both; coins (rows, m) uniform."""
+    for j in range(min(values.shape[1], table.shape[0] - first)):
+        chance, above, below = table[first + j, 0], table[first + j, 1], table[first + j, 2]
+        if chance != 0.5 or above != 1.0 or below != 1.0:
+            for i in range(values.shape[0]):
+                size = abs(values[i, j])
+                values[i, j] = above * size if coins[i, j] < chance else -below * size
+
+
+@kernel(error_model="numpy")
+def tilt_uniforms(values, coins, table, first):  # type: ignore[no-untyped-def]
+    """Uniforms in steps of 2^-53; table (K, 2B - 1): masses of B bins, their B - 1 inner edges; coins choose the bin."""
+    bins = (table.shape[1] + 1) // 2
+    for j in range(min(values.shape[1], table.shape[0] - first)):
+        row = table[first + j]
+        for i in range(values.shape[0]):
+            b, sum_ = 0, row[0]
+            while b < bins - 1 and coins[i, j] >= sum_:
+                b += 1
+                sum_ += row[b]
+            while row[b] == 0.0:  # what rounding of the sum leaves
+                b -= 1
+            low = row[bins + b - 1] if b > 0 else 0.0
+            high = row[bins + b] if b < bins - 1 else 1.0
+            values[i, j] = low + np.floor(values[i, j] * ((high - low) * _TWO53)) / _TWO53
+
+
+@kernel(error_model="numpy")
+def add_normals(values, which, used, table, first, out, magnitudes):  # type: ignore[no-untyped-def]
+    """Log-ratios of normals. which (selected,): rows; used (rows,): entries of each that were asked for."""
+    m = min(values.shape[1], table.shape[1] - first)
+    count = table.shape[0]
+    sizes = np.empty(count)
+    logs, inverse = np.empty((count, max(m, 0))), np.empty((count, max(m, 0)))
+    for c in range(count):
+        for j in range(m):
+            logs[c, j] = -np.log(table[c, first + j, 1])
+            inverse[c, j] = 1.0 / table[c, first + j, 1]
+    for k in range(which.size):
+        i = which[k]
+        sizes[:] = 0.0
+        for j in range(min(m, used[i])):
+            z = values[i, j]
+            own = 0.5 * z * z
+            for c in range(count):
+                y = (z - table[c, first + j, 0]) * inverse[c, j]
+                far = 0.5 * y * y
+                out[k, c] += logs[c, j] + (own - far)
+                sizes[c] += abs(logs[c, j]) + own + far
+        magnitudes[k] += sizes.max()
+
+
+@kernel(error_model="numpy")
+def add_exponentials(values, which, used, table, first, out, magnitudes):  # type: ignore[no-untyped-def]
+    """Log-ratios of exponentials."""
+    m = min(values.shape[1], table.shape[1] - first)
+    sizes = np.empty(table.shape[0])
+    for k in range(which.size):
+        i = which[k]
+        sizes[:] = 0.0
+        for j in range(min(m, used[i])):
+            e = values[i, j]
+            for c in range(table.shape[0]):
+                scale = table[c, first + j, 0]
+                out[k, c] += e - e / scale - np.log(scale)
+                sizes[c] += e + e / scale + abs(np.log(scale))
+        magnitudes[k] += sizes.max()
+
+
+@kernel(error_model="numpy")
+def add_laplaces(values, which, used, table, first, out, magnitudes):  # type: ignore[no-untyped-def]
+    """Log-ratios of Laplace variates."""
+    m = min(values.shape[1], table.shape[1] - first)
+    sizes = np.empty(table.shape[0])
+    for k in range(which.size):
+        i = which[k]
+        sizes[:] = 0.0
+        for j in range(min(m, used[i])):
+            e = abs(values[i, j])
+            for c in range(table.shape[0]):
+                chance, scale = table[c, first + j, 0], table[c, first + j, 1]
+                if values[i, j] < 0.0:
+                    chance, scale = 1.0 - chance, table[c, first + j, 2]
+                head = np.log(2.0 * chance / scale)
+                out[k, c] += head + (e - e / scale)
+                sizes[c] += abs(head) + e + e / scale
+        magnitudes[k] += sizes.max()
+
+
+@kernel(error_model="numpy")
+def add_uniforms(values, which, used, table, first, out, magnitudes):  # type: ignore[no-untyped-def]
+    """Log-ratios of uniforms."""
+    m = min(values.shape[1], table.shape[1] - first)
+    bins = (table.shape[2] + 1) // 2
+    sizes = np.empty(table.shape[0])
+    for k in range(which.size):
+        i = which[k]
+        sizes[:] = 0.0
+        for j in range(min(m, used[i])):
+            u = values[i, j]
+            for c in range(table.shape[0]):
+                row = table[c, first + j]
+                b = 0
+                while b < bins - 1 and u >= row[bins + b]:
+                    b += 1
+                low = row[bins + b - 1] if b > 0 else 0.0
+                high = row[bins + b] if b < bins - 1 else 1.0
+                term = np.log(row[b] / (high - low))
+                out[k, c] += term
+                sizes[c] += abs(term)
+        magnitudes[k] += sizes.max()
+
+
+@kernel(error_model="numpy")
+def mix_log_weights(ratios, logs, weights):  # type: ignore[no-untyped-def]
+    """log w = -log sum_c share_c g_c/f of each row: ratios (rows, C), logs (C,) of the shares; -inf is a share of none."""
+    for i in range(ratios.shape[0]):
+        top = -np.inf
+        for c in range(logs.size):
+            top = max(top, logs[c] + ratios[i, c])
+        total = 0.0
+        for c in range(logs.size):
+            total += np.exp(logs[c] + ratios[i, c] - top)
+        weights[i] = -(top + np.log(total))
