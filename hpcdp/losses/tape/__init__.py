@@ -1,0 +1,1 @@
+"""What random tapes teach: proposals, and L̂ where they lead."""

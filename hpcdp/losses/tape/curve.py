@@ -1,0 +1,110 @@
+"""L̂ on cells of the line from weighted draws: the smoothing spline of `smooth`, of counts that tell as much."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses.line.cell_edges import mirrored
+from hpcdp.losses.line.cells import LineCells
+from hpcdp.losses.smooth._penalised import PenalisedCurve
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_KNOTS, _GROUPS = 200, 1600
+_ALONE = 100.0  # outputs' worth of both sides that let an atom speak for itself
+_NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
+
+
+def weighted_sums(cells: Ints, weights: Floats, size: int, draws: int) -> tuple[Floats, Floats]:
+    """Of each cell its probability and the variance of that, (size,) each, from draws in these cells."""
+    share = np.bincount(cells, weights, size) / draws
+    return share, np.bincount(cells, weights * weights, size) / draws**2
+
+
+def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats) -> Floats:
+    """L̂ = log p/q in each cell, (cells,), ±inf allowed, never NaN.
+
+    p, q: probabilities of the cells, vp, vq: their variances. A cell tells as much as p²/vp plain outputs would, out of
+    p/vp draws; where it holds none, its neighbours tell out of how many it might have. Heuristic: no bound on its error.
+    """
+    out = np.zeros(cells.size)
+    counts = np.stack([_counts(p, vp), _counts(q, vq)])
+    atoms = cells.atoms & (counts.sum(axis=0) >= _ALONE)
+    if atoms.any():
+        draws = [_draws(side[atoms], share[atoms]) for side, share in zip(counts, (p, q), strict=True)]
+        out[atoms] = _plain(counts[:, atoms], draws)
+    rest = np.flatnonzero(~atoms)
+    if counts[:, rest].any():
+        out[rest] = _curve(np.stack([p, vp, q, vq])[:, rest])
+    return out
+
+
+def _counts(share: Floats, variance: Floats) -> Floats:
+    return np.divide(share * share, variance, out=np.zeros(share.size), where=variance > 0.0)
+
+
+def _draws(counts: Floats, share: Floats) -> Floats:
+    """Draws out of which the counts come; where there are none, as of the nearest with some."""
+    some = share > 0.0
+    if not some.any():
+        return np.ones(share.size)
+    at = np.flatnonzero(some)
+    logs = np.log(counts[at] / share[at])
+    return np.exp(np.interp(np.arange(share.size), at, logs))
+
+
+def _plain(counts: Floats, draws: list[Floats]) -> Floats:
+    out: Floats = np.log((counts[0] + 0.5) / draws[0]) - np.log((counts[1] + 0.5) / draws[1])
+    out[(counts[1] == 0.0) & (counts[0] >= _NEVER)] = np.inf
+    out[(counts[0] == 0.0) & (counts[1] >= _NEVER)] = -np.inf
+    return out
+
+
+def _curve(sums: Floats) -> Floats:
+    """The spline over places that hold about equally much; constant beyond the outermost."""
+    size = sums.shape[1]
+    told = _counts(sums[0], sums[1]) + _counts(sums[2], sums[3])
+    held = np.flatnonzero(told > 0.0)
+    first, last = int(held[0]), int(held[-1]) + 1
+    inner = told[first:last]
+    mass = np.cumsum(np.minimum(inner, 4.0 * inner.sum() / _GROUPS) + 1e-12 * inner.sum())
+    wanted = mass[-1] * np.arange(1, _GROUPS) / _GROUPS
+    cuts = np.unique(np.concatenate([[0], 1 + np.searchsorted(mass, wanted)]))
+    cuts = cuts[cuts < inner.size]
+    p, vp, q, vq = (np.add.reduceat(side[first:last], cuts) for side in sums)
+    a, b = _counts(p, vp), _counts(q, vq)
+    na, nb = _draws(a, p), _draws(b, q)
+    some = a + b > 0.0
+    place = (0.5 * (np.append(cuts, inner.size)[1:] + cuts) / inner.size)[some]
+    knots = place[mirrored(place.size - 1, _KNOTS)] if place.size > 1 else place
+    if knots.size < 3:
+        ratios = _plain(np.stack([a, b]), [na, nb])
+        which = np.searchsorted(cuts, np.arange(inner.size), "right") - 1
+        inside = ratios[which]
+    else:
+        offset = np.log(na[some]) - np.log(nb[some])
+        curve = PenalisedCurve(place, a[some], b[some], offset, knots)
+        inside = np.interp((np.arange(inner.size) + 0.5) / inner.size, knots, curve.best())
+        inside = _with_ends(inside, a, b, cuts)
+    out = np.empty(size)
+    out[first:last] = inside
+    out[:first], out[last:] = inside[0], inside[-1]
+    return out
+
+
+def _with_ends(inside: Floats, a: Floats, b: Floats, cuts: Ints) -> Floats:
+    """±inf from where on one side has nothing while the other has much, up to an end."""
+    found = inside.copy()
+    for mine, other, sign in ((a, b, np.inf), (b, a, -np.inf)):
+        for step in (1, -1):
+            beyond = np.cumsum(other[::-step]) == 0.0  # groups from this end on in which the other has nothing
+            many = np.cumsum(mine[::-step])
+            count = int(beyond.sum())
+            if count and many[count - 1] >= _NEVER:
+                if step == 1:
+                    found[cuts[cuts.size - count] :] = sign
+                else:
+                    found[: cuts[count] if count < cuts.size else found.size] = sign
+    return found
