@@ -22,7 +22,8 @@ __all__ = ["Bet", "choose_lower", "choose_upper", "expected_lower", "expected_up
 Floats = NDArray[np.float64]
 
 _OCTAVES = 60  # below 1/cut-off in which rates are sought: with 2^53 draws the best one is above 2^-27
-_LARGEST_GAIN = 2.0**11  # the largest λ·weight: no bet is larger than the kernels' sums hold
+_MOST_UPPER = 0.998  # the largest κ·M that is chosen: with what rounding adds, sums take it
+_MOST_LOWER = 2.0**11  # the largest λ·weight: no bet is larger than the kernels' sums hold
 _HALVINGS = 13  # of an interval of 71 octaves, to a hundredth of one: the bound is flat there
 
 
@@ -52,20 +53,20 @@ def choose_lower(weights: ArrayLike, shares: ArrayLike, draws: int, level: float
     """
     given, parts, cost = _checked(weights, shares, draws, level, cutoff)
     top = float(given.max(initial=0.0))
-    rate = 1.0 / cutoff if top <= 0.0 else _search(given, parts, cost, 1.0, 1.0 / top, _LARGEST_GAIN)
+    rate = 1.0 / cutoff if top <= 0.0 else _search(given, parts, cost, 1.0, 1.0 / top, _MOST_LOWER)
     return Bet(rate, _lower(given, parts, cost, rate))
 
 
 def choose_upper(weights: ArrayLike, shares: ArrayLike, draws: int, level: float, cutoff: float) -> Bet:
     """The κ whose upper bound on E_g[w 1_S 1{w <= M}] from test draws is smallest if they are as training draws were.
 
-    κ·M is at most 0.999, and 1/2 where all weights are 0 or none is given: a draw at the cut-off then costs ln 2, not 7.
+    κ·M is at most 0.998, and 1/2 where all weights are 0 or none is given: a draw at the cut-off then costs ln 2, not 7.
 
     Args, Raises: as `choose_lower`.
     """
     given, parts, cost = _checked(weights, shares, draws, level, cutoff)
     seen = given.max(initial=0.0) > 0.0
-    rate = _search(given, parts, cost, -1.0, 1.0 / cutoff, LARGEST_SHARE) if seen else 0.5 / cutoff
+    rate = _search(given, parts, cost, -1.0, 1.0 / cutoff, _MOST_UPPER) if seen else 0.5 / cutoff
     return Bet(rate, _upper(given, parts, cost, rate, cutoff))
 
 
@@ -110,14 +111,17 @@ def _search(weights: Floats, shares: Floats, cost: float, sign: float, scale: fl
 
     A larger rate is better where t − G − log(1 − D) > 0, D = Σ s x/(1 + x): the derivative of the bound, in a form of one sign.
     """
+
+    def rises(at: float) -> bool:
+        logs, slopes = mean_terms(weights, shares, sign * at * scale)
+        return bool(slopes < 1.0 and cost - logs - log1p(-slopes) > 0.0)
+
     low, high = 2.0**-_OCTAVES, most
+    if rises(most):
+        return most * scale
     for _ in range(_HALVINGS):
         middle = sqrt(low * high)
-        logs, slopes = mean_terms(weights, shares, sign * middle * scale)
-        if slopes < 1.0 and cost - logs - log1p(-slopes) > 0.0:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if rises(middle) else (low, middle)
     return low * scale
 
 
@@ -134,4 +138,4 @@ def _checked(
         raise refusal("weights", "a number that is not", "finite numbers from 0 to the cutoff")
     if not (parts >= 0.0).all() or not parts.sum() <= 1.0 + 1e-9:
         raise refusal("shares", float(parts.sum()), "numbers >= 0 with a sum of at most 1")
-    return given, parts, log(1.0 / float(open_unit("level", level))) / integer("draws", draws, 1)
+    return given, parts, -log(float(open_unit("level", level))) / integer("draws", draws, 1)
