@@ -140,6 +140,20 @@ def test_own_logarithm_and_exponential_are_as_near_as_the_kernels_assume() -> No
             assert abs(Decimal(float(kernels._exp(x))) / Decimal(float(x)).exp() - 1) < Decimal(2) ** -51
 
 
+def test_one_logarithm_is_rounded_to_its_side() -> None:
+    """Of a weight that is known exactly, and of the cut-off that stands for a larger one: no room for errors but the rounding's own."""
+    rng = np.random.default_rng(13)
+    with localcontext() as context:
+        context.prec = 60
+        for _ in range(5000):
+            weight, gain, stake = rng.uniform(0.1, 1.0), 10.0 ** rng.uniform(-6.0, 3.4), rng.uniform(0.99, 0.998)
+            exact = (1 + Decimal(gain) * Decimal(weight)).ln() * SCALE
+            assert exact - 2 <= int(kernels._lower_units(weight, weight, gain, np.inf)) <= exact
+            rate = stake / weight
+            exact = -(1 - Decimal(rate) * Decimal(weight)).ln() * SCALE
+            assert exact <= int(kernels._upper_units(0.0, np.inf, rate, weight)) <= exact + 3
+
+
 def test_sums_do_not_depend_on_cuts_and_order() -> None:
     rng = np.random.default_rng(8)
     n = 5000
@@ -319,6 +333,19 @@ def test_split_sums_to_no_more_than_the_level() -> None:
                 <= sum(Decimal(float(part)) for part in split)
                 <= Decimal(level)
             )
+
+
+@pytest.mark.parametrize("level", [0.05, 0.05 / 42])
+@pytest.mark.parametrize("ratio", [3.0, 10.0, 100.0])
+def test_split_is_near_the_best_where_the_leftover_takes_most_draws(level, ratio) -> None:
+    """Draws go with ln(1/level); ratio: those of the leftover over those of the means, all at the whole level."""
+
+    def draws(mean, rest):
+        return ratio * -math.log(rest) - math.log(mean)
+
+    split = split_level(level)
+    best = min(draws(level * s, level * (1.0 - 2.0 * s)) for s in np.linspace(0.0005, 0.4995, 1000))
+    assert draws(split.p, split.leftover) <= 1.025 * best  # as docs/mathematics.md says
 
 
 def test_leftover_draws_are_enough_and_hardly_more() -> None:

@@ -8,7 +8,7 @@ bisection. Any rate gives a bound that is finite-sample, as long as no test draw
 
 from __future__ import annotations
 
-from math import expm1, inf, log, log1p, sqrt
+from math import expm1, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 _OCTAVES = 60  # below 1/cut-off in which rates are sought: with 2^53 draws the best one is above 2^-27
 _MOST_UPPER = 0.998  # the largest κ·M that is chosen: with what rounding adds, sums take it
 _MOST_LOWER = 2.0**11  # the largest λ·weight: no bet is larger than the kernels' sums hold
+_NO_WEIGHT = 1e-290  # below it rates would overflow
 _HALVINGS = 13  # of an interval of 71 octaves, to a hundredth of one: the bound is flat there
 
 
@@ -51,9 +52,9 @@ def choose_lower(weights: ArrayLike, shares: ArrayLike, draws: int, level: float
     Raises:
         ValueError: an argument is out of its range.
     """
-    given, parts, cost = _checked(weights, shares, draws, level, cutoff)
+    given, parts, cost, most = _checked(weights, shares, draws, level, cutoff)
     top = float(given.max(initial=0.0))
-    rate = 1.0 / cutoff if top <= 0.0 else _search(given, parts, cost, 1.0, 1.0 / top, _MOST_LOWER)
+    rate = 1.0 / most if top < _NO_WEIGHT else _search(given, parts, cost, 1.0, 1.0 / top, _MOST_LOWER)
     return Bet(rate, _lower(given, parts, cost, rate))
 
 
@@ -64,36 +65,38 @@ def choose_upper(weights: ArrayLike, shares: ArrayLike, draws: int, level: float
 
     Args, Raises: as `choose_lower`.
     """
-    given, parts, cost = _checked(weights, shares, draws, level, cutoff)
+    given, parts, cost, most = _checked(weights, shares, draws, level, cutoff)
     seen = given.max(initial=0.0) > 0.0
-    rate = _search(given, parts, cost, -1.0, 1.0 / cutoff, _MOST_UPPER) if seen else 0.5 / cutoff
-    return Bet(rate, _upper(given, parts, cost, rate, cutoff))
+    rate = _search(given, parts, cost, -1.0, 1.0 / most, _MOST_UPPER) if seen else 0.5 / most
+    return Bet(rate, _upper(given, parts, cost, rate, most))
 
 
 def expected_lower(
-    rate: float, weights: ArrayLike, shares: ArrayLike, draws: int, level: float, cutoff: float = inf
+    rate: float, weights: ArrayLike, shares: ArrayLike, draws: int, level: float, cutoff: float
 ) -> float:
-    """The lower bound to be expected of test draws with a given λ; heuristic. Arguments as in `choose_lower`.
+    """The lower bound to be expected of test draws with a given λ; heuristic. Other arguments: as in `choose_lower`.
 
     Raises:
         ValueError: an argument is out of its range.
     """
-    given, parts, cost = _checked(weights, shares, draws, level, cutoff)
+    given, parts, cost, _ = _checked(weights, shares, draws, level, cutoff)
     return _lower(given, parts, cost, positive("rate", rate))
 
 
 def expected_upper(
     rate: float, weights: ArrayLike, shares: ArrayLike, draws: int, level: float, cutoff: float
 ) -> float:
-    """The upper bound to be expected of test draws with a given κ, rate·cutoff <= 0.999; heuristic. Others: `choose_lower`.
+    """The upper bound to be expected of test draws with a given κ, rate · cutoff <= 0.999; heuristic.
+
+    Other arguments: as in `choose_lower`.
 
     Raises:
         ValueError: an argument is out of its range.
     """
-    given, parts, cost = _checked(weights, shares, draws, level, cutoff)
-    if positive("rate", rate) * cutoff > LARGEST_SHARE:
+    given, parts, cost, most = _checked(weights, shares, draws, level, cutoff)
+    if positive("rate", rate) * most > LARGEST_SHARE:
         raise refusal("rate", rate, f"at most {LARGEST_SHARE} / cutoff")
-    return _upper(given, parts, cost, rate, cutoff)
+    return _upper(given, parts, cost, float(rate), most)
 
 
 def _lower(weights: Floats, shares: Floats, cost: float, rate: float) -> float:
@@ -109,33 +112,32 @@ def _upper(weights: Floats, shares: Floats, cost: float, rate: float, cutoff: fl
 def _search(weights: Floats, shares: Floats, cost: float, sign: float, scale: float, most: float) -> float:
     """The best rate from 2^-60 to `most` times scale, by bisection in its logarithm; sign: 1 of a lower bet, −1 of an upper one.
 
-    A larger rate is better where t − G − log(1 − D) > 0, D = Σ s x/(1 + x): the derivative of the bound, in a form of one sign.
+    A larger rate is better where t − G − log(1 − D) > 0, D = Σ s x/(1 + x): it has the sign of the bound's derivative.
     """
 
-    def rises(at: float) -> bool:
+    def is_better_above(at: float) -> bool:
         logs, slopes = mean_terms(weights, shares, sign * at * scale)
         return bool(slopes < 1.0 and cost - logs - log1p(-slopes) > 0.0)
 
     low, high = 2.0**-_OCTAVES, most
-    if rises(most):
+    if is_better_above(most):
         return most * scale
     for _ in range(_HALVINGS):
         middle = sqrt(low * high)
-        low, high = (middle, high) if rises(middle) else (low, middle)
+        low, high = (middle, high) if is_better_above(middle) else (low, middle)
     return low * scale
 
 
 def _checked(
     weights: ArrayLike, shares: ArrayLike, draws: int, level: float, cutoff: float
-) -> tuple[Floats, Floats, float]:
-    """Both arrays as the kernels take them, and ln(1/level)/draws."""
+) -> tuple[Floats, Floats, float, float]:
+    """Both arrays as the kernels take them, ln(1/level)/draws, and M."""
     given, parts = (np.ascontiguousarray(values, np.float64) for values in (weights, shares))
+    most = positive("cutoff", cutoff)
     if given.ndim != 1 or given.shape != parts.shape:
         raise refusal("weights, shares", (given.shape, parts.shape), "two shapes (n,), the same")
-    if not cutoff > 0.0:
-        raise refusal("cutoff", cutoff, "a number > 0")
-    if not ((given >= 0.0) & (given <= cutoff) & np.isfinite(given)).all():
-        raise refusal("weights", "a number that is not", "finite numbers from 0 to the cutoff")
+    if not ((given >= 0.0) & (given <= most)).all():
+        raise refusal("weights", "one that is not", "numbers from 0 to the cutoff")
     if not (parts >= 0.0).all() or not parts.sum() <= 1.0 + 1e-9:
         raise refusal("shares", float(parts.sum()), "numbers >= 0 with a sum of at most 1")
-    return given, parts, -log(float(open_unit("level", level))) / integer("draws", draws, 1)
+    return given, parts, -log(float(open_unit("level", level))) / integer("draws", draws, 1), most
