@@ -1,0 +1,146 @@
+"""Compiled kernels for bets on weighted draws: exact whole numbers for logarithms, each rounded so that the bound holds.
+
+Every output gets an interval that holds its true weight. What is done with the weight then takes the end that keeps the bound,
+and the logarithm becomes a whole number of `UNIT`, so that sums are exact, whatever the order. Logarithms and exponentials are
+made of additions, products and divisions alone, which IEEE 754 rounds the same way everywhere: so are the sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcdp._base.kernels import kernel
+from hpcdp.mechanisms._stream_kernels import _as_float, _minus_log
+
+_jit: Any = kernel(error_model="numpy")
+
+UNIT = 2.0**-40
+"""What one of a sum's whole numbers stands for, in natural logarithms."""
+
+LARGEST_CHUNK = 2**20
+"""Draws whose sum cannot overflow: a logarithm is below 8, 2^43 units."""
+
+LARGEST_SHARE = 0.999
+"""The largest κ·M. −log(1 − 0.999) is below 7, so that no logarithm of an upper bet needs cutting."""
+
+_LARGEST_GAIN = 2979.9  # log(1 + 2979.9) is just below 8; a lower bet may be cut there, which keeps its bound
+_BLOCK = 512  # of numbers below 2^43: their float64 sum is a whole number below 2^52, hence exact
+
+# A weight's logarithm is below 1024, so log ± error is off by at most 2^-44, and `_exp` by at most 2^-51 of its value.
+_WEIGHT_DOWN, _WEIGHT_UP = 1.0 - 2.0**-43, 1.0 + 2.0**-43
+_LEAST_LOG, _LARGEST_LOG = -700.0, 700.0
+# `_log1p` is off by at most 2^-50 of its value; the product in front of it by 2^-53.
+_LOG_DOWN, _LOG_UP, _STAKE_UP = 1.0 - 2.0**-49, 1.0 + 2.0**-49, 1.0 + 2.0**-50
+
+# exp: the polynomial of FreeBSD's msun (Sun Microsystems, 1993), whose error is below one unit in the last place
+_P1, _P2, _P3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05
+_P4, _P5 = -1.65339022054652515390e-06, 4.13813679705723846039e-08
+_LN2_HIGH, _LN2_LOW, _PER_LN2 = 6.93147180369123816490e-01, 1.90821492927058770002e-10, 1.44269504088896338700
+
+
+@_jit
+def _exp(x):  # type: ignore[no-untyped-def]
+    """e^x for −700 <= x <= 700."""
+    k = np.floor(x * _PER_LN2 + 0.5)
+    high, low = x - k * _LN2_HIGH, k * _LN2_LOW
+    r = high - low
+    t = r * r
+    c = r - t * (_P1 + t * (_P2 + t * (_P3 + t * (_P4 + t * _P5))))
+    power = _as_float(np.uint64(np.int64(k) + 1023) << np.uint64(52))
+    return (1.0 - ((low - r * c / (2.0 - c)) - high)) * power
+
+
+@_jit
+def _log1p(x):  # type: ignore[no-untyped-def]
+    """log(1 + x) for −0.9991 < x < 2^52: the log of the rounded sum, and what rounding it left out, which is exact."""
+    u = 1.0 + x
+    return (x - (u - 1.0)) / u - _minus_log(u)
+
+
+@_jit
+def weight_range(log_weight, error):  # type: ignore[no-untyped-def]
+    """The least and the largest weight whose logarithm is within error of log_weight; 0 and inf where nothing is known."""
+    if log_weight == -np.inf and error < np.inf:
+        return 0.0, 0.0
+    low, high = log_weight - error, log_weight + error
+    least = _exp(min(low, _LARGEST_LOG)) * _WEIGHT_DOWN if low > _LEAST_LOG else 0.0
+    largest = _exp(max(high, _LEAST_LOG)) * _WEIGHT_UP if high < _LARGEST_LOG else np.inf
+    return least, largest
+
+
+@_jit
+def _lower_units(least, largest, rate, cutoff):  # type: ignore[no-untyped-def]
+    """log(1 + λ w) in units, rounded down, of the least weight; 0 where the weight may be above the cut-off."""
+    value = _log1p(min(rate * least, _LARGEST_GAIN)) * _LOG_DOWN
+    return np.floor(value * (1.0 / UNIT)) if largest <= cutoff else 0.0
+
+
+@_jit
+def _upper_units(least, largest, rate, cutoff):  # type: ignore[no-untyped-def]
+    """−log(1 − κ w) in units, rounded up, of the largest weight up to the cut-off; 0 where it is certainly above."""
+    value = -_log1p(-(rate * min(largest, cutoff) * _STAKE_UP)) * _LOG_UP
+    return np.ceil(value * (1.0 / UNIT)) if least <= cutoff else 0.0
+
+
+@_jit
+def sum_bets(log_weights, errors, classes, reach, rates, cutoffs, is_upper):  # type: ignore[no-untyped-def]
+    """Sums of a chunk by cell: logarithms in units, int64; weights and their squares, float64, without a cut-off.
+
+    reach[c]: how many cells have class c in their set, the first ones; classes beyond the last are as the last. At most
+    `LARGEST_CHUNK` draws.
+    """
+    cells, last = rates.size, reach.size - 1
+    logs, block = np.zeros(cells, np.int64), np.zeros(cells)
+    moments = np.zeros((2, cells + 1))  # of outputs that lie in exactly so many cells' sets
+    for start in range(0, classes.size, _BLOCK):
+        block[:] = 0.0
+        for i in range(start, min(start + _BLOCK, classes.size)):
+            inside = reach[min(np.int64(classes[i]), last)]
+            if inside == 0:
+                continue
+            least, largest = weight_range(log_weights[i], errors[i])
+            if is_upper:
+                for j in range(inside):
+                    block[j] += _upper_units(least, largest, rates[j], cutoffs[j])
+            else:
+                for j in range(inside):
+                    block[j] += _lower_units(least, largest, rates[j], cutoffs[j])
+            weight = _exp(log_weights[i]) if log_weights[i] > _LEAST_LOG else 0.0
+            moments[0, inside] += weight
+            moments[1, inside] += weight * weight
+        for j in range(cells):
+            logs[j] += np.int64(block[j])
+    for j in range(cells - 1, 0, -1):
+        moments[:, j] += moments[:, j + 1]
+    return logs, moments[0, 1:].copy(), moments[1, 1:].copy()
+
+
+@_jit
+def count_hits(log_weights, errors, classes, reach, cutoffs):  # type: ignore[no-untyped-def]
+    """How many draws lie in each cell's set with a weight that may be above its cut-off, and how many in any of these events."""
+    hits, union, last = np.zeros(cutoffs.size, np.int64), np.int64(0), reach.size - 1
+    for i in range(classes.size):
+        inside = reach[min(np.int64(classes[i]), last)]
+        if inside == 0:
+            continue
+        _, largest = weight_range(log_weights[i], errors[i])
+        found = np.int64(0)
+        for j in range(inside):
+            hit = np.int64(largest > cutoffs[j])
+            hits[j] += hit
+            found |= hit
+        union += found
+    return hits, union
+
+
+@_jit
+def mean_terms(weights, shares, rate):  # type: ignore[no-untyped-def]
+    """Σ s log(1 + x) and Σ s x/(1 + x) with x = rate · weight; rate < 0 is an upper bet."""
+    logs, slopes = 0.0, 0.0
+    for i in range(weights.size):
+        x = rate * weights[i]
+        logs += shares[i] * _log1p(x)
+        slopes += shares[i] * (x / (1.0 + x))
+    return logs, slopes
