@@ -39,6 +39,16 @@ class Span:
 
 
 @dataclass(frozen=True, eq=False)
+class TapeSpan:
+    """Chunks of a random tape from one record; samples: draws of the law. found: what the record says of them, by chunk."""
+
+    start: int
+    stop: int
+    samples: int
+    found: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
 class Exceed:
     """How often L̂ was strictly above and below each threshold: arrays (2, T) int64, sides in the order D, D'."""
 
@@ -66,6 +76,7 @@ class Index:
     stored_counters: set[tuple[str, Thresholds]] = field(default_factory=set)
     perturbed: dict[str, dict[float, tuple[float, float]]] = field(default_factory=dict)
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tapes: dict[tuple[str, str, int], list[TapeSpan]] = field(default_factory=dict)
     pilots: set[str] = field(default_factory=set)
     tallies: dict[tuple[str, str], list[TallySpan]] = field(default_factory=dict)
     spans: dict[str, dict[Thresholds, list[Span]]] = field(default_factory=dict)
@@ -193,6 +204,9 @@ def read_index(layout: Layout) -> Index:
             sums = tuple((int(d), int(d_prime)) for d, d_prime in entry.get("sums", ()))
             span = Span(body["start"], body["stop"], body["draws"][0], np.asarray(entry["counts"], np.int64), sums)
             index.spans.setdefault(entry["model"], {}).setdefault(key, []).append(span)
+    for body in _sound(layout, "tapes", index):
+        tape = TapeSpan(body["start"], body["stop"], body["draws"], body["chunks"])
+        index.tapes.setdefault((body["key"], body["part"], body["side"]), []).append(tape)
     for body in _sound(layout, "reuse", index):
         key = tuple(body["thresholds"])
         for entry in body["entries"]:

@@ -12,6 +12,7 @@ from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 from hpcdp.study.section import Key, OptionalGrid, Section, duration_seconds, grid
 
 _LOSS, _LOSS_OF_PARAMETERS = "auto", "knn"
+_TAPE = {"keep": "none", "train": 1 << 16}  # what tape = true means where nothing is said
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
 _MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
@@ -96,7 +97,8 @@ class Estimate(Section):
 
     reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out. renyi: orders
     of Rényi divergences with a bound of their own, named before anything is counted: a store keeps those that it was made with.
-    certify: ε, some of epsilons, whose cells share the level of the bounds; None: all.
+    certify: ε, some of epsilons, whose cells share the level of the bounds; None: all. tape: whether the mechanism's noise is drawn
+    from proposals, with a weight for each output.
     """
 
     epsilons: Annotated[Levels, Key("family", "gain")]
@@ -115,6 +117,7 @@ class Estimate(Section):
     reuse: Annotated[Reuse, Key("learned", "change", absent=False)] = False
     renyi: Annotated[Orders, Key("family", absent=None)] = None
     certify: Annotated[Certified, Key("family", "change", absent=None)] = None
+    tape: Annotated[bool, Key("learned", absent=False)] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -138,6 +141,12 @@ class Estimate(Section):
         if isinstance(data, dict) and data.get("parameters") and "loss" not in data:
             return {"loss": _LOSS_OF_PARAMETERS, **data}
         return data
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sizes_of_a_tape(cls, data: Any) -> Any:
+        """Draws from proposals teach in levels, each of `train` draws, and none of them can be kept."""
+        return {**_TAPE, **data} if isinstance(data, dict) and data.get("tape") is True else data
 
     @model_validator(mode="after")
     def _sizes_of_the_loss(self) -> Self:
@@ -176,6 +185,7 @@ class Estimate(Section):
         if self.target is not None and self.target.epsilon is not None and self.target.epsilon not in self.epsilons:
             raise ValueError(f"target.epsilon: one of the epsilons; given: {self.target.epsilon}")
         parameters = validate_parameters(self.default_loss, self.parameters)
+        self._check_tape()
         self._check_certify()
         self._check_interval()
         if not isinstance(self.loss, str):
@@ -208,6 +218,24 @@ class Estimate(Section):
         if "loss" not in given:
             found.model_fields_set.discard("loss")
         return found
+
+    def _check_tape(self) -> None:
+        """Of cells by ε, whose draws come from proposals: nothing else is read off them."""
+        from hpcdp.losses import kind_of
+
+        if not self.tape:
+            return
+        given = [key for key in ("etas", "renyi", "refine", "validation", "time") if getattr(self, key)]
+        given += ["reuse"] if self.reuse is not False else []
+        given += [f"keep = {self.keep!r}"] if self.keep != "none" else []
+        given += [f"loss = {self.default_loss!r}"] if kind_of(self.default_loss).way else []
+        given += [f"loss = {list(self.loss)}"] if self.other_losses else []
+        given += ["target.precision"] if self.precision is not None else []
+        if given:
+            raise ValueError(
+                f"tape: draws from proposals, of which cells by ε are told, and none is kept; given with it: {', '.join(given)}; "
+                'accepted: keep = "none", one loss, epsilons, certify, and target or test'
+            )
 
     def _check_certify(self) -> None:
         """Of cells that are counted once with one L̂."""
@@ -295,7 +323,9 @@ class Estimate(Section):
 
     @property
     def has_budget(self) -> bool:
-        """Whether a run decides the sizes of all stages after training."""
+        """Whether a run decides the sizes of all stages after training, by tallies."""
+        if self.tape:
+            return False
         return (self.target is not None and self.target.precision is None) or self.time is not None
 
     @property

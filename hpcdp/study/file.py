@@ -78,6 +78,7 @@ class MechanismSection(Section):
     reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
     timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
     isolated: whether a run without workers calls the study's code in a process of its own; with workers it always is.
+    impossible: "package.module:predicate" of outputs that the study declares D′ cannot produce, for random tapes.
     """
 
     call: Annotated[
@@ -89,6 +90,7 @@ class MechanismSection(Section):
     reproducible: Annotated[bool, Key("law")] = True
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
     isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
+    impossible: Annotated[Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)] = None
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:

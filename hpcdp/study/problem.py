@@ -24,7 +24,7 @@ from hpcdp.store.stages import Stage
 from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs, load_databases
 from hpcdp.study.distributions import Conditional, Distribution, load_distributions
 from hpcdp.study.file import Study
-from hpcdp.study.refusals import refuse_impure, refuse_unrefinable
+from hpcdp.study.refusals import refuse_impure, refuse_tapeless, refuse_unrefinable
 from hpcdp.study.reuse import FOLDS, first_block, least_learned
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.sizes import Sizes, first_sizes
@@ -225,6 +225,14 @@ class Problem:
         head = ["pure", within, pure.floor_of(e.train), at, e.test, e.confidence]
         return [digest_json([*head, pilot]) for pilot in self.pilot_keys]
 
+    @cached_property
+    def tape_keys(self) -> list[str]:
+        """Key of each pair's proposals, sets and bets, and of the draws that test them."""
+        e = self.study.estimate
+        target = None if e.target is None else e.target.model_dump(mode="json")
+        head = ["tape", list(e.epsilons), e.certify and list(e.certify), target, e.test, e.confidence]
+        return [digest_json([*head, len(self.pair_laws), self.study.mechanism.impossible, key]) for key in self.pilot_keys]
+
     def bin_key(self, law: str, stage: str, bins: int) -> str:
         """Key of the counts of a law's outputs in so many equal bins; stage: its name."""
         e = self.study.estimate
@@ -391,6 +399,8 @@ def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads:
         )
     trial = try_study(study, sampler, pairs, note, threads)
     refuse_unrefinable(study, trial.schema)
+    if study.estimate.tape:
+        refuse_tapeless(study, trial.schema)
     if study.pure is not None:
         refuse_impure(study, trial.schema, Problem(study, databases, sampler, trial.schema, distributions).pair_laws)
     if study.study.claim is not None:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from hpcdp.study.at_risk import bind_pairs
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.file import ProgramCall, Study
+
+if TYPE_CHECKING:
+    from hpcdp.mechanisms.tape.generator import Tape
 
 Mechanism = CallableMechanism | ApartMechanism | ProgramMechanism | StoredSamples | PairDraws
 
@@ -137,6 +140,26 @@ class Sampler:
         found = raw.dtype if isinstance(raw, np.ndarray) and raw.dtype.kind == "f" else outputs.dtype
         tell_type("integers" if found.kind == "i" else found.name)
         return conform(outputs, schema)
+
+    def draw_tape(
+        self, database: Input, key: str, stage: str | None, chunk: int, size: int, schema: Schema | None, **how: Any
+    ) -> tuple[Outputs, Tape]:
+        """Outputs from a random tape (`hpcdp.mechanisms.tape.generator.Tape`, which says what `how` may be), and the tape.
+
+        By rows in one call, else in a call for each output.
+        """
+        from hpcdp.mechanisms.tape.generator import Tape
+
+        tape = Tape(sequence(self.seed, key, stage, chunk), size=size, **how)
+        if tape.by_rows:
+            raw = self._outputs(database, size, tape)
+        else:
+            raw = []
+            for number in range(size):
+                tape.begin(number)
+                one = self._outputs(database, 1, tape)
+                raw.append(one[0] if len(one) == 1 else canonicalise(one, 1))  # which says what is wrong
+        return canonicalise(raw, size, schema), tape
 
     def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""

@@ -34,6 +34,7 @@ WAYS = {
         Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", "hpcdp.engine.literal", keeps=False),
         Way("histogram", "hpcdp.planning.histogram", "hpcdp.results.histogram", "hpcdp.engine.histogram", decides=True),
         Way("at_risk", "hpcdp.planning.at_risk", "hpcdp.results.at_risk", "hpcdp.engine.tasks"),  # it only draws
+        Way("tape", "hpcdp.planning.tape", "hpcdp.results.tape", "hpcdp.engine.tape", keeps=False, decides=True),
         Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", "hpcdp.engine.pure", decides=True, beside="counted"),
     )
 }
@@ -46,4 +47,6 @@ def way_of(study: Study, is_reused: bool) -> Way:
         return WAYS["at_risk"]
     if study.pure is not None:
         return WAYS["pure"]
+    if study.estimate.tape:
+        return WAYS["tape"]
     return WAYS[kind_of(study.estimate.default_loss).way or ("reused" if is_reused else "counted")]

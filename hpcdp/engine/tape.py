@@ -1,0 +1,338 @@
+"""Work of random tapes: levels that learn, draws from proposals, and plain draws that bound the leftover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.raised import readable
+from hpcdp._base.slow_draws import naming
+from hpcdp.engine.context import ChunkError, Context
+from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.ways import Run
+from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.losses import kind_of, make_loss
+from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
+from hpcdp.losses.protocol import Side
+from hpcdp.losses.tape.levels import Learned, learn
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.tape.generator import Tape
+from hpcdp.mechanisms.tape.ownership import find_rows, keeps_rows
+from hpcdp.mechanisms.tape.proposal import Proposal
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.tape import Direction, Taught, draws_for, leftover_for
+from hpcdp.notions.weighted import split_level
+from hpcdp.notions.weighted_sums import Cells, count_leftover, sum_lower, sum_upper
+from hpcdp.planning.index import first_of
+from hpcdp.planning.tape import CHUNK, FEW, Bets, Choice, DrawTape, LearnTape, stage_of
+from hpcdp.planning.task import Work
+from hpcdp.store.layout import Generation
+from hpcdp.store.records import commit, read_json, set_aside
+from hpcdp.store.states import read_state, write_state
+from hpcdp.study.problem import DIRECTIONS, Problem, describe_pairs
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_PREFIX = "projection."
+_FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
+_CHECKED = 1 << 12  # outputs of a counted chunk whose own entries are exchanged to see that no other output changes
+_GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
+
+
+def learn_tape(context: Context, generation: Generation, work: LearnTape, report: Report) -> None:
+    """Learn these pairs, and record what was chosen of each."""
+    for number in work.pairs:
+        try:
+            state, choice = _learn(context, number)
+        except (MechanismError, DamagedError) as error:
+            report.failures.append(Failure.of(describe_pairs(context.problem, [number]), error))
+            continue
+        key = context.problem.tape_keys[number]
+        write_state(context.layout, context.layout.pilot(key), state, generation)
+        size = context.problem.study.estimate.train
+        entry = {"model": key, "training": [[size], [size]], "stored": False, "choice": choice.to_dict()}
+        body = {"thresholds": [], "entries": [entry], "fingerprints": {}}
+        commit(context.layout, "fits", work.name(context.problem, number), body, generation)
+
+
+def _draw(
+    context: Context, law: str, stage: str, chunk: int, size: int, **how: Any
+) -> tuple[Outputs, Tape]:
+    """One chunk of a law's random tape; ChunkError names the chunk that the mechanism fails on."""
+    problem = context.problem
+
+    def where() -> str:
+        return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
+
+    try:
+        with naming(where):
+            return problem.sampler.draw_tape(problem.laws[law], law, stage, chunk, size, problem.schema, **how)
+    except MechanismError as error:
+        raise ChunkError(where(), readable(str(error))) from error
+
+
+def _learn(context: Context, number: int) -> tuple[dict[str, NDArray[Any]], Choice]:
+    problem = context.problem
+    e, laws = problem.study.estimate, problem.pair_laws[number]
+    ways = [find_rows(lambda size, seed, law=law, **how: _trial(context, law, size, seed, **how)) for law in dict.fromkeys(laws)]
+    by_rows = all(way.by_rows for way in ways) and len({way.flat for way in ways}) == 1
+    flat, checked = ways[0].flat, all(way.checked for way in ways)
+    projection: list[Projection | None] = [None]
+
+    def take(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
+        outputs, tape = _draw(context, laws[side], "level", call, size, proposal=proposal, by_rows=by_rows, flat=flat)
+        return outputs, tape  # type: ignore[return-value]
+
+    first = [take(side, Proposal.plain(), max(1, e.train // 2), 0) for side in (0, 1)]
+    if problem.schema.columns not in (None, 1):
+        name = e.default_loss if kind_of(e.default_loss).projects else _FALLBACK
+        loss = make_loss(name, e.parameters if name == e.default_loss else {}, problem.study.folder)
+        sides = [Side(outputs, outputs.shape[0]) for outputs, _ in first]
+        projection[0] = loss.fit(*sides).projection()  # type: ignore[attr-defined]
+
+    def draw(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
+        outputs, tape = first[side] if call == 0 else take(side, proposal, size, call)
+        return _on_line(outputs, projection[0]), tape
+
+    epsilons = np.asarray(e.epsilons)
+    learned = learn(draw, epsilons, e.train, CHUNK if by_rows else FEW, lambda deltas: _aims(problem, deltas))
+    classes = _classes(learned.losses, epsilons)
+    choice, proposals = _choose(problem, learned, classes, by_rows, flat, checked)
+    state: dict[str, NDArray[Any]] = {"starts": learned.cells.starts, "classes": classes}
+    for side, proposal in enumerate(proposals):
+        state |= {f"proposal{side}.{name}": array for name, array in proposal.state().items()}
+    if projection[0] is not None:
+        state |= projection_state(projection[0], _PREFIX)
+    return state, choice
+
+
+def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tuple[Outputs, Tape]:
+    """Outputs of a plain tape of a trial's own stream."""
+    exchanged = how.pop("exchanged", None)
+    if exchanged is not None:
+        how["exchanged"] = exchanged[0], np.random.SeedSequence([context.problem.sampler.seed, exchanged[1]])
+    return context.problem.sampler.draw_tape(
+        context.problem.laws[law], law, None, seed, size, context.problem.schema, proposal=Proposal.plain(), **how
+    )
+
+
+def _on_line(outputs: Outputs, projection: Projection | None) -> Floats:
+    return np.asarray(outputs, np.float64).reshape(-1) if projection is None else projection.coordinate(outputs)
+
+
+def _classes(losses: Floats, epsilons: Floats) -> Ints:
+    """How many ε L̂ exceeds, and −L̂ does, (2, cells)."""
+    return np.stack([np.searchsorted(epsilons, values, "left") for values in (losses, -losses)])
+
+
+def _aims(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
+    """(direction, column) that most draws are for: of the target, of the certificate, or the last that is told at all.
+
+    deltas: what training tells, (2, epsilons); NaN where nothing.
+    """
+    e = problem.study.estimate
+    target, directions = e.target, [0, 1]
+    if target is not None:
+        if target.direction is not None:
+            directions = [DIRECTIONS.index(target.direction)]
+        if target.epsilon is not None:
+            return [(d, e.epsilons.index(target.epsilon)) for d in directions]
+        enough = [np.flatnonzero(np.nan_to_num(deltas[d]) >= float(target.delta or 0.0)) for d in directions]
+        return [(d, int(some[-1])) for d, some in zip(directions, enough, strict=True) if some.size]
+    if e.certify:
+        return [(d, e.epsilons.index(epsilon)) for d in directions for epsilon in e.certify]
+    return [(d, len(e.epsilons) - 1) for d in directions]
+
+
+def _choose(
+    problem: Problem, learned: Learned, classes: Ints, by_rows: bool, flat: str, checked: bool
+) -> tuple[Choice, tuple[Proposal, Proposal]]:
+    """Sizes, bets and cut-offs, and the proposals; plain ones where they gain nothing."""
+    e = problem.study.estimate
+    epsilons, chunk = np.asarray(e.epsilons), CHUNK if by_rows else FEW
+    directions = _directions(learned, classes, epsilons)
+    told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
+    aims = _aims(problem, told)
+    gain = max((float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300)) for d, j in aims if directions[d].delta[j] > 0.0), default=0.0)
+    proposals = learned.proposals
+    if gain < _GAIN:
+        learned = learned.plainly()
+        proposals, directions, gain = learned.proposals, _directions(learned, classes, epsilons), 1.0
+    certified = None if e.certify is None else np.isin(epsilons, e.certify)
+    ranked = np.stack([d.delta for d in directions])[None]
+    error = np.stack([d.error for d in directions])[None]
+    levels = share_level(ranked, ranked.shape, (1.0 - e.confidence) / len(first_of(problem.tape_keys)), certified, error)[0]
+    if e.target is None:
+        share = max(chunk, e.test // 4 if gain > 1.0 else e.test)
+        draws, most = -(-share // chunk) * chunk, max(0, e.test - share)
+    else:
+        most = e.target.most
+        wanted = [draws_for(directions[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most) for d, j in aims]
+        draws = -(-max(wanted, default=1 << 20) // chunk) * chunk
+    bets, leftover, needed = [], [], []
+    for d, direction in enumerate(directions):
+        columns = [j for j in range(epsilons.size) if levels[d, j] > 0.0]
+        cutoffs = [direction.cutoff(j, draws, float(levels[d, j])) for j in columns]
+        rates = [direction.bet(j, draws, float(levels[d, j]), m)[:2] for j, (m, _) in zip(columns, cutoffs, strict=True)]
+        beyond = [has for _, has in cutoffs]
+        own = [float(split_level(levels[d, j]).leftover) for j, has in zip(columns, beyond, strict=True) if has]
+        found = leftover_for(direction, [j for at, j in aims if at == d], beyond, columns, max(1e-300, sum(own)), most)
+        leftover.append(-(-found[0] // chunk) * chunk)
+        needed.append(found[1] if math.isfinite(found[1]) else -1.0)
+        bets.append(Bets(tuple(columns), tuple(r for r, _ in rates), tuple(k for _, k in rates), tuple(m for m, _ in cutoffs), tuple(beyond)))
+
+    def rows(name: str) -> Any:
+        return tuple(tuple(getattr(d, name).tolist()) for d in directions)
+
+    choice = Choice(
+        by_rows, flat, checked, int(draws), (int(leftover[0]), int(leftover[1])), (bets[0], bets[1]),
+        tuple(tuple(row) for row in levels.tolist()), rows("delta"), rows("error"), gain, (needed[0], needed[1]),
+    )  # fmt: skip
+    return choice, proposals
+
+
+def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direction]:
+    found = []
+    for d in (0, 1):
+        taught = [
+            Taught(classes[d][learned.cells_of[s]], learned.weights[s], learned.shares[s], learned.proposals[s].largest)
+            for s in (0, 1)
+        ]
+        found.append(Direction(taught[d], taught[1 - d], epsilons))
+    return found
+
+
+class Test:
+    """What a pair's draws are tested with, out of the store."""
+
+    def __init__(self, context: Context, number: int) -> None:
+        problem = context.problem
+        key = problem.tape_keys[number]
+        try:
+            state = read_state(context.layout.pilot(key))
+        except DamagedError as error:
+            set_aside(context.layout, "fits", LearnTape.name(problem, number))
+            raise DamagedError(f"{error}; it is learned again") from None
+        self.choice = Choice.from_dict(read_json(context.layout.record("fits", LearnTape.name(problem, number)))["entries"][0]["choice"])
+        self.proposals = [
+            Proposal.restore({name.removeprefix(f"proposal{side}."): v for name, v in state.items() if name.startswith(f"proposal{side}.")})
+            for side in (0, 1)
+        ]
+        e = problem.study.estimate
+        name = e.default_loss if kind_of(e.default_loss).projects else _FALLBACK
+        self._projection = restore_projection(
+            state, _PREFIX, lambda own: make_loss(name, e.parameters if name == e.default_loss else {}, problem.study.folder).restore_projection(own)  # type: ignore[attr-defined]
+        )
+        changes = np.append(True, (state["classes"][:, 1:] != state["classes"][:, :-1]).any(axis=0))
+        self._starts, self._codes = state["starts"][changes], np.ascontiguousarray(state["classes"][:, changes])
+        self.columns = len(e.epsilons)
+
+    def classes(self, outputs: Outputs) -> Ints:
+        """How many ε each output's L̂ exceeds, and −L̂ does, (2, n)."""
+        at = np.searchsorted(self._starts, _on_line(outputs, self._projection), "right") - 1
+        return self._codes[:, np.maximum(at, 0)]
+
+    def cells(self, direction: int, is_upper: bool) -> Cells:
+        """The cells of a direction with a bound of their own."""
+        bets = self.choice.bets[direction]
+        rates = np.asarray(bets.kappas if is_upper else bets.rates, np.float64)
+        cutoffs = np.asarray(bets.cutoffs, np.float64) if is_upper else np.full(rates.size, np.inf)
+        return Cells(np.asarray(bets.columns, np.int64) + 1, rates, cutoffs)
+
+
+def draw_tape(context: Context, generation: Generation, work: DrawTape, report: Report) -> None:
+    """Draw a span of chunks, and record the sums of each."""
+    problem = context.problem
+    law = problem.pair_laws[work.pair][work.side]
+    try:
+        test = Test(context, work.pair)
+        stage = stage_of(problem, test.choice, work.part, work.side)
+        found = list(_chunks(context, test, work, law))
+    except (MechanismError, DamagedError) as error:
+        report.failures.append(Failure.of(work.describe(problem), error))
+        return
+    draws = sum(stage.chunk_size(chunk) for chunk in range(work.start, work.stop))
+    body = {"key": problem.tape_keys[work.pair], "part": work.part, "side": work.side, "draws": draws}
+    body |= {"start": work.start, "stop": work.stop, "chunks": found}
+    commit(context.layout, "tapes", work.name(problem), body, generation)
+
+
+def _chunks(context: Context, test: Test, work: DrawTape, law: str) -> Iterator[dict[str, Any]]:
+    is_plain, choice, proposal = work.part == "leftover", test.choice, test.proposals[work.side]
+    how = {"proposal": proposal, "by_rows": choice.by_rows, "flat": choice.flat, "is_plain": is_plain}
+    total: dict[str, Any] | None = None
+    for chunk in range(work.start, work.stop):
+        outputs, tape = _draw(context, law, work.part, chunk, choice.chunk, **how)
+        if choice.by_rows:
+            _refuse_shared(tape)
+            if chunk == work.start:
+                _check_rows(context, law, work.part, chunk, outputs, choice, how)
+        if not is_plain:
+            yield _sums(test, work.side, outputs, tape)
+        else:
+            one = _hits(test, work.side, outputs, tape)
+            total = one if total is None else {key: _added(total[key], one[key]) for key in one}
+    if total is not None:
+        yield total
+
+
+def _added(a: Any, b: Any) -> Any:
+    return a + b if isinstance(a, int) else [x + y for x, y in zip(a, b, strict=True)]
+
+
+def _refuse_shared(tape: Tape) -> None:
+    if tape.shared:
+        raise MechanismError(
+            f"the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did not do in trial draws"
+        )
+
+
+def _check_rows(context: Context, law: str, part: str, chunk: int, outputs: Outputs, choice: Choice, how: Mapping[str, Any]) -> None:
+    """Draw the chunk again with other noise for every other output: the rest must stay as it is."""
+    rows = np.arange(choice.chunk) % 2 == 1
+    seed = np.random.SeedSequence([context.problem.sampler.seed, chunk, 1])
+    again, _ = _draw(context, law, part, chunk, choice.chunk, **how, exchanged=(rows, seed))
+    if not np.array_equal(again[~rows], outputs[~rows]):
+        raise MechanismError(
+            f"{part} chunk {chunk}: outputs changed when the noise of others was exchanged, which they did not in trial draws"
+        )
+
+
+def _sums(test: Test, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:
+    """Of a chunk from proposals: sums of weights and of their squares by direction and ε, and of bets by cell."""
+    classes = test.classes(outputs)
+    which = np.flatnonzero(classes.any(axis=0))
+    logs, errors = tape.log_weights(which)
+    weights, found = np.exp(logs), {"weights": [], "squares": [], "logs": []}  # type: ignore[var-annotated]
+    for direction in (0, 1):
+        own = classes[direction][which]
+        for name, values in (("weights", weights), ("squares", weights * weights)):
+            sums = np.bincount(own, values, test.columns + 1)[::-1].cumsum()[::-1]
+            found[name].append(sums[1:].tolist())
+        is_upper = side != direction
+        cells = test.cells(direction, is_upper)
+        sums_of = sum_upper if is_upper else sum_lower
+        found["logs"].append(sums_of(logs, errors, own, cells).logs.tolist() if cells.rates.size else [])
+    return found
+
+
+def _hits(test: Test, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:
+    """Of a plain chunk: how many lie in a set with a weight that may be above its cut-off, by cell and in any."""
+    direction = 1 - side
+    bets = test.choice.bets[direction]
+    beyond = np.flatnonzero(bets.beyond)
+    cells = test.cells(direction, True)
+    cells = Cells(cells.least[beyond], cells.rates[beyond], cells.cutoffs[beyond])
+    classes = test.classes(outputs)[direction]
+    which = np.flatnonzero(classes >= cells.least.min())
+    hits, union = count_leftover(*tape.log_weights(which), classes[which], cells)
+    return {"hits": hits.tolist(), "union": union}
+
+
+RUNS: Mapping[type[Work], Run] = {LearnTape: learn_tape, DrawTape: draw_tape}
+"""What this way does."""

@@ -1,0 +1,140 @@
+"""What training draws decide of the test of a random tape: how many draws, which bets and cut-offs, how large the leftover's sample.
+
+All of it is fixed before the test, so that the bounds hold whatever was decided; how good they become is heuristic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.notions.stakes import choose_lower, choose_upper
+from hpcdp.notions.weighted import leftover_draws, split_level
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+KEPT_BACK = 0.3
+"""Share of δ that the leftover may cost: less takes more plain draws, more leaves a smaller bound."""
+
+_ROOM = 2.0  # times the largest training weight on a set: its cut-off
+_NARROW = 0.88  # of δ that the bets should keep, up to the leftover
+_MOST = 1 << 25  # draws from proposals
+_NO_LEFTOVER = 0.1  # of δ that it may cost to have no cut-off at all, and so no leftover
+_WORTH = 0.1  # of δ that must be left, or the leftover's draws are for nothing
+_LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """Training draws of a law in one direction's sets.
+
+    classes: how many of the ascending ε each output's L̂ exceeds, (n,). weights: by the final proposal, (n,). shares: of each, so
+    that the mean of φ(w) under that proposal is about their sum of shares·φ(w). largest: no weight is above it.
+    """
+
+    classes: Ints
+    weights: Floats
+    shares: Floats
+    largest: float
+
+    def moments(self, cells: int) -> tuple[Floats, Floats, Floats]:
+        """Of the set of each ε: probability, the mean of w² there, and the variance of the former as training tells it."""
+        parts = (self.shares * self.weights, self.shares * self.weights**2, (self.shares * self.weights) ** 2)
+        sums = [np.bincount(self.classes, part, cells + 1)[::-1].cumsum()[::-1][1 : cells + 1] for part in parts]
+        return sums[0], sums[1], np.maximum(0.0, sums[2] - sums[0] ** 2 / max(1, self.classes.size))
+
+    def inside(self, column: int, cutoff: float) -> tuple[Floats, Floats]:
+        """Weights in the set of an ε up to a cut-off, and their shares."""
+        which = (self.classes > column) & (self.weights <= cutoff)
+        return self.weights[which], self.shares[which]
+
+    def largest_inside(self, column: int) -> float:
+        """The largest weight in the set of an ε; 0 where there is none."""
+        return float(self.weights[self.classes > column].max(initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """P's and Q's training draws of one direction, and what they say of each ε: δ̂, its standard error, the variance of a draw."""
+
+    p: Taught
+    q: Taught
+    epsilons: Floats
+
+    def __post_init__(self) -> None:
+        c = np.exp(self.epsilons)
+        p, p2, vp = self.p.moments(self.epsilons.size)
+        q, q2, vq = self.q.moments(self.epsilons.size)
+        found = {
+            "delta": p - c * q,
+            "error": np.sqrt(vp + c * c * vq),
+            "variance": np.maximum(0.0, p2 - p * p) + c * c * np.maximum(0.0, q2 - q * q),
+            "plain": p * (1.0 - p) + c * c * q * (1.0 - q),
+        }
+        self.__dict__.update(found)
+
+    delta: Floats = None  # type: ignore[assignment]
+    error: Floats = None  # type: ignore[assignment]
+    variance: Floats = None  # type: ignore[assignment]
+    plain: Floats = None  # type: ignore[assignment]
+
+    def bet(self, column: int, draws: int, level: float, cutoff: float) -> tuple[float, float, float]:
+        """λ, κ, and the bound up to the leftover that is to be expected."""
+        parts = split_level(level)
+        large = max(self.p.largest, cutoff)
+        low = choose_lower(*self.p.inside(column, large), draws, float(parts.p), large)
+        high = choose_upper(*self.q.inside(column, cutoff), draws, float(parts.q), cutoff)
+        return low.rate, high.rate, low.bound - math.exp(float(self.epsilons[column])) * high.bound
+
+    def cutoff(self, column: int, draws: int, level: float) -> tuple[float, bool]:
+        """M, and whether weights beyond it are left over; none are where bets without a cut-off cost little."""
+        whole = self.q.largest * (1.0 + 1e-9)
+        near = _ROOM * self.q.largest_inside(column)
+        if near == 0.0:
+            near = self.q.largest
+        if near >= whole:
+            return whole, False
+        loss = self.bet(column, draws, level, near)[2] - self.bet(column, draws, level, whole)[2]
+        return (whole, False) if loss <= _NO_LEFTOVER * max(0.0, float(self.delta[column])) else (near * (1.0 + 1e-9), True)
+
+
+def draws_for(direction: Direction, column: int, relative_error: float, level: float, least: int, most: int) -> int:
+    """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it."""
+    delta = float(direction.delta[column])
+    if not delta > 0.0:
+        return min(most, max(least, 1 << 20))
+    wanted = float(direction.variance[column]) / (relative_error * delta) ** 2
+    draws, limit = max(least, min(math.ceil(wanted), most)), min(most, _MOST)
+    while draws < limit:
+        cutoff = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0 + 1e-9
+        if direction.bet(column, draws, level, min(cutoff, direction.q.largest * (1.0 + 1e-9)))[2] >= _NARROW * delta:
+            break
+        draws = min(limit, 2 * draws)
+    return draws
+
+
+def leftover_for(
+    direction: Direction, aims: Sequence[int], beyond: Sequence[bool], columns: Sequence[int], level: float, most: int
+) -> tuple[int, float]:
+    """Plain draws of the inflated law, and how many a certificate would take; level: of the union of all leftovers.
+
+    Where a certificate takes more than `most` draws, and these would leave little, a look is all that is made.
+    """
+    wanted = [j for j, has in zip(columns, beyond, strict=True) if has and (j in aims or not aims)]
+    known = [j for j in wanted if direction.delta[j] > 3.0 * direction.error[j]]
+    if not any(beyond):
+        return 0, 0.0
+    if not known:
+        return min(most, _LOOK), math.inf
+    j = max(known, key=lambda j: float(np.exp(direction.epsilons[j]) / direction.delta[j]))
+    epsilon, delta = float(direction.epsilons[j]), float(direction.delta[j])
+    needed = leftover_draws(KEPT_BACK * delta, epsilon, level)
+    if needed <= most:
+        return needed, float(needed)
+    cost = math.exp(epsilon) * -math.log(level) / most
+    return (most if cost <= (_NARROW - _WORTH) * delta else min(most, _LOOK)), float(needed)
