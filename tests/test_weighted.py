@@ -305,6 +305,8 @@ def test_limits_at_their_ends() -> None:
     assert lower_mean(0, 1e-9, 10, 0.05) == 0.0
     assert lower_mean([10**40], 1e-3, 2**53, 0.05)[0] == 1.0
     assert upper_mean([10**40], 0.5, 1.0, 10, 0.05)[0] == 1.0
+    assert lower_mean(10**40, 1e-307, 10, 0.05) == upper_mean(10**20, 1e-307, 2.0, 10, 0.05) == 1.0
+    assert lower_mean((), np.zeros(0), 10, 0.05).shape == (0,)
     assert upper_mean(10 * SCALE, 0.5 / 0.2, 0.2, 1, 0.05) == 0.2
     np.testing.assert_allclose(upper_mean(0, 0.5, 1.0, 1000, 0.05), -2.0 * np.expm1(np.log(0.05) / 1000), rtol=1e-12)
     assert lower_mean(np.zeros((3, 1), np.int64), np.ones(4), 7, 0.1).shape == (3, 4)
