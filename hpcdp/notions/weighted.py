@@ -71,7 +71,8 @@ def lower_mean(totals: ArrayLike, rates: ArrayLike, draws: ArrayLike, level: Arr
     logs, rate, n, cost = _arguments(totals, rates, draws, level)
     gain = np.maximum(logs - cost - (logs + cost) * 2.0**-48, 0.0) / n
     # expm1 multiplies a relative error of its argument, at most 8, by at most 9
-    return np.asarray(np.minimum(np.expm1(np.minimum(gain, 8.0)) / rate * _DOWN, 1.0))
+    with np.errstate(over="ignore"):  # more than 1 is 1
+        return np.asarray(np.minimum(np.expm1(np.minimum(gain, 8.0)) / rate * _DOWN, 1.0))
 
 
 def upper_mean(totals: ArrayLike, rates: ArrayLike, cutoffs: ArrayLike, draws: ArrayLike, level: ArrayLike) -> Floats:
@@ -90,7 +91,8 @@ def upper_mean(totals: ArrayLike, rates: ArrayLike, cutoffs: ArrayLike, draws: A
     if not (rate * cutoff <= kernels.LARGEST_SHARE).all():
         raise refusal("rates * cutoffs", float((rate * cutoff).max()), "at most 0.999")
     loss = (logs + cost) * _UP / n
-    return np.asarray(np.minimum(np.minimum(-np.expm1(-loss) / rate * _UP, cutoff), 1.0))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.minimum(np.minimum(-np.expm1(-loss) / rate * _UP, cutoff), 1.0))
 
 
 def _arguments(
@@ -98,7 +100,7 @@ def _arguments(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Totals in natural logarithms, rates, draws, ln(1/level)."""
     logs = np.asarray(totals)
-    if logs.dtype.kind not in "iuO" or not (logs >= 0).all():
+    if logs.size and (logs.dtype.kind not in "iuO" or not (logs >= 0).all()):
         raise refusal("totals", logs.tolist(), "whole numbers >= 0")
     rate = np.asarray(rates, np.float64)
     if not ((rate > 0.0) & (rate < math.inf)).all():
@@ -136,7 +138,7 @@ def certify(p_lower: ArrayLike, q_upper: ArrayLike, leftover: ArrayLike, epsilon
     p, q, beyond = limits
     c = _inflation(epsilon) * _UP
     within, lower = (np.asarray(np.maximum(p - c * out * _UP - p * 2.0**-51, 0.0)) for out in (q, q + beyond))
-    return Certified(within, np.where(lower > 0.0, lower, 0.0))
+    return Certified(within, lower)
 
 
 def _inflation(epsilon: ArrayLike) -> Floats:

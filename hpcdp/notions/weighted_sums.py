@@ -121,7 +121,8 @@ def count_leftover(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike
     What `sum_upper` leaves out is a hit here, whatever the rounding: each draw in S counts there, here, or in both.
 
     Args:
-        log_weights, errors, classes: of plain draws, as in `sum_lower`, of any number.
+        log_weights, errors, classes: of plain draws, as in `sum_lower`, of any number. Where no proposal reaches an
+            output, so that w = ∞: any log w with the error inf.
 
     Raises:
         ValueError: an argument is out of its range; a cut-off is infinite.
