@@ -86,7 +86,7 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool =
 
 def _has_no_sets(arrays: Arrays) -> bool:
     """Whether no one set has counts of its own, so that the bounds on δ must do."""
-    return "errors" in arrays or "block_exceed" in arrays
+    return any(name in arrays for name in ("errors", "block_exceed", "lower_up_to_leftover"))
 
 
 def _estimate(

@@ -8,7 +8,7 @@ Heuristic: what is learned only decides how narrow the bounds become.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ Ints = NDArray[np.int64]
 
 Draw = Callable[[int, Proposal, int, int], tuple[Floats, Tape]]
 """Outputs on the line, and their tape, of (side, proposal, size, number of the call)."""
+
+Aims = Callable[[Floats], list[tuple[int, int]]]
+"""(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
 
 _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
@@ -97,7 +100,8 @@ class Pool:
 class Learned:
     """What the levels taught: cells with L̂, a proposal of each law; and the draws that taught it, with their weights by it.
 
-    cells_of, weights: of all draws of both laws. moments: what `log_mixture` of the draws says relative to how they were drawn.
+    cells_of, weights: of all draws of both laws. shares: of each draw, so that the mean of φ(w) of fresh draws is about their sum of
+    shares·φ(w). plain: the shares of draws whose weight is 1. levels: how far each direction came.
     """
 
     cells: LineCells
@@ -106,14 +110,20 @@ class Learned:
     cells_of: tuple[Ints, Ints]
     weights: tuple[Floats, Floats]
     shares: tuple[Floats, Floats]
+    plain: tuple[Floats, Floats]
     levels: tuple[float, float]
 
+    def plainly(self) -> Learned:
+        """The same with plain draws for the test."""
+        ones = tuple(np.ones(side.size) for side in self.weights)
+        return replace(self, proposals=(Proposal.plain(), Proposal.plain()), weights=ones, shares=self.plain)  # type: ignore[arg-type]
 
-def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Sequence[tuple[int, float]]) -> Learned:
+
+def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims) -> Learned:
     """Learn from draws of both laws.
 
-    size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: (direction, ε)
-    for which most of the draws are meant.
+    size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told what is
+    known, for which cells most of the draws are meant.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
@@ -193,18 +203,19 @@ def _finish(
     sample: Callable[[int, Sequence[int], Sequence[int]], None],
     size: int,
     chunk: int,
-    aims: Sequence[tuple[int, float]],
+    aims: Aims,
     reached: list[float],
 ) -> Learned:
     """The final proposals, a rung for every step down in probability, and a last round drawn from them."""
     cells, losses, where, weights = _estimate(pools)
+    wanted = aims(_deltas(losses, where, weights, epsilons))
     numbers: list[list[int]] = [[0], [0]]
     shares: list[list[float]] = [[_PLAIN_SHARE], [_PLAIN_SHARE]]
     for side in (0, 1):
         rungs: list[tuple[bool, list[tuple[float, Component]]]] = []
         for direction in (0, 1):
             score = (losses if direction == 0 else -losses)[where[side]]
-            for t, is_aim in _ladder(score, weights[side], epsilons, [e for d, e in aims if d == direction]):
+            for t, is_aim in _ladder(score, weights[side], epsilons, [float(epsilons[j]) for d, j in wanted if d == direction]):
                 elite = pools[side].elite(score > t, weights[side])
                 if elite:
                     rungs.append((is_aim, fit(elite)))
@@ -224,7 +235,7 @@ def _finish(
         proposals.append(join([pool.components[n] for n in numbers[side][1:]], whole, PLAIN))
         mixture = pool.log_mixture(whole, numbers[side])
         final.append(np.exp(-mixture))
-        per_draw.append(weights[side] * np.exp(mixture) / weights[side].size)
+        per_draw.append(_shares_of(weights[side] * np.exp(mixture)))
     return Learned(
         cells,
         losses,
@@ -232,8 +243,30 @@ def _finish(
         where,
         (final[0], final[1]),
         (per_draw[0], per_draw[1]),
+        (_shares_of(weights[0]), _shares_of(weights[1])),
         (reached[0], reached[1]),
     )
+
+
+def _shares_of(densities: Floats) -> Floats:
+    """Shares of draws whose mean density is about 1, with a sum of at most 1."""
+    return densities / max(float(densities.size), float(densities.sum()))
+
+
+def _deltas(losses: Floats, where: tuple[Ints, Ints], weights: tuple[Floats, Floats], epsilons: Floats) -> Floats:
+    """δ̂ of both directions at each ε, (2, epsilons); NaN where less than three standard errors tell it."""
+    found = np.full((2, epsilons.size), np.nan)
+    for direction in (0, 1):
+        scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
+        first, other = (direction, 1 - direction)
+        for j, epsilon in enumerate(epsilons):
+            c = np.exp(epsilon)
+            parts = [(weights[s][scores[s] > epsilon], weights[s].size, f) for s, f in ((first, 1.0), (other, c))]
+            delta = parts[0][0].sum() / parts[0][1] - c * parts[1][0].sum() / parts[1][1]
+            error = np.sqrt(sum(f * f * (w @ w) / n**2 for w, n, f in parts))
+            if delta > 3.0 * error:
+                found[direction, j] = delta
+    return found
 
 
 def _ladder(score: Floats, weights: Floats, epsilons: Floats, aims: Sequence[float]) -> list[tuple[float, bool]]:
