@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from results import changed, measured
 from test_compare import named
 
-from hpcdp._base.rounding import at_least, at_most, failure, percent, share
+from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share, shorter
 from hpcdp.engine.sequential_audit import Look, Rounds, SequentialAudit
 from hpcdp.notions.accuracy import share_radius, worst_share_error
 from hpcdp.planning.accuracy import Statement
@@ -180,3 +180,9 @@ def test_plan(tmp_path) -> None:
     radius = re.findall(r"([\d.e+-]+) at ε", lines["radius"])
     assert all_above(radius, share_radius(levels_shown, 4321, 1e-7 / 6))
     assert "99.99999 %" in lines["radius"]
+
+
+def test_no_small_share_prints_as_0() -> None:
+    assert [share(1e-10), at_least(1.239e-10), at_most(1.231e-10)] == ["1.00e-10", "1.23e-10", "1.24e-10"]
+    assert [shorter(x) for x in (0.25691, 1e-3, 1e-10, 0.0)] == ["0.2569", "0.0010", "1.00e-10", "0"]
+    assert [gap(x) for x in (0.1234567, 1e-10, -2.341e-11, 0.0)] == ["+0.123456", "+1.00e-10", "-2.35e-11", "+0.000000"]

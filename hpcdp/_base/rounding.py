@@ -15,6 +15,16 @@ def share(value: float) -> str:
     return "0" if value == 0 else format(value, _spec(value))
 
 
+def shorter(value: float) -> str:
+    """The same to four decimals, and as `share` where these would show little of it."""
+    return format(value, ".4f") if value >= 1e-3 else share(value)
+
+
+def gap(value: float) -> str:
+    """How far a share is above another, rounded down, with its sign."""
+    return at_least(value, f"+{_spec(abs(value))}" if value else "+.6f")
+
+
 def at_least(value: float, spec: str | None = None) -> str:
     """A figure that something is at least: rounded down, to what is a share's number of digits or to a format."""
     return _rounded(value, spec, ROUND_FLOOR)

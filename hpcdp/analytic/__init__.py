@@ -9,6 +9,7 @@ from hpcdp.analytic.dp import ApproximateDP
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
 from hpcdp.analytic.exponential import exponential_pair, exponential_pmf, exponential_real_pair
 from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma
+from hpcdp.analytic.geometric import geometric_sum_pair, geometric_sum_pmf
 from hpcdp.analytic.laplace import LaplaceShift
 from hpcdp.analytic.laplace_vector import LaplaceVector, laplace_pair
 from hpcdp.analytic.local import randomized_response_pair, rappor_pair
@@ -22,6 +23,7 @@ from hpcdp.analytic.sparse_vector import sparse_vector
 from hpcdp.analytic.subsampled import Subsampled
 from hpcdp.analytic.symmetrised import Symmetrised
 from hpcdp.analytic.textbook import gaussian_textbook_delta
+from hpcdp.analytic.threshold import threshold_release_pair
 from hpcdp.analytic.tradeoff_points import TradeOffPoints
 
 __all__ = [
@@ -46,6 +48,8 @@ __all__ = [
     "gaussian_mu",
     "gaussian_sigma",
     "gaussian_textbook_delta",
+    "geometric_sum_pair",
+    "geometric_sum_pmf",
     "laplace_pair",
     "noiseless_count",
     "noisy_max_index",
@@ -54,5 +58,6 @@ __all__ = [
     "rappor_pair",
     "register",
     "sparse_vector",
+    "threshold_release_pair",
     "toy_dpsgd_pair",
 ]

@@ -83,18 +83,20 @@ class Parts:
         total, scale = self._scaled(integrand)
         return -math.inf if total == 0.0 else math.log(total) + scale if total < math.inf else math.inf
 
-    def _integral(self, integrand: Integrand) -> float:
-        total, scale = self._scaled(integrand)
+    def _integral(self, integrand: Integrand, close: float = _CLOSE) -> float:
+        total, scale = self._scaled(integrand, close)
         return total * math.exp(scale) if math.isfinite(total) else total
 
-    def _scaled(self, integrand: Integrand) -> tuple[float, float]:
+    def _scaled(self, integrand: Integrand, close: float = _CLOSE) -> tuple[float, float]:
         """The integral in units of e^scale, and the scale."""
         scale = -math.inf
         while True:
             sums, most = [], scale
             logs, factors = integrand(self.log_p, self.log_q)
             for line in (None, *self.lines):
-                value, seen = _atoms(logs, factors, scale) if line is None else _integrate(*line, integrand, scale)
+                value, seen = (
+                    _atoms(logs, factors, scale) if line is None else _integrate(*line, integrand, scale, close)
+                )
                 sums.append(value)
                 most = max(most, seen)
             if most == math.inf:
@@ -125,7 +127,9 @@ def _atoms(logs: Array, factors: Array, scale: float) -> tuple[float, float]:
     return math.fsum(np.exp(logs - scale) * factors), most
 
 
-def _integrate(densities: LogDensities, edges: Array, integrand: Integrand, scale: float) -> tuple[float, float]:
+def _integrate(
+    densities: LogDensities, edges: Array, integrand: Integrand, scale: float, close: float
+) -> tuple[float, float]:
     """The integral on one line in units of e^scale, and the largest logarithm met; panels are halved until nothing changes."""
     most = -math.inf
 
@@ -151,7 +155,7 @@ def _integrate(densities: LogDensities, edges: Array, integrand: Integrand, scal
         middle = 0.5 * (left + right)
         halves = panels(np.concatenate((left, middle)), np.concatenate((middle, right))).reshape(2, -1)
         whole = math.fsum(np.abs(accepted)) + float(np.abs(halves).sum())
-        done = np.abs(halves.sum(axis=0) - values) <= _CLOSE * whole
+        done = np.abs(halves.sum(axis=0) - values) <= close * whole
         done |= generation == _HALVINGS - 1
         accepted += halves[:, done].sum(axis=0).tolist()
         left, right = np.concatenate((left[~done], middle[~done])), np.concatenate((middle[~done], right[~done]))

@@ -14,6 +14,10 @@ from hpcdp.analytic._divergence import Parts
 Array = NDArray[np.float64]
 
 _AT_ONCE = 1 << 16  # numbers in memory
+_SMALL, _NEAR_ONE = (
+    1e-8,
+    1.5,
+)  # of deltas that rounding spoils, and of roots of e^epsilon at which its complement is small
 SUM_TOLERANCE = 1e-9
 """How far the sum of the probabilities may be from 1; they are then divided by their sum."""
 
@@ -65,16 +69,14 @@ class Discrete(Curve):
 
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         kept, inflated = (self.p, self.q) if direction == "forward" else (self.q, self.p)
-        infinite = kept[inflated == 0.0].sum()
-        kept, inflated = kept[inflated > 0.0], inflated[inflated > 0.0]
-        out = np.empty(epsilon.size)
-        rows = max(1, _AT_ONCE // max(1, kept.size))
         with np.errstate(over="ignore"):
-            # In two halves, so that the factor overflows only where the product exceeds 1.
-            roots = np.exp(0.5 * epsilon.ravel())[:, None]
-            for start in range(0, out.size, rows):
-                some = roots[start : start + rows]
-                out[start : start + rows] = infinite + np.maximum(kept - (inflated * some) * some, 0.0).sum(axis=1)
+            roots = np.exp(0.5 * epsilon.ravel())
+        out = _positive_sums(kept, inflated, roots)
+        for row in np.flatnonzero((out < _SMALL) & (roots < _NEAR_ONE)):
+            if kept[kept > inflated * roots[row] ** 2].sum() > 0.5:
+                # All of P - e^epsilon Q is 1 - e^epsilon: the outcomes that have little mass tell the rest with more digits.
+                rest = _positive_sums(-kept, -inflated, roots[row : row + 1])[0]
+                out[row] = max(rest - np.expm1(epsilon.ravel()[row]), 0.0)
         return out.reshape(epsilon.shape)
 
     def _point(self, eta: Array) -> tuple[Array, Array]:
@@ -90,6 +92,20 @@ class Discrete(Curve):
     def _parts(self, order: float) -> Parts:
         with np.errstate(divide="ignore"):
             return Parts((), np.log(self.p), np.log(self.q))
+
+
+def _positive_sums(kept: Array, inflated: Array, roots: Array) -> Array:
+    """The sum of the positive parts of kept - root^2 inflated at each root (m,), of shape (m,)."""
+    alone = np.maximum(kept[inflated == 0.0], 0.0).sum()
+    kept, inflated = kept[inflated != 0.0], inflated[inflated != 0.0]
+    out = np.empty(roots.size)
+    rows = max(1, _AT_ONCE // max(1, kept.size))
+    with np.errstate(over="ignore"):
+        # In two halves, so that the factor overflows only where the product exceeds 1.
+        for start in range(0, out.size, rows):
+            some = roots[start : start + rows, None]
+            out[start : start + rows] = alone + np.maximum(kept - (inflated * some) * some, 0.0).sum(axis=1)
+    return out
 
 
 def _pmf(name: str, values: ArrayLike) -> Array:

@@ -13,7 +13,8 @@ from hpcdp._check import refusal
 from hpcdp.analytic._curve import Curve, Direction, checked
 from hpcdp.analytic._divergence import Parts
 from hpcdp.analytic._loss_grid import sum_on_grid
-from hpcdp.analytic._tilted import count_knots, sum_losses
+from hpcdp.analytic._quadrature import gauss, panel_edges, panel_nodes
+from hpcdp.analytic._tilted import TiltedSum, count_knots, sum_losses
 from hpcdp.analytic.laplace import LaplaceShift
 from hpcdp.analytic.piecewise import Piecewise
 
@@ -22,6 +23,8 @@ Array = NDArray[np.float64]
 _MOST_KNOTS = 4096.0
 _MOST_COORDINATES = 100  # beyond, adding the coordinates one by one takes seconds and the grid is as good
 _PANEL = 1.0
+_SMALL = 1e-6  # deltas that are summed from terms >= 0
+_WIDE, _NODES = 4.0, 20  # panels over which e^loss is resolved by so many nodes more than the density needs
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +34,8 @@ class LaplaceVector(Curve):
     The privacy loss is the sum of the coordinates' independent losses, each with atoms at the two ends. With up
     to 4096 knots (12 different shifts, or 100 equal ones) its atoms are exact and its density, a polynomial
     between two knots times an exponential, is convolved in Legendre series: the spectrum is right within 1e-12,
-    as measured against closed forms and a direct integral. Otherwise each loss is spread over a grid of 2^18
+    as measured against closed forms and a direct integral, and one below 1e-6 is summed from positive terms, so that
+    it keeps its digits. Otherwise each loss is spread over a grid of 2^18
     steps so that P and Q keep their masses, as in Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022): the
     spectrum is then an upper bound up to rounding, too large by at most 2e-8 where it was measured.
 
@@ -52,20 +56,34 @@ class LaplaceVector(Curve):
         object.__setattr__(self, "shifts", distances)
 
     @cached_property
+    def _positive(self) -> Array:
+        return np.sort(self.shifts[self.shifts > 0.0])[::-1]
+
+    @cached_property
+    def _law(self) -> TiltedSum | None:
+        """The law of the loss by which the curve is exact; None where there is a closed form or the grid."""
+        few = count_knots(self._positive) <= _MOST_KNOTS and self._positive.size <= _MOST_COORDINATES
+        return sum_losses(self._positive) if few and self._positive.size > 1 else None
+
+    @cached_property
     def _curve(self) -> Curve:
-        positive = np.sort(self.shifts[self.shifts > 0.0])[::-1]
-        if positive.size <= 1:
-            return LaplaceShift(float(positive.sum()))
-        if count_knots(positive) <= _MOST_KNOTS and positive.size <= _MOST_COORDINATES:
-            return _by_series(positive)
-        return sum_on_grid(positive)
+        if self._positive.size <= 1:
+            return LaplaceShift(float(self._positive.sum()))
+        if self._law is not None:
+            return _by_series(self._law, _log_factor(self._positive))
+        return sum_on_grid(self._positive)
 
     def pure(self) -> float:
         return float(self.shifts.sum())
 
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         # The pure level is known, and at most e^-745 is left where a mass of Q underflows.
-        return np.where(epsilon >= self.shifts.sum(), 0.0, self._curve._delta(epsilon, direction))
+        below = epsilon < self.shifts.sum()
+        out = np.where(below, self._curve._delta(epsilon, direction), 0.0)
+        if self._law is not None:
+            for index in map(tuple, np.argwhere(below & (out < _SMALL))):
+                out[index] = _excess(self._law, _log_factor(self._positive), float(epsilon[index]))
+        return out
 
     def _point(self, eta: Array) -> tuple[Array, Array]:
         return self._curve._point(eta)
@@ -96,11 +114,23 @@ def laplace_pair(shifts: ArrayLike) -> Curve:
     return vector
 
 
-def _by_series(shifts: Array) -> Curve:
-    law = sum_losses(shifts)
-    # The mass of the even measure before it is made 1, times e^(-s/2) of every coordinate.
-    log_factor = float(np.sum(np.log1p(0.5 * shifts) - 0.5 * shifts))
+def _log_factor(shifts: Array) -> float:
+    """Logarithm of the mass of the even measure before it is made 1, times e^(-s/2) of every coordinate."""
+    return float(np.sum(np.log1p(0.5 * shifts) - 0.5 * shifts))
 
+
+def _excess(law: TiltedSum, log_factor: float, level: float) -> float:
+    """Delta as the mean of the positive part of 1 - e^(level - loss) under P, a sum of terms >= 0 that keeps its digits."""
+    places = law.places > level
+    loss, masses = law.places[places], law.atoms[places]
+    if level < law.knots[-1]:
+        edges = panel_edges(law.knots, max(level, float(law.knots[0])), float(law.knots[-1]), _WIDE)
+        nodes, weights = panel_nodes(edges, gauss(_NODES + law.series.shape[1]))
+        loss, masses = np.append(loss, nodes), np.append(masses, weights * law.density(nodes))
+    return math.fsum(masses * np.exp(log_factor + 0.5 * loss) * -np.expm1(level - loss))
+
+
+def _by_series(law: TiltedSum, log_factor: float) -> Curve:
     def log_densities(loss: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore"):
             middle = log_factor + np.log(law.density(loss))

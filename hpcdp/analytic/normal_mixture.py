@@ -1,4 +1,4 @@
-"""One normal law against a mixture of the same law moved by different distances, all in one direction."""
+"""One normal law against a mixture of the same law moved by different distances, to one side or to both."""
 
 import math
 from dataclasses import dataclass
@@ -22,18 +22,24 @@ MOST_SHIFT = 1e100
 _BLOCK = 1 << 20  # numbers in memory at once
 _BISECTIONS, _SHARPEST, _PANELS, _WIDTH = 100, 1e-9, 40, 2.0  # of the peak of an integrand, and panels around it
 _FAR = 30.0  # beyond it, the scaled tail of the other side overflows
+_NO_DENSITY = 39.0  # beyond it, a normal density is no float
+_SMALLEST, _CLOSE = 1e-300, 1e-15  # of a level that is searched
+_RESOLVED, _ROUNDING = 1e-13, 1e-14  # of an integral: what halving may change, and what rounding does where 1 is lost
 
 
 @dataclass(frozen=True, eq=False)
 class NormalMixture(Curve):
-    """P = N(0, 1) against Q = the sum over i of weights_i N(shifts_i, 1), all shifts >= 0.
+    """P = N(0, 1) against Q = the sum over i of weights_i N(shifts_i, 1).
 
-    The likelihood ratio q/p at x is the sum of weights_i exp(shifts_i x - shifts_i^2 / 2), which increases in x, so the
-    best tests reject where x is large: T(a) = sum of weights_i Phi(Phi^-1(1 - a) - shifts_i) (Neyman and Pearson; Askin
-    et al. 2025, for DP-SGD). The thresholds of the spectrum are found by Newton's method. The pair is not symmetric.
+    The likelihood ratio q/p at x is the sum of weights_i exp(shifts_i x - shifts_i^2 / 2). Its logarithm is convex, so that it is
+    below a level on an interval, whose ends Newton's method finds. Where no shift is below 0 it increases in x, and the best
+    tests reject where x is large: T(a) = sum of weights_i Phi(Phi^-1(1 - a) - shifts_i) (Neyman and Pearson; Askin et al. 2025,
+    for DP-SGD). The spectrum is summed and integrated from terms >= 0, so that a small delta keeps its digits: within
+    1e-12 of it, and what the rounding of the level makes of it, which is more where delta falls to 0 at a finite level. The pair
+    is not symmetric.
 
     Args:
-        shifts: distances in units of the standard deviation, from 0 to 1e100, shape (k,).
+        shifts: distances in units of the standard deviation, from -1e100 to 1e100, shape (k,).
         weights: probabilities, shape (k,), of sum 1 within 1e-9; they are then divided by their sum.
 
     Raises:
@@ -44,7 +50,7 @@ class NormalMixture(Curve):
     weights: Array
 
     def __init__(self, shifts: ArrayLike, weights: ArrayLike) -> None:
-        moved = checked("shifts", shifts, 0.0, MOST_SHIFT)
+        moved = checked("shifts", shifts, -MOST_SHIFT, MOST_SHIFT)
         masses = checked("weights", weights, 0.0, 1.0)
         if moved.ndim != 1 or moved.shape != masses.shape or not moved.size:
             raise refusal("shifts, weights", (moved.shape, masses.shape), "equal shapes (k,) with k >= 1")
@@ -62,36 +68,84 @@ class NormalMixture(Curve):
 
     @cached_property
     def _moved(self) -> tuple[Array, Array]:
-        """The shifts > 0, and the logarithms of weight times exp(-shift^2 / 2)."""
-        moved = self.shifts > 0.0
+        """The shifts that are not 0, and the logarithms of weight times exp(-shift^2 / 2)."""
+        moved = self.shifts != 0.0
         return self.shifts[moved], np.log(self.weights[moved]) - 0.5 * self.shifts[moved] ** 2
+
+    @cached_property
+    def _lowest(self) -> float:
+        """The infimum of the logarithm of what the moved parts add up to in q/p: finite where they lie on both sides."""
+        shifts, logs = self._moved
+        if not shifts.size or shifts.min() > 0.0 or shifts.max() < 0.0:
+            return -math.inf
+        # The slope rises through 0 where the terms of both sides weigh the same.
+        left, right = shifts < 0.0, shifts > 0.0
+        slopes = np.log(np.abs(shifts)) + logs
+        low, high = -1.0, 1.0
+        while _log_sum(slopes[left] + shifts[left] * low) < _log_sum(slopes[right] + shifts[right] * low):
+            low *= 2.0
+        while _log_sum(slopes[left] + shifts[left] * high) > _log_sum(slopes[right] + shifts[right] * high):
+            high *= 2.0
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            falls = _log_sum(slopes[left] + shifts[left] * middle) > _log_sum(slopes[right] + shifts[right] * middle)
+            low, high = (middle, high) if falls else (low, middle)
+        return _log_sum(logs + shifts * high)
 
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
         one = self._forward if direction == "forward" else self._reverse
         out = np.zeros(epsilon.shape)
         for index in np.ndindex(epsilon.shape):
             level = float(epsilon[index])
-            x = self._where(-level if direction == "forward" else level)
-            if math.isfinite(x):
-                out[index] = one(level, x)
+            out[index] = one(level, *self._below(-level if direction == "forward" else level))
         return out
 
     def _point(self, eta: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore"):
             levels = np.log(eta)
-        x = np.empty(eta.shape)
+        low, high = np.empty(eta.shape), np.empty(eta.shape)
         for index in np.ndindex(eta.shape):
-            x[index] = self._where(float(levels[index]))
-        return ndtr(-x), np.minimum(self._mass_below(x), 1.0)
+            low[index], high[index] = self._below(float(levels[index]))
+        return np.minimum(ndtr(low) + ndtr(-high), 1.0), np.minimum(self._mass_between(low, high), 1.0)
 
     def _tradeoff(self, alpha: Array) -> Array:
-        return self._mass_below(-ndtri(alpha))
+        edge = -ndtri(alpha)
+        if self._lowest > -math.inf:
+            low, high = np.empty(alpha.shape), np.empty(alpha.shape)
+            for index in np.ndindex(alpha.shape):
+                low[index], high[index] = self._of_size(float(alpha[index]))
+            return self._mass_between(low, high)
+        if self.shifts.min() < 0.0:
+            return self._mass_between(-edge, np.full(alpha.shape, np.inf))
+        return self._mass_between(np.full(alpha.shape, -np.inf), edge)
+
+    def _of_size(self, alpha: float) -> tuple[float, float]:
+        """The interval where q/p is low and beyond which P has this mass, where shifts lie on both sides."""
+        from scipy.optimize import brentq
+
+        if alpha == 0.0 or alpha == 1.0:
+            return (-math.inf, math.inf if alpha == 0.0 else -math.inf)
+
+        def excess(level: float) -> float:
+            low, high = self._below(level)
+            return math.log(ndtr(low) + ndtr(-high)) - math.log(alpha) if high > low else -math.log(alpha)
+
+        least = float(np.logaddexp(self._log_still, self._lowest))
+        reach = 1.0
+        while excess(least + reach) > 0.0:
+            reach *= 2.0
+        found = brentq(lambda above: excess(least + above), 0.0, reach, xtol=_SMALLEST, rtol=_CLOSE)
+        return self._below(least + found)
 
     def _parts(self, order: float) -> Parts:
         return Parts(((self._log_densities, self._edges(order)),))
 
     def _log_densities(self, x: Array) -> tuple[Array, Array]:
-        log_p = -0.5 * np.square(x) - 0.5 * math.log(2.0 * math.pi)
+        log_p = _log_density(x)
+        return log_p, log_p + self._log_ratio(x)
+
+    def _log_ratio(self, x: Array) -> Array:
+        """log q/p at points (m,)."""
         logs, ratio = np.log(self.weights) - 0.5 * np.square(self.shifts), np.empty(x.shape)
         step = max(1, _BLOCK // self.shifts.size)
         for first in range(0, x.size, step):
@@ -99,7 +153,7 @@ class NormalMixture(Curve):
             terms = logs + np.multiply.outer(x[block], self.shifts)
             most = terms.max(axis=1)
             ratio[block] = most + np.log(np.exp(terms - most[:, None]).sum(axis=1))
-        return log_p, log_p + ratio
+        return ratio
 
     def _edges(self, order: float) -> Array:
         """Panels that hold p^a q^(1 − a), q^a p^(1 − a) and the like, but for next to nothing of them.
@@ -128,58 +182,113 @@ class NormalMixture(Curve):
         )
         return np.unique(np.concatenate((around, *blocks)))
 
-    def _mass_below(self, x: Array) -> Array:
-        """Q(X < x)."""
-        flat = x.ravel()
-        out = np.empty(flat.shape)
+    def _mass_between(self, low: Array, high: Array) -> Array:
+        """Q(low < X < high)."""
+        first, last = low.ravel(), high.ravel()
+        out = np.empty(first.shape)
         step = max(1, _BLOCK // self.shifts.size)
-        for first in range(0, flat.size, step):
-            block = slice(first, first + step)
-            out[block] = ndtr(flat[block, None] - self.shifts) @ self.weights
-        return out.reshape(x.shape)
+        for start in range(0, first.size, step):
+            block = slice(start, start + step)
+            left, right = (ends[block, None] - self.shifts for ends in (first, last))
+            # From the nearer tail, which keeps its digits.
+            left, right = np.where(left > 0.0, -right, left), np.where(left > 0.0, -left, right)
+            out[block] = (ndtr(right) - ndtr(left)) @ self.weights
+        return out.reshape(low.shape)
 
-    def _where(self, level: float) -> float:
-        """The x at which log q/p is `level`; -inf where it is above that everywhere, inf where nowhere."""
+    def _below(self, level: float) -> tuple[float, float]:
+        """The interval on which log q/p is below `level`; from -inf to -inf where nowhere."""
         shifts, logs = self._moved
         if level < self._log_still or (level == self._log_still and shifts.size):
-            return -math.inf
+            return -math.inf, -math.inf
         if level == math.inf or not shifts.size:
-            return math.inf
+            return -math.inf, math.inf
         goal = level + math.log(-math.expm1(self._log_still - level))  # what the moved parts add up to there
-        # Convex and increasing, so Newton's steps from the right fall to the root and never pass it.
-        with np.errstate(over="ignore"):
-            x = float(((goal - logs) / shifts).min())
-        while math.isfinite(x):
-            terms = logs + shifts * x
-            most = terms.max()
-            parts = np.exp(terms - most)
-            total = parts.sum()
-            step = (float(most) + math.log(total) - goal) * float(total / (shifts @ parts))
-            if not x - step < x:
-                break
-            x -= step
-        return x
+        if goal <= self._lowest:
+            return -math.inf, -math.inf
+        return -_last_root(-shifts, logs, goal), _last_root(shifts, logs, goal)
 
-    def _reverse(self, level: float, x: float) -> float:
-        """Q(X > x) - e^level P(X > x), as a sum of terms >= 0: e^level is q/p at x >= 0."""
-        moved = x - self.shifts
-        near = np.maximum(moved, -_FAR)
-        excess = _density(near) * (_mills(near) - _mills(x))
-        excess = np.where(moved < -_FAR, ndtr(-moved) - _density(moved) * _mills(x), excess)
-        return float(self.weights @ excess)
+    def _reverse(self, level: float, low: float, high: float) -> float:
+        """Q - e^level P of all x outside the interval."""
+        return sum(_excess(sign * self.shifts, self.weights, x) for sign, x in ((-1.0, -low), (1.0, high)))
 
-    def _forward(self, level: float, x: float) -> float:
-        """P(X < x) - e^level Q(X < x), likewise: e^-level is q/p at x."""
+    def _forward(self, level: float, low: float, high: float) -> float:
+        """P - e^level Q of the interval, as a sum or an integral of terms >= 0: e^-level is q/p at its ends."""
+        if not high > low or (low == -math.inf and high == math.inf):
+            return 0.0
+        if low > -math.inf and high < math.inf:
+            return self._inside(level, max(low, -_NO_DENSITY), min(high, _NO_DENSITY))
+        shifts, x = (self.shifts, high) if high < math.inf else (-self.shifts, -low)
         if x > _FAR:
-            inflated = np.exp(level + np.log(self.weights) + log_ndtr(x - self.shifts))
+            inflated = np.exp(level + np.log(self.weights) + log_ndtr(x - shifts))
             return float(ndtr(x) - inflated.sum())
-        shares = np.exp(level + np.log(self.weights) + self.shifts * x - 0.5 * self.shifts**2)  # of q at x, sum 1
-        return float(_density(x) * (shares @ (_mills(-x) - _mills(self.shifts - x))))
+        shares = np.exp(level + np.log(self.weights) + shifts * x - 0.5 * shifts**2)  # of q at x, sum 1
+        return float(_density(x) * (shares @ (_mills(-x) - _mills(shifts - x))))
+
+    def _inside(self, level: float, low: float, high: float) -> float:
+        """The integral of p - e^level q between two ends."""
+        if not high > low:
+            return 0.0
+        logs = level + np.log(self.weights) + self.shifts * low - 0.5 * np.square(self.shifts)
+        shares, reach = np.exp(logs - _log_sum(logs)), (high - low) * float(np.abs(self.shifts).max())
+
+        def log_ratios(x: Array) -> tuple[Array, Array]:
+            """Logarithms of p and of e^level q/p, which is 1 at both ends."""
+            if reach < 1.0:  # from its value at the low end, since on a short interval it is nearly 1 everywhere
+                return _log_density(x), np.log1p(np.expm1(np.multiply.outer(x - low, self.shifts)) @ shares)
+            return _log_density(x), level + self._log_ratio(x)
+
+        edges = np.linspace(low, high, 2 + int((high - low) / _WIDTH))
+        parts = Parts(((log_ratios, edges),))
+        depth = -level - float(np.logaddexp(self._log_still, self._lowest))
+        lost = _ROUNDING / (reach if reach < 1.0 else max(depth, _SMALLEST))
+        return parts._integral(lambda log_p, ratio: (log_p, np.maximum(-np.expm1(ratio), 0.0)), max(_RESOLVED, lost))
+
+
+def _last_root(shifts: Array, logs: Array, goal: float) -> float:
+    """The largest x at which the sum of e^(logs + shifts x) is e^goal; infinity where no shift is above 0.
+
+    It is convex, so Newton's steps from the right of that root fall to it and never pass it.
+    """
+    rising = shifts > 0.0
+    with np.errstate(over="ignore"):
+        x = float(((goal - logs[rising]) / shifts[rising]).min(initial=np.inf))
+    while math.isfinite(x):
+        terms = logs + shifts * x
+        most = terms.max()
+        parts = np.exp(terms - most)
+        total, slope = parts.sum(), float(shifts @ parts)
+        if not slope > 0.0:
+            break
+        step = (float(most) + math.log(total) - goal) * float(total / slope)
+        if not x - step < x:
+            break
+        x -= step
+    return x
+
+
+def _excess(shifts: Array, weights: Array, x: float) -> float:
+    """Q(X > x) - c P(X > x) where c >= 1 is q/p at x >= 0, as a sum of terms >= 0 where shifts are."""
+    if x == math.inf or x == -math.inf:
+        return 0.0
+    moved = x - shifts
+    near = np.maximum(moved, -_FAR)
+    excess = _density(near) * (_mills(near) - _mills(x))
+    excess = np.where(moved < -_FAR, ndtr(-moved) - _density(moved) * _mills(x), excess)
+    return float(weights @ excess)
+
+
+def _log_sum(logs: Array) -> float:
+    most = float(logs.max())
+    return most + math.log(np.exp(logs - most).sum())
 
 
 def _density(x: ArrayLike) -> Array:
     near = np.minimum(np.abs(x), 1e150)  # whose square is a float, and whose density is 0 already
     return np.asarray(np.exp(-0.5 * np.square(near)) / math.sqrt(2.0 * math.pi))
+
+
+def _log_density(x: Array) -> Array:
+    return -0.5 * np.square(x) - 0.5 * math.log(2.0 * math.pi)
 
 
 def _mills(x: ArrayLike) -> Array:

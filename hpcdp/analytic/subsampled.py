@@ -42,14 +42,15 @@ class Subsampled(Curve):
             raise refusal("rate", self.rate, "a number above 0, at most 1")
 
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
-        kept = 1.0 - self.rate
+        # 1 - e^level (1 - rate) without a difference of numbers near 1: the digits of small rates and deltas are in it
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            kept = np.log1p(-self.rate)
             if direction == "reverse":
                 # rate Q + (1 - rate) P - e^epsilon P = rate (Q - e^level P)
-                level = epsilon + np.log1p(-kept * np.exp(-epsilon)) - np.log(self.rate)
+                level = epsilon + np.log(-np.expm1(kept - epsilon)) - np.log(self.rate)
                 return self.rate * self.curve.delta(np.maximum(level, 0.0), "reverse")
             # P - e^epsilon (rate Q + (1 - rate) P) = share (P - e^level Q)
-            share = np.maximum(1.0 - np.exp(epsilon) * kept, 0.0) if kept else np.ones(epsilon.shape)
+            share = np.maximum(-np.expm1(epsilon + kept), 0.0) if self.rate < 1.0 else np.ones(epsilon.shape)
             level = np.where(share > 0.0, epsilon + np.log(self.rate) - np.log(share), np.inf)
         return share * self.curve.delta(np.maximum(level, 0.0), "forward")
 

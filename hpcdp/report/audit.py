@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp._base.rounding import at_least, at_most, gap, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import grid, trust_lines
 from hpcdp.results.audit import Audit, Box
@@ -36,7 +36,7 @@ def _rows(audit: Audit) -> list[list[str]]:
         numbers = [share(box.alpha), share(box.beta), at_most(box.alpha_upper), at_most(box.beta_upper)]
         mark = " violated" if box.violated else ""
         head = [str(box.pair), box.orientation, f"{box.eta:.4g}"]
-        rows.append([*head, *numbers, at_least(box.claimed), at_least(box.margin, "+.6f") + mark])
+        rows.append([*head, *numbers, at_least(box.claimed), gap(box.margin) + mark])
     return rows
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.rounding import shorter
 from hpcdp._base.terminal import plain
 from hpcdp.notions.spectrum import told_pairs
 from hpcdp.results.result import Result
@@ -83,7 +84,7 @@ def exposed_lines(result: Result) -> list[str]:
     at = f"at ε = {result['epsilon'][found.column]:g}"
     lines = [
         f"most exposed: {pair_words(result, found.pair)}, leads at {found.leads} of {found.of} ε where δ̂ is resolved; "
-        f"{at} δ̂ = {found.delta[found.pair]:.4f}"
+        f"{at} δ̂ = {shorter(found.delta[found.pair])}"
     ]
     if found.close.size:
         lines.append(
@@ -92,7 +93,7 @@ def exposed_lines(result: Result) -> list[str]:
         )
     elif found.order.size > 1:
         second = int(found.order[1])
-        lines.append(f"next {at}: {pair_words(result, second)}, δ̂ = {found.delta[second]:.4f}")
+        lines.append(f"next {at}: {pair_words(result, second)}, δ̂ = {shorter(found.delta[second])}")
     else:
         lines.append(f"no other pair is resolved {at}")
     return lines

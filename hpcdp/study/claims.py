@@ -115,7 +115,8 @@ class Claim:
             return allowed
         levels = np.asarray(epsilon, np.float64)
         for level, mass in zip(self.bound.epsilons, self.bound.deltas, strict=True):
-            below = 1.0 - np.exp(np.minimum(levels - level, 0.0)) * (1.0 - mass)
+            lower = np.minimum(levels - level, 0.0)
+            below = np.exp(lower) * mass - np.expm1(lower)  # small masses keep their digits
             allowed = np.where(levels < level, np.minimum(allowed, below), allowed)
         return np.clip(allowed, 0.0, 1.0)
 
