@@ -18,6 +18,7 @@ from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
+from hpcdp.losses.tape._class_kernels import find_inside, find_runs
 from hpcdp.losses.tape.levels import Learned, learn
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
@@ -229,13 +230,29 @@ class Test:
             state, _PREFIX, lambda own: make_loss(name, e.parameters if name == e.default_loss else {}, problem.study.folder).restore_projection(own)  # type: ignore[attr-defined]
         )
         changes = np.append(True, (state["classes"][:, 1:] != state["classes"][:, :-1]).any(axis=0))
-        self._starts, self._codes = state["starts"][changes], np.ascontiguousarray(state["classes"][:, changes])
+        self._starts = state["starts"][changes]
+        self._codes = state["classes"][:, changes].astype(np.int16)
         self.columns = len(e.epsilons)
 
-    def classes(self, outputs: Outputs) -> Ints:
-        """How many ε each output's L̂ exceeds, and −L̂ does, (2, n)."""
-        at = np.searchsorted(self._starts, _on_line(outputs, self._projection), "right") - 1
-        return self._codes[:, np.maximum(at, 0)]
+    def on_line(self, outputs: Outputs) -> Floats:
+        """The place of each output."""
+        return np.ascontiguousarray(_on_line(outputs, self._projection))
+
+    def classes(self, places: Floats) -> Ints:
+        """How many ε each output's L̂ exceeds, and −L̂ does, (2, n) int16."""
+        out = np.empty((2, places.size), np.int16)
+        for direction in (0, 1):
+            codes = self._codes[direction]
+            first = np.append(True, codes[1:] != codes[:-1])
+            find_runs(places, self._starts[first], codes[first], out[direction])
+        return out
+
+    def inside(self, places: Floats, direction: int, least: int) -> Ints:
+        """Which outputs exceed at least so many ε."""
+        inside = self._codes[direction] >= least
+        first = np.append(True, inside[1:] != inside[:-1])
+        out = np.empty(places.size, np.int64)
+        return out[: find_inside(places, self._starts[first], inside[first], out)]
 
     def cells(self, direction: int, is_upper: bool) -> Cells:
         """The cells of a direction with a bound of their own."""
@@ -297,7 +314,7 @@ def _check_rows(context: Context, law: str, part: str, chunk: int, outputs: Outp
     rows = np.arange(choice.chunk) % 2 == 1
     seed = np.random.SeedSequence([context.problem.sampler.seed, chunk, 1])
     again, _ = _draw(context, law, part, chunk, choice.chunk, **how, exchanged=(rows, seed))
-    if not np.array_equal(again[~rows], outputs[~rows]):
+    if not keeps_rows(outputs, again, rows):
         raise MechanismError(
             f"{part} chunk {chunk}: outputs changed when the noise of others was exchanged, which they did not in trial draws"
         )
@@ -305,8 +322,8 @@ def _check_rows(context: Context, law: str, part: str, chunk: int, outputs: Outp
 
 def _sums(test: Test, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:
     """Of a chunk from proposals: sums of weights and of their squares by direction and ε, and of bets by cell."""
-    classes = test.classes(outputs)
-    which = np.flatnonzero(classes.any(axis=0))
+    classes = test.classes(test.on_line(outputs))
+    which = np.flatnonzero(classes[0] | classes[1])
     logs, errors = tape.log_weights(which)
     weights, found = np.exp(logs), {"weights": [], "squares": [], "logs": []}  # type: ignore[var-annotated]
     for direction in (0, 1):
@@ -328,9 +345,9 @@ def _hits(test: Test, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]
     beyond = np.flatnonzero(bets.beyond)
     cells = test.cells(direction, True)
     cells = Cells(cells.least[beyond], cells.rates[beyond], cells.cutoffs[beyond])
-    classes = test.classes(outputs)[direction]
-    which = np.flatnonzero(classes >= cells.least.min())
-    hits, union = count_leftover(*tape.log_weights(which), classes[which], cells)
+    places = test.on_line(outputs)
+    which = test.inside(places, direction, int(cells.least.min()))
+    hits, union = count_leftover(*tape.log_weights(which), test.classes(places[which])[direction], cells)
     return {"hits": hits.tolist(), "union": union}
 
 

@@ -18,11 +18,11 @@ from hpcdp.notions.weighted import leftover_draws, split_level
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-KEPT_BACK = 0.3
+KEPT_BACK = 0.28
 """Share of δ that the leftover may cost: less takes more plain draws, more leaves a smaller bound."""
 
 _ROOM = 2.0  # times the largest training weight on a set: its cut-off
-_NARROW = 0.88  # of δ that the bets should keep, up to the leftover
+_NARROW = 0.85  # of δ that the bets should keep, up to the leftover
 _MOST = 1 << 25  # draws from proposals
 _NO_LEFTOVER = 0.1  # of δ that it may cost to have no cut-off at all, and so no leftover
 _WORTH = 0.1  # of δ that must be left, or the leftover's draws are for nothing

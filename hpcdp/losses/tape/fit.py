@@ -25,6 +25,7 @@ _CLEAR = 3.0  # standard errors from which on a place is tilted at all
 _WIDEST, _LARGEST_TILT = 4.0, 30.0
 _PLAIN_SHARE = 0.01  # of each place with tilted masses, so that no value is impossible
 _MOST_MODES = 4
+_NARROW, _NARROWEST = 0.7, 0.05  # spreads of normals, of plain ones 1
 _MOST_PLACES = 400  # with more, modes are not told apart
 _ROUNDS = 25
 _GAIN = 0.1  # of the log-likelihood of an output that was kept out, from which on another mode is worth it
@@ -52,8 +53,42 @@ class _Place:
     base: Any
 
 
-def fit(elites: Sequence[Elite]) -> list[tuple[float, Component]]:
-    """Components with their shares of the weight: one, or several where outputs that were kept out gain by it."""
+def fit(elites: Sequence[Elite], narrows: bool = False) -> list[tuple[float, Component]]:
+    """Components with their shares of the weight: one, or several where outputs that were kept out gain by it.
+
+    narrows: each twice where some of its normals are spread less than plain ones, as wide as plain ones and as wide as found: the
+    former bounds the weights of the latter.
+    """
+    found = _modes(elites)
+    if narrows:
+        weights = np.concatenate([elite.weights for elite in elites])
+        places = _places(elites)
+        ratios = _ratios(elites, [component for _, component in found]) + np.log([share for share, _ in found])
+        chances = np.exp(ratios - np.logaddexp.reduce(ratios, axis=1)[:, None])
+        for k, (share, component) in enumerate([*found]):
+            narrow = _narrowed(component, places, weights * chances[:, k])
+            if narrow is not None:
+                found[k] = (0.4 * share, component)
+                found.append((0.6 * share, narrow))
+    return found
+
+
+def _narrowed(component: Component, places: Sequence[_Place], weights: Floats) -> Component | None:
+    """The component with the spread of its normals as it was found, None where none is narrower than a plain one."""
+    if "normal" not in component:
+        return None
+    table, is_new = component["normal"].copy(), False
+    for place in places:
+        if place.kind == "normal" and place.place < table.shape[0]:
+            own = weights[place.output]
+            mean = own @ place.values / own.sum()
+            spread = float(np.sqrt(own @ (place.values - mean) ** 2 / own.sum()))
+            if spread < _NARROW:
+                table[place.place], is_new = (mean, max(spread, _NARROWEST)), True
+    return {**component, "normal": table} if is_new else None
+
+
+def _modes(elites: Sequence[Elite]) -> list[tuple[float, Component]]:
     weights = np.concatenate([elite.weights for elite in elites])
     places = _places(elites)
     found = [(1.0, _fit_one(places, weights))]

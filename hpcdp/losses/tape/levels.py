@@ -32,9 +32,9 @@ Aims = Callable[[Floats], list[tuple[int, int]]]
 
 _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
-_MOST_ELITE = 20_000
+_MOST_ELITE = 8_000
 _STEP = 2.0  # between the logs of probabilities of two rungs of the final proposals
-_PLAIN_SHARE = 0.125
+_PLAIN_SHARE, _AIMED = 0.125, 0.7  # of the draws that are plain, and of the others those for what matters most
 
 
 @dataclass
@@ -218,12 +218,13 @@ def _finish(
             for t, is_aim in _ladder(score, weights[side], epsilons, [float(epsilons[j]) for d, j in wanted if d == direction]):
                 elite = pools[side].elite(score > t, weights[side])
                 if elite:
-                    rungs.append((is_aim, fit(elite)))
-        total = sum(3.0 if is_aim else 1.0 for is_aim, _ in rungs)
-        for is_aim, found in rungs:
+                    rungs.append((is_aim, fit(elite, narrows=is_aim)))
+        parts = [_AIMED if is_aim else 1.0 - _AIMED for is_aim, _ in rungs]
+        counts = {is_aim: sum(is_aim == other for other, _ in rungs) for is_aim, _ in rungs}
+        parts = [part / counts[is_aim] for part, (is_aim, _) in zip(parts, rungs, strict=True)]
+        for part, (_, found) in zip(parts, rungs, strict=True):
             numbers[side] += pools[side].add([component for _, component in found])
-            own = (1.0 - _PLAIN_SHARE) * (3.0 if is_aim else 1.0) / total
-            shares[side] += [own * share for share, _ in found]
+            shares[side] += [(1.0 - _PLAIN_SHARE) * part / sum(parts) * share for share, _ in found]
         if not rungs:
             shares[side] = [1.0]
         if len(numbers[side]) > 1:
