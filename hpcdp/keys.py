@@ -11,7 +11,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-STAGES = {"train": 0, "test": 1, "round": 2, "refine": 3, "validation": 4, "screen": 5, "level": 6, "tape": 7, "leftover": 8}
+STAGES = {
+    "train": 0,
+    "test": 1,
+    "round": 2,
+    "refine": 3,
+    "validation": 4,
+    "screen": 5,
+    "level": 6,
+    "tape": 7,
+    "leftover": 8,
+}
 """Stage codes of the random streams; later stages get the next numbers, the numbers never change."""
 
 # One for all, since making it costs as much as its use.

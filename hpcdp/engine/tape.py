@@ -61,9 +61,7 @@ def learn_tape(context: Context, generation: Generation, work: LearnTape, report
         commit(context.layout, "fits", work.name(context.problem, number), body, generation)
 
 
-def _draw(
-    context: Context, law: str, stage: str, chunk: int, size: int, **how: Any
-) -> tuple[Outputs, Tape]:
+def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: Any) -> tuple[Outputs, Tape]:
     """One chunk of a law's random tape; ChunkError names the chunk that the mechanism fails on."""
     problem = context.problem
 
@@ -80,7 +78,10 @@ def _draw(
 def _learn(context: Context, number: int) -> tuple[dict[str, NDArray[Any]], Choice]:
     problem = context.problem
     e, laws = problem.study.estimate, problem.pair_laws[number]
-    ways = [find_rows(lambda size, seed, law=law, **how: _trial(context, law, size, seed, **how)) for law in dict.fromkeys(laws)]
+    ways = [
+        find_rows(lambda size, seed, law=law, **how: _trial(context, law, size, seed, **how))
+        for law in dict.fromkeys(laws)
+    ]
     by_rows = all(way.by_rows for way in ways) and len({way.flat for way in ways}) == 1
     flat, checked = ways[0].flat, all(way.checked for way in ways)
     projection: list[Projection | None] = [None]
@@ -159,7 +160,14 @@ def _choose(
     directions = _directions(learned, classes, epsilons)
     told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
     aims = _aims(problem, told)
-    gain = max((float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300)) for d, j in aims if directions[d].delta[j] > 0.0), default=0.0)
+    gain = max(
+        (
+            float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300))
+            for d, j in aims
+            if directions[d].delta[j] > 0.0
+        ),
+        default=0.0,
+    )
     proposals = learned.proposals
     if gain < _GAIN:
         learned = learned.plainly()
@@ -167,25 +175,40 @@ def _choose(
     certified = None if e.certify is None else np.isin(epsilons, e.certify)
     ranked = np.stack([d.delta for d in directions])[None]
     error = np.stack([d.error for d in directions])[None]
-    levels = share_level(ranked, ranked.shape, (1.0 - e.confidence) / len(first_of(problem.tape_keys)), certified, error)[0]
+    levels = share_level(
+        ranked, ranked.shape, (1.0 - e.confidence) / len(first_of(problem.tape_keys)), certified, error
+    )[0]
     if e.target is None:
         share = max(chunk, e.test // 4 if gain > 1.0 else e.test)
         draws, most = -(-share // chunk) * chunk, max(0, e.test - share)
     else:
         most = e.target.most
-        wanted = [draws_for(directions[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most) for d, j in aims]
+        wanted = [
+            draws_for(directions[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most)
+            for d, j in aims
+        ]
         draws = -(-max(wanted, default=1 << 20) // chunk) * chunk
     bets, leftover, needed = [], [], []
     for d, direction in enumerate(directions):
         columns = [j for j in range(epsilons.size) if levels[d, j] > 0.0]
         cutoffs = [direction.cutoff(j, draws, float(levels[d, j])) for j in columns]
-        rates = [direction.bet(j, draws, float(levels[d, j]), m)[:2] for j, (m, _) in zip(columns, cutoffs, strict=True)]
+        rates = [
+            direction.bet(j, draws, float(levels[d, j]), m)[:2] for j, (m, _) in zip(columns, cutoffs, strict=True)
+        ]
         beyond = [has for _, has in cutoffs]
         own = [float(split_level(levels[d, j]).leftover) for j, has in zip(columns, beyond, strict=True) if has]
         found = leftover_for(direction, [j for at, j in aims if at == d], beyond, columns, max(1e-300, sum(own)), most)
         leftover.append(-(-found[0] // chunk) * chunk)
         needed.append(found[1] if math.isfinite(found[1]) else -1.0)
-        bets.append(Bets(tuple(columns), tuple(r for r, _ in rates), tuple(k for _, k in rates), tuple(m for m, _ in cutoffs), tuple(beyond)))
+        bets.append(
+            Bets(
+                tuple(columns),
+                tuple(r for r, _ in rates),
+                tuple(k for _, k in rates),
+                tuple(m for m, _ in cutoffs),
+                tuple(beyond),
+            )
+        )
 
     def rows(name: str) -> Any:
         return tuple(tuple(getattr(d, name).tolist()) for d in directions)
@@ -219,15 +242,27 @@ class Test:
         except DamagedError as error:
             set_aside(context.layout, "fits", LearnTape.name(problem, number))
             raise DamagedError(f"{error}; it is learned again") from None
-        self.choice = Choice.from_dict(read_json(context.layout.record("fits", LearnTape.name(problem, number)))["entries"][0]["choice"])
+        self.choice = Choice.from_dict(
+            read_json(context.layout.record("fits", LearnTape.name(problem, number)))["entries"][0]["choice"]
+        )
         self.proposals = [
-            Proposal.restore({name.removeprefix(f"proposal{side}."): v for name, v in state.items() if name.startswith(f"proposal{side}.")})
+            Proposal.restore(
+                {
+                    name.removeprefix(f"proposal{side}."): v
+                    for name, v in state.items()
+                    if name.startswith(f"proposal{side}.")
+                }
+            )
             for side in (0, 1)
         ]
         e = problem.study.estimate
         name = e.default_loss if kind_of(e.default_loss).projects else _FALLBACK
         self._projection = restore_projection(
-            state, _PREFIX, lambda own: make_loss(name, e.parameters if name == e.default_loss else {}, problem.study.folder).restore_projection(own)  # type: ignore[attr-defined]
+            state,
+            _PREFIX,
+            lambda own: make_loss(
+                name, e.parameters if name == e.default_loss else {}, problem.study.folder
+            ).restore_projection(own),  # type: ignore[attr-defined]
         )
         changes = np.append(True, (state["classes"][:, 1:] != state["classes"][:, :-1]).any(axis=0))
         self._starts = state["starts"][changes]
@@ -309,7 +344,9 @@ def _refuse_shared(tape: Tape) -> None:
         )
 
 
-def _check_rows(context: Context, law: str, part: str, chunk: int, outputs: Outputs, choice: Choice, how: Mapping[str, Any]) -> None:
+def _check_rows(
+    context: Context, law: str, part: str, chunk: int, outputs: Outputs, choice: Choice, how: Mapping[str, Any]
+) -> None:
     """Draw the chunk again with other noise for every other output: the rest must stay as it is."""
     rows = np.arange(choice.chunk) % 2 == 1
     seed = np.random.SeedSequence([context.problem.sampler.seed, chunk, 1])

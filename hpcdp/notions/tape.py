@@ -100,7 +100,11 @@ class Direction:
         if near >= whole:
             return whole, False
         loss = self.bet(column, draws, level, near)[2] - self.bet(column, draws, level, whole)[2]
-        return (whole, False) if loss <= _NO_LEFTOVER * max(0.0, float(self.delta[column])) else (near * (1.0 + 1e-9), True)
+        return (
+            (whole, False)
+            if loss <= _NO_LEFTOVER * max(0.0, float(self.delta[column]))
+            else (near * (1.0 + 1e-9), True)
+        )
 
 
 def draws_for(direction: Direction, column: int, relative_error: float, level: float, least: int, most: int) -> int:

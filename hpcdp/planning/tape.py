@@ -126,7 +126,11 @@ class DrawTape(Work):
         return None if layout.record("tapes", self.name(problem)).is_file() else self
 
     def split(self) -> Sequence[DrawTape]:
-        return [self] if self.stop - self.start == 1 else [replace(self, start=n, stop=n + 1) for n in range(self.start, self.stop)]
+        return (
+            [self]
+            if self.stop - self.start == 1
+            else [replace(self, start=n, stop=n + 1) for n in range(self.start, self.stop)]
+        )
 
     def describe(self, problem: Problem) -> str:
         law = problem.describe_law(problem.pair_laws[self.pair][self.side])
@@ -176,7 +180,11 @@ def tested_pairs(problem: Problem, index: Index) -> list[int] | None:
     sets = [(n, c.delta[d], c.error[d]) for n, c in choices.items() if c is not None for d in (0, 1)]
     wanted = _columns(problem)
     least = [max((delta[j] - _APART * error[j] for _, delta, error in sets), default=-math.inf) for j in wanted]
-    kept = {n for n, delta, error in sets if any(delta[j] + _APART * error[j] >= low for j, low in zip(wanted, least, strict=True))}
+    kept = {
+        n
+        for n, delta, error in sets
+        if any(delta[j] + _APART * error[j] >= low for j, low in zip(wanted, least, strict=True))
+    }
     return [number for number in numbers if number in kept]
 
 
@@ -196,7 +204,9 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
     target = task_seconds(learn * len(unlearned), workers)
     found: list[Task] = []
     for some in batches(unlearned, max(1, int(target / max(1e-9, learn)))):
-        found.append(Task(f"level-{len(found)}", LearnTape(tuple(some)), (), len(some), learn * len(some), learn * len(some)))
+        found.append(
+            Task(f"level-{len(found)}", LearnTape(tuple(some)), (), len(some), learn * len(some), learn * len(some))
+        )
     left = []
     for number in (tested_pairs(problem, index) or []) if not unlearned else []:
         choice = known_choice(problem, index, number)

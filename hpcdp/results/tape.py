@@ -46,7 +46,9 @@ class Tape(Derived):
         self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
     ) -> Arrays:
         shape = (len(problem.pairs), 2, epsilons.size)
-        floats = {n: np.full(shape, np.nan) for n in ("delta", "standard_error", "lower", "upper", "lower_up_to_leftover")}
+        floats = {
+            n: np.full(shape, np.nan) for n in ("delta", "standard_error", "lower", "upper", "lower_up_to_leftover")
+        }
         level, ranked = np.zeros(shape), np.full(shape, np.nan)
         sums, draws = np.zeros((*shape, 2, 2)), np.zeros((*shape, 2), np.int64)
         leftover = {"leftover_hits": np.zeros(shape, np.int64), "leftover_draws": np.zeros(shape, np.int64)}
@@ -79,7 +81,9 @@ class Tape(Derived):
         made |= {"leftover_limit": (CELL, limit), "lower_up_to_leftover": (CELL, floats["lower_up_to_leftover"])}
         made |= {"level": (CELL, level), "training_delta": (CELL, ranked), "unit": (CELL, np.full(shape, _UNIT))}
         made |= {"sums": ((*CELL, "side", "sum"), sums), "draws": ((*CELL, "side"), draws)}
-        best = np.where(np.isnan(floats["lower_up_to_leftover"]), -np.inf, floats["lower_up_to_leftover"]).max(axis=(0, 1))
+        best = np.where(np.isnan(floats["lower_up_to_leftover"]), -np.inf, floats["lower_up_to_leftover"]).max(
+            axis=(0, 1)
+        )
         made |= {"spectrum_lower_up_to_leftover": (("epsilon",), np.where(best > -np.inf, best, np.nan))}
         return cells_of(cells) | made | maximum_of(cells)
 
@@ -123,7 +127,9 @@ class Tape(Derived):
         return np.asarray(~np.isnan(delta) & (delta > _TOLD * error) & (delta >= lower))
 
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
-        return np.array([float(np.minimum(1.0, arrays["upper"][1][..., j][known[..., j]]).max(initial=0.0)) for j in columns])
+        return np.array(
+            [float(np.minimum(1.0, arrays["upper"][1][..., j][known[..., j]]).max(initial=0.0)) for j in columns]
+        )
 
     def needed(
         self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float
@@ -146,7 +152,8 @@ DERIVED = Tape()
 
 def _is_drawn(problem: Problem, index: Index, number: int, choice: Choice) -> bool:
     return all(
-        sum(s.stop - s.start for s in spans_of(problem, index, number, choice, part, side)) == stage_of(problem, choice, part, side).chunks
+        sum(s.stop - s.start for s in spans_of(problem, index, number, choice, part, side))
+        == stage_of(problem, choice, part, side).chunks
         for part in ("tape", "leftover")
         for side in (0, 1)
         if choice.total(part, side)
@@ -167,7 +174,9 @@ def _direction(
     for side in (direction, 1 - direction):
         chunks = _chunks(problem, index, number, choice, side)
         means.append([math.fsum(chunk["weights"][direction][j] for chunk in chunks) / n for j in range(epsilons.size)])
-        squares.append([math.fsum(chunk["squares"][direction][j] for chunk in chunks) / n for j in range(epsilons.size)])
+        squares.append(
+            [math.fsum(chunk["squares"][direction][j] for chunk in chunks) / n for j in range(epsilons.size)]
+        )
         logs.append([sum(column) for column in zip(*(chunk["logs"][direction] for chunk in chunks), strict=True)])
     p, q = np.asarray(means)
     spread = np.maximum(np.asarray(squares) - np.asarray(means) ** 2, 0.0)

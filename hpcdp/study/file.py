@@ -90,7 +90,9 @@ class MechanismSection(Section):
     reproducible: Annotated[bool, Key("law")] = True
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
     isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
-    impossible: Annotated[Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)] = None
+    impossible: Annotated[
+        Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)
+    ] = None
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:

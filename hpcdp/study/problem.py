@@ -231,7 +231,9 @@ class Problem:
         e = self.study.estimate
         target = None if e.target is None else e.target.model_dump(mode="json")
         head = ["tape", list(e.epsilons), e.certify and list(e.certify), target, e.test, e.confidence]
-        return [digest_json([*head, len(self.pair_laws), self.study.mechanism.impossible, key]) for key in self.pilot_keys]
+        return [
+            digest_json([*head, len(self.pair_laws), self.study.mechanism.impossible, key]) for key in self.pilot_keys
+        ]
 
     def bin_key(self, law: str, stage: str, bins: int) -> str:
         """Key of the counts of a law's outputs in so many equal bins; stage: its name."""

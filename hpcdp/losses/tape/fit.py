@@ -228,7 +228,9 @@ def _fit_normal(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
     scale = float(np.sqrt(w @ (x - mean) ** 2))
     is_moved, is_wide = abs(mean) > _CLEAR / np.sqrt(size), scale > 1.0 + _CLEAR / np.sqrt(2.0 * size)
     # never narrower than the noise itself: the weights beyond a shift then fall, and are bounded on a half-line
-    return np.array([mean if is_moved else 0.0, min(_WIDEST, scale) if is_wide else 1.0]) if is_moved or is_wide else None
+    return (
+        np.array([mean if is_moved else 0.0, min(_WIDEST, scale) if is_wide else 1.0]) if is_moved or is_wide else None
+    )
 
 
 def _fit_scale(x: Floats, w: Floats, size: float, base: Any = None) -> Floats | None:
@@ -241,7 +243,10 @@ def _fit_laplace(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
     chance = float(w[up].sum())
     if abs(chance - 0.5) <= _CLEAR / np.sqrt(4 * size) and abs(float(w @ np.abs(x)) - 1.0) <= _CLEAR / np.sqrt(size):
         return None
-    scales = [float(w[s] @ np.abs(x[s])) / max(1e-300, float(w[s].sum())) if w[s].sum() > 10.0 / size else 1.0 for s in (up, ~up)]
+    scales = [
+        float(w[s] @ np.abs(x[s])) / max(1e-300, float(w[s].sum())) if w[s].sum() > 10.0 / size else 1.0
+        for s in (up, ~up)
+    ]
     bounded = min(max(chance, _PLAIN_SHARE), 1.0 - _PLAIN_SHARE)
     return np.array([bounded, max(scales[0], 0.1), max(scales[1], 0.1)])
 
@@ -342,7 +347,11 @@ def _best_cut(x: Floats, cumulated: Floats, low: float, high: float) -> tuple[fl
     total = float(cumulated[last] - cumulated[first])
     right = total - left
     with np.errstate(divide="ignore", invalid="ignore"):
-        gain = left * np.log(left / (at - low)) + right * np.log(right / (high - at)) - total * np.log(total / (high - low))
+        gain = (
+            left * np.log(left / (at - low))
+            + right * np.log(right / (high - at))
+            - total * np.log(total / (high - low))
+        )
     gain[~np.isfinite(gain)] = 0.0
     best = int(gain.argmax())
     edge, dense_left = float(at[best]), left[best] * (high - at[best]) > right[best] * (at[best] - low)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,7 +183,9 @@ def _rise(scores: Sequence[Floats], weights: Sequence[Floats], goal: float) -> f
     pooled = np.concatenate([s[np.isfinite(s)] for s in scores])
     if not pooled.size:
         return goal if any((s > goal).sum() > 0 for s in scores) else None
-    candidates = np.unique(np.append(np.quantile(pooled[pooled < goal], np.linspace(0.3, 1.0, 60)) if (pooled < goal).any() else [], goal))
+    candidates = np.unique(
+        np.append(np.quantile(pooled[pooled < goal], np.linspace(0.3, 1.0, 60)) if (pooled < goal).any() else [], goal)
+    )
     for t in candidates[::-1]:
         told = [_told(w[s > t]) for s, w in zip(scores, weights, strict=True)]
         if min(told) >= _ENOUGH or (max(told) >= _ENOUGH and min(told) == 0.0):
@@ -215,7 +216,9 @@ def _finish(
         rungs: list[tuple[bool, list[tuple[float, Component]]]] = []
         for direction in (0, 1):
             score = (losses if direction == 0 else -losses)[where[side]]
-            for t, is_aim in _ladder(score, weights[side], epsilons, [float(epsilons[j]) for d, j in wanted if d == direction]):
+            for t, is_aim in _ladder(
+                score, weights[side], epsilons, [float(epsilons[j]) for d, j in wanted if d == direction]
+            ):
                 elite = pools[side].elite(score > t, weights[side])
                 if elite:
                     rungs.append((is_aim, fit(elite, narrows=is_aim)))

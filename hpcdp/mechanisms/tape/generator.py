@@ -138,7 +138,9 @@ class Tape(Stream):
             return np.asarray(np.random.Generator.poisson(source, base * np.exp(tilt), (self.size, m)))
         trials, chance = base
         odds = chance * np.exp(tilt)
-        return np.asarray(np.random.Generator.binomial(source, trials.astype(np.int64), odds / (1.0 - chance + odds), (self.size, m)))
+        return np.asarray(
+            np.random.Generator.binomial(source, trials.astype(np.int64), odds / (1.0 - chance + odds), (self.size, m))
+        )
 
     def _tilts(self, kind: str, first: int, m: int) -> Floats:
         """Parameter (size, m) of a kind with one, of each row's component."""
@@ -268,14 +270,18 @@ class Tape(Stream):
         rows = self._from_rows(shape)
         if rows is None:
             self.shared += 1
-            out = draw_choices(masses, None, np.asarray(super().random(shape) if shape else self.bit_generator.one(UNIFORM)))
+            out = draw_choices(
+                masses, None, np.asarray(super().random(shape) if shape else self.bit_generator.one(UNIFORM))
+            )
             return int(out) if size is None else out
         m, arranged = rows
         first = self._places.get("choice", 0)
         self._places["choice"] = first + m
         block = self._choice_block(masses, first, m, self)
         if self._exchanged is not None:
-            block = np.where(self._exchanged[0][:, None], self._choice_block(masses, first, m, self._exchanged[1]), block)
+            block = np.where(
+                self._exchanged[0][:, None], self._choice_block(masses, first, m, self._exchanged[1]), block
+            )
         self._entries.append(Entry("choice", first, block, np.full(self.size, m), masses))
         return np.array(arranged(block), order="C")
 
@@ -312,8 +318,7 @@ class Tape(Stream):
         n = items.shape[axis] if items.ndim else 0
         masses = None if p is None else np.asarray(p, np.float64)
         usual = n > 0 and (
-            masses is None
-            or (masses.shape == (n,) and (masses >= 0.0).all() and abs(float(masses.sum()) - 1.0) < 1e-8)
+            masses is None or (masses.shape == (n,) and (masses >= 0.0).all() and abs(float(masses.sum()) - 1.0) < 1e-8)
         )
         if usual and replace:
             if masses is None and n > MOST_VALUES:
@@ -436,7 +441,7 @@ class Tape(Stream):
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         """As of NumPy; one trial is a choice."""
         masses = np.asarray(pvals, np.float64)
-        if n == 1 and np.ndim(n) == 0 and masses.ndim == 1 and 0 < masses.size and abs(masses.sum() - 1.0) < 1e-9:
+        if n == 1 and np.ndim(n) == 0 and masses.ndim == 1 and masses.size > 0 and abs(masses.sum() - 1.0) < 1e-9:
             found = np.asarray(self._values(masses / masses.sum(), size))
             return (found[..., None] == np.arange(masses.size)).astype(np.int64)
         self._pass(() if size is None else _shape(size))

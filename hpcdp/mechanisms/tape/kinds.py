@@ -140,7 +140,9 @@ def _add_orders(entry: Entry, which: Ints, table: Floats, out: Floats, magnitude
     sizes = np.zeros(which.size)
     for c in range(table.shape[0]):
         taken, rest = masses[c][picked], is_left @ masses[c]
-        left = rest[:, None] + np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]  # of positive terms, whose sums lose no digits
+        left = (
+            rest[:, None] + np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]
+        )  # of positive terms, whose sums lose no digits
         terms = np.log(taken) + plain - np.log(left)
         out[:, c] += terms.sum(axis=1)
         np.maximum(sizes, items + 2.0 * np.abs(terms).sum(axis=1), out=sizes)
