@@ -41,7 +41,7 @@ def plan(options: argparse.Namespace) -> None:
     if study.at_risk is not None and options.truth is not None:
         raise StudyError("--truth: accepted with a study of databases; this one has [at_risk]")
     wanted = options.truth is not None and (_audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
-    planned = plan(study, options.workers, profile, _say)
+    planned = plan(study, options.workers, profile, _say, _stored_index(study) if study.estimate.tape else None)
     print(planned)
     if wanted:
         from hpcdp.results.power import find_power
@@ -106,6 +106,13 @@ def _load() -> None:
     finally:
         if was_on:
             gc.enable()
+
+
+def _stored_index(study: Any) -> Any:
+    """What the store holds where a run of a study goes by itself: of a random tape, levels there tell how many draws follow."""
+    from hpcdp.engine.driver import index_of
+
+    return index_of(Path("runs") / f"{study.name}.zarr")
 
 
 def _say(text: str) -> None:

@@ -19,7 +19,6 @@ HEAD = ["ε", "δ̂", "± error", "up to the leftover ≥", "certified ≥", "ap
 
 _INFLATED = ("D′", "D")  # the law that a direction multiplies by e^ε
 _SHOWN = 6  # pairs and directions whose leftover is told
-_ENOUGH = 0.5  # of what is certified up to the leftover: less is worth saying
 
 
 def row_cells(row: dict[str, Any], error: float, estimate: str, implied: str) -> list[str]:
@@ -125,16 +124,13 @@ def _leftover(result: Result, pair: int, direction: int, column: int) -> list[st
     limit = at_most(float(result["leftover_limit"][place]))
     met = "no hit" if hits == 0 else "1 hit" if hits == 1 else f"{hits:,} hits"
     lines = [f"{who}: {met} in {draws:,} plain draws of {_INFLATED[direction]}: r ≤ {limit}"]
-    if result["lower"][place] < _ENOUGH * result["lower_up_to_leftover"][place]:
-        needed = float(result["tape_needed"][pair, direction])
-        told = (
-            f"about {needed:.2g} plain draws"
-            if needed > 0.0
-            else "a number of plain draws that training could not tell"
-        )
-        most = result.study.estimate.target
-        allowed = f" (target.most = {most.most:.2g})" if most is not None else ""
-        lines.append(f"    a certificate that keeps most of δ takes {told} without a hit{allowed}")
+    needed = float(result["tape_needed"][pair, direction])
+    if needed < 0.0:
+        return [*lines, "    how many a certificate would take, training could not tell"]
+    if draws < needed:
+        target = result.study.estimate.target
+        allowed = f"; target.most allows {at_most(target.most, '.2g')}" if target is not None else ""
+        lines.append(f"    a certificate that keeps most of δ takes about {needed:.2g} without a hit{allowed}")
     return lines
 
 

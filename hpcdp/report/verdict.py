@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -169,7 +170,7 @@ def _separation(verdict: Verdict, found: Separation) -> list[str]:
             "  That ε has no bound of its own (estimate.certify): another study, with fresh draws, could certify it."
         )
     elif verdict.result.is_tape:
-        lines.append(f"  {_tape_separation(found)}")
+        lines += textwrap.wrap(_tape_separation(found), 120, initial_indent="  ", subsequent_indent="  ")
     elif found.test is None:
         lines.append(f"  No number of {words} that can be drawn would separate it from the claim.")
     else:
