@@ -40,6 +40,8 @@ def plan(options: argparse.Namespace) -> None:
     study = Study.from_toml(options.study)
     if study.at_risk is not None and options.truth is not None:
         raise StudyError("--truth: accepted with a study of databases; this one has [at_risk]")
+    if options.truth is not None:
+        _refuse_tape(study, "plan --truth")
     wanted = options.truth is not None and (_audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
     planned = plan(study, options.workers, profile, _say, _stored_index(study) if study.estimate.tape else None)
     print(planned)
@@ -307,6 +309,7 @@ def audit(options: argparse.Namespace) -> int:
         raise StudyError(
             f"STUDY: {options.study} has a section [at_risk], which makes no trade-off points; see hpcdp risk"
         )
+    _refuse_tape(study, "audit")
     claim = _audited_claim(options, study)
     if study.pure is not None:
         return _audit_pure(options, study, store, claim, where)
@@ -406,6 +409,15 @@ def _audited_claim(options: argparse.Namespace, study: Any) -> Any:
     if study.study.claim is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
     return parse_claim(study.study.claim, study.folder)
+
+
+def _refuse_tape(study: Any, command: str) -> None:
+    """Audits count plain draws, or bet on them."""
+    if study.estimate.tape:
+        raise StudyError(
+            f"{command}: audits, sequential ones too, are of plain draws; given: estimate.tape = true; accepted: a study "
+            "without it. A claim is compared with what random tapes certify by: hpcdp verify"
+        )
 
 
 def _with_audited_loss(study: Any, store: Path) -> Any:
