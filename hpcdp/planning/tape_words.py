@@ -153,6 +153,9 @@ def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, 
     for direction, (draws, needed) in enumerate(zip(choice.leftover, choice.needed, strict=True)):
         law = ("D′", "D")[direction]
         head = f"pair {number}, {DIRECTIONS[direction]}: "
+        if choice.declared and direction == 0:
+            lines.append(("leftover", f"{head}none: of sets that D′ cannot enter, as is declared"))
+            continue
         if not draws:
             lines.append(("leftover", f"{head}none: no weight is above the cut-offs"))
             continue

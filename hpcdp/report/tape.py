@@ -119,6 +119,10 @@ def _leftover(result: Result, pair: int, direction: int, column: int) -> list[st
     place = (pair, direction, column)
     who = f"  {pair_words(result, pair)}, {DIRECTIONS[direction]}"
     draws, hits = (int(result[f"leftover_{name}"][place]) for name in ("draws", "hits"))
+    if result["tape_declared"][pair] and direction == 0:
+        return [
+            f"{who}: D′ gives none of its sets, as is declared, so nothing is left over: X is certified if that is true"
+        ]
     if not draws and result["leftover_limit"][place] == 0.0:
         return [f"{who}: no weight is above the cut-off, so r = 0: X is certified"]
     limit = at_most(float(result["leftover_limit"][place]))

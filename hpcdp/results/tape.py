@@ -57,7 +57,8 @@ class Tape(Derived):
     logs: sums of ⌊log(1 + λw)/u⌋ of the first side and of ⌈−log(1 − κw)/u⌉ of the other, up to the cut-off, whole numbers of
     `unit`, u = 2⁻⁴⁰: kept as quotient and remainder by 2⁴⁰; quotient −1 where the cell has no bet. rates: λ and κ, cutoff: M, NaN
     without a bet.
-    By pair: tape_stage (see `UNLEARNED` to `DRAWN`), tape_by_rows, tape_checked, tape_gain; tape_needed by direction too: plain
+    By pair: tape_stage (see `UNLEARNED` to `DRAWN`), tape_by_rows, tape_checked, tape_declared (whether forward sets are within
+    what is declared that D′ cannot output, so that P alone is bounded), tape_gain; tape_needed by direction too: plain
     draws after which a certificate keeps most of δ, 0 where none are needed, −1 where training cannot tell.
     """
 
@@ -267,8 +268,14 @@ def _certified(
         whole = {"leftover_draws": 0, "leftover_hits": 0, "leftover_limit": nothing}
         return {"lower": nothing, "lower_up_to_leftover": nothing, **whole}
     parts = split_level(level[columns])
+    is_declared = choice.declared and direction == 0
+    if is_declared:  # D′ cannot enter these sets, as the study declares: all of the level is P's
+        parts = parts._replace(p=level[columns])
     low = lower_mean(np.array(logs[0], object), bets.rates, choice.draws, parts.p)
-    high = upper_mean(np.array(logs[1], object), bets.kappas, bets.cutoffs, choice.draws, parts.q)
+    if is_declared:
+        high = np.zeros(low.shape)
+    else:
+        high = upper_mean(np.array(logs[1], object), bets.kappas, bets.cutoffs, choice.draws, parts.q)
     beyond = np.asarray(bets.beyond, np.bool_)
     union, left = _leftover(problem, index, number, choice, direction)
     limit = np.where(beyond, 1.0, 0.0)
@@ -309,7 +316,10 @@ def _unknown(shape: tuple[int, int, int]) -> Arrays:
     found |= {name: (sides, np.full((*shape, 2), np.nan)) for name in ("weights", "squares", "rates")}
     found |= {"draws": (sides, np.zeros((*shape, 2), np.int64))}
     found |= {"logs": ((*sides, "part"), np.full((*shape, 2, 2), -1, np.int64))}
-    flags = {name: (("pair",), np.zeros(shape[0], np.int8)) for name in ("tape_stage", "tape_by_rows", "tape_checked")}
+    flags = {
+        name: (("pair",), np.zeros(shape[0], np.int8))
+        for name in ("tape_stage", "tape_by_rows", "tape_checked", "tape_declared")
+    }
     gains = {"tape_gain": (("pair",), np.full(shape[0], np.nan))}
     return found | flags | gains | {"tape_needed": (("pair", "direction"), np.full(shape[:2], np.nan))}
 
@@ -320,6 +330,7 @@ def _describe(found: Arrays, number: int, choice: Choice) -> None:
     found["tape_stage"][1][number] = LEARNED
     found["tape_by_rows"][1][number] = choice.by_rows
     found["tape_checked"][1][number] = choice.checked
+    found["tape_declared"][1][number] = choice.declared
     found["tape_gain"][1][number] = choice.gain
     found["tape_needed"][1][number] = choice.needed
 

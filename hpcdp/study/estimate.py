@@ -97,8 +97,8 @@ class Estimate(Section):
 
     reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out. renyi: orders
     of Rényi divergences with a bound of their own, named before anything is counted: a store keeps those that it was made with.
-    certify: ε, some of epsilons, whose cells share the level of the bounds; None: all. tape: whether the mechanism's noise is drawn
-    from proposals, with a weight for each output.
+    certify: ε, some of epsilons, whose cells share the level of the bounds; None: all. tape: whether the mechanism's noise is
+    drawn from proposals, with a weight for each output.
     """
 
     epsilons: Annotated[Levels, Key("family", "gain")]

@@ -328,6 +328,16 @@ class Study(Section):
         return self.estimate.epsilons if self.counts_levels else ()
 
     @model_validator(mode="after")
+    def _declared_of_tapes(self) -> Self:
+        """What D′ cannot output matters where bounds have a leftover."""
+        if self.mechanism.impossible is not None and not self.estimate.tape:
+            raise ValueError(
+                f"mechanism.impossible: with estimate.tape = true only, whose bounds it spares the leftover; given: "
+                f"{self.mechanism.impossible!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _stream_otherwise(self) -> Self:
         """What draws nothing, or has generators of its own, has no stream of hpcdp's own; stores then name none."""
         from hpcdp.mechanisms import READERS

@@ -63,8 +63,8 @@ def refuse_tapeless(study: Study, schema: Schema) -> None:
         given = "[pure]" if study.pure is not None else "[at_risk]"
     if given:
         raise StudyError(
-            f"estimate.tape: the mechanism's own noise is drawn from proposals; given: {given}; accepted: a built-in or a callable "
-            "that takes rng, given or relative pairs, cells by ε"
+            f"estimate.tape: the mechanism's own noise is drawn from proposals; given: {given}; accepted: a built-in or a "
+            "callable that takes rng, given or relative pairs, cells by ε"
         )
     if schema.kind == "bytes":
         raise StudyError(f"estimate.tape: of numbers and vectors of numbers; given: {describe(schema)}")
