@@ -268,6 +268,8 @@ def test_hits_of_the_leftover_warn(result: Result) -> None:
     assert "WARNING: pair 0, forward: 7 of" in text(hidden)
     assert "7 hits in" in text(hidden)
     assert "WARNING" not in text(result)
+    assert any("7 of" in words for words in json.loads(hidden.to_json())["warnings"])
+    assert json.loads(result.to_json())["warnings"] == []
 
 
 def test_what_is_up_to_the_leftover_violates_nothing(result: Result) -> None:

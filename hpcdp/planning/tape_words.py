@@ -25,11 +25,14 @@ def describe_tape(problem: Problem, index: Index, costs: Costs, workers: int) ->
     """Lines of a plan, each with its name: exact where levels have chosen, else as far as the target tells."""
     numbers = list(first_of(problem.tape_keys).values())
     tested = tested_pairs(problem, index)
+    named = problem.study.mechanism.impossible
+    lines: Words = (
+        [] if named is None else [("declared", f"D′ gives no output of the set {named} (mechanism.impossible)")]
+    )
     if tested is None:
-        return _before(problem, costs, workers, len(numbers))
-    lines: Words = [
-        ("levels", f"learned of {_many(len(numbers))}; {_many(len(tested))} tested{_raced(numbers, tested)}")
-    ]
+        return lines + _before(problem, costs, workers, len(numbers))
+    words = f"learned of {_many(len(numbers))}; {_many(len(tested))} tested{_raced(numbers, tested)}"
+    lines.append(("levels", words))
     return lines + chosen_words(problem, index, lambda draws, calls: f", {_time(draws, calls, costs, workers)}")
 
 

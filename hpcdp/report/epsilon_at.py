@@ -83,8 +83,8 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
 
 def to_json(result: Result, levels: Sequence[Level]) -> str:
     """One object; `levels` has one entry for each δ."""
-    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
-    found = head | {"levels": [level.to_dict() for level in levels], "warnings": list(result.resolution.warnings)}
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence, **result.declared}
+    found = head | {"levels": [level.to_dict() for level in levels], "warnings": result.warnings}
     return json.dumps(found, allow_nan=False, ensure_ascii=False)
 
 

@@ -167,7 +167,9 @@ def _title(result: Result) -> str:
         lines.append(f"largest of {len(result.pairs):,} pairs and both directions")
         if found is not None:
             lines.append(f"most exposed: {pair_words(result, found.pair)}")
-    lines[-1] += f"; all bounds certified together at {percent(result.confidence)}"
+    which = "certified bounds hold" if result.is_tape else "all bounds certified"
+    lines[-1] += f"; {which} together at {percent(result.confidence)}"
+    lines += [f"declared: D′ gives no output of {named}" for named in result.declared.values()]
     return "\n".join(lines)
 
 

@@ -100,9 +100,10 @@ def to_json(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None)
         "name": result.name,
         "complete": result.complete,
         "confidence": result.confidence,
+        **result.declared,
         **({"renyi": [asdict(level) for level in levels]} if levels else {}),
         **({"zcdp": asdict(rho)} if rho is not None else {}),
-        "warnings": list(result.resolution.warnings),
+        "warnings": result.warnings,
     }
     return json.dumps(found, allow_nan=False, ensure_ascii=False)
 

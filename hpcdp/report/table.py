@@ -130,9 +130,8 @@ def _tradeoff_rows(result: Result) -> list[list[str]]:
 
 def warning_lines(result: Result) -> list[str]:
     """A result's warnings as lines of a text."""
-    found = [*((f"warning: {words}") for words in result.resolution.warnings)]
-    found += [f"WARNING: {words}" for words in tape.hidden_words(result)]
-    return [line for words in found for line in textwrap.wrap(words, 120, subsequent_indent="  ")]
+    wrapped = (textwrap.wrap(f"warning: {words}", 120, subsequent_indent="  ") for words in result.resolution.warnings)
+    return [line for lines in wrapped for line in lines]
 
 
 def _shares(result: Result) -> list[str]:
@@ -202,8 +201,10 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
         *trust_lines(result.study),
     ]
     if result.resolution.warnings:
-        lines += limit_lines(sure, [result])
-    lines += warning_lines(result)
+        lines += [
+            *limit_lines(sure, [result]),
+            *warning_lines(result),
+        ]
     stated = result.accuracy()
     lines += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.way.pools)] if stated else []
     if result.study.estimate.has_budget and not result.is_tape:

@@ -11,13 +11,12 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import pair_words
 from hpcdp.results.result import Result
-from hpcdp.results.tape import DRAWN, LEFT_OUT
+from hpcdp.results.tape import DRAWN, INFLATED, LEFT_OUT
 from hpcdp.study.problem import DIRECTIONS
 
 HEAD = ["ε", "δ̂", "± error", "up to the leftover ≥", "certified ≥", "approx ≤"]
 """Columns of a table by ε."""
 
-_INFLATED = ("D′", "D")  # the law that a direction multiplies by e^ε
 _SHOWN = 6  # pairs and directions whose leftover is told
 
 
@@ -59,7 +58,7 @@ def rests_on(result: Result, otherwise: str = "rests on independent draws alone"
 
 
 def basis_lines(result: Result) -> list[str]:
-    """What certified numbers and those up to the leftover rest on; of other results nothing."""
+    """What certified numbers and those up to the leftover rest on, and what speaks against it; of other results nothing."""
     if not result.is_tape:
         return []
     drawn = np.flatnonzero(result["tape_stage"] == DRAWN)
@@ -83,7 +82,8 @@ def basis_lines(result: Result) -> list[str]:
     if drawn.size and (result["tape_gain"][drawn] <= 1.0).any():
         plain = result["tape_gain"][drawn] <= 1.0
         lines.append(f"nothing is gained by proposals{_which(drawn, plain)}: plain draws were counted")
-    return [*lines, *declared_lines(result.study.mechanism.impossible)]
+    lines += declared_lines(result.study.mechanism.impossible)
+    return lines + [line for words in result.way.warnings(result.arrays) for line in _wrap(f"WARNING: {words}")]
 
 
 def declared_lines(impossible: str | None) -> list[str]:
@@ -127,7 +127,7 @@ def _leftover(result: Result, pair: int, direction: int, column: int) -> list[st
         return [f"{who}: no weight is above the cut-off, so r = 0: X is certified"]
     limit = at_most(float(result["leftover_limit"][place]))
     met = "no hit" if hits == 0 else "1 hit" if hits == 1 else f"{hits:,} hits"
-    lines = [f"{who}: {met} in {draws:,} plain draws of {_INFLATED[direction]}: r ≤ {limit}"]
+    lines = [f"{who}: {met} in {draws:,} plain draws of {INFLATED[direction]}: r ≤ {limit}"]
     needed = float(result["tape_needed"][pair, direction])
     if needed < 0.0:
         return [*lines, "    how many a certificate would take, training could not tell"]
@@ -136,23 +136,6 @@ def _leftover(result: Result, pair: int, direction: int, column: int) -> list[st
         allowed = f"; target.most allows {at_most(target.most, '.2g')}" if target is not None else ""
         lines.append(f"    a certificate that keeps most of δ takes about {needed:.2g} without a hit{allowed}")
     return lines
-
-
-def hidden_words(result: Result) -> list[str]:
-    """Warnings of leftovers that plain draws hit."""
-    if not result.is_tape:
-        return []
-    hits = result["leftover_hits"].max(axis=2, initial=0)
-    words = []
-    for pair, direction in np.argwhere(hits > 0)[:_SHOWN]:
-        many, law = int(hits[pair, direction]), _INFLATED[direction]
-        draws = int(result["leftover_draws"][pair, direction].max())
-        words.append(
-            f"pair {pair}, {DIRECTIONS[direction]}: {many:,} of {draws:,} plain draws of {law} lie in the leftover: a region of "
-            "tape that proposals do not reach leads there. δ̂ and what is certified up to the leftover may be far too large; the "
-            "certified row takes it into account."
-        )
-    return words
 
 
 def raced_lines(result: Result) -> list[str]:

@@ -230,9 +230,7 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
         *trust_lines(result.study),
     ]
     if not np.isnan(result.resolution.limits).all():
-        lines += limit_lines(percent(result.confidence), [result])
-    if result.is_tape or not np.isnan(result.resolution.limits).all():
-        lines += warning_lines(result)
+        lines += [*limit_lines(percent(result.confidence), [result]), *warning_lines(result)]
     if ranking is not None:
         lines.append(
             "score: sum over ε of (residual/se)², at the pair and direction that training ranks first at each ε."

@@ -73,6 +73,12 @@ class Result(Shown):
         """Whether draws came from proposals, with weights."""
         return "lower_up_to_leftover" in self.arrays
 
+    @property
+    def declared(self) -> dict[str, str]:
+        """What the study declares that D′ cannot output, as JSON has it; empty where it declares nothing."""
+        named = self.study.mechanism.impossible
+        return {} if named is None else {"impossible": named}
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]
 
@@ -91,6 +97,11 @@ class Result(Shown):
     def resolution(self) -> Resolution:
         """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
         return find_resolution(self.arrays, self.study.estimate, self.way)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is not resolved and what would resolve it; of random tapes also whether plain draws hit the leftover."""
+        return [*self.resolution.warnings, *self.way.warnings(self.arrays)]
 
     def epsilon_at(self, delta: float, alone: bool = False) -> Level:
         """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ.
@@ -233,7 +244,8 @@ class Result(Shown):
             "spectrum": self.spectrum(),
             "tradeoff": self.tradeoff(),
             "accuracy": [vars(statement) for statement in self.accuracy()],
-            "warnings": list(self.resolution.warnings),
+            "warnings": self.warnings,
+            **self.declared,
             **({"reuse": reuse} if reuse else {}),
             **({"pure": self.pure} if self.arrays.keys() & {"pure_certified", "bin_counts"} else {}),
         }

@@ -19,10 +19,13 @@ from hpcdp.results.cells import CELL, maximum_of
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.problem import Problem
+from hpcdp.study.problem import DIRECTIONS, Problem
 
 UNIT = 2.0**-40
 """Of sums of logarithms."""
+
+INFLATED = ("D′", "D")
+"""The law that e^ε multiplies, of each direction."""
 
 UNLEARNED, LEARNED, LEFT_OUT, DRAWN = range(4)
 """What is known of a pair: nothing; what levels learned of it; that it was left out of the test by that; all its draws."""
@@ -31,6 +34,7 @@ _TOLD = 3.0  # standard errors from which on δ̂ tells something
 _FEWEST_CHUNKS = 30
 _MOST = 2.0**50
 _PARTS = 1 << 40
+_WARNED = 6  # pairs and directions of which warnings tell
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +202,15 @@ class Tape(Derived):
         gap = float(arrays["delta"][1][place]) - claimed
         level = float(split_level(arrays["level"][1][place]).leftover)
         return leftover_draws(max(room, 0.5 * gap), float(arrays["epsilon"][1][place[2]]), level)
+
+    def warnings(self, arrays: Arrays) -> tuple[str, ...]:
+        hits, draws = (arrays[f"leftover_{name}"][1].max(axis=2, initial=0) for name in ("hits", "draws"))
+        return tuple(
+            f"pair {pair}, {DIRECTIONS[direction]}: {hits[pair, direction]:,} of {draws[pair, direction]:,} plain draws of "
+            f"{INFLATED[direction]} lie in the leftover: a region of tape that proposals do not reach leads there. δ̂ and what is "
+            "certified up to the leftover may be far too large; the certified row takes it into account."
+            for pair, direction in np.argwhere(hits > 0)[:_WARNED]
+        )
 
     def tested(self, arrays: Arrays, estimate: Estimate) -> int:
         return int(arrays["draws"][1].max(initial=0))

@@ -168,6 +168,7 @@ class Verdict(Shown):
             "confidence": self.result.confidence,
             "name": self.result.name,
             "complete": self.result.complete,
+            **self.result.declared,
             "cells_known": int(self.known.sum()),
             "cells_planned": self.known.size,
             "family": self.family,

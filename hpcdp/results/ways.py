@@ -124,6 +124,10 @@ class Derived(ABC):
         """When it would be resolved."""
         return "10 outputs in the set, standard error δ/2"
 
+    def warnings(self, arrays: Arrays) -> tuple[str, ...]:
+        """What speaks against a result, besides what is not resolved, in words."""
+        return ()
+
     def tests_at(self, arrays: Arrays, place: Place) -> int:
         """Test samples a database that a cell rests on."""
         return int(arrays["test"][1][place].min())
