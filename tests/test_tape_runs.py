@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import time
@@ -102,9 +103,9 @@ def test_what_a_run_tells(whole: Path) -> None:
     assert min(drawn) >= 4
     truth = GaussianShift(0.25).delta(np.array(SMALL["epsilons"]), "forward")
     assert (result["lower"] <= truth).all()
-    assert result["lower"][0, :, 2].max() > 0.3 * truth[2]
+    assert result["lower"][0, :, 2].max() > 0.1 * truth[2]
     assert (np.abs(result["delta"][0] - truth) <= 4.5 * result["standard_error"][0]).all()
-    assert (result["standard_error"][0] < 0.05 * truth).all()
+    assert (result["standard_error"][0, :, 2] < 0.15 * truth[2]).all()
 
 
 def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
@@ -224,7 +225,7 @@ ROWS = f'relative = {{ databases = [{[0.05 * i for i in range(18)] + [1.0, 1.0]}
 
 @pytest.mark.parametrize("pairs", [GIVEN, pytest.param(ROWS, marks=pytest.mark.release)], ids=["given", "rows"])
 def test_pairs_race_and_equal_ones_are_one(pairs: str, client, tmp_path: Path) -> None:
-    """The pair that moves most, one of several or of twenty rows: all are learned, few are tested, and δ is that of the largest."""
+    """The pair that moves most, one of several or of twenty rows: all are learned, few are tested, and it has the largest δ̂."""
     problem, trial = resolve(Study.from_toml(taped(tmp_path, pairs=pairs, test=1 << 18)))
     result = run_problem(problem, trial, tmp_path / "s.zarr", Options(client=client()), Silent())
     keys = first_of(problem.tape_keys)
@@ -235,7 +236,8 @@ def test_pairs_race_and_equal_ones_are_one(pairs: str, client, tmp_path: Path) -
     assert (result["delta"][1] == result["delta"][3]).all() or pairs == ROWS
     truth = GaussianShift(0.25).delta(np.array(SMALL["epsilons"]), "forward")
     assert (result["spectrum_lower"] <= truth).all()
-    assert result["spectrum_lower"][2] > 0.1 * truth[2]
+    first = result["standard_error"][tested[0]].max(axis=0)
+    assert (np.abs(result["spectrum_delta"] - truth) <= 5.0 * first).all()
     assert math.fsum({problem.tape_keys[n]: result["level"][n].sum() for n in tested}.values()) <= 0.05 + 1e-12
 
 
@@ -259,10 +261,8 @@ def infinite(database, size, rng):
 @pytest.mark.parametrize("function, words", [("beyond", "ValueError: noise beyond 7"), ("infinite", "nan|finite")])
 def test_a_mechanism_that_fails_at_tilted_noise_is_named(function: str, words: str, tmp_path: Path) -> None:
     """Plain draws never come there, proposals for tiny δ do: the run ends, and names the stage and the chunk."""
-    study = taped(tmp_path, mechanism=FAILING, call=f"own:{function}", epsilons=[0.5, 1.8])
+    study = taped(tmp_path, mechanism=FAILING, call=f"own:{function}", epsilons=[0.5, 1.8], certify=[1.8])
     done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, code=1)
-    import re
-
     assert re.search(rf"(level|tape|leftover) chunk \d+ of (database|d|d_prime).*({words})", done.stderr), done.stderr
     assert not load_result(tmp_path / "s.zarr").complete
 
@@ -274,12 +274,12 @@ import numpy as np
 def released(database, size, rng, threshold=7.405):
     noisy = database[0] + rng.normal(size=size)
     there = (database[0] > 0.0) & (noisy > threshold)
-    return np.where(there, noisy, rng.normal(size=size) * 1e-3)
+    return np.where(there, noisy, 0.0)
 
 
 def leaky(database, size, rng, threshold=7.405):
     noisy = database[0] + rng.normal(size=size)
-    return np.where(noisy > threshold, noisy, rng.normal(size=size) * 1e-3)
+    return np.where(noisy > threshold, noisy, 0.0)
 
 
 def large(outputs):
@@ -307,8 +307,8 @@ RELEASED: dict[str, Any] = {
     "pairs": "given = [ { d = [1.0], d_prime = [0.0] } ]",
     "epsilons": [0.5, 1.0],
     "certify": [1.0],
-    "train": 1 << 15,
-    "test": 1 << 18,
+    "train": 1 << 14,
+    "test": 1 << 17,
 }
 TINY = 0.5 * math.erfc(6.405 / math.sqrt(2.0))  # P(N(0, 1) > 6.405), what a threshold of 7.405 lets through
 
@@ -410,7 +410,7 @@ def test_the_code_of_a_strangers_declaration_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_that_failed_is_told_by_its_error(tmp_path: Path) -> None:
-    study = Study.from_toml(taped(tmp_path, mechanism=FAILING, call="own:beyond", epsilons=[0.5, 1.8]))
+    study = Study.from_toml(taped(tmp_path, mechanism=FAILING, call="own:beyond", epsilons=[0.5, 1.8], certify=[1.8]))
     with pytest.raises(RunFailed, match="noise beyond 7"):
         run_problem(*resolve(study), tmp_path / "s.zarr", Options(workers=0), Silent())
     assert os.listdir(tmp_path / "s.zarr")
