@@ -294,12 +294,11 @@ def _digest(state: State) -> str:
     return digest_json({name: digest_array(array) for name, array in state.items()})
 
 
-class Test:
-    """What a pair's draws are tested with, out of the store."""
+class Judge:
+    """What a pair's draws are tested with, out of what was learned."""
 
-    def __init__(self, context: Context, generation: Generation, number: int) -> None:
-        problem = context.problem
-        state, self.choice = _learned(context, generation, number)
+    def __init__(self, problem: Problem, state: State, choice: Choice) -> None:
+        self.choice = choice
         self.proposals = [
             Proposal.restore(
                 {
@@ -357,7 +356,7 @@ def draw_tape(context: Context, generation: Generation, work: DrawTape, report: 
     problem = context.problem
     law = problem.pair_laws[work.pair][work.side]
     try:
-        test = Test(context, generation, work.pair)
+        test = Judge(problem, *_learned(context, generation, work.pair))
         if test.choice.key(problem.tape_keys[work.pair]) != work.key:
             raise DamagedError(f"{describe_pairs(problem, [work.pair])} was learned anew meanwhile; it is drawn again")
         stage = stage_of(problem, test.choice, work.part, work.side)
@@ -371,7 +370,7 @@ def draw_tape(context: Context, generation: Generation, work: DrawTape, report: 
     commit(context.layout, "tapes", work.name, body, generation)
 
 
-def _chunks(context: Context, test: Test, work: DrawTape, law: str) -> Iterator[dict[str, Any]]:
+def _chunks(context: Context, test: Judge, work: DrawTape, law: str) -> Iterator[dict[str, Any]]:
     is_plain, choice, proposal = work.part == "leftover", test.choice, test.proposals[work.side]
     how = {"proposal": proposal, "by_rows": choice.by_rows, "flat": choice.flat, "is_plain": is_plain}
     total: dict[str, Any] | None = None
@@ -419,7 +418,7 @@ def _check_rows(
         )
 
 
-def _sums(test: Test, side: int, outputs: Outputs, tape: Tape, declared: Declared | None) -> dict[str, Any]:
+def _sums(test: Judge, side: int, outputs: Outputs, tape: Tape, declared: Declared | None) -> dict[str, Any]:
     """Of a chunk from proposals: sums of weights and of their squares by direction and ε, and of bets by cell.
 
     Bets on forward sets count only what is in the declared set, where the study declares one; they need none on D′ then.
@@ -445,7 +444,7 @@ def _sums(test: Test, side: int, outputs: Outputs, tape: Tape, declared: Declare
     return found
 
 
-def _hits(test: Test, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:
+def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:
     """Of a plain chunk: how many lie in a set with a weight that may be above its cut-off, by cell and in any."""
     direction = 1 - side
     bets = test.choice.bets[direction]

@@ -17,9 +17,10 @@ from hpcdp.planning.spans import disjoint, gaps
 from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
+from hpcdp.study.estimate import FEWEST_TAPE
 from hpcdp.study.problem import Problem, describe_pairs
 
-CHUNK, FEW = 1 << 16, 1 << 12
+CHUNK, FEW = 1 << 16, FEWEST_TAPE
 """Outputs of a chunk: drawn in one call, and in a call each."""
 
 _LEVELS = 12  # rounds of draws that learning takes, about

@@ -408,7 +408,7 @@ def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads:
     trial = try_study(study, sampler, pairs, note, threads)
     refuse_unrefinable(study, trial.schema)
     if study.estimate.tape:
-        refuse_tapeless(study, trial.schema)
+        refuse_tapeless(trial.schema)
     if study.pure is not None:
         refuse_impure(study, trial.schema, Problem(study, databases, sampler, trial.schema, distributions).pair_laws)
     if study.study.claim is not None:
