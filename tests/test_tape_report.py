@@ -58,12 +58,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> Result:
     pairs = [([0.0], [1.0]), ([0.0], [0.2])]
-    given = {
-        "tape": True,
-        "train": 8192,
-        "epsilons": [0.0, 2.0],
-        "target": {"epsilon": 2.0, "relative_error": 0.2, "most": 500_000},
-    }
+    target = {"epsilon": 0.5, "relative_error": 0.2, "most": 100_000}
+    given = {"tape": True, "train": 4096, "epsilons": [0.0, 0.5], "certify": [0.5], "target": target}
     study = make_study("gaussian", {"sigma": 1.0}, pairs, seed=6, loss="auto", **given)
     return run_study(study, tmp_path_factory.mktemp("tape") / "raced.zarr", lambda: None)  # type: ignore[arg-type]
 
