@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from hpcdp._base.rounding import at_most, duration
-from hpcdp.notions.tape import KEPT_BACK
-from hpcdp.notions.weighted import leftover_draws, split_level
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
 from hpcdp.planning.tape import CHUNK, PARTS, Choice, known_choice, tested_pairs
@@ -86,6 +84,9 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
 
 def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> str:
     """What a certificate of the target takes, as far as it and a claim tell. Heuristic: δ is taken to be so."""
+    from hpcdp.notions.tape import KEPT_BACK  # these load SciPy, which a look at a store need not
+    from hpcdp.notions.weighted import leftover_draws, split_level
+
     e = problem.study.estimate
     aim = _aim(problem)
     if aim is None:
