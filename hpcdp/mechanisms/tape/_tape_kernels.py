@@ -83,6 +83,13 @@ def tilt_uniforms(values, coins, more, table, first):  # type: ignore[no-untyped
 @kernel(error_model="numpy")
 def choose(coins, edges, last, out):  # type: ignore[no-untyped-def]
     """Values by inversion: edges (n,) are sums of the masses, last the last value that has any; coins (k,) uniform."""
+    if last <= 8:  # without branches, which coins make slow
+        for i in range(coins.size):
+            place, b = coins[i] * edges[-1], 0
+            for e in range(last):
+                b += place >= edges[e]
+            out[i] = b
+        return
     for i in range(coins.size):
         place, b = coins[i] * edges[-1], 0
         while b < last and place >= edges[b]:

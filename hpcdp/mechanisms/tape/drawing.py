@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
@@ -81,6 +83,15 @@ class Drawing(Stream):
         self._counted: dict[str, int] = {}  # one by one, the next of each kind, of the present output
         self._edges: dict[Any, tuple[list[float], int]] = {}
         self._at = 0
+        self._held: list[Floats] = []
+
+    def __del__(self) -> None:
+        """Give back the memory of what was drawn, where nobody else holds it."""
+        self._entries, self._sheets = [], {}
+        while self._held:
+            held = self._held.pop()
+            if sys.getrefcount(held) == _ALONE and len(spare := _spare.setdefault(held.size, [])) < _MOST_SPARE:
+                spare.append(held)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a random tape is its call's alone, and cannot be copied or pickled")
@@ -151,6 +162,17 @@ class Drawing(Stream):
 
     # how it is drawn
 
+    def _memory(self, size: int) -> Floats:
+        """Memory of so many numbers: new one costs a page fault each 4 KiB, as much as what is drawn into it."""
+        if not _LEAST_HELD <= size <= _MOST_HELD:
+            return np.empty(size)
+        try:
+            found = _spare[size].pop()
+        except (KeyError, IndexError):
+            found = np.empty(size)
+        self._held.append(found)
+        return found
+
     def _most(self, kind: str) -> int:
         """Places of a kind that are kept, all that a proposal tilts among them; what is drawn beyond them is plain."""
         table = self.proposal.tables.get(kind)
@@ -162,7 +184,7 @@ class Drawing(Stream):
         if size in shape:
             axis = shape.index(size)
             rest = shape[:axis] + shape[axis + 1 :]
-            return int(np.prod(rest)), lambda block: np.moveaxis(block.reshape(size, *rest), 0, axis)
+            return math.prod(rest), lambda block: np.moveaxis(block.reshape(size, *rest), 0, axis)
         if len(shape) == 1 and size and shape[0] and shape[0] % size == 0:
             by_columns = self.flat == "columns"
             return shape[0] // size, lambda block: (block.T if by_columns else block).reshape(-1)
@@ -189,7 +211,7 @@ class Drawing(Stream):
         return block
 
     def _standard_block(self, kind: str, m: int, first: int, source: Stream) -> Floats:
-        block = np.empty((self.size, m))
+        block = self._memory(self.size * m).reshape(self.size, m)
         source.bit_generator.take(_CODES[kind], block.reshape(-1))
         table = self.proposal.tables.get(kind)
         if table is None or first >= table.shape[1]:
@@ -317,7 +339,7 @@ class Drawing(Stream):
             out = np.empty(shape)
             self.bit_generator.take(_CODES[kind], out.reshape(-1))
         else:
-            out = self._next(kind, int(np.prod(shape))).reshape(shape)
+            out = self._next(kind, math.prod(shape)).reshape(shape)
         if not (isinstance(scale, float) and scale == 1.0):
             out *= scale
         if not (isinstance(loc, float) and loc == 0.0):
@@ -329,6 +351,8 @@ class Drawing(Stream):
             return super()._variates(kind, loc, scale, size)
         if size is None and not self.by_rows and isinstance(loc, float) and isinstance(scale, float):
             return self._one(_NAMES[kind]) * scale + loc
+        if size is not None and isinstance(loc, float) and isinstance(scale, float):
+            return self._standards(_NAMES[kind], _shape(size), scale, loc)
         shape = np.broadcast_shapes(np.shape(loc), np.shape(scale))
         if size is not None:
             wanted = _shape(size)
@@ -360,13 +384,15 @@ class Drawing(Stream):
             self.bit_generator.take(UNIFORM, coins.reshape(-1))
             out = draw_choices(masses, None, coins)
             return int(out) if size is None else out
-        out = np.empty(int(np.prod(shape)), np.int64)
         own = masses.tobytes()
-        for i in range(out.size):
-            edges, last = self._own_edges(own, masses)
-            out[i] = found = min(bisect_right(edges, self.bit_generator.one(UNIFORM) * edges[-1]), last)
-            self._note("choice", own, found, law=masses)
-        return int(out[0]) if size is None else out.reshape(shape)
+        drawn = [self._one_value(own, masses) for _ in range(math.prod(shape))]
+        return drawn[0] if size is None else np.array(drawn, np.int64).reshape(shape)
+
+    def _one_value(self, own: bytes, masses: Floats) -> int:
+        edges, last = self._own_edges(own, masses)
+        found = min(bisect_right(edges, self.bit_generator.one(UNIFORM) * edges[-1]), last)
+        self._note("choice", own, found, law=masses)
+        return found
 
     def _own_edges(self, own: bytes, masses: Floats) -> tuple[list[float], int]:
         """Sums of the masses of the present output's next choice, and the last value that has any."""
@@ -456,6 +482,17 @@ class Drawing(Stream):
             own, other = self._by_row(np.asarray(found), m), self._by_row(np.asarray(draw(self._exchanged[1])), m)
             found = np.array(arranged(np.where(self._exchanged[0][:, None], other, own)), order="C")
         return found
+
+
+def _references() -> int:
+    """What is counted of an object that nothing but one local variable holds."""
+    made = object()
+    return sys.getrefcount(made)
+
+
+_ALONE = _references()
+_LEAST_HELD, _MOST_HELD, _MOST_SPARE = 1 << 14, 1 << 20, 4
+_spare: dict[int, list[Floats]] = {}  # by size, of tapes that are gone
 
 
 def _draw_based(kind: str, base: Any, tilt: Any, source: Stream, shape: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -96,16 +98,15 @@ class Tape(Drawing):
             bounds = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
             if bounds[0] <= first <= first + span - 1 <= bounds[1] and span <= _MOST_SPAN:
                 if span <= MOST_VALUES:
-                    found = self._values(np.full(span, 1.0 / span), size)
+                    found = self._values(_even(span), size)
                 else:
                     found = np.floor(np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)) * span).astype(np.int64)
                 if size is None:
                     return (dtype if dtype in (int, bool) else kind.type)(int(found) + first)
-                return (
-                    (found + first).astype(kind, copy=False)
-                    if kind.kind != "u"
-                    else found.astype(kind) + kind.type(first)
-                )
+                shifted = found.astype(kind, copy=False)
+                if first:
+                    shifted += kind.type(first)  # modulo 2^bits, as it may go beyond in between
+                return shifted
         return self._passed(lambda source: Stream.integers(source, low, high, size, dtype, endpoint))
 
     def choice(
@@ -119,12 +120,12 @@ class Tape(Drawing):
         if usual and replace:
             if masses is None and n > MOST_VALUES:
                 return np.take(items, self.integers(0, n, size), axis=axis)
-            own = np.full(n, 1.0 / n) if masses is None else masses / masses.sum()
+            own = _even(n) if masses is None else masses / masses.sum()
             if n <= MOST_VALUES:
                 return np.take(items, self._values(own, size), axis=axis)
             found = draw_choices(own, None, np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)))
             return np.take(items, int(found) if size is None else found, axis=axis)
-        wanted = 1 if size is None else int(np.prod(_shape(size)))
+        wanted = 1 if size is None else math.prod(_shape(size))
         if usual and not self.by_rows and masses is None and wanted <= n <= MOST_ORDERED:
             found = self._order(n, wanted)
             return np.take(items, found[0] if size is None else found.reshape(_shape(size)), axis=axis)
@@ -358,6 +359,12 @@ for _name in (
     "wald", "zipf",
 ):  # fmt: skip
     setattr(Tape, _name, _plainly(_name))
+
+
+@lru_cache(1 << 10)
+def _even(n: int) -> Floats:
+    """Equal masses (n,), which nobody changes."""
+    return np.full(n, 1.0 / n)
 
 
 def _real(given: Any) -> Any:
