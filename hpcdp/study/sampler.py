@@ -151,15 +151,17 @@ class Sampler:
         from hpcdp.mechanisms.tape.generator import Tape
 
         tape = Tape(sequence(self.seed, key, stage, chunk), size=size, **how)
-        if tape.by_rows:
-            raw = self._outputs(database, size, tape)
-        else:
-            raw = []
-            for number in range(size):
-                tape.begin(number)
-                one = self._outputs(database, 1, tape)
-                raw.append(one[0] if len(one) == 1 else canonicalise(one, 1))  # which says what is wrong
-        return canonicalise(raw, size, schema), tape
+        try:
+            if tape.by_rows:
+                raw = self._outputs(database, size, tape)
+            else:
+                raw = []
+                for number in range(size):
+                    tape.begin(number)
+                    raw.append(_alone(self._outputs(database, 1, tape)))
+            return canonicalise(raw, size, schema), tape
+        finally:
+            tape.close()
 
     def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""
@@ -199,6 +201,16 @@ class Sampler:
         if isinstance(database, Conditional):
             return database.draw(self.mechanism, size, rng)
         return self.mechanism.draw(database, size, rng)
+
+
+def _alone(outputs: Any) -> Any:
+    """The output of a call for one, as a copy: the mechanism may fill the same array again."""
+    one = (
+        outputs[0]
+        if isinstance(outputs, list | tuple | np.ndarray) and len(outputs) == 1
+        else canonicalise(outputs, 1)[0]
+    )
+    return one.copy() if isinstance(one, list | np.ndarray) else one
 
 
 def _references() -> int:
