@@ -42,12 +42,14 @@ def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats)
 
 
 def _counts(share: Floats, variance: Floats) -> Floats:
-    return np.divide(share * share, variance, out=np.zeros(share.size), where=variance > 0.0)
+    spread = np.sqrt(variance)
+    found = np.divide(share, spread, out=np.zeros(share.size), where=spread > 0.0)
+    return np.asarray(found * found)
 
 
 def _draws(counts: Floats, share: Floats) -> Floats:
     """Draws out of which the counts come; where there are none, as of the nearest with some."""
-    some = share > 0.0
+    some = (share > 0.0) & (counts > 0.0)
     if not some.any():
         return np.ones(share.size)
     at = np.flatnonzero(some)
