@@ -28,6 +28,7 @@ _BINS = 100.0  # of weights to a factor of e, by which bets are chosen
 _MOST = 1 << 25  # draws from proposals
 _NO_LEFTOVER = 0.1  # of δ that it may cost to have no cut-off at all, and so no leftover
 _WORTH = 0.1  # of δ that must be left, or the leftover's draws are for nothing
+_MORE = 16  # times the draws of the estimate that bets may take
 _UNTOLD = 1 << 20  # draws where training does not tell δ
 _LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
 
@@ -139,11 +140,13 @@ def draws_for(direction: Direction, column: int, relative_error: float, level: f
     if not delta > 3.0 * float(direction.error[column]):
         return min(most, max(least, _UNTOLD))
     wanted = float(direction.variance[column]) / (relative_error * delta) ** 2
-    draws, limit = max(least, min(math.ceil(wanted), most)), min(most, _MOST)
-    while draws < limit:
-        cutoff = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0 + 1e-9
-        if direction.bet(column, draws, level, min(cutoff, direction.q.largest * (1.0 + 1e-9)))[2] >= _NARROW * delta:
-            break
+    draws = max(least, min(math.ceil(wanted), most))
+    limit = max(draws, min(most, _MOST, _MORE * draws))
+    near = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0
+    cutoff = min(near, direction.q.largest) * (1.0 + 1e-9)
+    if direction.bet(column, limit, level, cutoff)[2] < _WORTH * delta:
+        return draws  # no draws that are to be had would certify much
+    while draws < limit and direction.bet(column, draws, level, cutoff)[2] < _NARROW * delta:
         draws = min(limit, 2 * draws)
     return draws
 

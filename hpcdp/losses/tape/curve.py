@@ -14,6 +14,7 @@ Ints = NDArray[np.int64]
 
 _KNOTS, _GROUPS = 200, 1600
 _ALONE = 100.0  # outputs' worth of both sides that let an atom speak for itself
+_APART, _PASSES = 4.0, 3  # standard errors by which an atom lies beside the curve to be none of it; how often it is fitted
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
 
 
@@ -29,16 +30,27 @@ def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats)
     p, q: probabilities of the cells, vp, vq: their variances. A cell tells as much as p²/vp plain outputs would, out of
     p/vp draws; where it holds none, its neighbours tell out of how many it might have. Heuristic: no bound on its error.
     """
-    out = np.zeros(cells.size)
-    counts = np.stack([_counts(p, vp), _counts(q, vq)])
-    atoms = cells.atoms & (counts.sum(axis=0) >= _ALONE)
-    if atoms.any():
-        draws = [_draws(side[atoms], share[atoms]) for side, share in zip(counts, (p, q), strict=True)]
-        out[atoms] = _plain(counts[:, atoms], draws)
-    rest = np.flatnonzero(~atoms)
-    if counts[:, rest].any():
-        out[rest] = _curve(np.stack([p, vp, q, vq])[:, rest])
-    return out
+    sums, counts = np.stack([p, vp, q, vq]), np.stack([_counts(p, vp), _counts(q, vq)])
+    told = cells.atoms & (counts.sum(axis=0) >= _ALONE)
+    own = np.zeros(cells.size)
+    if told.any():
+        draws = [_draws(side[told], share[told]) for side, share in zip(counts, (p, q), strict=True)]
+        own[told] = _plain(counts[:, told], draws)
+    with np.errstate(divide="ignore"):
+        error = np.sqrt(1.0 / (counts[0] + 0.5) + 1.0 / (counts[1] + 0.5))
+    apart = np.zeros(cells.size, np.bool_)
+    for _ in range(_PASSES):  # on a lattice all are atoms, and the curve tells them better than they tell themselves
+        rest = np.flatnonzero(~apart)
+        found = np.where(apart, own, 0.0)
+        if counts[:, rest].any():
+            found[rest] = _curve(sums[:, rest])
+        curve = np.interp(np.arange(cells.size), rest, np.clip(found[rest], -1e9, 1e9)) if rest.size else own
+        with np.errstate(invalid="ignore"):
+            now = told & ~(np.abs(own - curve) <= _APART * error)
+        if (now == apart).all():
+            break
+        apart = now
+    return np.where(apart, own, found)
 
 
 def _counts(share: Floats, variance: Floats) -> Floats:

@@ -37,7 +37,7 @@ _MOST_ELITE = 4_000
 _STEP = 2.0  # between the logs of probabilities of two rungs of the final proposals
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
-_ASIDE = 10.0  # times the relative variance that a direction may have for which no draws are meant
+_MOST_LOG = 300.0  # of a ratio, whose square is a number still
 _MOST_SHARED = 40_000  # draws that shares are chosen by
 
 
@@ -218,14 +218,16 @@ def _finish(
     deltas = _deltas(losses, where, weights, epsilons)
     wanted = aims(deltas)
     goals = np.full(deltas.shape, rest)
-    for d in {0, 1} - {d for d, _ in wanted}:
-        goals[d] = max(rest, _ASIDE)
+    for d in {0, 1} - {d for d, _ in wanted} if wanted else ():
+        goals[d] = np.inf
     for d, j in wanted:
         goals[d, j] = 1.0
     sides = []
     numbers: list[list[int]] = [[0], [0]]
     for side in (0, 1):
         for direction in (0, 1):
+            if goals[direction].min() == np.inf:
+                continue  # no draws are meant for it
             score = (losses if direction == 0 else -losses)[where[side]]
             own = [float(epsilons[j]) for d, j in wanted if d == direction]
             told = epsilons[deltas[direction] > 0.0]
@@ -311,7 +313,7 @@ def _side(pool: Pool, numbers: Sequence[int], scores: Floats, weights: Floats, e
     factors[1 - side] = np.exp(epsilons)
     inside = classes.any(axis=0)
     density = weights[::step] / ratios.shape[0]
-    return Side(np.exp(ratios[inside]), density[inside], classes[:, inside], factors)
+    return Side(np.exp(np.clip(ratios[inside], -_MOST_LOG, _MOST_LOG)), density[inside], classes[:, inside], factors)
 
 
 def _whole_shares(shares: Sequence[float] | Floats, chunk: int) -> Floats:

@@ -35,10 +35,12 @@ class Side:
 def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float) -> list[Floats]:
     """Shares of each side's components, 0 for those that are left out.
 
-    deltas: δ̂ (2, epsilons), NaN for cells that do not count. goals: relative variances of cells, (2, epsilons), to each other.
+    deltas: δ̂ (2, epsilons), NaN for cells that do not count. goals: relative variances of cells, (2, epsilons), to each other; of
+    the least one are the cells that matter most, which weigh at least as much as all others. inf: does not count.
     plain: the least share of the first component.
     """
-    used = deltas > 0.0
+    used = (deltas > 0.0) & (goals < np.inf)
+    aims = used & (goals <= goals.min())
     squares = [np.where(used, (side.factors / np.where(used, deltas, 1.0)) ** 2 / goals, 0.0) for side in sides]
     cells = np.where(used, 1.0 / max(1, int(used.sum())), 0.0)
     alphas = [np.full(side.ratios.shape[1], 1.0 / side.ratios.shape[1]) for side in sides]
@@ -56,6 +58,9 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
         cells = cells * np.sqrt(np.maximum(variances, 1e-300))
         cells[~used] = 0.0
         cells /= cells.sum()
+        main = float(cells[aims].sum())
+        if 0.0 < main < 0.5:
+            cells = np.where(aims, cells * 0.5 / main, cells * 0.5 / (1.0 - main))
         for at, (side, square) in enumerate(zip(sides, squares, strict=True)):
             worth = np.zeros(side.density.size)
             for d in (0, 1):
