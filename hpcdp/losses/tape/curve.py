@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _KNOTS, _GROUPS = 200, 1600
+_WINDOWS, _LEAST_GROUPS = 6, 6  # in which the curve is fitted, of so many groups at least
 _ALONE = 100.0  # outputs' worth of both sides that let an atom speak for itself
 _APART, _PASSES = 4.0, 3  # standard errors by which an atom lies beside the curve to be none of it; how often it is fitted
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
@@ -99,13 +100,33 @@ def _curve(sums: Floats) -> Floats:
         inside = ratios[which]
     else:
         offset = np.log(na[some]) - np.log(nb[some])
-        curve = PenalisedCurve(place, a[some], b[some], offset, knots)
-        inside = np.interp((np.arange(inner.size) + 0.5) / inner.size, knots, curve.best())
+        where = (np.arange(inner.size) + 0.5) / inner.size
+        inside = _in_windows(place, a[some], b[some], offset, where)
         inside = _with_ends(inside, a, b, cuts)
     out = np.empty(size)
     out[first:last] = inside
     out[:first], out[last:] = inside[0], inside[-1]
     return out
+
+
+def _in_windows(place: Floats, a: Floats, b: Floats, offset: Floats, where: Floats) -> Floats:
+    """The spline at each of `where`, fitted in overlapping windows: L may bend at one end and be straight at another."""
+    told = np.cumsum(a + b)
+    middles = told[-1] * np.arange(_WINDOWS + 1) / _WINDOWS  # window k is from middle k − 1 to k + 1, and weighs most at k
+    at = np.minimum(np.interp(where, place, told), middles[-1])
+    sums, weights = np.zeros(where.size), np.zeros(where.size)
+    for k in range(_WINDOWS + 1):
+        low, high = middles[max(0, k - 1)], middles[min(_WINDOWS, k + 1)]
+        own = np.flatnonzero((told >= low) & (told <= high))
+        if own.size < _LEAST_GROUPS:
+            own = np.arange(place.size)
+        knots = place[own][mirrored(own.size - 1, _KNOTS)]
+        curve = PenalisedCurve(place[own], a[own], b[own], offset[own], knots)
+        near = np.flatnonzero((at >= low) & (at <= high))
+        weight = np.maximum(1e-9, 1.0 - np.abs(at[near] - middles[k]) / (told[-1] / _WINDOWS))
+        sums[near] += weight * np.interp(where[near], knots, curve.best())
+        weights[near] += weight
+    return sums / weights
 
 
 def _with_ends(inside: Floats, a: Floats, b: Floats, cuts: Ints) -> Floats:
