@@ -29,7 +29,7 @@ def failed(failures: Sequence[Failure], again: str) -> RunFailed:
     lines = describe_failures(failures)
     wrong = [failure for failure in failures if failure.is_wrong]
     if wrong:
-        return StudyRefuted(f"estimate.{wrong[0].message} ({wrong[0].what})", lines)
+        return StudyRefuted(f"{wrong[0].message} ({wrong[0].what})", lines)
     shown = lines[:_SHOWN] + ([f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])
     return RunFailed(
         "some chunks failed and were set aside; all else is done and stored:\n  "

@@ -32,7 +32,7 @@ def count(context: Context, generation: Generation, work: CountBins, report: Rep
                 if not is_kept:
                     seen.append(fingerprint(outputs))
         except OutsideError as error:
-            report.failures.append(Failure(what, str(error), str(error), is_wrong=True))
+            report.failures.append(Failure(what, f"estimate.{error}", str(error), is_wrong=True))
             continue
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(what, error))

@@ -10,6 +10,7 @@ from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError
 from hpcdp.errors import StoreError
 from hpcdp.store.samples import DamagedBlock
+from hpcdp.study.declared import RefutedError
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Failure:
         message = readable(str(error))
         if isinstance(error, DamagedBlock):
             return cls(what, message, error.record, error.record)
+        if isinstance(error, RefutedError):
+            return cls(what, message, message, is_wrong=True)
         return cls(what, message, error.where if isinstance(error, ChunkError) else f"{what}: {message}")
 
 

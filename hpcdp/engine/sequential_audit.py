@@ -195,6 +195,10 @@ def refuse_unplayable(problem: Problem) -> None:
         )
     if problem.study.estimate.reuse is not False:
         raise StudyError("estimate.reuse: every batch of audit --sequential tests and then teaches; accepted: false")
+    if problem.study.estimate.tape:
+        raise StudyError(
+            "estimate.tape: every batch of audit --sequential is drawn plainly; given: true; accepted: false"
+        )
     name = problem.study.estimate.default_loss
     if kind_of(name).way:
         raise StudyError(f"estimate.loss: {name} was given; accepted by audit --sequential: every other loss")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.keys import digest_array, digest_json
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
@@ -25,7 +28,7 @@ from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.ownership import find_rows, keeps_rows
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.levels import share_level
-from hpcdp.notions.tape import Direction, Taught, draws_for, leftover_for
+from hpcdp.notions.tape import DeclaredDirection, Direction, Taught, draws_for, leftover_for
 from hpcdp.notions.weighted import split_level
 from hpcdp.notions.weighted_sums import Cells, count_leftover, sum_lower, sum_upper
 from hpcdp.planning.index import first_of
@@ -34,10 +37,13 @@ from hpcdp.planning.task import Work
 from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, read_json, set_aside
 from hpcdp.store.states import read_state, write_state
+from hpcdp.study.declared import Declared
 from hpcdp.study.problem import DIRECTIONS, Problem, describe_pairs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+State = dict[str, NDArray[Any]]
 
 _PREFIX = "projection."
 _FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
@@ -75,8 +81,8 @@ def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: 
         raise ChunkError(where(), readable(str(error))) from error
 
 
-def _learn(context: Context, number: int) -> tuple[dict[str, NDArray[Any]], Choice]:
-    problem = context.problem
+def _learn(context: Context, number: int) -> tuple[State, Choice]:
+    problem, declared = context.problem, context.problem.declared
     e, laws = problem.study.estimate, problem.pair_laws[number]
     ways = [
         find_rows(
@@ -87,10 +93,17 @@ def _learn(context: Context, number: int) -> tuple[dict[str, NDArray[Any]], Choi
     by_rows = all(way.by_rows for way in ways) and len({way.flat for way in ways}) == 1
     flat, checked = ways[0].flat, all(way.checked for way in ways)
     projection: list[Projection | None] = [None]
+    entered: tuple[list[Bools], list[Bools]] = (
+        [],
+        [],
+    )  # what is declared to be impossible for D′, of each law's draws in turn
 
     def take(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
         outputs, tape = _draw(context, laws[side], "level", call, size, proposal=proposal, by_rows=by_rows, flat=flat)
-        return outputs, tape  # type: ignore[return-value]
+        if declared is not None and side == 1:
+            declared.refuse(outputs, f"level chunk {call} of {problem.describe_law(laws[1])}")
+        entered[side].append(np.zeros(size, np.bool_) if declared is None or side == 1 else declared.holds(outputs))
+        return outputs, tape
 
     first = [take(side, Proposal.plain(), max(1, e.train // 2), 0) for side in (0, 1)]
     if problem.schema.columns not in (None, 1):
@@ -106,13 +119,15 @@ def _learn(context: Context, number: int) -> tuple[dict[str, NDArray[Any]], Choi
     epsilons = np.asarray(e.epsilons)
     learned = learn(draw, epsilons, e.train, CHUNK if by_rows else FEW, lambda deltas: _aims(problem, deltas))
     classes = _classes(learned.losses, epsilons)
-    choice, proposals = _choose(problem, learned, classes, by_rows, flat, checked)
-    state: dict[str, NDArray[Any]] = {"starts": learned.cells.starts, "classes": classes}
+    state: State = {"starts": learned.cells.starts, "classes": classes}
+    choice, proposals = _choose(
+        problem, learned, classes, by_rows, flat, checked, np.concatenate(entered[0]) if declared is not None else None
+    )
     for side, proposal in enumerate(proposals):
         state |= {f"proposal{side}.{name}": array for name, array in proposal.state().items()}
     if projection[0] is not None:
         state |= projection_state(projection[0], _PREFIX)
-    return state, choice
+    return state, replace(choice, state=_digest(state))
 
 
 def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tuple[Outputs, Tape]:
@@ -155,9 +170,18 @@ def _aims(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
 
 
 def _choose(
-    problem: Problem, learned: Learned, classes: Ints, by_rows: bool, flat: str, checked: bool
+    problem: Problem,
+    learned: Learned,
+    classes: Ints,
+    by_rows: bool,
+    flat: str,
+    checked: bool,
+    declared: Bools | None,
 ) -> tuple[Choice, tuple[Proposal, Proposal]]:
-    """Sizes, bets and cut-offs, and the proposals; plain ones where they gain nothing."""
+    """Sizes, bets and cut-offs, and the proposals; plain ones where they gain nothing.
+
+    declared: which draws of D are where D′ has no output, as the study declares; None where it declares nothing.
+    """
     e = problem.study.estimate
     epsilons, chunk = np.asarray(e.epsilons), CHUNK if by_rows else FEW
     directions = _directions(learned, classes, epsilons)
@@ -175,9 +199,12 @@ def _choose(
     if gain < _GAIN:
         learned = learned.plainly()
         proposals, directions, gain = learned.proposals, _directions(learned, classes, epsilons), 1.0
+    bounds = directions
+    if declared is not None:
+        bounds = [_declared(directions[0], declared), directions[1]]
     certified = None if e.certify is None else np.isin(epsilons, e.certify)
-    ranked = np.stack([d.delta for d in directions])[None]
-    error = np.stack([d.error for d in directions])[None]
+    ranked = np.stack([d.delta for d in bounds])[None]
+    error = np.stack([d.error for d in bounds])[None]
     levels = share_level(
         ranked, ranked.shape, (1.0 - e.confidence) / len(first_of(problem.tape_keys)), certified, error
     )[0]
@@ -187,12 +214,11 @@ def _choose(
     else:
         most = e.target.most
         wanted = [
-            draws_for(directions[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most)
-            for d, j in aims
+            draws_for(bounds[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most) for d, j in aims
         ]
         draws = -(-max(wanted, default=1 << 20) // chunk) * chunk
     bets, leftover, needed = [], [], []
-    for d, direction in enumerate(directions):
+    for d, direction in enumerate(bounds):
         columns = [j for j in range(epsilons.size) if levels[d, j] > 0.0]
         cutoffs = [direction.cutoff(j, draws, float(levels[d, j])) for j in columns]
         rates = [
@@ -216,9 +242,12 @@ def _choose(
     def rows(name: str) -> Any:
         return tuple(tuple(getattr(d, name).tolist()) for d in directions)
 
+    forward, reverse = (tuple(row) for row in levels.tolist())
+
     choice = Choice(
         by_rows, flat, checked, int(draws), (int(leftover[0]), int(leftover[1])), (bets[0], bets[1]),
-        tuple(tuple(row) for row in levels.tolist()), rows("delta"), rows("error"), gain, (needed[0], needed[1]),
+        (forward, reverse), rows("delta"), rows("error"), gain, (needed[0], needed[1]),
+        declared is not None, "",
     )  # fmt: skip
     return choice, proposals
 
@@ -234,20 +263,45 @@ def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direc
     return found
 
 
-class Test:
-    """What a pair's draws are tested with, out of the store."""
+def _declared(direction: Direction, inside: Bools) -> Direction:
+    """The forward direction with its sets within what is declared to be impossible for D′."""
+    p, q = direction.p, direction.q
+    return DeclaredDirection(
+        replace(p, classes=np.where(inside, p.classes, 0)),
+        replace(q, classes=np.zeros_like(q.classes)),
+        direction.epsilons,
+    )
 
-    def __init__(self, context: Context, number: int) -> None:
-        problem = context.problem
-        key = problem.tape_keys[number]
-        try:
-            state = read_state(context.layout.pilot(key))
-        except DamagedError as error:
-            set_aside(context.layout, "fits", LearnTape.name(problem, number))
-            raise DamagedError(f"{error}; it is learned again") from None
-        self.choice = Choice.from_dict(
-            read_json(context.layout.record("fits", LearnTape.name(problem, number)))["entries"][0]["choice"]
-        )
+
+def _learned(context: Context, generation: Generation, number: int) -> tuple[State, Choice]:
+    """What was learned of a pair, out of the store; learned again where arrays are damaged, which the study decides.
+
+    Raises DamagedError where that taught otherwise, as on another machine: what was drawn before is of no use then.
+    """
+    problem, layout = context.problem, context.layout
+    name, folder = LearnTape.name(problem, number), layout.pilot(problem.tape_keys[number])
+    choice = Choice.from_dict(read_json(layout.record("fits", name))["entries"][0]["choice"])
+    with suppress(DamagedError):
+        state = read_state(folder)
+        if _digest(state) == choice.state:
+            return state, choice
+    state, found = _learn(context, number)
+    if found != choice:
+        set_aside(layout, "fits", name)
+        raise DamagedError(f"{layout.relative(folder)} is damaged; it is learned again")
+    write_state(layout, folder, state, generation)
+    return state, choice
+
+
+def _digest(state: State) -> str:
+    return digest_json({name: digest_array(array) for name, array in state.items()})
+
+
+class Judge:
+    """What a pair's draws are tested with, out of what was learned."""
+
+    def __init__(self, problem: Problem, state: State, choice: Choice) -> None:
+        self.choice = choice
         self.proposals = [
             Proposal.restore(
                 {
@@ -276,7 +330,7 @@ class Test:
         """The place of each output."""
         return np.ascontiguousarray(_on_line(outputs, self._projection))
 
-    def classes(self, places: Floats) -> Ints:
+    def classes(self, places: Floats) -> NDArray[np.int16]:
         """How many ε each output's L̂ exceeds, and −L̂ does, (2, n) int16."""
         out = np.empty((2, places.size), np.int16)
         for direction in (0, 1):
@@ -305,19 +359,21 @@ def draw_tape(context: Context, generation: Generation, work: DrawTape, report: 
     problem = context.problem
     law = problem.pair_laws[work.pair][work.side]
     try:
-        test = Test(context, work.pair)
+        test = Judge(problem, *_learned(context, generation, work.pair))
+        if test.choice.key(problem.tape_keys[work.pair]) != work.key:
+            raise DamagedError(f"{describe_pairs(problem, [work.pair])} was learned anew meanwhile; it is drawn again")
         stage = stage_of(problem, test.choice, work.part, work.side)
         found = list(_chunks(context, test, work, law))
     except (MechanismError, DamagedError) as error:
         report.failures.append(Failure.of(work.describe(problem), error))
         return
     draws = sum(stage.chunk_size(chunk) for chunk in range(work.start, work.stop))
-    body = {"key": problem.tape_keys[work.pair], "part": work.part, "side": work.side, "draws": draws}
+    body = {"key": work.key, "part": work.part, "side": work.side, "draws": draws}
     body |= {"start": work.start, "stop": work.stop, "chunks": found}
-    commit(context.layout, "tapes", work.name(problem), body, generation)
+    commit(context.layout, "tapes", work.name, body, generation)
 
 
-def _chunks(context: Context, test: Test, work: DrawTape, law: str) -> Iterator[dict[str, Any]]:
+def _chunks(context: Context, test: Judge, work: DrawTape, law: str) -> Iterator[dict[str, Any]]:
     is_plain, choice, proposal = work.part == "leftover", test.choice, test.proposals[work.side]
     how = {"proposal": proposal, "by_rows": choice.by_rows, "flat": choice.flat, "is_plain": is_plain}
     total: dict[str, Any] | None = None
@@ -327,8 +383,12 @@ def _chunks(context: Context, test: Test, work: DrawTape, law: str) -> Iterator[
             _refuse_shared(tape)
             if chunk == work.start:
                 _check_rows(context, law, work.part, chunk, outputs, choice, how)
+        if work.side == 1 and context.problem.declared is not None:
+            context.problem.declared.refuse(
+                outputs, f"{work.part} chunk {chunk} of {context.problem.describe_law(law)}"
+            )
         if not is_plain:
-            yield _sums(test, work.side, outputs, tape)
+            yield _sums(test, work.side, outputs, tape, context.problem.declared)
         else:
             one = _hits(test, work.side, outputs, tape)
             total = one if total is None else {key: _added(total[key], one[key]) for key in one}
@@ -343,7 +403,8 @@ def _added(a: Any, b: Any) -> Any:
 def _refuse_shared(tape: Tape) -> None:
     if tape.shared:
         raise MechanismError(
-            f"the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did not do in trial draws"
+            f"the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did not in "
+            "trial draws"
         )
 
 
@@ -360,8 +421,11 @@ def _check_rows(
         )
 
 
-def _sums(test: Test, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:
-    """Of a chunk from proposals: sums of weights and of their squares by direction and ε, and of bets by cell."""
+def _sums(test: Judge, side: int, outputs: Outputs, tape: Tape, declared: Declared | None) -> dict[str, Any]:
+    """Of a chunk from proposals: sums of weights and of their squares by direction and ε, and of bets by cell.
+
+    Bets on forward sets count only what is in the declared set, where the study declares one; they need none on D′ then.
+    """
     classes = test.classes(test.on_line(outputs))
     which = np.flatnonzero(classes[0] | classes[1])
     logs, errors = tape.log_weights(which)
@@ -373,12 +437,17 @@ def _sums(test: Test, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]
             found[name].append(sums[1:].tolist())
         is_upper = side != direction
         cells = test.cells(direction, is_upper)
+        if declared is not None and direction == 0:
+            if is_upper:
+                found["logs"].append([0] * cells.rates.size)
+                continue
+            own = np.where(declared.holds(outputs[which]), own, 0)
         sums_of = sum_upper if is_upper else sum_lower
         found["logs"].append(sums_of(logs, errors, own, cells).logs.tolist() if cells.rates.size else [])
     return found
 
 
-def _hits(test: Test, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:
+def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:
     """Of a plain chunk: how many lie in a set with a weight that may be above its cut-off, by cell and in any."""
     direction = 1 - side
     bets = test.choice.bets[direction]

@@ -134,6 +134,20 @@ class Direction:
         )
 
 
+class DeclaredDirection(Direction):
+    """One whose sets the inflated law cannot enter, as a study declares: P alone is bounded, by the whole level."""
+
+    def bet(self, column: int, draws: int, level: float, cutoff: float) -> tuple[float, float, float]:
+        """λ, a κ that nothing uses, and the bound that is to be expected."""
+        large = self.p.largest
+        low = choose_lower(*self.p.inside(column, large), draws, level, large)
+        return low.rate, 0.5 / cutoff, low.bound
+
+    def cutoff(self, column: int, draws: int, level: float) -> tuple[float, bool]:
+        """Any M, and nothing beyond it."""
+        return self.q.largest, False
+
+
 def draws_for(direction: Direction, column: int, relative_error: float, level: float, least: int, most: int) -> int:
     """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it."""
     delta = float(direction.delta[column])

@@ -17,9 +17,10 @@ from hpcdp.planning.spans import disjoint, gaps
 from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
+from hpcdp.study.estimate import FEWEST_TAPE
 from hpcdp.study.problem import Problem, describe_pairs
 
-CHUNK, FEW = 1 << 16, 1 << 12
+CHUNK, FEW = 1 << 16, FEWEST_TAPE
 """Outputs of a chunk: drawn in one call, and in a call each."""
 
 _LEVELS = 12  # rounds of draws that learning takes, about
@@ -30,7 +31,7 @@ PARTS = ("tape", "leftover")
 
 @dataclass(frozen=True)
 class Bets:
-    """Of one direction's cells with a bound of their own: the column of ε, rates λ and κ, cut-off M, and whether there is a leftover."""
+    """Of one direction's cells with a bound of their own: columns of ε, rates λ and κ, cut-offs M, whether any is left over."""
 
     columns: tuple[int, ...]
     rates: tuple[float, ...]
@@ -45,9 +46,10 @@ class Choice:
 
     by_rows, flat: how its tapes are drawn (see `hpcdp.mechanisms.tape.generator.Tape`). draws: from the proposals, of each law.
     leftover: plain draws, of the law that is inflated in each direction. bets: by direction. delta, error: training's δ̂ and its
-    standard error, by direction and ε. gain: times the draws that plain counting would take for the same standard error (heuristic).
-    needed: plain draws after which a certificate keeps most of δ, of each direction. checked: whether it was seen that outputs
-    depend on their own entries of the tape alone.
+    standard error, by direction and ε. gain: times the draws that plain counting would take for the same standard error
+    (heuristic). needed: plain draws after which a certificate keeps most of δ, of each direction. checked: whether it was seen
+    that outputs depend on their own entries of the tape alone. declared: whether forward sets are counted only where the study
+    declares that D′ has no output, so that P alone is bounded. state: digest of the learned arrays.
     """
 
     by_rows: bool
@@ -61,6 +63,8 @@ class Choice:
     error: tuple[tuple[float, ...], tuple[float, ...]]
     gain: float
     needed: tuple[float, float]
+    declared: bool
+    state: str
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -74,7 +78,7 @@ class Choice:
             return tuple(tuple(row) for row in data[name])
 
         bets = tuple(Bets(**{key: tuple(value) for key, value in one.items()}) for one in data["bets"])
-        plain = {key: data[key] for key in ("by_rows", "flat", "checked", "draws", "gain")}
+        plain = {key: data[key] for key in ("by_rows", "flat", "checked", "draws", "gain", "declared", "state")}
         pairs = {key: tuple(data[key]) for key in ("leftover", "needed")}
         return cls(**plain, **pairs, bets=bets, **{key: rows(key) for key in ("levels", "delta", "error")})  # type: ignore[arg-type]
 
@@ -82,6 +86,10 @@ class Choice:
     def chunk(self) -> int:
         """Outputs of a chunk."""
         return CHUNK if self.by_rows else FEW
+
+    def key(self, pair: str) -> str:
+        """Key of the draws that test it, of a pair's key: of another choice they would test another set."""
+        return digest_json(["tapes", pair, self.to_dict()])
 
     def total(self, part: str, side: int) -> int:
         """Draws of a law in a part: of D (side 0), or D′."""
@@ -113,7 +121,10 @@ class LearnTape(Work):
 
 @dataclass(frozen=True)
 class DrawTape(Work):
-    """Draw a span of chunks of one law of a pair, and record its sums: of draws from proposals, or of the leftover."""
+    """Draw a span of chunks of one law of a pair, and record its sums: of draws from proposals, or of the leftover.
+
+    key: of what was learned (`Choice.key`).
+    """
 
     kind: ClassVar[str] = "tape"
     pair: int
@@ -121,9 +132,10 @@ class DrawTape(Work):
     side: int
     start: int
     stop: int
+    key: str
 
     def left(self, layout: Layout, problem: Problem) -> DrawTape | None:
-        return None if layout.record("tapes", self.name(problem)).is_file() else self
+        return None if layout.record("tapes", self.name).is_file() else self
 
     def split(self) -> Sequence[DrawTape]:
         return (
@@ -136,9 +148,10 @@ class DrawTape(Work):
         law = problem.describe_law(problem.pair_laws[self.pair][self.side])
         return f"{describe_pairs(problem, [self.pair])}, {self.part} chunks {self.start} to {self.stop - 1} of {law}"
 
-    def name(self, problem: Problem) -> str:
+    @property
+    def name(self) -> str:
         """Of its record."""
-        return digest_json(["tapes", self.part, self.side, self.start, self.stop, problem.tape_keys[self.pair]])
+        return digest_json([self.part, self.side, self.start, self.stop, self.key])
 
 
 def stage_of(problem: Problem, choice: Choice, part: str, side: int) -> Stage:
@@ -154,7 +167,7 @@ def known_choice(problem: Problem, index: Index, number: int) -> Choice | None:
 
 def spans_of(problem: Problem, index: Index, number: int, choice: Choice, part: str, side: int) -> list[TapeSpan]:
     """Disjoint spans of a law's chunks in a part that records hold."""
-    known = index.tapes.get((problem.tape_keys[number], part, side), [])
+    known = index.tapes.get((choice.key(problem.tape_keys[number]), part, side), [])
     return disjoint(known, stage_of(problem, choice, part, side))
 
 
@@ -221,7 +234,7 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
         stage = stage_of(problem, choice, part, side)
         for start, stop in cut(stage, [(gap.start, gap.stop) for gap in missing], span):
             seconds = each * (stop - start)
-            work = DrawTape(number, part, side, start, stop)
+            work = DrawTape(number, part, side, start, stop, choice.key(problem.tape_keys[number]))
             found.append(Task(f"{part}-{len(found)}", work, (), stop - start, seconds, seconds))
     return found
 

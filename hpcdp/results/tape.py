@@ -196,8 +196,13 @@ def _direction(
     found["sums"][:, 0, 0], found["sums"][:, 1, 0] = n * p, n * q
     if columns:
         parts = split_level(level[columns])
+        if choice.declared and direction == 0:  # D′ cannot enter these sets, as the study declares: all is P's
+            parts = parts._replace(p=level[columns])
         low = lower_mean(np.array(logs[0], object), bets.rates, n, parts.p)
-        high = upper_mean(np.array(logs[1], object), bets.kappas, bets.cutoffs, n, parts.q)
+        if choice.declared and direction == 0:
+            high = np.zeros(low.shape)
+        else:
+            high = upper_mean(np.array(logs[1], object), bets.kappas, bets.cutoffs, n, parts.q)
         beyond = np.asarray(bets.beyond, np.bool_)
         limit = np.where(beyond, 1.0, 0.0)
         if left and beyond.any():

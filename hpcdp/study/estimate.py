@@ -13,6 +13,10 @@ from hpcdp.study.section import Key, OptionalGrid, Section, duration_seconds, gr
 
 _LOSS, _LOSS_OF_PARAMETERS = "auto", "knn"
 _TAPE = {"keep": "none", "train": 1 << 16}  # what tape = true means where nothing is said
+FEWEST_TAPE = 1 << 12
+"""Draws of a random tape in a chunk whose outputs are drawn one by one: the fewest that a test has."""
+
+_FEWEST_TAUGHT = 1 << 8  # draws of a level
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
 _MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
@@ -97,8 +101,8 @@ class Estimate(Section):
 
     reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out. renyi: orders
     of Rényi divergences with a bound of their own, named before anything is counted: a store keeps those that it was made with.
-    certify: ε, some of epsilons, whose cells share the level of the bounds; None: all. tape: whether the mechanism's noise is drawn
-    from proposals, with a weight for each output.
+    certify: ε, some of epsilons, whose cells share the level of the bounds; None: all. tape: whether the mechanism's noise is
+    drawn from proposals, with a weight for each output.
     """
 
     epsilons: Annotated[Levels, Key("family", "gain")]
@@ -228,14 +232,23 @@ class Estimate(Section):
         given = [key for key in ("etas", "renyi", "refine", "validation", "time") if getattr(self, key)]
         given += ["reuse"] if self.reuse is not False else []
         given += [f"keep = {self.keep!r}"] if self.keep != "none" else []
-        given += [f"loss = {self.default_loss!r}"] if kind_of(self.default_loss).way else []
+        kind = kind_of(self.default_loss)
+        given += [f"loss = {self.default_loss!r}"] if not (kind.projects or kind.otherwise) else []
         given += [f"loss = {list(self.loss)}"] if self.other_losses else []
         given += ["target.precision"] if self.precision is not None else []
         if given:
             raise ValueError(
                 f"tape: draws from proposals, of which cells by ε are told, and none is kept; given with it: {', '.join(given)}; "
-                'accepted: keep = "none", one loss, epsilons, certify, and target or test'
+                'accepted: keep = "none", epsilons, certify, target or test, and a loss that brings vectors to a line '
+                '("auto", "smooth", "learned")'
             )
+        if self.train < _FEWEST_TAUGHT:
+            raise ValueError(
+                f"train: at least {_FEWEST_TAUGHT} with tape, of which each level teaches; given: {self.train}"
+            )
+        most, key = (self.test, "test") if self.target is None else (self.target.most, "target.most")
+        if most < FEWEST_TAPE:
+            raise ValueError(f"{key}: at least {FEWEST_TAPE:,} with tape, the draws of a chunk; given: {most:,}")
 
     def _check_certify(self) -> None:
         """Of cells that are counted once with one L̂."""

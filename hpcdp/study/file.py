@@ -276,6 +276,35 @@ class Study(Section):
         return {**data, "estimate": {**estimate, "epsilons": ()}}
 
     @model_validator(mode="after")
+    def _drawn_from_proposals(self) -> Self:
+        """A random tape is the noise of a mechanism that takes it all from rng, in this process, on databases that are given."""
+        from hpcdp.mechanisms import READERS
+
+        section, given = self.mechanism, ""
+        if not self.estimate.tape:
+            return self
+        if isinstance(section.call, ProgramCall):
+            given = "a program, which has generators of its own"
+        elif section.call in READERS:
+            given = f"mechanism.call = {section.call!r}, which draws nothing"
+        elif not section.reproducible:
+            given = "mechanism.reproducible = false, which has randomness of its own"
+        elif section.timeout is not None:
+            given = "mechanism.timeout, for which outputs are drawn in another process"
+        elif self.pairs.distributional is not None:
+            given = "pairs.distributional, whose databases are drawn too"
+        elif self.pairs.domain is not None or self.pure is not None or self.at_risk is not None:
+            given = (
+                "pairs.domain" if self.pairs.domain is not None else "[pure]" if self.pure is not None else "[at_risk]"
+            )
+        if given:
+            raise ValueError(
+                f"estimate.tape: the mechanism's own noise is drawn from proposals; given: {given}; accepted: a built-in or a "
+                "callable that takes all its randomness from rng, given or relative pairs, cells by ε"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _pure_alone(self) -> Self:
         """[pure] takes the place of the cells, with what one L̂ a pair learns from training samples."""
         e = self.estimate
@@ -326,6 +355,16 @@ class Study(Section):
     def epsilons(self) -> tuple[float, ...]:
         """The ε that are counted."""
         return self.estimate.epsilons if self.counts_levels else ()
+
+    @model_validator(mode="after")
+    def _declared_of_tapes(self) -> Self:
+        """What D′ cannot output matters where bounds have a leftover."""
+        if self.mechanism.impossible is not None and not self.estimate.tape:
+            raise ValueError(
+                f"mechanism.impossible: with estimate.tape = true only, whose bounds it spares the leftover; given: "
+                f"{self.mechanism.impossible!r}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _stream_otherwise(self) -> Self:

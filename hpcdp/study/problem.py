@@ -22,11 +22,12 @@ from hpcdp.mechanisms.outputs import Schema
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.store.stages import Stage
 from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs, load_databases
+from hpcdp.study.declared import Declared, refuse_declared
 from hpcdp.study.distributions import Conditional, Distribution, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.refusals import refuse_impure, refuse_tapeless, refuse_unrefinable
 from hpcdp.study.reuse import FOLDS, first_block, least_learned
-from hpcdp.study.sampler import Sampler
+from hpcdp.study.sampler import TRIAL_SIZE, Sampler
 from hpcdp.study.sizes import Sizes, first_sizes
 from hpcdp.study.trial_draws import Trial, try_out
 from hpcdp.study.ways import Way, way_of
@@ -235,6 +236,11 @@ class Problem:
             digest_json([*head, len(self.pair_laws), self.study.mechanism.impossible, key]) for key in self.pilot_keys
         ]
 
+    @cached_property
+    def declared(self) -> Declared | None:
+        """What the study declares that D′ cannot output; StudyError where the predicate cannot be imported."""
+        return Declared.of(self.study.mechanism.impossible, self.study.folder)
+
     def bin_key(self, law: str, stage: str, bins: int) -> str:
         """Key of the counts of a law's outputs in so many equal bins; stage: its name."""
         e = self.study.estimate
@@ -402,11 +408,22 @@ def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads:
     trial = try_study(study, sampler, pairs, note, threads)
     refuse_unrefinable(study, trial.schema)
     if study.estimate.tape:
-        refuse_tapeless(study, trial.schema)
+        refuse_tapeless(trial.schema)
     if study.pure is not None:
         refuse_impure(study, trial.schema, Problem(study, databases, sampler, trial.schema, distributions).pair_laws)
     if study.study.claim is not None:
         from hpcdp.study.claims import parse_claim
 
         parse_claim(study.study.claim, study.folder)
-    return Problem(study, databases, sampler, trial.schema, distributions), trial
+    problem = Problem(study, databases, sampler, trial.schema, distributions)
+    _refuse_declared(problem)
+    return problem, trial
+
+
+def _refuse_declared(problem: Problem) -> None:
+    """StudyError where trial draws of the first D′ refute what the study declares, or it cannot be asked of them."""
+    if problem.study.mechanism.impossible is None:
+        return
+    law, size = problem.pair_laws[0][1], TRIAL_SIZE
+    outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
+    refuse_declared(problem.declared, [(outputs, f"{size} trial draws of {problem.describe_law(law)}")])

@@ -11,7 +11,7 @@ from hpcdp.losses import LOSSES, kind_of
 from hpcdp.losses.local import in_region
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Schema, describe
-from hpcdp.study.file import ProgramCall, Study
+from hpcdp.study.file import Study
 
 
 def refuse_unrefinable(study: Study, schema: Schema) -> None:
@@ -48,24 +48,8 @@ def refuse_unrefinable(study: Study, schema: Schema) -> None:
         )
 
 
-def refuse_tapeless(study: Study, schema: Schema) -> None:
-    """StudyError where a random tape cannot be drawn from proposals, or its outputs cannot be told on a line."""
-    section, given = study.mechanism, ""
-    if isinstance(section.call, ProgramCall):
-        given = "a program, which has generators of its own"
-    elif section.call in READERS:
-        given = f"mechanism.call = {section.call}, which draws nothing"
-    elif section.timeout is not None:
-        given = "mechanism.timeout, for which outputs are drawn in another process"
-    elif study.pairs.distributional is not None:
-        given = "pairs.distributional, whose databases are drawn too"
-    elif study.pure is not None or study.at_risk is not None:
-        given = "[pure]" if study.pure is not None else "[at_risk]"
-    if given:
-        raise StudyError(
-            f"estimate.tape: the mechanism's own noise is drawn from proposals; given: {given}; accepted: a built-in or a callable "
-            "that takes rng, given or relative pairs, cells by ε"
-        )
+def refuse_tapeless(schema: Schema) -> None:
+    """StudyError where outputs of a random tape cannot be told on a line."""
     if schema.kind == "bytes":
         raise StudyError(f"estimate.tape: of numbers and vectors of numbers; given: {describe(schema)}")
 

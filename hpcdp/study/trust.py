@@ -112,6 +112,8 @@ def _named(study: Study) -> Iterator[str]:
         yield f"pairs.relative.call = {_where(pairs.relative.call, study.folder)}"
     for distribution in pairs.distributional or ():
         yield f"pairs.distributional.call = {_where(distribution.call, study.folder)}"
+    if section.impossible is not None:
+        yield f"mechanism.impossible = {_where(section.impossible, study.folder)}"
     for name in dict.fromkeys((e.default_loss, named_code(e.default_loss, e.parameters))):
         if name is not None and ":" in name:
             yield f"estimate.loss = {_where(name, study.folder)}"

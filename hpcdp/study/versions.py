@@ -224,6 +224,9 @@ def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[st
     called = None if study.at_risk is None else study.at_risk.population.call
     if called is not None:
         found[f"at_risk.population.call: the source of {called}"] = source_digest(called, study.folder)
+    if (declared := study.mechanism.impossible) is not None:
+        import_callable(declared, study.folder, "mechanism.impossible")
+        found[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
     path = named_code(study.estimate.default_loss, study.estimate.parameters)
     key = "loss" if path == study.estimate.default_loss else "parameters"
     if path is not None:

@@ -1,0 +1,416 @@
+"""Runs of random tapes: equal bytes however they are cut, killed, resumed or damaged; races, failures, and declarations."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from commands import call, contents, kill_group, one_message, records, rewrite, show, started, wait_until, write_study
+from studies import make_study
+
+from hpcdp import load_result
+from hpcdp.analytic import GaussianShift
+from hpcdp.engine.driver import resume, run_problem
+from hpcdp.engine.failures import RunFailed, StudyRefuted
+from hpcdp.engine.places import Options
+from hpcdp.engine.progress import Silent
+from hpcdp.errors import StudyError
+from hpcdp.planning.index import first_of
+from hpcdp.store.records import read_json
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
+
+# A normal law whose mean the database moves by 1/4 a row; as slow as the file `pause` beside it says.
+NORMAL = """
+import os
+import time
+
+PAUSE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pause")
+
+
+def shifted(database, size, rng):
+    if os.path.exists(PAUSE):
+        time.sleep(0.1)
+    return 0.25 * database.sum() + rng.normal(size=size)
+"""
+SMALL: dict[str, Any] = {
+    "mechanism": NORMAL,
+    "call": "own:shifted",
+    "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]",
+    "stream": "philox",
+    "tape": True,
+    "train": 1 << 14,
+    "test": 1 << 19,
+    "epsilons": [0.0, 0.5, 0.8],
+    "certify": [0.8],
+    "etas": [],
+    "keep": "none",
+}
+
+
+def taped(folder: Path, **changes: Any) -> Path:
+    return write_study(folder, **{**SMALL, **changes})
+
+
+def choices(store: Path) -> list[dict[str, Any]]:
+    """What was chosen of each pair."""
+    return [entry["choice"] for path in records(store, "fits") for entry in read_json(path)["entries"]]
+
+
+def spans(store: Path) -> list[tuple[str, int, int, int]]:
+    """(part, side, first chunk, end) of each record of draws."""
+    bodies = [read_json(path) for path in records(store, "tapes")]
+    return sorted((body["part"], body["side"], body["start"], body["stop"]) for body in bodies)
+
+
+def chunks(store: Path) -> list[int]:
+    """Chunks of both laws: from proposals, and plain ones."""
+    (choice,) = choices(store)
+    return [2 * choice["draws"] >> 16, sum(choice["leftover"]) >> 16]
+
+
+@pytest.fixture(scope="module", name="whole")
+def whole_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an undisturbed run in one process."""
+    folder = tmp_path_factory.mktemp("tape")
+    call("run", taped(folder), "--store", folder / "s.zarr", "--workers", 0)
+    return folder
+
+
+@pytest.fixture(name="copy")
+def copy_fixture(whole: Path, tmp_path: Path) -> Path:
+    """A store that a test may damage."""
+    return Path(shutil.copytree(whole / "s.zarr", tmp_path / "s.zarr"))
+
+
+def test_what_a_run_tells(whole: Path) -> None:
+    """All chunks that were chosen were drawn, and what is certified is below the truth, which is near δ̂."""
+    result = load_result(whole / "s.zarr")
+    drawn = [
+        sum(stop - start for p, _, start, stop in spans(whole / "s.zarr") if p == part) for part in ("tape", "leftover")
+    ]
+    assert drawn == chunks(whole / "s.zarr")
+    assert min(drawn) >= 4
+    truth = GaussianShift(0.25).delta(np.array(SMALL["epsilons"]), "forward")
+    assert (result["lower"] <= truth).all()
+    assert result["lower"][0, :, 2].max() > 0.3 * truth[2]
+    assert (np.abs(result["delta"][0] - truth) <= 4.5 * result["standard_error"][0]).all()
+    assert (result["standard_error"][0] < 0.05 * truth).all()
+
+
+def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
+    printed, all_chunks = show(whole / "s.zarr"), sum(chunks(whole / "s.zarr"))
+    monkeypatch.setattr("hpcdp.planning.tape.task_seconds", lambda *_: 0.0)
+    for name, options in (("here", Options(workers=0)), ("there", Options(client=client()))):
+        run_problem(*resolve(Study.from_toml(whole / "study.toml")), tmp_path / name, options, Silent())
+        assert show(tmp_path / name) == printed
+        assert len(spans(tmp_path / name)) == all_chunks
+    assert len(spans(whole / "s.zarr")) < all_chunks
+
+
+def test_processes_of_its_own(whole: Path, tmp_path: Path) -> None:
+    for workers in (1, 2):
+        call("run", whole / "study.toml", "--store", tmp_path / f"{workers}.zarr", "--workers", workers)
+        assert show(tmp_path / f"{workers}.zarr") == show(whole / "s.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["driver", "worker"])
+def test_killed_in_every_stage(place: str, whole: Path, tmp_path: Path) -> None:
+    """SIGKILL of the whole run, or of its workers, after levels, among draws from proposals, and among the leftover's."""
+    store, (tapes, leftover) = tmp_path / "s.zarr", chunks(whole / "s.zarr")
+    study = taped(tmp_path)
+    (tmp_path / "pause").touch()
+    command: tuple[object, ...] = ("run", study, "--store", store)
+    for kinds, number in ((("fits",), 1), (("tapes",), 1), (("tapes",), tapes + 1)):
+        with started(*command, "--workers", 2, folder=tmp_path) as process:
+            wait_until(lambda kinds=kinds, number=number: len(records(store, *kinds)) >= number, f"{number} of {kinds}")
+            assert process.poll() is None
+            if place == "worker":
+                for worker in _workers(process.pid):
+                    worker.send_signal(signal.SIGKILL)
+                time.sleep(0.5)
+            before = contents(store)
+            kill_group(process)
+        assert {path: contents(store)[path] for path in before} == before
+        command = ("resume", store)
+    assert len(spans(store)) < tapes + leftover, "something is left to draw"
+    (tmp_path / "pause").unlink()
+    call("resume", store, "--workers", 0)
+    assert show(store) == show(whole / "s.zarr")
+
+
+def _workers(pid: int) -> list[psutil.Process]:
+    """The processes that draw, below a command's."""
+    found = psutil.Process(pid).children(recursive=True)
+    return [process for process in found if not process.children()]
+
+
+def test_workers_that_are_killed_are_replaced(whole: Path, tmp_path: Path) -> None:
+    """The run itself goes on, to the same bytes."""
+    store, study = tmp_path / "s.zarr", taped(tmp_path)
+    (tmp_path / "pause").touch()
+    with started("run", study, "--store", store, "--workers", 2, folder=tmp_path) as process:
+        wait_until(lambda: len(records(store, "tapes")) >= 1, "draws")
+        worker, *_ = _workers(process.pid)
+        worker.send_signal(signal.SIGKILL)
+        (tmp_path / "pause").unlink()
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    assert show(store) == show(whole / "s.zarr")
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """What a record says, but which run wrote it."""
+    return {key: value for key, value in json.loads(path.read_bytes())["body"].items() if key != "generation"}
+
+
+def test_what_is_damaged_is_done_again(copy: Path, whole: Path) -> None:
+    """A byte of what was learned, of the record that says what was chosen, of one of draws: the same bytes come again."""
+    printed, state = show(whole / "s.zarr"), copy / "pilots"
+    arrays = sorted(path for path in state.rglob("c/*") if path.is_file())
+    assert arrays
+    for path in arrays[:2]:
+        draws = records(copy, "tapes")[0]
+        before, drawn = path.read_bytes(), _said(draws)
+        _flip(path)
+        draws.unlink()  # or nothing would need the arrays
+        call("resume", copy, "--workers", 0)
+        assert path.read_bytes() == before
+        assert _said(draws) == drawn
+        assert show(copy) == printed
+    for kind in ("fits", "tapes"):
+        path = records(copy, kind)[0]
+        before = _said(path)
+        _flip(path)
+        said = call("resume", copy, "--workers", 0).stderr
+        assert path.name in said
+        assert _said(path) == before
+        assert show(copy) == printed
+
+
+def test_draws_of_another_choice_are_not_used(copy: Path, whole: Path) -> None:
+    """As where another machine learned otherwise: what tests one set says nothing of another."""
+    (path,) = records(copy, "fits")
+    body = read_json(path)
+    body["entries"][0]["choice"]["state"] = "0" * 32
+    rewrite(path, body)
+    before = len(spans(copy))
+    call("resume", copy, "--workers", 0, code=1)  # the arrays are not those that the record names
+    call("resume", copy, "--workers", 0)
+    assert show(copy) == show(whole / "s.zarr")
+    assert len(spans(copy)) == before, "its own draws were there"
+
+
+MOVES = [0.2, 1.0, 0.5, 1.0, 0.3]
+GIVEN = "given = [ " + ", ".join(f"{{ d = [0.0], d_prime = [{move}] }}" for move in MOVES) + " ]"
+ROWS = f'relative = {{ databases = [{[0.05 * i for i in range(18)] + [1.0, 1.0]}], rows = "all" }}'
+
+
+@pytest.mark.parametrize("pairs", [GIVEN, pytest.param(ROWS, marks=pytest.mark.release)], ids=["given", "rows"])
+def test_pairs_race_and_equal_ones_are_one(pairs: str, client, tmp_path: Path) -> None:
+    """The pair that moves most, one of several or of twenty rows: all are learned, few are tested, and δ is that of the largest."""
+    problem, trial = resolve(Study.from_toml(taped(tmp_path, pairs=pairs, test=1 << 18)))
+    result = run_problem(problem, trial, tmp_path / "s.zarr", Options(client=client()), Silent())
+    keys = first_of(problem.tape_keys)
+    assert len(choices(tmp_path / "s.zarr")) == len(keys)
+    assert len(keys) == (len(problem.pairs) - 1 if pairs == GIVEN else 19)  # equal rows make one pair
+    tested = [number for number in range(len(problem.pairs)) if result["draws"][number].any()]
+    assert 0 < len({problem.tape_keys[number] for number in tested}) < 0.5 * len(keys)
+    assert (result["delta"][1] == result["delta"][3]).all() or pairs == ROWS
+    truth = GaussianShift(0.25).delta(np.array(SMALL["epsilons"]), "forward")
+    assert (result["spectrum_lower"] <= truth).all()
+    assert result["spectrum_lower"][2] > 0.1 * truth[2]
+    assert math.fsum({problem.tape_keys[n]: result["level"][n].sum() for n in tested}.values()) <= 0.05 + 1e-12
+
+
+FAILING = """
+import numpy as np
+
+
+def beyond(database, size, rng):
+    noise = rng.normal(size=size)
+    if noise.max() > 7.0:
+        raise ValueError("noise beyond 7")
+    return 0.25 * database.sum() + noise
+
+
+def infinite(database, size, rng):
+    noise = rng.normal(size=size)
+    return 0.25 * database.sum() + np.where(noise > 7.0, np.nan, noise)
+"""
+
+
+@pytest.mark.parametrize("function, words", [("beyond", "ValueError: noise beyond 7"), ("infinite", "nan|finite")])
+def test_a_mechanism_that_fails_at_tilted_noise_is_named(function: str, words: str, tmp_path: Path) -> None:
+    """Plain draws never come there, proposals for tiny δ do: the run ends, and names the stage and the chunk."""
+    study = taped(tmp_path, mechanism=FAILING, call=f"own:{function}", epsilons=[0.5, 1.8])
+    done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, code=1)
+    import re
+
+    assert re.search(rf"(level|tape|leftover) chunk \d+ of (database|d|d_prime).*({words})", done.stderr), done.stderr
+    assert not load_result(tmp_path / "s.zarr").complete
+
+
+RELEASE = """
+import numpy as np
+
+
+def released(database, size, rng, threshold=7.405):
+    noisy = database[0] + rng.normal(size=size)
+    there = (database[0] > 0.0) & (noisy > threshold)
+    return np.where(there, noisy, rng.normal(size=size) * 1e-3)
+
+
+def leaky(database, size, rng, threshold=7.405):
+    noisy = database[0] + rng.normal(size=size)
+    return np.where(noisy > threshold, noisy, rng.normal(size=size) * 1e-3)
+
+
+def large(outputs):
+    return outputs > 5.0
+
+
+def large_one(output):
+    return bool(output > 5.0)
+
+
+def all_of_them(outputs):
+    return outputs > -1.0
+
+
+def unsure(outputs):
+    return 0.5
+
+
+def fails(outputs):
+    raise KeyError("no")
+"""
+RELEASED: dict[str, Any] = {
+    "mechanism": RELEASE,
+    "call": "own:released",
+    "pairs": "given = [ { d = [1.0], d_prime = [0.0] } ]",
+    "epsilons": [0.5, 1.0],
+    "certify": [1.0],
+    "train": 1 << 15,
+    "test": 1 << 18,
+}
+TINY = 0.5 * math.erfc(6.405 / math.sqrt(2.0))  # P(N(0, 1) > 6.405), what a threshold of 7.405 lets through
+
+
+def declaring(folder: Path, impossible: str | None, **changes: Any) -> Path:
+    study = taped(folder, **{**RELEASED, **changes})
+    if impossible is not None:
+        study.write_text(study.read_text().replace("[mechanism]\n", f'[mechanism]\nimpossible = "{impossible}"\n'))
+    return study
+
+
+def test_a_declared_set_certifies_a_release(tmp_path: Path) -> None:
+    """.9 of 7.5·10⁻¹¹, with a few draws; without the declaration nothing, and with one for each output the same bytes."""
+    study = declaring(tmp_path, "own:large")
+    begin = time.process_time()
+    call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0)
+    print(f"{time.process_time() - begin:.1f} processor seconds")
+    result = load_result(tmp_path / "s.zarr")
+    lower = result["lower"][0, 0]
+    assert (lower >= 0.9 * TINY).all()
+    assert (lower <= TINY).all()
+    assert (result["leftover_draws"][0, 0] == 0).all()
+    assert result.study.mechanism.impossible == "own:large"
+    # without it the leftover of so few draws is far above δ
+    call("run", declaring(tmp_path / "other", None), "--store", tmp_path / "o.zarr", "--workers", 0)
+    assert (load_result(tmp_path / "o.zarr")["lower"][0, 0] == 0.0).all()
+    call("run", declaring(tmp_path / "one", "own:large_one"), "--store", tmp_path / "one.zarr", "--workers", 0)
+    assert (load_result(tmp_path / "one.zarr")["sums"] == result["sums"]).all()
+
+
+def test_what_is_outside_the_declared_set_is_not_counted(tmp_path: Path) -> None:
+    """A predicate of half of S certifies that half alone."""
+    mechanism = RELEASE.replace("outputs > 5.0", "outputs > 7.6")
+    study = declaring(tmp_path, "own:large", mechanism=mechanism)
+    call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0)
+    result = load_result(tmp_path / "s.zarr")
+    half = 0.5 * math.erfc(6.6 / math.sqrt(2.0))
+    assert 0.85 * half <= result["lower"][0, 0, 1] <= half < 0.3 * TINY
+    assert abs(result["delta"][0, 0, 1] - TINY) < 4.0 * result["standard_error"][0, 0, 1]
+
+
+def test_an_output_of_d_prime_in_the_declared_set_refutes_it(tmp_path: Path) -> None:
+    study = declaring(tmp_path, "own:large", call="own:leaky")
+    done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, code=2)
+    assert "mechanism.impossible: says that no output of D′ satisfies own:large, which" in done.stderr
+    assert "level chunk" in done.stderr
+    with pytest.raises(StudyRefuted, match=r"^mechanism\.impossible"):
+        resume(tmp_path / "s.zarr", workers=0)
+    trial = declaring(tmp_path / "trial", "own:all_of_them", call="own:leaky")
+    message = one_message(call("run", trial, "--store", tmp_path / "t.zarr", code=2))
+    assert "16 of 16 of them did, in 16 trial draws of d_prime of pair 0" in message
+    assert not (tmp_path / "t.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    "predicate, words",
+    [
+        ("own:unsure", "mechanism.impossible: own:unsure returned float for one output"),
+        ("own:fails", "mechanism.impossible: own:fails raised KeyError"),
+        ("own:missing", "mechanism.impossible: module 'own' has no 'missing'"),
+        ("no_such_module:large", "mechanism.impossible: cannot import module 'no_such_module'"),
+    ],
+)
+def test_a_predicate_that_says_nothing_is_refused(predicate: str, words: str, tmp_path: Path) -> None:
+    message = one_message(call("run", declaring(tmp_path, predicate), "--store", tmp_path / "s.zarr", code=2))
+    assert words in message
+    assert not (tmp_path / "s.zarr").exists()
+
+
+def test_a_declaration_is_code_and_part_of_the_study(tmp_path: Path, monkeypatch) -> None:
+    study, store = declaring(tmp_path, "own:large"), tmp_path / "s.zarr"
+    call("run", study, "--store", store, "--workers", 0)
+    printed, drawn = show(store), len(spans(store))
+    # another set is another test: all is learned and drawn for it
+    declaring(tmp_path, "own:large_one")
+    call("run", study, "--store", store, "--workers", 0)
+    assert len(spans(store)) > drawn
+    # another text of the same name is refused
+    (tmp_path / "own.py").write_text(RELEASE.replace("outputs > 5.0", "outputs > 4.0"))
+    message = one_message(call("resume", store, code=2))
+    assert "changed since the store was made; --allow-changed-code" in message
+    assert printed
+    with pytest.raises(StudyError, match=r"mechanism.impossible: with estimate.tape = true only"):
+        make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1, epsilons=[1.0]).from_dict(
+            {
+                "study": {"name": "a", "seed": 1},
+                "mechanism": {"call": "gaussian", "impossible": "own:large"},
+                "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+                "estimate": {"epsilons": [1.0]},
+            }
+        )
+
+
+def test_the_code_of_a_strangers_declaration_is_named(tmp_path: Path) -> None:
+    from hpcdp.study.trust import _named
+
+    study = Study.from_toml(declaring(tmp_path, "own:large"))
+    assert any(words.startswith("mechanism.impossible = own:large from") for words in _named(study))
+
+
+def test_a_run_that_failed_is_told_by_its_error(tmp_path: Path) -> None:
+    study = Study.from_toml(taped(tmp_path, mechanism=FAILING, call="own:beyond", epsilons=[0.5, 1.8]))
+    with pytest.raises(RunFailed, match="noise beyond 7"):
+        run_problem(*resolve(study), tmp_path / "s.zarr", Options(workers=0), Silent())
+    assert os.listdir(tmp_path / "s.zarr")
