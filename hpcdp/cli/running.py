@@ -40,8 +40,10 @@ def plan(options: argparse.Namespace) -> None:
     study = Study.from_toml(options.study)
     if study.at_risk is not None and options.truth is not None:
         raise StudyError("--truth: accepted with a study of databases; this one has [at_risk]")
+    if options.truth is not None:
+        _refuse_tape(study, "plan --truth")
     wanted = options.truth is not None and (_audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
-    planned = plan(study, options.workers, profile, _say)
+    planned = plan(study, options.workers, profile, _say, _stored_index(study) if study.estimate.tape else None)
     print(planned)
     if wanted:
         from hpcdp.results.power import find_power
@@ -106,6 +108,13 @@ def _load() -> None:
     finally:
         if was_on:
             gc.enable()
+
+
+def _stored_index(study: Any) -> Any:
+    """What the store holds where a run of a study goes by itself: of a random tape, levels there tell how many draws follow."""
+    from hpcdp.engine.driver import index_of
+
+    return index_of(Path("runs") / f"{study.name}.zarr")
 
 
 def _say(text: str) -> None:
@@ -300,6 +309,7 @@ def audit(options: argparse.Namespace) -> int:
         raise StudyError(
             f"STUDY: {options.study} has a section [at_risk], which makes no trade-off points; see hpcdp risk"
         )
+    _refuse_tape(study, "audit")
     claim = _audited_claim(options, study)
     if study.pure is not None:
         return _audit_pure(options, study, store, claim, where)
@@ -399,6 +409,15 @@ def _audited_claim(options: argparse.Namespace, study: Any) -> Any:
     if study.study.claim is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
     return parse_claim(study.study.claim, study.folder)
+
+
+def _refuse_tape(study: Any, command: str) -> None:
+    """Audits count plain draws, or bet on them."""
+    if study.estimate.tape:
+        raise StudyError(
+            f"{command}: audits, sequential ones too, are of plain draws; given: estimate.tape = true; accepted: a study "
+            "without it. A claim is compared with what random tapes certify by: hpcdp verify"
+        )
 
 
 def _with_audited_loss(study: Any, store: Path) -> Any:

@@ -23,6 +23,7 @@ from hpcdp.planning.histogram import describe_plan
 from hpcdp.planning.index import Index
 from hpcdp.planning.reuse_choice import describe_reuse, with_choice
 from hpcdp.planning.store_files import describe_files
+from hpcdp.planning.tape_words import describe_tape, known_draws
 from hpcdp.planning.target_draws import foresee
 from hpcdp.planning.targets import COUNT_SECONDS, LEARNING
 from hpcdp.planning.task import Task
@@ -50,6 +51,7 @@ class Plan:
     divergences: bounds on Rényi divergences that have a level of their own, from the same counts.
     reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
     equal: numbers of pairs whose databases are equal. is_domain: pairs of midpoints, which are not enumerated.
+    tape: lines of random tapes, each with its name; is_learned: whether all draws are known, which of these levels choose.
     files: a warning of too many. is_here: without workers. pure, at_risk: what these sections do. target, foreseen, files, pure,
     at_risk and reuse are in words; nothing to say: empty.
     """
@@ -90,6 +92,8 @@ class Plan:
     at_risk: str = ""
     is_here: bool = False
     is_domain: bool = False
+    tape: tuple[tuple[str, str], ...] = ()
+    is_learned: bool = True
 
     @property
     def draws_picture(self) -> bool:
@@ -105,7 +109,8 @@ class Plan:
             f"plan of {self.name}",
             *what,
             f"  tasks          {kinds}",
-            f"  samples        {self.samples:,} draws",
+            f"  samples        {self.samples:,} draws"
+            + ("" if self.is_learned else " to learn levels, which choose the others"),
             f"  store          {_bytes(self.bytes_kept)} of samples kept",
             *([f"  files          {self.files}"] if self.files else []),
             f"  memory         about {_bytes(self.memory)} "
@@ -125,6 +130,7 @@ class Plan:
             ),
             *([f"  pure           {self.pure}"] if self.pure else []),
             *([f"  foreseen       {self.foreseen}"] if self.foreseen else []),
+            *(f"  {name:<14} {words}" for name, words in self.tape),
             *([f"  reuse          {self.reuse}"] if self.reuse else []),
             *(f"  {name:<14} {words}" for name, words in self._statements()),
         ]
@@ -211,6 +217,7 @@ def make_plan(
     laws = len(problem.laws)
     way = planned(problem)
     amounts = way.amounts(problem)
+    chosen = known_draws(problem, index or Index()) if e.tape else 0
     kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = 1 if is_here else max(1, min(workers, len(tasks)))
     shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]}) if levels else []
@@ -222,27 +229,31 @@ def make_plan(
         cells=cells,
         outputs=describe(problem.schema),
         tasks=_by_kind(tasks),
-        samples=amounts.draws,
+        samples=amounts.draws + chosen,
         bytes_kept=kept,
         files=describe_files(problem, len(tasks), costs),
         memory=_BASE_MEMORY + amounts.memory,
         seconds=_span(tasks, at_once) + (_START_HERE if is_here else _START),
         workers=workers,
         k=kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned),
-        worst_error=() if e.has_budget else tuple((epsilon, *way.worst_errors(problem, epsilon)) for epsilon in shown),
+        worst_error=()
+        if e.has_budget or e.tape
+        else tuple((epsilon, *way.worst_errors(problem, epsilon)) for epsilon in shown),
         statements=()
-        if e.has_budget
+        if e.has_budget or e.tape
         else tuple(
             state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs), pooled=problem.is_reused)
         ),
         confidence=e.confidence,
         target=_describe_budget(e),
-        foreseen=_foresee(problem.study, costs, most) if e.has_budget and e.target is not None else "",
+        foreseen=_foresee(problem.study, costs, most) if e.has_budget and e.target is not None and not e.tape else "",
         reuse=reuse,
         pure=_describe_pure(problem),
         is_domain=problem.study.pairs.domain is not None,
         is_reused=problem.is_reused,
         is_here=is_here,
+        tape=tuple(describe_tape(problem, index or Index(), costs, at_once)) if e.tape else (),
+        is_learned=chosen > 0 or not e.tape,
         equal=tuple(number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime),
         at_risk=_describe_risk(problem.study),
         drawing=sum(task.drawing for task in tasks) / at_once,
@@ -310,6 +321,8 @@ def _describe_budget(estimate: Estimate) -> str:
             f"takes, at most {target.most:,} a database"
         )
     what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
+    if estimate.tape:
+        return f"{what} with a standard error of {100 * target.relative_error:g} %"
     return (
         f"{what} with a standard error of {100 * target.relative_error:g} %; validation tallies decide how many draws that "
         "takes, before the first of them is counted"
@@ -350,11 +363,18 @@ def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
 
 
 def plan(
-    study: Study, workers: int | None, profile: Profile | None = None, note: Callable[[str], None] = lambda _: None
+    study: Study,
+    workers: int | None,
+    profile: Profile | None = None,
+    note: Callable[[str], None] = lambda _: None,
+    index: Index | None = None,
 ) -> Plan:
-    """The plan of a whole study; raises StudyError when it is wrong. note: told of trial draws that take long."""
+    """The plan of a whole study; raises StudyError when it is wrong. note: told of trial draws that take long.
+
+    index: of a store that holds part of it.
+    """
     problem, trial = resolve(study, note, profile.worker.library_threads if profile else 1)
-    return make_plan(problem, trial, workers, profile=profile)
+    return make_plan(problem, trial, workers, index, profile=profile)
 
 
 def _by_kind(tasks: list[Task]) -> dict[str, int]:

@@ -12,6 +12,9 @@ import numpy as np
 EXACT, CERTIFIED, CLAIM, BOX = "#000000", "#1f5aa6", "#d9822b", "#f3d55b"
 """From dark to light: exact curves, what is certified and estimated, claims, boxes of an audit."""
 
+UP_TO_LEFTOVER, ESTIMATED = "#a85bb0", "#4fae7f"
+"""Of random tapes: what is certified up to the leftover, and estimates. Neither is drawn in the colour of what is certified."""
+
 QUIET = "#8a8a8a"
 """Lines that only guide the eye."""
 

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 CERTIFIED_WORDS = "certified: δ is on or above the line"
 ESTIMATED_WORDS = "estimated δ̂, whisker to approx ≤ (approximate)"
 LIMIT_WORDS = "not resolved: limit of the learned sets"
+TAPE_LIMIT_WORDS = "not resolved: δ̂ and its errors (asymptotic)"
 EDGE_WORDS = "certified bound below the axis, or 0"
 
 SHADE = 0.18  # of a certified region
@@ -78,8 +79,13 @@ def _bottom(results: list[Result], shown: Floats) -> float:
     return 0.5 * min([*shown.tolist(), *(bound for bound in highest if bound > 0.0)], default=2.0 * _LOWEST)
 
 
-def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, title: str) -> None:
-    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis as `_bottom` says."""
+def finish(
+    axis: Any, results: list[Result], colours: list[Any], log: bool, title: str, certified: str = CERTIFIED_WORDS
+) -> None:
+    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis as `_bottom` says.
+
+    certified: what the legend says of certified regions.
+    """
     start, stop = span(results)
     axis.set_xlim(start - 0.02 * (stop - start), stop + 0.02 * (stop - start))
     drawn = [_shown(result) for result in results]
@@ -102,7 +108,7 @@ def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, titl
     axis.set(xlabel="ε", ylabel="δ(ε)")
     axis.set_title(title, fontsize=10.5)
     axis.grid(alpha=0.25)
-    shared = _shared(axis, results, colours[0] if len(results) == 1 else _GREY)
+    shared = _shared(axis, results, colours[0] if len(results) == 1 else _GREY, certified)
     draw_legend(axis, shared, fontsize=8.5 if len(results) < 6 else 7)
 
 
@@ -163,7 +169,7 @@ def mark_edge(axis: Any, places: Floats, colour: Any, label: str | None = None, 
     )
 
 
-def _shared(axis: Any, results: list[Result], colour: Any) -> list[Any]:
+def _shared(axis: Any, results: list[Result], colour: Any, certified: str) -> list[Any]:
     """Entries of the legend for what all results of a picture share."""
     from matplotlib.colors import to_rgb
     from matplotlib.lines import Line2D
@@ -173,11 +179,14 @@ def _shared(axis: Any, results: list[Result], colour: Any) -> list[Any]:
     open_mark: dict[str, Any] = {"color": colour, "linestyle": "none", "markerfacecolor": "none"}
     found: list[Any] = []
     if "certified" in marked:
-        found.append(Patch(facecolor=(*to_rgb(colour), SHADE), edgecolor=colour, label=CERTIFIED_WORDS))
+        found.append(Patch(facecolor=(*to_rgb(colour), SHADE), edgecolor=colour, label=certified))
     if len(results) > 1 and any(is_seen(axis, box) for box in axis.containers):
         found.append(Line2D([], [], marker="|", markersize=8, label=ESTIMATED_WORDS, color=colour, linestyle="none"))
     if "limit" in marked:
-        found.append(Line2D([], [], marker="v", label=LIMIT_WORDS, **open_mark))
+        marks = [line for line in axis.get_lines() if line.get_gid() == "limit" and is_seen(axis, line)]
+        own = open_mark | ({"color": marks[0].get_color()} if len(results) == 1 else {})
+        words = TAPE_LIMIT_WORDS if all(result.is_tape for result in results) else LIMIT_WORDS
+        found.append(Line2D([], [], marker="v", label=words, **own))
     if "edge" in marked:
         arrow: dict[str, Any] = {"marker": _ARROW, "markersize": 10, "markeredgewidth": 0.0, "linestyle": "none"}
         found.append(Line2D([], [], color=colour, label=EDGE_WORDS, **arrow))

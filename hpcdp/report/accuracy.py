@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 
 from hpcdp._base.rounding import at_most, percent, share
-from hpcdp.report.table import estimate, grid, limit_lines
+from hpcdp.report.table import estimate, grid, limit_lines, warning_lines
+from hpcdp.report.tape import basis_lines
 from hpcdp.results.bootstrap import Error
 from hpcdp.results.result import Result
 
@@ -15,6 +16,8 @@ _METHODS = {
     "classes": "multinomial over the classes of L̂ (records hold several chunks, or there are few)",
     "folds": "multinomial over the classes of L̂, fold by fold",
     "errors": "binomial over testing errors",
+    "weights": "chunks of draws from proposals drawn with replacement",
+    "normal": "normal, by the standard error, as there are few chunks",
 }
 
 
@@ -23,18 +26,23 @@ def table(result: Result, errors: Sequence[Error]) -> str:
     sure = percent(result.confidence)
     stated = {statement.epsilon: statement for statement in result.accuracy()}
     limits = {row["epsilon"]: row["limit"] for row in result.spectrum()}
-    rows = [["ε", "δ̂", "standard error", "resampled", "radius", "published α"]]
+    rows = [["ε", "δ̂", "standard error", "resampled", *(() if result.is_tape else ("radius", "published α"))]]
     for error in errors:
-        statement = stated[error.epsilon]
-        alpha = "-" if statement.alpha is None else at_most(statement.alpha)
-        values = [share(error.standard_error), share(error.resampled), at_most(statement.radius)]
-        rows.append([f"{error.epsilon:g}", estimate(error.delta, limits[error.epsilon]), *values, alpha])
+        values = [share(error.standard_error), share(error.resampled)]
+        if (statement := stated.get(error.epsilon)) is not None:
+            values += [at_most(statement.radius), "-" if statement.alpha is None else at_most(statement.alpha)]
+        rows.append([f"{error.epsilon:g}", estimate(error.delta, limits[error.epsilon]), *values])
     methods = dict.fromkeys(error.method for error in errors)
     lines = [f"{result.name}: accuracy of the largest δ̂", "", *grid(rows), ""]
     if any(limit is not None for limit in limits.values()):
         lines += limit_lines(sure, [result])
     known = "the L̂ of its folds on average" if result.way.pools else "its L̂"
     lines += [f"resampled: {_METHODS[method]}; asymptotic" for method in methods]
+    if result.is_tape:
+        weights = (
+            "standard error: of a mean of weights, those above the cut-offs included; asymptotic; of the learned sets"
+        )
+        return "\n".join([*lines, weights, *basis_lines(result), *warning_lines(result)])
     return "\n".join(
         [
             *lines,

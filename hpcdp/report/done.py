@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from hpcdp.planning.index import Index, read_index
+from hpcdp.planning.tape_words import chosen_words
 from hpcdp.planning.ways import all_done, planned
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import record_names
@@ -34,7 +35,10 @@ def _stages(problem: Problem, index: Index) -> list[str]:
     for stage in problem.kept_stages:
         done = sum(len(stage.block_chunks(b)) for b in _sampled(stage, problem.laws, index.samples))
         lines.append(_line(f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks"))
-    return lines + [_line(p.name, p.done, p.total, p.unit) for p in planned(problem).progress(problem, index)]
+    lines += [_line(p.name, p.done, p.total, p.unit) for p in planned(problem).progress(problem, index)]
+    if problem.study.estimate.tape:
+        lines += [f"  {name:<14} {words}" for name, words in chosen_words(problem, index)]
+    return lines
 
 
 def _sampled(stage: Stage, laws: Mapping[str, Input], names: AbstractSet[str]) -> Iterator[int]:

@@ -6,13 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.notions.epsilon_at import BELOW, BEYOND, BRACKETED
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import grid, grown_lines, trust_lines, warning_lines
-from hpcdp.results.epsilon_at import NO_ESTIMATE, Level
+from hpcdp.report.tape import basis_lines, leftover_lines, raced_lines, rests_on
+from hpcdp.results.epsilon_at import NO_ESTIMATE, OF_DELTA, Level
 from hpcdp.results.result import Result
 
 
@@ -21,12 +21,14 @@ def table(result: Result, levels: Sequence[Level]) -> str:
     many = len(result.pairs)
     over = "both directions of 1 pair" if many == 1 else f"{many:,} pairs and both directions"
     state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
-    rows = [["δ", "ε̂", "certified ≥", "approx ≤", "pair", "direction", "set"]]
+    within = ["up to the leftover ≥"] if result.is_tape else []
+    rows = [["δ", "ε̂", *within, "certified ≥", "approx ≤", "pair", "direction", "set"]]
     for level in levels:
         shown = "-" if level.epsilon is None else f"L̂ > {level.epsilon:g}"
         cell = ["-" if v is None else str(v) for v in (level.pair, level.direction)]
         top = "-" if level.upper is None else at_most(level.upper, ".4f")
-        rows.append([f"{level.delta:g}", _estimate(level), at_least(level.lower, ".5f"), top, *cell, shown])
+        near = [] if level.up_to_leftover is None else [at_least(level.up_to_leftover, ".5f")]
+        rows.append([f"{level.delta:g}", _estimate(level), *near, at_least(level.lower, ".5f"), top, *cell, shown])
     lines = [f"{result.name}: ε at given δ, the largest over {over}{state}", "", *grid(rows), ""]
     leading = [level.pair for level in levels if level.pair is not None]
     if many > 1 and leading:
@@ -51,10 +53,18 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
     sure = percent(result.confidence)
     lines = [
         f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {sure}{_every(levels)};",
-        "  finite-sample, rests on independent draws alone. δ = 0: pure differential privacy.",
+        f"  finite-sample, {rests_on(result)}. δ = 0: pure differential privacy.",
         *trust_lines(result.study),
     ]
-    if result.way.draws_apart or result.way.pools:
+    if result.is_tape:
+        lines += [
+            "up to the leftover ≥: by itself no limit: what would be certified if no plain draw could lie in the leftover, of",
+            "  probability r. At any smaller ε, δ(ε) ≥ δ − e^ε·r is certified.",
+            *leftover_lines(result),
+            *basis_lines(result),
+            *raced_lines(result),
+        ]
+    if any(level.family == OF_DELTA for level in levels):
         lines.append("  From the bounds on δ, and together with them.")
     elif len(levels) == 1 and levels[0].delta == 0.0:
         lines.append("  δ = 0 alone: from an exact test of its own, a family that holds with no limit at another δ.")
@@ -73,15 +83,16 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
 
 def to_json(result: Result, levels: Sequence[Level]) -> str:
     """One object; `levels` has one entry for each δ."""
-    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
-    found = head | {"levels": [asdict(level) for level in levels], "warnings": list(result.resolution.warnings)}
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence, **result.declared}
+    found = head | {"levels": [level.to_dict() for level in levels], "warnings": result.warnings}
     return json.dumps(found, allow_nan=False, ensure_ascii=False)
 
 
 def csv_text(levels: Sequence[Level]) -> str:
     """One line for each δ; what is not known is empty."""
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(Level.__dataclass_fields__), lineterminator="\n")
+    rows = [level.to_dict() for level in levels]
+    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(level) for level in levels)
+    writer.writerows(rows)
     return buffer.getvalue()

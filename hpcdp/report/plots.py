@@ -11,7 +11,9 @@ from hpcdp._base.rounding import percent
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
 from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
-from hpcdp.report._spectra import SHADE, draw_legend, draw_spectrum, finish, is_seen, span
+from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, draw_legend, draw_spectrum, finish, is_seen, span
+from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
+from hpcdp.report._tape_spectra import draw_tape
 from hpcdp.report.exposed import find_exposure, pair_words
 from hpcdp.report.table import claim_of
 from hpcdp.results.exact import exact_curve, exact_of
@@ -28,7 +30,7 @@ _STEPS = 400  # of the curves of claims and exact laws
 def draw(result: Result, path: str | Path | None = None, log: bool | None = None) -> Any:
     """Draw a result; with a path (.png or .svg), write it. Returns the matplotlib Figure.
 
-    log: δ on a logarithmic axis; None: of a study with a target or a time, which is about small δ.
+    log: δ on a logarithmic axis; None: of a study with a target, a time or a random tape, which is about small δ.
     """
     from matplotlib.figure import Figure
 
@@ -44,10 +46,14 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
-    _draw_spectrum(axes[0], result, result.study.estimate.has_budget if log is None else log)
+    _draw_spectrum(axes[0], result, _is_about_small(result) if log is None else log)
     if points:
         _draw_tradeoff(axes[1], result, points)
     return save(figure, path)
+
+
+def _is_about_small(result: Result) -> bool:
+    return result.study.estimate.has_budget or result.is_tape
 
 
 def check_path(path: str | Path | None) -> None:
@@ -133,7 +139,10 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
 
 def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
     ends = span([result])
-    draw_spectrum(axis, result, ends, CERTIFIED, "o", None, SHADE)
+    if result.is_tape:
+        draw_tape(axis, result, ends)
+    else:
+        draw_spectrum(axis, result, ends, CERTIFIED, "o", None, SHADE)
     fine = np.linspace(*ends, _STEPS)
     claim = claim_of(result)
     if claim is not None:
@@ -141,7 +150,7 @@ def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
     truth = exact_of(result, fine)
     if truth is not None:
         axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")
-    finish(axis, [result], [CERTIFIED], log, _title(result))
+    finish(axis, [result], [CERTIFIED], log, _title(result), TAPE_WORDS if result.is_tape else CERTIFIED_WORDS)
 
 
 def _title(result: Result) -> str:
@@ -158,7 +167,9 @@ def _title(result: Result) -> str:
         lines.append(f"largest of {len(result.pairs):,} pairs and both directions")
         if found is not None:
             lines.append(f"most exposed: {pair_words(result, found.pair)}")
-    lines[-1] += f"; all bounds certified together at {percent(result.confidence)}"
+    which = "certified bounds hold" if result.is_tape else "all bounds certified"
+    lines[-1] += f"; {which} together at {percent(result.confidence)}"
+    lines += [f"declared: D′ gives no output of {named}" for named in result.declared.values()]
     return "\n".join(lines)
 
 

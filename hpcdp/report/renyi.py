@@ -11,6 +11,7 @@ from dataclasses import asdict
 from hpcdp._base.rounding import at_least, percent
 from hpcdp.report.exposed import pair_words
 from hpcdp.report.table import grid, grown_lines, trust_lines, warning_lines
+from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.renyi import RenyiLevel, VariationalLevel, ZcdpLevel
 from hpcdp.results.result import Result
 
@@ -60,7 +61,8 @@ def _of(rho: ZcdpLevel) -> str:
 def _notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
     lines = [
         f"certified ≥: with confidence {percent(result.confidence)}, all orders and ρ together with the bounds on δ: it is their",
-        "  integral; finite-sample, rests on independent draws alone. In nats; what lies beyond the study's ε is left out.",
+        f"  integral; finite-sample, {rests_on(result)}. In nats; what lies beyond the study's ε is left out.",
+        *basis_lines(result),
         *trust_lines(result.study),
     ]
     if any(level.variational is not None for level in levels):
@@ -73,7 +75,11 @@ def _notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
         lines.append(
             "The bound of estimate.renyi: none, since ε were added to a study with refine, whose classes are then of several L̂."
         )
-    if "exceed" not in result.arrays:
+    if result.is_tape:
+        lines.append(
+            "D̂: none, as draws have weights. Bounds are of the certified row, not of what is up to the leftover."
+        )
+    elif "exceed" not in result.arrays:
         lines.append(
             "D̂: none, as each cell has draws and a classifier of its own, so that there are no classes to compare."
         )
@@ -94,9 +100,10 @@ def to_json(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None)
         "name": result.name,
         "complete": result.complete,
         "confidence": result.confidence,
+        **result.declared,
         **({"renyi": [asdict(level) for level in levels]} if levels else {}),
         **({"zcdp": asdict(rho)} if rho is not None else {}),
-        "warnings": list(result.resolution.warnings),
+        "warnings": result.warnings,
     }
     return json.dumps(found, allow_nan=False, ensure_ascii=False)
 

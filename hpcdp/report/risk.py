@@ -12,6 +12,7 @@ from dataclasses import asdict
 from hpcdp._base.rounding import at_least, percent, share
 from hpcdp.analytic import Curve
 from hpcdp.report.table import claim_of, grid, trust_lines
+from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.result import Result
 from hpcdp.results.risk import RiskLevel, risk_levels
 
@@ -45,10 +46,11 @@ def table(result: Result, levels: Sequence[RiskLevel]) -> str:
     sure = percent(result.confidence)
     lines += [
         f"certified: some pair and direction has P[L > ε] of at least δ(ε), for all ε together with confidence {sure};",
-        "  finite-sample, rests on independent draws alone.",
+        f"  finite-sample, {rests_on(result)}.",
+        *basis_lines(result),
         *trust_lines(result.study),
         "P̂[|L̂| > ε]: the share of test outputs of a database; it rests on the classifier, and bounds nothing. Its error is",
-        "  asymptotic, of one pair. It is told at the study's ε, where sets are {L̂ > ε} (no refine, target, time, reuse).",
+        "  asymptotic, of one pair. It is told at the study's ε, where sets are {L̂ > ε} (no refine, target, time, reuse, tape).",
     ]
     if epsilon0 is not None:
         lines += [
@@ -69,7 +71,7 @@ def _claimed(level: RiskLevel) -> str:
 
 def to_json(result: Result, levels: Sequence[RiskLevel]) -> str:
     """One object; `risk` has one entry for each level."""
-    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence, **result.declared}
     return json.dumps(head | {"risk": [asdict(level) for level in levels]}, allow_nan=False, ensure_ascii=False)
 
 

@@ -16,6 +16,7 @@ from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.errors import StudyError
 from hpcdp.report.exposed import NOISE, Exposure, find_exposure
 from hpcdp.report.table import grid
+from hpcdp.report.tape import basis_lines, raced_lines
 from hpcdp.results.result import Result
 from hpcdp.study.problem import DIRECTIONS
 
@@ -131,13 +132,15 @@ def table(result: Result, ranking: Ranking, contents: bool = False) -> str:
             *text,
             f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - not",
             f"  resolved. certified ≥: at all cells together with confidence {percent(result.confidence)}; finite-sample.",
+            *basis_lines(result),
+            *(raced_lines(result) if result.is_tape else []),
         ]
     )
 
 
 def to_json(result: Result, ranking: Ranking, contents: bool = False) -> str:
     """One object; `rows` has one entry for each row, the most exposed first."""
-    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence, **result.declared}
     return json.dumps(
         head | {"epsilon": ranking.epsilon, "rows": _entries(result, ranking, contents)},
         allow_nan=False,

@@ -13,8 +13,8 @@ from hpcdp._base.terminal import columns
 from hpcdp.losses import foreign_code
 from hpcdp.notions.spectrum import TOLD, told_pairs
 from hpcdp.planning.accuracy import state_lines
+from hpcdp.report import tape
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.results.cells import CELL
 from hpcdp.results.result import Result
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
@@ -57,17 +57,26 @@ def table(result: Result) -> str:
 def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Result) -> list[list[str]]:
     many = len(result.pairs) > 1
     head = (
-        ["ε", "δ̂", "certified ≥", "approx ≤"]
+        (tape.HEAD if result.is_tape else ["ε", "δ̂", "certified ≥", "approx ≤"])
         + (["claimed"] if claim else [])
         + (["pair"] if many else [])
         + ["direction"]
     )
+    errors = tape.errors(result) if result.is_tape else []
     table = [head]
-    for row in rows:
+    for number, row in enumerate(rows):
         sure = row["resolved"]
         implied = "" if row.get("certified", True) else "†"
-        cells = [f"{row['epsilon']:g}", estimate(row["delta"], row["limit"]), at_least(row["lower"]) + implied]
-        cells.append(at_most(row["upper"]) if sure else "-")
+        told = estimate(row["delta"], row["limit"])
+        if result.is_tape:
+            cells = tape.row_cells(row, errors[number], told, implied)
+        else:
+            cells = [
+                f"{row['epsilon']:g}",
+                told,
+                at_least(row["lower"]) + implied,
+                at_most(row["upper"]) if sure else "-",
+            ]
         if claim:
             allowed = float(claim.implied(row["epsilon"]))
             cells.append(share(allowed) + (" violated" if row["lower"] > allowed else ""))
@@ -85,6 +94,12 @@ def estimate(delta: float, limit: float | None) -> str:
 
 def limit_lines(confidence: str, results: Sequence[Result]) -> list[str]:
     """What "<" and "*" of `estimate` mean in a text on some results."""
+    if any(result.is_tape for result in results):
+        words = (
+            f"* not resolved; δ̂ and as many standard errors as {confidence} says, at this ε alone, of the learned sets; of draws "
+            "with weights asymptotic, of others finite-sample. Another set may hold more: this is no limit of δ."
+        )
+        return textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False)
     which = "this ε" if any(result.way.draws_apart for result in results) else "any ε of the study"
     over = " Of the sets, those that the last block tests." if any(result.way.pools for result in results) else ""
     words = (
@@ -175,10 +190,13 @@ def trust_lines(study: Study, tried: str = "the first chunk of each database") -
 def _footnotes(result: Result, claim: Claim | None) -> list[str]:
     sure = percent(result.confidence)
     certify = result.study.estimate.certify
-    lines = [
+    of_counts = [
         f"certified ≥: δ is at least this, at all cells together with confidence {sure}; finite-sample, rests on independent",
         "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
         "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
+    ]
+    lines = [
+        *(tape.footnotes(result) if result.is_tape else of_counts),
         *([] if certify is None else _implied_lines(certify)),
         *trust_lines(result.study),
     ]
@@ -187,8 +205,9 @@ def _footnotes(result: Result, claim: Claim | None) -> list[str]:
             *limit_lines(sure, [result]),
             *warning_lines(result),
         ]
-    lines += [f"{name}: {words}" for name, words in state_lines(result.accuracy(), sure, result.way.pools)]
-    if result.study.estimate.has_budget:
+    stated = result.accuracy()
+    lines += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.way.pools)] if stated else []
+    if result.study.estimate.has_budget and not result.is_tape:
         lines += _shares(result)
     if result.way.pools:
         lines += _reuse(result)
@@ -230,25 +249,31 @@ def origin_of(pair: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     return [" ".join(map(str, value)) if isinstance(value, list) else value for value in values]
 
 
+def _count_names(result: Result) -> list[str]:
+    """Columns of counts where no cell has any yet."""
+    if result["delta"].size:
+        return [*result.way.flat(result.way.told(result.arrays, (0, 0, 0)))]
+    return [f"{name}_{side}" for name in result.way.counts for side in (0, 1)]
+
+
 def csv_text(result: Result) -> str:
     """All cells as CSV, one line a cell; where its pair comes from at the end, rows apart by spaces."""
     import csv
     import io
     import json
 
-    sides = {name: len(result.arrays[name][0]) > len(CELL) for name in result.way.counts}
-    counts = [
-        key for name, has_sides in sides.items() for key in ((f"{name}_0", f"{name}_1") if has_sides else (name,))
-    ]
+    cells = result.cells()
+    told = [*(result.way.told(result.arrays, (0, 0, 0)) if result["delta"].size else {})]
+    counts = [*result.way.flat({name: cells[0][name] for name in told})] if cells else _count_names(result)
     fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
     fields += [] if result.study.estimate.certify is None else ["certified"]
     origin = origin_names(result)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([*fields, *origin])
-    for cell in result.cells():
+    for cell in cells:
         head = [cell[name] for name in fields[:7]]
-        tail = [value for name in result.way.counts for value in np.ravel(cell[name]).tolist()]
+        tail = result.way.flat({name: cell[name] for name in told}).values()
         where = origin_of(result.pairs[cell["pair"]], origin)
         said = [json.dumps(cell[name]) for name in ("resolved", "certified") if name in cell]
         writer.writerow([*head, *tail, *said, *where])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +14,10 @@ from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.histogram import assumed
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
+from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.ranking import Ranking
-from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, worst
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, round_up, worst
 from hpcdp.study.problem import DIRECTIONS
 
 
@@ -45,7 +48,8 @@ def _rows(verdict: Verdict) -> list[list[str]]:
     """At each ε: the claim, the largest estimate and bound, and the largest gap in standard errors."""
     result = verdict.result
     gap = (result["delta"] - verdict.claimed) / verdict.standard_error
-    rows = [["ε", "claimed", "δ̂", "certified ≥", "gap/se"]]
+    within = ["up to the leftover ≥"] if result.is_tape else []
+    rows = [["ε", "claimed", "δ̂", *within, "certified ≥", "gap/se"]]
     for column, epsilon in enumerate(result["epsilon"]):
         if verdict.known[..., column].any():
             allowed = float(verdict.claimed[0, 0, column])
@@ -56,6 +60,7 @@ def _rows(verdict: Verdict) -> list[list[str]]:
                     f"{epsilon:g}",
                     share(allowed),
                     estimate(float(result["spectrum_delta"][column]), result.resolution.limit(column)),
+                    *(at_least(float(result["spectrum_lower_up_to_leftover"][column])) for _ in within),
                     at_least(lower) + mark,
                     f"{np.nanmax(gap[..., column]):+.1f}",
                 ]
@@ -164,6 +169,8 @@ def _separation(verdict: Verdict, found: Separation) -> list[str]:
         lines.append(
             "  That ε has no bound of its own (estimate.certify): another study, with fresh draws, could certify it."
         )
+    elif verdict.result.is_tape:
+        lines += textwrap.wrap(_tape_separation(found), 120, initial_indent="  ", subsequent_indent="  ")
     elif found.test is None:
         lines.append(f"  No number of {words} that can be drawn would separate it from the claim.")
     else:
@@ -172,6 +179,21 @@ def _separation(verdict: Verdict, found: Separation) -> list[str]:
             f"(now {found.now:,})."
         )
     return lines
+
+
+def _tape_separation(found: Separation) -> str:
+    """What would separate an estimate by random tapes from a claim."""
+    if found.test is None:
+        return "No number of draws that can be made would separate it from the claim."
+    draws = f"about {found.test:,} draws from proposals per database (now {found.now:,})"
+    if found.leftover is None:
+        return "Plain draws hit the leftover: more draws than now do not separate it; what is hidden may explain it."
+    if found.leftover == 0:
+        return f"If it is real, the bound would pass the claim with {draws}; nothing is left over."
+    return (
+        f"If it is real, the bound would pass the claim with {draws} and about {round_up(found.leftover):,} plain draws for the "
+        "leftover without a hit."
+    )
 
 
 def _ranking(ranking: Ranking, words: str) -> list[str]:
@@ -193,11 +215,18 @@ def _ranking(ranking: Ranking, words: str) -> list[str]:
     return lines
 
 
+def _uncertified(result: Result) -> list[str]:
+    """That a bound up to the leftover decides nothing."""
+    return ["up to the leftover ≥: by itself no bound on δ, and no violation (see show)."] if result.is_tape else []
+
+
 def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
     result = verdicts[0].result
     lines = [
-        "violated: certified ≥ is above the claim; finite-sample, rests on independent draws alone. gap/se, chance and sample",
+        f"violated: certified ≥ is above the claim; finite-sample, {rests_on(result)}. gap/se, chance and sample",
         "  sizes are asymptotic and take the classifier as it is; its regret lowers δ̂.",
+        *_uncertified(result),
+        *basis_lines(result),
         *trust_lines(result.study),
     ]
     if not np.isnan(result.resolution.limits).all():

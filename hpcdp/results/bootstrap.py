@@ -18,7 +18,9 @@ class Error:
     method: "chunks" where every chunk of test outputs has a record of its own and there are at least 30 (bootstrap over
     chunks, which also shows outputs that are not independent), "classes" else (multinomial over the classes of L̂, the
     binomial error by simulation), "folds" where every sample teaches and tests (the same, fold by fold: what the sets change
-    from run to run it does not show), "errors" of `literal-knn` (binomial over testing errors).
+    from run to run it does not show), "errors" of `literal-knn` (binomial over testing errors); of
+    random tapes "weights" (bootstrap over chunks of draws from proposals) where there are at least 30, else "normal" (the
+    standard error itself).
     """
 
     epsilon: float

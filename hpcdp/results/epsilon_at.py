@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,8 @@ class Level:
     every δ at once. pair, direction, epsilon: the cell whose set shows it; None where the limit is 0. family: with what `lower`
     holds together at that confidence: "epsilon", the limits at every δ; "delta 0", no other limit or bound (see `level_at`);
     "delta", the bounds on δ.
+    up_to_leftover: of a random tape, the same of the bounds up to the leftover: by itself **no limit**. At any smaller ε, δ(ε) is
+    certified to be above δ − e^ε·r, r being the leftover; None of other results.
     """
 
     delta: float
@@ -58,6 +61,12 @@ class Level:
     direction: str | None
     epsilon: float | None
     family: str = EVERY
+    up_to_leftover: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON and CSV have it."""
+        found = {name: value for name, value in vars(self).items() if name != "up_to_leftover"}
+        return found if self.up_to_leftover is None else found | {"lower_up_to_leftover": self.up_to_leftover}
 
 
 def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool = False) -> Level:
@@ -77,11 +86,23 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool =
     if found == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
         estimate, found, reach = lower, BRACKETED, None
     estimate, upper = (None if v is None else max(v, lower) for v in (estimate, upper))
+    within = _up_to_leftover(arrays, delta)
     if lower == 0.0 or cell is None:
-        return Level(delta, estimate, found, reach, upper, lower, None, None, None, family)
+        return Level(delta, estimate, found, reach, upper, lower, None, None, None, family, within)
     pair, direction, column = cell
     named = DIRECTIONS[direction]
-    return Level(delta, estimate, found, reach, upper, lower, pair, named, float(arrays["epsilon"][1][column]), family)
+    at = float(arrays["epsilon"][1][column])
+    return Level(delta, estimate, found, reach, upper, lower, pair, named, at, family, within)
+
+
+def _up_to_leftover(arrays: Arrays, delta: float) -> float | None:
+    """The limit that bounds up to the leftover would give if nothing were left over; None of results without such bounds."""
+    if "lower_up_to_leftover" not in arrays:
+        return None
+    within = arrays["lower_up_to_leftover"][1]
+    known = ~np.isnan(within)
+    epsilons = np.broadcast_to(arrays["epsilon"][1], within.shape)
+    return float(spectrum_epsilon(epsilons[known], within[known], delta).max(initial=0.0))
 
 
 def _has_no_sets(arrays: Arrays) -> bool:

@@ -31,7 +31,7 @@ class Resolution:
     limits: shape (epsilons,), NaN where the largest δ̂ is resolved or nothing is known: an upper limit, at this ε, of what each
     set holds that was learned for any ε of any pair and direction (where samples teach and test, those that the last block
     tests; where errors were counted, those learned for this ε), at least what is certified. Finite-sample at the study's
-    confidence, one ε at a time; not a limit of δ.
+    confidence (of random tapes asymptotic), one ε at a time; not a limit of δ.
     warnings: what is not resolved and what would resolve it, in words (heuristic).
     """
 
@@ -89,9 +89,8 @@ def _warn(arrays: Arrays, estimate: Estimate, way: Derived, rows: Bools, seen: B
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
     needed = [_needed(arrays, way, int(i), rows) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
-        f"δ̂ is not resolved at ε = {shown}{more}: it is 0 or below what is certified, or rests on fewer than 10 test outputs "
-        "or on a set that training hardly saw, or does so at a smaller ε.",
-        f"What would resolve it (heuristic; 10 outputs in the set, standard error δ/2): {'; '.join(needed)}. "
+        f"δ̂ is not resolved at ε = {shown}{more}: {way.unresolved_words}, or does so at a smaller ε.",
+        f"What would resolve it (heuristic; {way.resolving_words}): {'; '.join(needed)}. "
         f"{_training(estimate, way.trained(estimate))}",
     )
 
@@ -125,7 +124,7 @@ def _needed(arrays: Arrays, way: Derived, column: int, rows: Bools) -> str:
 def _training(estimate: Estimate, train: int) -> str:
     words = "Training may need more too"
     k = kind_of(estimate.default_loss).votes(validate_parameters(estimate.default_loss, estimate.parameters), train)
-    if estimate.refine or estimate.has_budget or k is None:
+    if estimate.refine or estimate.has_budget or estimate.tape or k is None:
         return f"{words}."
     least = least_mass(estimate, train)
     return f"{words}: k = {k:,} of {2 * train:,} training points tell nothing of sets of probability below {least:.1e}."

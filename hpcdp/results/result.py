@@ -68,6 +68,17 @@ class Result(Shown):
         """The way in which its estimates came to be."""
         return derived(way_of(self.study, is_reused="block_exceed" in self.arrays))
 
+    @property
+    def is_tape(self) -> bool:
+        """Whether draws came from proposals, with weights."""
+        return "lower_up_to_leftover" in self.arrays
+
+    @property
+    def declared(self) -> dict[str, str]:
+        """What the study declares that D′ cannot output, as JSON has it; empty where it declares nothing."""
+        named = self.study.mechanism.impossible
+        return {} if named is None else {"impossible": named}
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]
 
@@ -86,6 +97,11 @@ class Result(Shown):
     def resolution(self) -> Resolution:
         """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
         return find_resolution(self.arrays, self.study.estimate, self.way)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is not resolved and what would resolve it; of random tapes also whether plain draws hit the leftover."""
+        return [*self.resolution.warnings, *self.way.warnings(self.arrays)]
 
     def epsilon_at(self, delta: float, alone: bool = False) -> Level:
         """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ.
@@ -123,7 +139,7 @@ class Result(Shown):
                 "upper": float(self["upper"][place]),
                 "standard_error": float(self["standard_error"][place]),
             }
-            cell |= {name: self[name][place].tolist() for name in self.way.counts}
+            cell |= self.way.told(self.arrays, place)
             cell["resolved"] = bool(self.resolution.cells[place])
             cell |= self._certified(column)
             found.append(cell)
@@ -153,12 +169,21 @@ class Result(Shown):
                     "lower_pair": int(at["lower_pair"]),
                     "lower_direction": DIRECTIONS[at["lower_direction"]],
                     "upper": float(at["upper"]),
+                    **self._up_to_leftover(at),
                     "resolved": bool(self.resolution.rows[column]),
                     "limit": self.resolution.limit(int(column)),
                     **self._certified(column),
                 }
             )
         return found
+
+    def _up_to_leftover(self, at: dict[str, Any]) -> dict[str, Any]:
+        """Of a random tape, at one ε: the largest bound up to the leftover, and whose it is."""
+        name = "lower_up_to_leftover"
+        if not self.is_tape:
+            return {}
+        named = {f"{name}_pair": int(at[f"{name}_pair"]), f"{name}_direction": DIRECTIONS[at[f"{name}_direction"]]}
+        return {name: float(at[name]), **named}
 
     def tradeoff(self) -> list[dict[str, Any]]:
         """Trade-off points, pair by pair, η ascending."""
@@ -198,7 +223,9 @@ class Result(Shown):
         return describe_risk(self.study.at_risk, self.arrays) if self.study.at_risk is not None else []
 
     def accuracy(self) -> list[Statement]:
-        """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic."""
+        """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic. Nothing of weighted draws."""
+        if self.is_tape:
+            return []
         test = int(self["test"].min()) if "test" in self.arrays and self["test"].size else None
         return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.way.pools)
 
@@ -217,7 +244,8 @@ class Result(Shown):
             "spectrum": self.spectrum(),
             "tradeoff": self.tradeoff(),
             "accuracy": [vars(statement) for statement in self.accuracy()],
-            "warnings": list(self.resolution.warnings),
+            "warnings": self.warnings,
+            **self.declared,
             **({"reuse": reuse} if reuse else {}),
             **({"pure": self.pure} if self.arrays.keys() & {"pure_certified", "bin_counts"} else {}),
         }
@@ -229,7 +257,7 @@ class Result(Shown):
     def plot(self, path: str | Path | None = None, log: bool | None = None) -> Any:
         """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given.
 
-        log: δ on a logarithmic axis; None: of a study with a target or a time.
+        log: δ on a logarithmic axis; None: of a study with a target, a time or a random tape.
         """
         from hpcdp.report.plots import draw
 

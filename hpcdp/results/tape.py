@@ -1,4 +1,4 @@
-"""Results of random tapes: three rows that are never mixed, the estimate, what is certified up to the leftover, what is certified."""
+"""Results of random tapes: three rows that are never mixed: estimated, certified up to the leftover, certified."""
 
 from __future__ import annotations
 
@@ -12,24 +12,34 @@ from numpy.typing import NDArray
 
 from hpcdp._base.special import ndtri
 from hpcdp.errors import StoreError
-from hpcdp.notions.weighted import certify, leftover_limit, lower_mean, split_level, upper_mean
+from hpcdp.notions.weighted import certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
 from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.tape import Choice, known_choice, spans_of, stage_of, tested_pairs
-from hpcdp.results.cells import CELL, cells_of, maximum_of
+from hpcdp.results.cells import CELL, maximum_of
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.problem import Problem
+from hpcdp.study.problem import DIRECTIONS, Problem
 
-_UNIT = 2.0**-40
+UNIT = 2.0**-40
+"""Of sums of logarithms."""
+
+INFLATED = ("D′", "D")
+"""The law that e^ε multiplies, of each direction."""
+
+UNLEARNED, LEARNED, LEFT_OUT, DRAWN = range(4)
+"""What is known of a pair: nothing; what levels learned of it; that it was left out of the test by that; all its draws."""
+
 _TOLD = 3.0  # standard errors from which on δ̂ tells something
 _FEWEST_CHUNKS = 30
 _MOST = 2.0**50
+_PARTS = 1 << 40
+_WARNED = 6  # pairs and directions of which warnings tell
 
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """By (pair, direction, ε): what `cells_of` and `maximum_of` take."""
+    """By (pair, direction, ε): what `maximum_of` takes."""
 
     delta: Floats
     standard_error: Floats
@@ -38,54 +48,79 @@ class _Cells:
 
 
 class Tape(Derived):
-    """See `Derived`."""
+    """See `Derived`.
+
+    Arrays by cell besides `delta`, `standard_error`, `lower`, `upper`, `level` and `training_delta`:
+
+    lower_up_to_leftover: X, of which δ(ε) >= X − e^ε·r is certified, r being the leftover of X's set (finite-sample); by
+    itself it is no bound on δ. leftover_draws, leftover_hits, leftover_limit: plain draws of the inflated law, how many lie in
+    the leftover of any of the direction's cells, and the upper limit of r that they give (finite-sample); 0, 0 and 0 where no
+    weight is above the cut-off. lower: with that limit, so certified.
+    weights, squares: sums of w·1_S and of w²·1_S over the draws of each side, all weights included; draws: how many draws, of
+    each side: δ̂ = weights₀/draws₀ − e^ε·weights₁/draws₁, cut at 0.
+    logs: sums of ⌊log(1 + λw)/u⌋ of the first side and of ⌈−log(1 − κw)/u⌉ of the other, up to the cut-off, whole numbers of
+    `unit`, u = 2⁻⁴⁰: kept as quotient and remainder by 2⁴⁰; quotient −1 where the cell has no bet. rates: λ and κ, cutoff: M, NaN
+    without a bet.
+    By pair: tape_stage (see `UNLEARNED` to `DRAWN`), tape_by_rows, tape_checked, tape_declared (whether forward sets are within
+    what is declared that D′ cannot output, so that P alone is bounded), tape_gain; tape_needed by direction too: plain
+    draws after which a certificate keeps most of δ, 0 where none are needed, −1 where training cannot tell.
+    """
 
     counts = ("sums", "unit", "draws")
 
     def arrays(
         self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
     ) -> Arrays:
-        shape = (len(problem.pairs), 2, epsilons.size)
-        floats = {
-            n: np.full(shape, np.nan) for n in ("delta", "standard_error", "lower", "upper", "lower_up_to_leftover")
-        }
-        level, ranked = np.zeros(shape), np.full(shape, np.nan)
-        sums, draws = np.zeros((*shape, 2, 2)), np.zeros((*shape, 2), np.int64)
-        leftover = {"leftover_hits": np.zeros(shape, np.int64), "leftover_draws": np.zeros(shape, np.int64)}
-        limit, largest = np.ones(shape), np.ones((len(problem.pairs), 2))
+        pairs, shape = len(problem.pairs), (len(problem.pairs), 2, epsilons.size)
+        found = _unknown(shape)
         first = first_of(problem.tape_keys)
-        tested = tested_pairs(problem, index) or []
-        for number in range(shape[0]):
+        tested = tested_pairs(problem, index)
+        for number in range(pairs):
             source = first[problem.tape_keys[number]]
             choice = known_choice(problem, index, source)
             if choice is None:
                 continue
-            ranked[number] = choice.delta
-            if source not in tested or not _is_drawn(problem, index, source, choice):
+            _describe(found, number, choice)
+            if tested is None or source not in tested:
+                found["tape_stage"][1][number] = LEARNED if tested is None else LEFT_OUT
                 continue
+            if not _is_drawn(problem, index, source, choice):
+                continue
+            found["tape_stage"][1][number] = DRAWN
             share = len(first) / len(tested)  # the level of pairs that training alone left out is the others'
-            level[number] = np.asarray(choice.levels) * share
+            level = np.asarray(choice.levels) * share
+            found["level"][1][number] = level
             for direction in (0, 1):
-                place = (number, direction)
-                found = _direction(problem, index, source, choice, direction, epsilons, level[place])
-                for name in floats:
-                    floats[name][place] = found[name]
-                sums[place], draws[place] = found["sums"], choice.draws
-                leftover["leftover_hits"][place] = found["hits"]
-                leftover["leftover_draws"][place] = choice.leftover[direction]
-                limit[place] = found["limit"]
+                own = _direction(problem, index, source, choice, direction, epsilons, level[direction])
+                for name, values in own.items():
+                    found[name][1][number, direction] = values
+        delta, error = found["delta"][1], found["standard_error"][1]
         z = float(ndtri(0.5 + 0.5 * problem.study.estimate.confidence))
-        floats["upper"] = np.minimum(1.0, np.maximum(floats["delta"], 0.0) + z * floats["standard_error"])
-        cells = _Cells(floats["delta"], floats["standard_error"], floats["lower"], floats["upper"])
-        made = {name: (CELL, values) for name, values in leftover.items()}
-        made |= {"leftover_limit": (CELL, limit), "lower_up_to_leftover": (CELL, floats["lower_up_to_leftover"])}
-        made |= {"level": (CELL, level), "training_delta": (CELL, ranked), "unit": (CELL, np.full(shape, _UNIT))}
-        made |= {"sums": ((*CELL, "side", "sum"), sums), "draws": ((*CELL, "side"), draws)}
-        best = np.where(np.isnan(floats["lower_up_to_leftover"]), -np.inf, floats["lower_up_to_leftover"]).max(
-            axis=(0, 1)
-        )
-        made |= {"spectrum_lower_up_to_leftover": (("epsilon",), np.where(best > -np.inf, best, np.nan))}
-        return cells_of(cells) | made | maximum_of(cells)
+        found["upper"] = CELL, np.minimum(1.0, np.maximum(delta, 0.0) + z * error)
+        cells = _Cells(delta, error, found["lower"][1], found["upper"][1])
+        return found | maximum_of(cells) | _largest(found["lower_up_to_leftover"][1])
+
+    def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
+        logs = _whole(arrays["logs"][1][place])
+        leftover = {name: arrays[f"leftover_{name}"][1][place].item() for name in ("draws", "hits", "limit")}
+        sums = {name: arrays[name][1][place].tolist() for name in ("weights", "squares")}
+        return {
+            "lower_up_to_leftover": float(arrays["lower_up_to_leftover"][1][place]),
+            "leftover": leftover,
+            "sums": {**sums, "logs": logs},
+            "unit": UNIT,
+            "draws": arrays["draws"][1][place].tolist(),
+        }
+
+    def flat(self, told: dict[str, Any]) -> dict[str, Any]:
+        sums, left = told["sums"], told["leftover"]
+        sides = [(name, sums[name] or ("", "")) for name in ("weights", "squares", "logs")] + [("draws", told["draws"])]
+        return {
+            "lower_up_to_leftover": told["lower_up_to_leftover"],
+            **{f"leftover_{name}": value for name, value in left.items()},
+            "unit": told["unit"],
+            **{f"{name}_{side}": values[side] for name, values in sides for side in (0, 1)},
+        }
 
     def bounds(self, *arrays: Any) -> Floats:
         raise StoreError("bounds of random tapes are read off their records")
@@ -94,11 +129,14 @@ class Tape(Derived):
         return np.asarray(arrays["standard_error"][1])
 
     def bound_at(self, arrays: Arrays, place: Place) -> tuple[Callable[[int], float], int]:
-        delta, lower, now = (arrays[n][1][place] for n in ("delta", "lower", "draws"))
+        """The bound up to the leftover, below δ̂ in proportion to 1/√n, less what the leftover may take. Heuristic."""
+        names = ("delta", "lower_up_to_leftover", "draws")
+        delta, within, now = (arrays[n][1][place] for n in names)
         draws = int(now.min())
+        taken = 1.0 if arrays["leftover_limit"][1][place] == 0.0 else 2.0  # half of the room is the leftover's
 
         def scaled(n: int) -> float:
-            return float(delta - (delta - lower) * math.sqrt(draws / n))
+            return float(delta - taken * (delta - within) * math.sqrt(draws / n))
 
         return scaled, draws
 
@@ -120,7 +158,7 @@ class Tape(Derived):
             delta, error = (float(arrays[n][1][place]) for n in ("delta", "standard_error"))
             return "normal", rng.normal(delta, error, replicates)
         means = [part[rng.integers(0, part.size, (replicates, part.size))].mean(axis=1) for part in parts]
-        return "chunks", np.asarray(means[0] + means[1])
+        return "weights", np.asarray(means[0] + means[1])
 
     def tells(self, arrays: Arrays, estimate: Estimate) -> Bools:
         delta, error, lower = (arrays[name][1] for name in ("delta", "standard_error", "lower"))
@@ -138,6 +176,41 @@ class Tape(Derived):
         error = float(arrays["standard_error"][1][place])
         samples = now * (2.0 * error / delta) ** 2 if delta > 0.0 else math.inf
         return (math.ceil(samples) if samples <= _MOST else None), now
+
+    @property
+    def unresolved_words(self) -> str:
+        return f"it is within {_TOLD:g} standard errors of 0, or below what is certified"
+
+    @property
+    def resolving_words(self) -> str:
+        return "standard error δ/2"
+
+    def tests_at(self, arrays: Arrays, place: Place) -> int:
+        return int(arrays["draws"][1][place].min())
+
+    def leftover_needed(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+        """Plain draws without a hit with which the bound would pass a claim, beside those of `bound_at`. Heuristic.
+
+        Half of what δ̂ is above the claim is for the leftover where the bounds of both means must narrow; None where plain
+        draws hit the leftover, which no number of draws takes away.
+        """
+        if arrays["leftover_hits"][1][place] > 0:
+            return None
+        if arrays["leftover_limit"][1][place] == 0.0:
+            return 0
+        room = float(arrays["lower_up_to_leftover"][1][place]) - claimed
+        gap = float(arrays["delta"][1][place]) - claimed
+        level = float(split_level(arrays["level"][1][place]).leftover)
+        return leftover_draws(max(room, 0.5 * gap), float(arrays["epsilon"][1][place[2]]), level)
+
+    def warnings(self, arrays: Arrays) -> tuple[str, ...]:
+        hits, draws = (arrays[f"leftover_{name}"][1].max(axis=2, initial=0) for name in ("hits", "draws"))
+        return tuple(
+            f"pair {pair}, {DIRECTIONS[direction]}: {hits[pair, direction]:,} of {draws[pair, direction]:,} plain draws of "
+            f"{INFLATED[direction]} lie in the leftover: a region of tape that proposals do not reach leads there. δ̂ and what is "
+            "certified up to the leftover may be far too large; the certified row takes it into account."
+            for pair, direction in np.argwhere(hits > 0)[:_WARNED]
+        )
 
     def tested(self, arrays: Arrays, estimate: Estimate) -> int:
         return int(arrays["draws"][1].max(initial=0))
@@ -170,60 +243,124 @@ def _direction(
 ) -> dict[str, Any]:
     """All of one direction's cells, by name, each (epsilons,)."""
     n, c = choice.draws, np.exp(epsilons)
-    means, squares, logs = [], [], []
+    weights: list[list[float]] = []
+    squares: list[list[float]] = []
+    logs: list[list[int]] = []
     for side in (direction, 1 - direction):
         chunks = _chunks(problem, index, number, choice, side)
-        means.append([math.fsum(chunk["weights"][direction][j] for chunk in chunks) / n for j in range(epsilons.size)])
-        squares.append(
-            [math.fsum(chunk["squares"][direction][j] for chunk in chunks) / n for j in range(epsilons.size)]
-        )
+        for sums, name in ((weights, "weights"), (squares, "squares")):
+            sums.append([math.fsum(chunk[name][direction][j] for chunk in chunks) for j in range(epsilons.size)])
         logs.append([sum(column) for column in zip(*(chunk["logs"][direction] for chunk in chunks), strict=True)])
-    p, q = np.asarray(means)
-    spread = np.maximum(np.asarray(squares) - np.asarray(means) ** 2, 0.0)
-    hits, union, left = _leftover(problem, index, number, choice, direction)
+    means, spread = np.asarray(weights) / n, np.asarray(squares) / n
+    spread = np.maximum(spread - means**2, 0.0)
+    found: dict[str, Any] = {
+        "delta": np.maximum(0.0, means[0] - c * means[1]),
+        "standard_error": np.sqrt((spread[0] + c * c * spread[1]) / n),
+        "weights": np.asarray(weights).T,
+        "squares": np.asarray(squares).T,
+        "draws": n,
+    }
+    return found | _certified(problem, index, number, choice, direction, epsilons, level, logs)
+
+
+def _certified(
+    problem: Problem,
+    index: Index,
+    number: int,
+    choice: Choice,
+    direction: int,
+    epsilons: Floats,
+    level: Floats,
+    logs: list[list[int]],
+) -> dict[str, Any]:
+    """The bounds of one direction. Every set limits P(S) and Q(S), and so δ at every ε: each cell has the largest of all."""
     bets = choice.bets[direction]
     columns = list(bets.columns)
-    found: dict[str, Any] = {
-        "delta": np.maximum(0.0, p - c * q),
-        "standard_error": np.sqrt((spread[0] + c * c * spread[1]) / n),
-        "upper": np.full(epsilons.size, np.nan),
-        "lower": np.zeros(epsilons.size),
-        "lower_up_to_leftover": np.zeros(epsilons.size),
-        "limit": np.zeros(epsilons.size),
-        "hits": np.zeros(epsilons.size, np.int64),
-        "sums": np.zeros((epsilons.size, 2, 2)),
+    nothing = np.zeros(epsilons.size)
+    if not columns:
+        whole = {"leftover_draws": 0, "leftover_hits": 0, "leftover_limit": nothing}
+        return {"lower": nothing, "lower_up_to_leftover": nothing, **whole}
+    parts = split_level(level[columns])
+    is_declared = choice.declared and direction == 0
+    if is_declared:  # D′ cannot enter these sets, as the study declares: all of the level is P's
+        parts = parts._replace(p=level[columns])
+    low = lower_mean(np.array(logs[0], object), bets.rates, choice.draws, parts.p)
+    if is_declared:
+        high = np.zeros(low.shape)
+    else:
+        high = upper_mean(np.array(logs[1], object), bets.kappas, bets.cutoffs, choice.draws, parts.q)
+    beyond = np.asarray(bets.beyond, np.bool_)
+    union, left = _leftover(problem, index, number, choice, direction)
+    limit = np.where(beyond, 1.0, 0.0)
+    if left and beyond.any():
+        limit[beyond] = leftover_limit(union, left, min(0.5, float(parts.leftover[beyond].sum())))
+    every = certify(low[:, None], high[:, None], limit[:, None], epsilons)
+    best = every.within.argmax(axis=0)
+    kept: dict[str, Any] = {
+        "logs": np.full((epsilons.size, 2, 2), -1, np.int64),
+        "rates": np.full((epsilons.size, 2), np.nan),
+        "cutoff": np.full(epsilons.size, np.nan),
     }
-    found["sums"][:, 0, 0], found["sums"][:, 1, 0] = n * p, n * q
-    if columns:
-        parts = split_level(level[columns])
-        if choice.declared and direction == 0:  # D′ cannot enter these sets, as the study declares: all is P's
-            parts = parts._replace(p=level[columns])
-        low = lower_mean(np.array(logs[0], object), bets.rates, n, parts.p)
-        if choice.declared and direction == 0:
-            high = np.zeros(low.shape)
-        else:
-            high = upper_mean(np.array(logs[1], object), bets.kappas, bets.cutoffs, n, parts.q)
-        beyond = np.asarray(bets.beyond, np.bool_)
-        limit = np.where(beyond, 1.0, 0.0)
-        if left and beyond.any():
-            limit[beyond] = leftover_limit(union, left, min(0.5, float(parts.leftover[beyond].sum())))
-        certified = certify(low, high, limit, epsilons[columns])
-        found["lower"][columns], found["lower_up_to_leftover"][columns] = certified.lower, certified.within
-        found["limit"][columns] = limit
-        found["hits"][np.asarray(columns)[beyond]] = hits
-        found["sums"][columns, 0, 1], found["sums"][columns, 1, 1] = logs
-    for name in ("lower", "lower_up_to_leftover"):  # δ does not rise with ε, so what holds at an ε holds below it
-        found[name] = np.maximum.accumulate(found[name][::-1])[::-1]
-    return found
+    kept["logs"][columns] = [[divmod(int(total), _PARTS) for total in sides] for sides in zip(*logs, strict=True)]
+    kept["rates"][columns] = np.stack([bets.rates, bets.kappas], axis=-1)
+    kept["cutoff"][columns] = bets.cutoffs
+    return kept | {
+        "lower": every.lower.max(axis=0),
+        "lower_up_to_leftover": every.within.max(axis=0),
+        "leftover_limit": limit[best],
+        "leftover_draws": np.where(beyond[best], left, 0),
+        "leftover_hits": np.where(beyond[best], union, 0),
+    }
 
 
-def _leftover(problem: Problem, index: Index, number: int, choice: Choice, direction: int) -> tuple[Ints, int, int]:
-    """Hits by cell with a leftover, in any of these, and of how many plain draws."""
-    cells = sum(choice.bets[direction].beyond)
+def _leftover(problem: Problem, index: Index, number: int, choice: Choice, direction: int) -> tuple[int, int]:
+    """Hits in any cell's leftover, and of how many plain draws."""
     spans = spans_of(problem, index, number, choice, "leftover", 1 - direction)
-    hits, union = np.zeros(cells, np.int64), 0
-    for span in spans:
-        for one in span.found:
-            hits += np.asarray(one["hits"], np.int64)
-            union += int(one["union"])
-    return hits, union, choice.leftover[direction]
+    return sum(int(one["union"]) for span in spans for one in span.found), choice.leftover[direction]
+
+
+def _unknown(shape: tuple[int, int, int]) -> Arrays:
+    """The arrays of pairs of which nothing is known."""
+    by_cell = ("delta", "standard_error", "lower", "lower_up_to_leftover", "training_delta", "cutoff")
+    found: Arrays = {name: (CELL, np.full(shape, np.nan)) for name in by_cell}
+    found |= {"level": (CELL, np.zeros(shape)), "leftover_limit": (CELL, np.ones(shape))}
+    found |= {name: (CELL, np.zeros(shape, np.int64)) for name in ("leftover_draws", "leftover_hits")}
+    sides = (*CELL, "side")
+    found |= {name: (sides, np.full((*shape, 2), np.nan)) for name in ("weights", "squares", "rates")}
+    found |= {"draws": (sides, np.zeros((*shape, 2), np.int64))}
+    found |= {"logs": ((*sides, "part"), np.full((*shape, 2, 2), -1, np.int64))}
+    flags = {
+        name: (("pair",), np.zeros(shape[0], np.int8))
+        for name in ("tape_stage", "tape_by_rows", "tape_checked", "tape_declared")
+    }
+    gains = {"tape_gain": (("pair",), np.full(shape[0], np.nan))}
+    return found | flags | gains | {"tape_needed": (("pair", "direction"), np.full(shape[:2], np.nan))}
+
+
+def _describe(found: Arrays, number: int, choice: Choice) -> None:
+    """Write down what levels chose of a pair."""
+    found["training_delta"][1][number] = choice.delta
+    found["tape_stage"][1][number] = LEARNED
+    found["tape_by_rows"][1][number] = choice.by_rows
+    found["tape_checked"][1][number] = choice.checked
+    found["tape_declared"][1][number] = choice.declared
+    found["tape_gain"][1][number] = choice.gain
+    found["tape_needed"][1][number] = choice.needed
+
+
+def _largest(within: Floats) -> Arrays:
+    """The largest X of all pairs and directions at each ε, and whose it is."""
+    flat = np.where(np.isnan(within), -np.inf, within).reshape(-1, within.shape[2])
+    best = flat.argmax(axis=0)
+    most = flat[best, np.arange(best.size)]
+    name = "spectrum_lower_up_to_leftover"
+    return {
+        name: (("epsilon",), np.where(most > -np.inf, most, np.nan)),
+        f"{name}_pair": (("epsilon",), best // 2),
+        f"{name}_direction": (("epsilon",), best % 2),
+    }
+
+
+def _whole(logs: Ints) -> list[int] | None:
+    """Sums of logarithms as whole numbers, which may be larger than 2⁶³; None without a bet."""
+    return None if (logs[..., 0] < 0).any() else [int(high) * _PARTS + int(low) for high, low in logs]

@@ -39,7 +39,9 @@ class Separation:
     gap: δ̂ − claimed. standard_error: asymptotic. chance: at most this is the probability that noise alone gives so many
     standard errors at one of the cells (normal tail times cells, so asymptotic). test: test samples per database at which
     a bound of that cell would pass the claim at the estimated rates, to two digits; None beyond 2^50, and at an ε that
-    `estimate.certify` leaves out. now: test samples there are. Both count all samples where every one teaches and tests.
+    `estimate.certify` leaves out. now: test samples there are. Both count all samples where every one teaches and tests; of
+    random tapes both are draws from proposals. leftover: of random tapes, how many plain draws without a hit the bound takes
+    beside these; None of others, and where plain draws hit the leftover.
     """
 
     pair: int
@@ -51,6 +53,11 @@ class Separation:
     is_chance: bool
     test: int | None
     now: int
+    leftover: int | None = None
+
+    def to_dict(self, is_tape: bool) -> dict[str, Any]:
+        """As JSON has it."""
+        return {name: value for name, value in vars(self).items() if is_tape or name != "leftover"}
 
 
 @dataclass(frozen=True)
@@ -161,11 +168,12 @@ class Verdict(Shown):
             "confidence": self.result.confidence,
             "name": self.result.name,
             "complete": self.result.complete,
+            **self.result.declared,
             "cells_known": int(self.known.sum()),
             "cells_planned": self.known.size,
             "family": self.family,
             "bound": self.bound,
-            "separation": None if self.separation is None else vars(self.separation),
+            "separation": None if self.separation is None else self.separation.to_dict(self.result.is_tape),
             **({} if self.order is None else {"certified_order": vars(self.order)}),
             **({} if self.pure is None else {"certified_pure": _finite(vars(self.pure))}),
             "cells": self.cells(),
@@ -300,7 +308,7 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
         bound, now = result.way.bound_at(result.arrays, place)
         needed = _needed(bound, float(claimed[place]), now)
     else:
-        needed, now = None, int(result["test"][place].min())
+        needed, now = None, result.way.tests_at(result.arrays, place)
     return Separation(
         pair=pair,
         direction=DIRECTIONS[direction],
@@ -311,6 +319,7 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
         is_chance=most < _FEW_ERRORS or chance > 1.0 - result.confidence,
         test=needed,
         now=now,
+        leftover=None if needed is None else result.way.leftover_needed(result.arrays, place, float(claimed[place])),
     )
 
 

@@ -89,7 +89,7 @@ class Derived(ABC):
 
     @abstractmethod
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
-        """Upper limits of the learned sets at some ε, shape (columns,), one at a time; finite-sample."""
+        """Upper limits of the learned sets at some ε, shape (columns,), one at a time; finite-sample, of tapes asymptotic."""
 
     @abstractmethod
     def needed(
@@ -97,9 +97,44 @@ class Derived(ABC):
     ) -> tuple[int | None, int]:
         """Samples a database at which one δ would be resolved, a/δ being as measured in a cell; and how many there are."""
 
+    def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
+        """What a cell rests on, as JSON has it."""
+        return {name: arrays[name][1][place].tolist() for name in self.counts}
+
+    def flat(self, told: dict[str, Any]) -> dict[str, Any]:
+        """The same as CSV has it: a number a column."""
+        found: dict[str, Any] = {}
+        for name, value in told.items():
+            found |= (
+                {f"{name}_{side}": one for side, one in enumerate(value)} if isinstance(value, list) else {name: value}
+            )
+        return found
+
     def trained(self, estimate: Estimate) -> int:
         """Samples per database that each L̂ learned from."""
         return estimate.train
+
+    @property
+    def unresolved_words(self) -> str:
+        """What a δ̂ is that is not resolved, and by what rule it would be."""
+        return "it is 0 or below what is certified, or rests on fewer than 10 test outputs or on a set that training hardly saw"
+
+    @property
+    def resolving_words(self) -> str:
+        """When it would be resolved."""
+        return "10 outputs in the set, standard error δ/2"
+
+    def warnings(self, arrays: Arrays) -> tuple[str, ...]:
+        """What speaks against a result, besides what is not resolved, in words."""
+        return ()
+
+    def tests_at(self, arrays: Arrays, place: Place) -> int:
+        """Test samples a database that a cell rests on."""
+        return int(arrays["test"][1][place].min())
+
+    def leftover_needed(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+        """Of a random tape, plain draws after which a bound would pass a claim; None of others, and where none would."""
+        return None
 
     def tested(self, arrays: Arrays, estimate: Estimate) -> int:
         """Test samples a database."""

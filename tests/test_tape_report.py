@@ -1,0 +1,444 @@
+"""What pages say of random tapes: the estimate, what is certified up to the leftover, and what is certified, never mixed.
+
+Each printed figure is compared with the arrays, these with a literal reference from the recorded sums, and with exact truths.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from commands import hpcdp
+from results import changed, unmeasured
+from studies import make_study
+from studies import run as run_study
+
+from hpcdp.analytic import exact
+from hpcdp.planning.costs import Costs
+from hpcdp.planning.tape_words import describe_tape
+from hpcdp.report import tape
+from hpcdp.report._colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
+from hpcdp.report.epsilon_at import table as levels_table
+from hpcdp.report.plots import draw
+from hpcdp.report.printed import text, texts_of
+from hpcdp.report.table import csv_text
+from hpcdp.report.tape import HEAD
+from hpcdp.report.verdict import report
+from hpcdp.results.assemble import assemble, pair_entries
+from hpcdp.results.result import Result
+from hpcdp.results.tape import DRAWN, LEARNED, LEFT_OUT, UNLEARNED, _whole
+from hpcdp.results.ways import Records
+
+EPSILONS, AIM = [0.0, 1.0, 2.0, 3.0], 3.0
+CELL = {
+    "pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", "lower_up_to_leftover", "leftover",
+    "sums", "unit", "draws", "resolved", "certified",
+}  # fmt: skip
+
+
+def _study(**others: Any) -> Any:
+    given: dict[str, Any] = {"tape": True, "train": 8192, "epsilons": EPSILONS, "certify": [AIM]}
+    given |= {"target": {"epsilon": AIM, "relative_error": 0.1, "most": 1_000_000}}
+    return make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=5, loss="auto", **{**given, **others})
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return run_study(_study(), tmp_path_factory.mktemp("tape") / "one.zarr", lambda: None)  # type: ignore[arg-type,return-value]
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    pairs = [([0.0], [1.0]), ([0.0], [0.2]), ([0.0], [0.5])]
+    given = {
+        "tape": True,
+        "train": 8192,
+        "epsilons": [0.0, 2.0],
+        "target": {"epsilon": 2.0, "relative_error": 0.2, "most": 500_000},
+    }
+    study = make_study("gaussian", {"sigma": 1.0}, pairs, seed=6, loss="auto", **given)
+    return run_study(study, tmp_path_factory.mktemp("tape") / "raced.zarr", lambda: None)  # type: ignore[arg-type]
+
+
+def test_rows_follow_from_the_recorded_sums_and_hold(result: Result) -> None:
+    """Literally, from what JSON tells of a cell; that bounds hold fails with probability at most .05."""
+    curve = exact("gaussian", result.study.mechanism.parameters, np.array([0.0]), np.array([1.0]))
+    column = EPSILONS.index(AIM)
+    for cell in json.loads(result.to_json())["cells"]:
+        (p, q), (p2, q2), (n, m) = cell["sums"]["weights"], cell["sums"]["squares"], cell["draws"]
+        c = math.exp(cell["epsilon"])
+        assert cell["delta"] == pytest.approx(max(0.0, p / n - c * q / m), rel=1e-12, abs=1e-18)
+        variance = (p2 / n - (p / n) ** 2) / n + c * c * (q2 / m - (q / m) ** 2) / m
+        assert cell["standard_error"] == pytest.approx(math.sqrt(variance), rel=1e-9)
+        truth = float(curve.delta(np.array([cell["epsilon"]]), cell["direction"])[0])
+        assert cell["lower"] <= truth
+        assert cell["lower_up_to_leftover"] - c * cell["leftover"]["limit"] <= cell["lower"] * (1 + 1e-9) + 1e-15
+        assert cell["lower"] <= cell["lower_up_to_leftover"]
+        if cell["epsilon"] != AIM:
+            assert cell["sums"]["logs"] is None
+            assert not cell["certified"]
+            continue
+        place = (0, ["forward", "reverse"].index(cell["direction"]), column)
+        level, (rate, kappa), unit = float(result["level"][place]), result["rates"][place], cell["unit"]
+        assert unit == 2.0**-40
+        assert all(type(total) is int for total in cell["sums"]["logs"])
+        cost = math.log(20.0 / level)
+        low = (math.exp((cell["sums"]["logs"][0] * unit - cost) / n) - 1.0) / rate
+        high = (1.0 - math.exp(-(cell["sums"]["logs"][1] * unit + cost) / m)) / kappa
+        assert cell["lower_up_to_leftover"] == pytest.approx(max(0.0, low - c * high), rel=1e-6)
+        left = cell["leftover"]
+        if left["draws"]:
+            assert left["hits"] == 0  # there is no hidden region
+            assert left["limit"] == pytest.approx(1.0 - (0.9 * level) ** (1.0 / left["draws"]), rel=1e-9)
+    assert result["lower"][0, :, column].max() > 0.25 * truth_at(AIM)
+
+
+def truth_at(epsilon: float) -> float:
+    curve = exact("gaussian", {"sigma": 1.0}, np.array([0.0]), np.array([1.0]))
+    return float(curve.delta(np.array([epsilon]), "forward")[0])
+
+
+def test_bounds_at_other_levels_are_implied(result: Result) -> None:
+    """A set limits P and Q, and so δ at every ε: p − e^ε·(q + r) with the same p, q and r."""
+    for direction in (0, 1):
+        for name in ("lower", "lower_up_to_leftover"):
+            values = result[name][0, direction]
+            slopes = np.diff(values) / np.diff(np.exp(EPSILONS))
+            assert (slopes <= 0.0).all()
+            assert np.allclose(slopes, slopes[0], rtol=1e-9)
+
+
+def test_json_has_what_it_promises_and_nothing_else(result: Result, tmp_path: Path) -> None:
+    found = json.loads(result.to_json())
+    assert set(found) == {
+        "name", "complete", "confidence", "pairs", "cells", "spectrum", "tradeoff", "accuracy", "warnings"
+    }  # fmt: skip
+    assert found["accuracy"] == []
+    assert found["tradeoff"] == []
+    for cell in found["cells"]:
+        assert set(cell) == CELL
+        assert set(cell["leftover"]) == {"draws", "hits", "limit"}
+        assert set(cell["sums"]) == {
+            "weights",
+            "squares",
+            "logs",
+        }
+        assert all(type(v) is int for v in (*cell["draws"], cell["leftover"]["draws"], cell["leftover"]["hits"]))
+    for row in found["spectrum"]:
+        within = [c["lower_up_to_leftover"] for c in found["cells"] if c["epsilon"] == row["epsilon"]]
+        assert row["lower_up_to_leftover"] == max(within)
+        assert within[["forward", "reverse"].index(row["lower_up_to_leftover_direction"])] == max(within)
+    assert hpcdp("show", str(result.store), "--format", "json", folder=tmp_path).stdout.strip() == result.to_json()
+    assert texts_of(result)["json"] == result.to_json()
+
+
+def test_sums_may_be_larger_than_what_an_integer_of_the_machine_holds() -> None:
+    totals = [3 << 70, (1 << 63) + 1]
+    assert _whole(np.array([divmod(total, 1 << 40) for total in totals], np.int64)) == totals
+
+
+def test_csv_and_the_data_set_say_the_same(result: Result) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_text(result))))
+    cells = json.loads(result.to_json())["cells"]
+    assert len(rows) == len(cells) == 2 * len(EPSILONS)
+    for row, cell in zip(rows, cells, strict=True):
+        for name in ("delta", "lower", "standard_error", "lower_up_to_leftover"):
+            assert float(row[name]) == cell[name]
+        assert [row[f"leftover_{n}"] for n in ("draws", "hits")] == [
+            str(cell["leftover"][n]) for n in ("draws", "hits")
+        ]
+        assert [row["weights_0"], row["draws_1"]] == [str(cell["sums"]["weights"][0]), str(cell["draws"][1])]
+        assert [row["logs_0"], row["logs_1"]] == [str(v) for v in cell["sums"]["logs"] or ("", "")]
+    data = result.data
+    assert data["lower_up_to_leftover"].dims == ("pair", "direction", "epsilon")
+    assert data["tape_needed"].dims == ("pair", "direction")
+
+
+def _check_table(result: Result) -> None:
+    """Every figure of the table beside its array, under the head that names it, rounded to the safe side."""
+    lines = text(result).splitlines()
+    head = next(line for line in lines if "certified ≥" in line and "± error" in line)
+    assert re.split(r"\s{2,}", head.strip())[: len(HEAD)] == HEAD
+    start = lines.index(head) + 2
+    place = (result["spectrum_pair"], result["spectrum_direction"], np.arange(len(EPSILONS)))
+    for column, line in enumerate(lines[start : start + len(EPSILONS)]):
+        epsilon, delta, error, within, lower, upper = re.split(r"\s{2,}", line.strip())[:6]
+        assert float(epsilon) == EPSILONS[column]
+        assert float(delta) == pytest.approx(result["spectrum_delta"][column], rel=0.01)
+        assert float(error) == pytest.approx(result["standard_error"][place][column], rel=0.01)
+        for printed, name in ((within, "spectrum_lower_up_to_leftover"), (lower, "spectrum_lower")):
+            value = result[name][column]
+            assert printed.endswith("†") == (EPSILONS[column] != AIM)
+            assert value * 0.99 - 1e-300 <= float(printed.rstrip("†")) <= value
+        assert result["spectrum_upper"][column] <= float(upper) <= 1.01 * result["spectrum_upper"][column]
+
+
+def test_the_table_prints_the_arrays(result: Result) -> None:
+    _check_table(result)
+    direction = int(result["spectrum_lower_up_to_leftover_direction"][-1])
+    left = {name: result[f"leftover_{name}"][0, direction, -1] for name in ("draws", "hits", "limit")}
+    name = ("forward", "reverse")[direction]
+    found = re.search(rf"pair 0, {name}: no hit in ([\d,]+) plain draws of (D′?): r ≤ (\S+)", text(result))
+    assert found is not None
+    assert left["hits"] == 0
+    assert found[2] == ("D′", "D")[direction]
+    assert int(found[1].replace(",", "")) == left["draws"]
+    assert left["limit"] <= float(found[3]) <= 1.01 * left["limit"]
+    for words in ("by itself no bound on δ", "row i is a function of row i's entries", "not proved"):
+        assert words in " ".join(text(result).split())
+    assert "rests on independent draws alone" not in " ".join(text(result).split())
+    assert "radius" not in text(result)
+
+
+def test_swapped_rows_are_seen(result: Result) -> None:
+    """A planted fault: what is up to the leftover is printed as certified."""
+    honest = tape.row_cells
+
+    def swapped(*given: Any) -> list[str]:
+        cells = honest(*given)
+        return [*cells[:3], cells[4], cells[3], *cells[5:]]
+
+    apart = changed(result, spectrum_lower=0.5 * result["spectrum_lower"])  # the rows differ by more than rounding
+    _check_table(apart)
+    with patch("hpcdp.report.tape.row_cells", swapped), pytest.raises(AssertionError):
+        _check_table(apart)
+
+
+@pytest.mark.parametrize("value", [1.2399e-10, 7.0e-15])
+def test_tiny_figures_print_as_numbers_on_the_safe_side(value: float) -> None:
+    row = {
+        "epsilon": 6.0,
+        "limit": None,
+        "upper": value,
+        "lower": value,
+        "lower_up_to_leftover": value,
+        "resolved": True,
+    }
+    *_, within, lower, upper = tape.row_cells(row, value, "-", "")
+    assert 0.99 * value <= float(within) == float(lower) <= value <= float(upper) <= 1.01 * value
+
+
+def test_footnotes_say_what_numbers_rest_on(result: Result) -> None:
+    alone = " ".join(text(changed(result, tape_by_rows=[0])).split())
+    assert "one output a call: all entries of a tape belong to its output: no assumption" in alone
+    assert "not proved" not in alone
+    elsewhere = " ".join(text(changed(result, tape_by_rows=[0], tape_checked=[0])).split())
+    assert "randomness from elsewhere" in elsewhere
+    assert "is an assumption" in elsewhere
+    assert "no assumption" not in elsewhere
+    assert "nothing is gained by proposals: plain draws were counted" in text(changed(result, tape_gain=[1.0]))
+    assert "nothing is gained" not in text(result)
+
+
+def test_every_page_says_what_was_declared(result: Result) -> None:
+    mechanism = result.study.mechanism.model_copy(update={"impossible": "laws:never"})
+    study = result.study.model_copy(update={"mechanism": mechanism})
+    declared = Result(study, result.store, True, result.pairs, result.arrays, [], 1)
+    from hpcdp.report import accuracy, renyi, risk
+    from hpcdp.results.bootstrap import bootstrap
+    from hpcdp.results.risk import risk_levels
+    from hpcdp.results.verdict import verify
+
+    pages = [
+        text(declared),
+        levels_table(declared, [declared.epsilon_at(1e-3)]),
+        renyi.table(declared, declared.renyi([2.0]), declared.zcdp()),
+        risk.table(declared, risk_levels(declared, [1.0])),
+        report([verify(declared, "gaussian(mu=1)")]),
+        accuracy.table(declared, bootstrap(declared)),
+    ]
+    for page in pages:
+        assert "DECLARED, not measured (mechanism.impossible): D′ gives no output of the set laws:never" in page
+        assert "independent draws alone" not in page
+    assert "DECLARED" not in text(result)
+
+
+def test_hits_of_the_leftover_warn(result: Result) -> None:
+    hits = np.zeros_like(result["leftover_hits"])
+    hits[0, 0] = 7
+    hidden = changed(result, leftover_hits=hits)
+    assert "WARNING: pair 0, forward: 7 of" in text(hidden)
+    assert "7 hits in" in text(hidden)
+    assert "WARNING" not in text(result)
+    assert any("7 of" in words for words in json.loads(hidden.to_json())["warnings"])
+    assert json.loads(result.to_json())["warnings"] == []
+
+
+def test_what_is_up_to_the_leftover_violates_nothing(result: Result) -> None:
+    """δ̂ and X are above this claim, what is certified is not."""
+    from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION, verify
+
+    some = changed(result, lower=np.zeros_like(result["lower"]), spectrum_lower=np.zeros(len(EPSILONS)))
+    claim = f"dp(epsilon={AIM},delta=1e-10)"
+    assert verify(result, claim).verdict == VIOLATION
+    found = verify(some, claim)
+    assert found.verdict == NOT_SEPARABLE
+    assert found.separation is not None
+    assert found.separation.leftover is not None
+    assert "plain draws for the leftover" in " ".join(report([found]).split())
+    assert found.to_dict()["separation"]["leftover"] == found.separation.leftover
+    left = some["leftover_limit"][0, 0, -1]
+    assert left > 0.0  # else no draws would be needed
+    hits = np.ones_like(result["leftover_hits"])
+    hidden = verify(changed(some, leftover_hits=hits), claim)
+    assert hidden.separation is not None
+    assert hidden.separation.leftover is None
+    assert "Plain draws hit the leftover" in report([hidden])
+
+
+def test_epsilon_at_names_all_three(result: Result) -> None:
+    level = result.epsilon_at(1e-4)
+    assert level.up_to_leftover is not None
+    assert 0.0 < level.lower <= level.up_to_leftover
+    assert level.to_dict()["lower_up_to_leftover"] == level.up_to_leftover
+    tiny = result.epsilon_at(1e-10)
+    assert tiny.found == "beyond the grid"
+    assert tiny.lower > AIM
+    page = levels_table(result, [level, tiny])
+    assert "up to the leftover ≥" in page
+    assert "by itself no limit" in page
+    assert "together with them" in page
+    nothing = changed(result, lower=np.zeros_like(result["lower"]))
+    assert nothing.epsilon_at(1e-4).lower == 0.0
+    assert nothing.epsilon_at(1e-4).up_to_leftover == level.up_to_leftover
+
+
+def test_divergences_and_risk_take_the_certified_row_alone(result: Result) -> None:
+    from hpcdp.results.risk import risk_levels
+
+    more = changed(result, lower_up_to_leftover=np.full_like(result["lower"], 0.9))
+    assert more.renyi([1.0, 2.0]) == result.renyi([1.0, 2.0])
+    assert more.zcdp() == result.zcdp()
+    assert risk_levels(more, [1.0]) == risk_levels(result, [1.0])
+    for order, found in zip((2.0, 4.0), result.renyi([2.0, 4.0]), strict=True):
+        assert 0.0 < found.lower <= order / 2.0  # of N(0, 1) and N(1, 1)
+    assert 0.0 < result.zcdp().lower <= 0.5
+
+
+def test_the_picture_has_three_marks_in_three_colours(result: Result, tmp_path: Path) -> None:
+    from matplotlib.colors import to_hex
+
+    path = tmp_path / "one.png"
+    figure = draw(result, path)
+    axis = figure.axes[0]
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert axis.get_yscale() == "log"
+    lines = {line.get_gid(): line for line in axis.get_lines()}
+    shown = {name: to_hex(lines[name].get_color()) for name in ("certified", "up to the leftover", "estimate")}
+    assert shown == {"certified": CERTIFIED, "up to the leftover": UP_TO_LEFTOVER, "estimate": ESTIMATED}
+    assert len(set(shown.values())) == 3
+    seen = result["spectrum_lower_up_to_leftover"] > 0.0
+    assert np.array_equal(lines["up to the leftover"].get_ydata(), result["spectrum_lower_up_to_leftover"][seen])
+    known = lines["certified"].get_ydata()
+    assert max(known) <= result["spectrum_lower"].max()
+    bars = axis.containers[0].lines[2][0].get_segments()
+    place = (result["spectrum_pair"], result["spectrum_direction"], np.arange(len(EPSILONS)))
+    lengths = [bar[1][1] - bar[0][1] for bar in bars]
+    assert np.allclose(lengths, 4.0 * result["standard_error"][place])
+    words = " ".join(entry.get_text() for entry in axis.get_legend().get_texts())
+    for kind in ("certified (finite-sample)", "up to the leftover (finite-sample)", "standard errors (asymptotic)"):
+        assert kind in words
+    assert draw(result, log=False).axes[0].get_yscale() == "linear"
+
+
+def test_pairs_that_were_left_out_are_told(raced: Result) -> None:
+    stages = raced["tape_stage"].tolist()
+    assert stages == [DRAWN, LEFT_OUT, LEFT_OUT]
+    assert "2 of 3 pairs were left out of the test" in text(raced)
+    assert "heuristic" in text(raced)
+    assert {cell["pair"] for cell in raced.cells()} == {0}
+    assert "most exposed: pair 0" in text(raced)
+
+
+def test_a_store_that_is_not_done(result: Result) -> None:
+    nothing = unmeasured(_study())
+    assert nothing["tape_stage"].tolist() == [UNLEARNED]
+    assert nothing.cells() == []
+    assert nothing.spectrum() == []
+    records = Records(result.store)
+    index = records.index
+    index.tapes.clear()
+    arrays = assemble(records.problem, index)
+    learned = Result(result.study, result.store, False, pair_entries(records.problem), arrays, [], 1)
+    assert learned["tape_stage"].tolist() == [LEARNED]
+    assert learned.cells() == []
+    assert next(entry.get_text() for entry in draw(learned).axes[0].get_legend().get_texts()).startswith("no cell")
+    for some in (nothing, learned):
+        assert "INCOMPLETE" in text(some)
+        assert csv_text(some).startswith("pair,direction,epsilon,delta,lower,upper,")
+        assert csv_text(some).splitlines()[0] == csv_text(result).splitlines()[0]
+        assert json.loads(some.to_json())["cells"] == []
+
+
+def test_claims_are_ranked_and_errors_resampled(result: Result) -> None:
+    from hpcdp.results.bootstrap import bootstrap
+    from hpcdp.results.ranking import rank
+    from hpcdp.study.claims import parse_claim
+
+    claims = [parse_claim(f"gaussian(mu={mu})", Path()) for mu in (1.0, 3.0)]
+    found = rank(result, claims)
+    assert found is not None
+    assert found.fits[0].claim == "gaussian(mu=1.0)"
+    assert found.steps[0].separable
+    for error in bootstrap(result):
+        assert error.resampled == pytest.approx(error.standard_error, rel=0.5)
+
+
+def test_plans_say_what_a_certificate_takes(result: Result) -> None:
+    from hpcdp.planning.index import Index
+
+    records, costs = Records(result.store), Costs(1e-8, 0.0, 0.0, 0.0, 0.0)
+    index, problem = records.index, records.problem
+    after = dict(describe_tape(problem, index, costs, 1))
+    assert f"{int(result['draws'][0, 0, 0, 0]):,} draws of both laws" in after["proposals"]
+    said = " ".join(words for _, words in describe_tape(problem, index, costs, 1))
+    for draws in result["leftover_draws"].max(axis=2)[0]:
+        assert not draws or f"{draws:,} plain draws" in said
+    before = dict(describe_tape(problem, Index(), costs, 1))
+    assert "known when levels have learned δ" in before["leftover"]
+    section = problem.study.study.model_copy(update={"claim": "gaussian(mu=0.6)"})
+    object.__setattr__(problem, "study", problem.study.model_copy(update={"study": section}))
+    words = dict(describe_tape(problem, Index(), costs, 1))["leftover"]
+    needed = float(re.search(r"about (\S+) plain draws", words)[1])  # type: ignore[index]
+    curve = exact("gaussian", {"sigma": 1.0}, np.array([0.0]), np.array([0.6]))
+    delta = float(curve.delta(np.array([AIM]), "forward")[0])
+    assert needed == pytest.approx(math.log(1.0 / (0.9 * 0.025)) * math.exp(AIM) / (0.28 * delta), rel=0.05)
+    assert "does not allow it" in words
+
+
+def test_commands_on_such_a_store(result: Result, tmp_path: Path) -> None:
+    store = str(result.store)
+    for given in (["show", "--delta", "1e-10"], ["show", "--accuracy"], ["show", "--zcdp"], ["show"], ["status"]):
+        hpcdp(given[0], store, *given[1:], folder=tmp_path)
+    hpcdp("verify", store, "--claim", f"dp(epsilon={AIM},delta=1e-10)", folder=tmp_path, code=3)
+
+
+def test_audits_say_that_they_are_of_plain_draws(tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(
+        '[study]\nname = "t"\nseed = 1\nclaim = "gaussian(mu=1)"\n[mechanism]\ncall = "gaussian"\n'
+        "parameters = { sigma = 1.0 }\n[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n"
+        "[estimate]\ntape = true\nepsilons = [1.0]\ntarget = { epsilon = 1.0, relative_error = 0.1 }\n"
+    )
+    for given in (
+        ["audit", str(file)],
+        ["audit", str(file), "--sequential"],
+        ["plan", str(file), "--truth", "gaussian(mu=2)"],
+    ):
+        found = hpcdp(*given, folder=tmp_path, code=2)
+        assert "estimate.tape = true" in found.stderr
+        assert "hpcdp verify" in found.stderr
+    planned = hpcdp("plan", str(file), folder=tmp_path)
+    assert planned.returncode == 0
+    assert "radius" not in planned.stdout
+    assert "validation tallies" not in planned.stdout
+    assert "leftover" in planned.stdout
+    assert "levels" in planned.stdout
