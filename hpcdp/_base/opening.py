@@ -14,7 +14,6 @@ from typing import Any
 
 import google_crc32c
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
 from hpcdp._base.files import read_bytes, read_metadata
@@ -62,8 +61,8 @@ def read_own(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
     size = _encoded(codecs, chunk, dtype.itemsize)
     if any(n > c for n, c in zip(shape, chunk, strict=True)):
         raise ValueError(f"shape {shape} in files of {chunk}; accepted: one file")
-    if size > _UNASKED and 2 * size > (free := psutil.virtual_memory().available):
-        raise ValueError(f"it would take {2 * size:,} bytes of memory, and {free:,} are free")
+    if size > _UNASKED:
+        _refuse_more_than_free(2 * size)
     array = np.empty(shape, dtype)
     if array.size:
         data = read_bytes(path.joinpath("c", *["0"] * len(shape)), size)
@@ -132,6 +131,13 @@ def _plain(codecs: Any, chunk: tuple[int, ...], itemsize: int) -> int:
     if endian != "little":
         raise ValueError(f"endian: {str(endian)[:100]}; accepted: little")
     return prod(chunk) * itemsize + 4 * max(1, checks)
+
+
+def _refuse_more_than_free(size: int) -> None:
+    import psutil
+
+    if size > (free := psutil.virtual_memory().available):
+        raise ValueError(f"it would take {size:,} bytes of memory, and {free:,} are free")
 
 
 def _parts(

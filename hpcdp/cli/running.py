@@ -6,7 +6,6 @@ Heavy packages are imported by the command that needs them, so that help and pla
 from __future__ import annotations
 
 import argparse
-import gc
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._base.again import typed
+from hpcdp._base.collecting import uncollected
 from hpcdp._base.raised import describe_raised
 from hpcdp.cli._unchanged import digest_inputs, named_store
 from hpcdp.cli.reading import default_plot, print_contents, refuse_contents
@@ -94,18 +94,13 @@ def _is_shown(options: argparse.Namespace) -> bool:
     return True
 
 
+@uncollected()
 def _load() -> None:
-    """Load what most of the time of a small run is for, without looks for garbage meanwhile: all of it stays."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        import hpcdp.engine.driver
-        import hpcdp.engine.tasks
-        import hpcdp.planning.summary
-        import hpcdp.report.printed  # noqa: F401
-    finally:
-        if was_on:
-            gc.enable()
+    """Load what most of the time of a small run is for."""
+    import hpcdp.engine.driver
+    import hpcdp.engine.tasks
+    import hpcdp.planning.summary
+    import hpcdp.report.printed  # noqa: F401
 
 
 def _say(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.histogram import assumed
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
-from hpcdp.results.ranking import Ranking
 from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, worst
 from hpcdp.study.problem import DIRECTIONS
+
+if TYPE_CHECKING:
+    from hpcdp.results.ranking import Ranking
 
 
 def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
