@@ -62,8 +62,9 @@ def refuse_place(options: Options) -> None:
     if options.workers == 0 and options.dashboard:
         raise StudyError("--dashboard: that of Dask's workers; given: --workers 0, which has none")
     if options.workers == 0 and (options.client is not None or not parse_place(options.cluster).is_here):
+        other = "a client" if options.client is not None else f"cluster {options.cluster}"
         raise StudyError(
-            "workers: 0, one process of this machine, was given beside a cluster or a client; accepted: one of them"
+            f"workers: 0, one process of this machine, was given beside {other}; accepted: workers 0 alone, or {other} without it"
         )
 
 
