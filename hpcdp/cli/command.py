@@ -18,8 +18,8 @@ from hpcdp._base.again import resume_command
 from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
-from hpcdp._base.signals import as_interruptions, once
-from hpcdp._base.terminal import escaped, open_closed_descriptors
+from hpcdp._base.signals import Once, as_interruptions
+from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
 from hpcdp.cli._arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
@@ -79,7 +79,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             os._exit(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        drawn(sys.stderr).close()
         return FAILED
     except OSError as error:
         if options.debug:
@@ -100,7 +100,7 @@ def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    interrupt = once(signal.default_int_handler)
+    interrupt = Once(signal.default_int_handler)
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
