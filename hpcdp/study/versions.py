@@ -13,7 +13,7 @@ from hpcdp.losses import named_code
 from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
-from hpcdp.store.databases import Database, read_databases, store_databases
+from hpcdp.store.databases import Database, lost_place, read_databases, store_databases
 from hpcdp.store.fence import discard, move, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json
@@ -199,7 +199,7 @@ def _databases_of(layout: Layout, body: dict[str, Any]) -> list[Database]:
     known = read_databases(layout, digests)
     for digest in digests:
         if digest not in known:
-            where = layout.relative(layout.database(digest))
+            where = layout.relative(lost_place(layout, digest))
             raise DamagedError(
                 f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew"
             )
