@@ -10,6 +10,7 @@ from typing import Any
 
 from hpcdp._base.files import parse_toml, read_bytes
 from hpcdp.errors import StudyError
+from hpcdp.losses import kind_of
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, MechanismSection, ProgramCall, Study
@@ -35,6 +36,7 @@ def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None
     changed += _changes("pure", before.get("pure"), after.get("pure"))
     changed += _changed_pairs(old, new)
     if changed:
+        changed += _left_out(before["estimate"], after["estimate"])
         file = _file_of(old)
         own = f", that of {file}, which has the same name" if file else ""
         raise StudyError(
@@ -42,6 +44,15 @@ def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None
             "added, changed or removed; more given pairs, epsilons, etas, test or train samples; for anything else give "
             f"{'another study.name or ' if file else ''}another --store"
         )
+
+
+def _left_out(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What to do about the default loss, written out for a store that was made with what takes its place."""
+    is_default = new["loss"] == Estimate.model_fields["loss"].default
+    other = kind_of(new["loss"]).otherwise if is_default else None
+    if other is None or old["loss"] != other:
+        return []
+    return [f"a file that leaves estimate.loss out goes on with the store's {other}"]
 
 
 def _refuse_other_pairs(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None:

@@ -70,6 +70,8 @@ def _with_loss_of_store(study: Study, held: Sequence[dict[str, Any]]) -> Estimat
     held: [estimate] of each version. A store that was made with the default goes back to it when what took its place is left out.
     """
     given, kept, default = study.estimate, held[-1], Estimate.model_fields["loss"].default
+    if given.loss == default and any(one["loss"] == default for one in held):
+        given = given.without_loss_named()  # to write the default out says no more than to leave it out
     if not may_be_either(given, kept):
         return given
     if study.is_drawn_for_cells:
