@@ -28,6 +28,7 @@ BUILT_IN: dict[str, Any] = {
     "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]",
     "train": 4000,
     "test": 4000,
+    "epsilons": [0.0, 0.5, 1.0, 2.0],
     "claim": "laplace(epsilon=0.3)",
 }
 PURE = "\n[pure]\nwithin = [[-4.0, 4.0]]\n"
@@ -56,7 +57,7 @@ def complete(folder: Path, kind: str) -> Path:
     if kind == "histogram":
         bounded = {"call": "truncated", "parameters": {"noise": "laplace", "scale": 1.0, "lower": 0.0, "upper": 1.0}}
         own |= {"loss": "histogram"} | bounded
-    study = write_study(folder, QUERY, **{**BUILT_IN, **own, "epsilons": [0.0, 0.5, 1.0, 2.0]})
+    study = write_study(folder, QUERY, **{**BUILT_IN, **own})
     if kind == "histogram":
         study.write_text(study.read_text() + "parameters = { range = [0, 1], lipschitz = 12 }\n")
     if kind == "pure":
