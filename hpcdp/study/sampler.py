@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcdp._base.limits import kept_limits
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming, tell_type
@@ -198,9 +199,10 @@ class Sampler:
 
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)
-        if isinstance(database, Conditional):
-            return database.draw(self.mechanism, size, rng)
-        return self.mechanism.draw(database, size, rng)
+        with kept_limits():
+            if isinstance(database, Conditional):
+                return database.draw(self.mechanism, size, rng)
+            return self.mechanism.draw(database, size, rng)
 
 
 def _alone(outputs: Any) -> Any:
