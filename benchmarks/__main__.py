@@ -20,6 +20,7 @@ NAMES = (
     "tiny",
     "tiny_coverage",
     "tiny_points",
+    "tape",
     "racing",
     "local",
     "histogram",

@@ -35,7 +35,7 @@ LONG = 300.0
 HOLD = '''
 import json
 import os
-import sys
+import threading
 import time
 
 
@@ -49,8 +49,7 @@ def hold():
 
 
 def on_worker():
-    worker = sys.modules.get("distributed.worker")
-    return worker is not None and hasattr(worker.thread_state, "execution_state")
+    return threading.current_thread() is not threading.main_thread()
 
 
 def is_held():

@@ -293,9 +293,33 @@ def test_stores_and_files_that_name_no_loss(tmp_path: Path) -> None:
     run("audit", "named.zarr")
     run("audit", "named.zarr")
     assert _loss_of(tmp_path, "named.zarr") == "knn"
-    assert "estimate.loss" in run("run", "older.zarr", code=2)
+    refused = run("run", "older.zarr", code=2)
+    assert (
+        'estimate.loss ("knn" in the store, "auto" given); a file that leaves estimate.loss out goes on with' in refused
+    )
     write('loss = ["auto", "kde"]\nrefine = 100')
     assert "auto chooses by itself" in run("run", "many.zarr", code=2)
+
+
+def test_the_default_loss_written_out_goes_on_as_where_it_is_left_out(tmp_path: Path) -> None:
+    def run(estimate: str, store: str, code: int = 0) -> Any:
+        (tmp_path / "s.toml").write_text(TOML.replace("LOSS", estimate))
+        hpcdp("run", "s.toml", "--store", store, folder=tmp_path, code=code)
+        return _loss_of(tmp_path, store)
+
+    written = 'loss = "auto"\n'
+    for first in ("", written):
+        store = f"{len(first)}.zarr"
+        assert [run(estimate, store) for estimate in (first, f"{written}reuse = true", written)] == [
+            "auto",
+            "knn",
+            "auto",
+        ]
+        assert [run(estimate, store) for estimate in ("reuse = true", written, "")] == ["knn", "auto", "auto"]
+    assert run(f"{written}reuse = true", "reused.zarr") == "knn"
+    assert run("reuse = true", "reused.zarr") == "knn"
+    assert run(written, "reused.zarr", code=2) == "knn", "the store was never one of auto"
+    assert run('loss = "knn"', "0.zarr", code=2) == "auto"
 
 
 RUNS, CONFIDENCE = 400, 0.8

@@ -19,12 +19,15 @@ from studies import make_study
 
 from hpcdp import run
 from hpcdp.clusters._processes import Processes
-from hpcdp.clusters.here import Apart, EndedError, Here, open_apart
+from hpcdp.clusters.here import Here
 from hpcdp.clusters.place import DaskPlace, Place
+from hpcdp.clusters.pool import DIED, RETURNED, Pool, open_pool
 from hpcdp.engine import places
 from hpcdp.engine.progress import Silent
+from hpcdp.engine.stopping import Stop
+from hpcdp.engine.window import open_window
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.planning.costs import runs_here
+from hpcdp.planning.costs import UNSCHEDULED_SECONDS, runs_here
 
 GIVEN = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]"}
 
@@ -159,31 +162,96 @@ def _large(size: int) -> np.ndarray:
     return np.arange(size)
 
 
+class Died(Exception):
+    """The worker ended during the call."""
+
+
+def ask(pool: Pool, function, *arguments):
+    """What one call returns or raises."""
+    call, is_given = object(), False
+    while True:
+        is_given = is_given or pool.begin(call, function, arguments)
+        for ended, how, value in pool.hear(0.25):
+            assert ended is call
+            if how == RETURNED:
+                return value
+            if how == "raised":
+                raise value
+            if how == DIED:
+                raise Died
+            is_given = False
+
+
 def test_calls_apart(tmp_path: Path) -> None:
     """A worker that dies while it does nothing costs no call; one that dies at work is told of."""
-    with open_apart() as place:
-        assert isinstance(place, Apart)
-
-        def ask(function, *arguments):
-            return place.call(function, arguments, lambda: None)
-
-        first = ask(_pid, 1)
+    with open_pool(1) as pool:
+        first = ask(pool, _pid, 1)
         assert first != os.getpid()
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: not psutil.pid_exists(first), "it is gone")
-        second = ask(_pid)
+        second = ask(pool, _pid)
         assert second not in (first, os.getpid())
         for _ in range(2):
-            with pytest.raises(EndedError):
-                ask(_kill, str(tmp_path / "deaths"))
-        assert ask(_kill, str(tmp_path / "deaths")) not in (first, second)
+            with pytest.raises(Died):
+                ask(pool, _kill, str(tmp_path / "deaths"))
+        assert ask(pool, _kill, str(tmp_path / "deaths")) not in (first, second)
         with pytest.raises(ValueError, match="as it is"):
-            ask(_raise, ValueError("as it is"))
+            ask(pool, _raise, ValueError("as it is"))
         with pytest.raises(MechanismError, match="SystemExit"):
-            ask(_raise, SystemExit(3))
-        assert ask(_large, 3_000_000).sum() == 3_000_000 * 2_999_999 // 2
-        last = ask(_pid)
+            ask(pool, _raise, SystemExit(3))
+        assert ask(pool, _large, 3_000_000).sum() == 3_000_000 * 2_999_999 // 2
+        last = ask(pool, _pid)
     assert not psutil.pid_exists(last)
+
+
+def _meet(folder: str, name: str, others: int) -> int:
+    """Wait until so many are here at once."""
+    Path(folder, name).touch()
+    wait_until(lambda: len(os.listdir(folder)) >= others, "the others")
+    return os.getpid()
+
+
+def _suicide() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Quiet:
+    """A watch that nothing is told."""
+
+    stop = Stop()
+
+    def done(self, task, seconds):
+        pass
+
+    def note(self, text):
+        pass
+
+    def is_lost(self):
+        return False
+
+
+def test_calls_run_side_by_side_and_three_deaths_blame_one(tmp_path: Path) -> None:
+    together, deaths = tmp_path / "together", tmp_path / "deaths"
+    together.mkdir()
+    with open_pool(3) as pool, open_window(pool, Quiet()) as window:
+        for name in "abc":
+            assert window.has_room
+            window.submit(name, name, _meet, str(together), name, 3)
+        assert not window.has_room
+        found: list[tuple[str, int]] = []
+        while window.underway:
+            found += window.next()
+        assert sorted(name for name, _ in found) == ["a", "b", "c"]
+        assert len({pid for _, pid in found}) == 3
+        window.submit("twice", "twice", _kill, str(deaths))
+        window.submit("always", "always", _suicide)
+        window.submit("never", "never", _pid)
+        answers: dict[str, int | None] = {}
+        while window.underway:
+            answers |= dict(window.next())
+        assert answers.pop("always") is None
+        assert None not in answers.values()
+        assert pool.threads() <= 3
 
 
 def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +275,7 @@ def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(places, "runs_here", lambda *_: next(answers))
     monkeypatch.setattr(places, "place_of", noted)
     assert run(study, mixed).complete
-    assert [type(place) for place in seen] == [Here, DaskPlace]
+    assert [type(place) for place in seen] == [Here, Pool]
     assert of_results(here) == of_results(mixed)
 
 
@@ -252,23 +320,22 @@ hpcdp.run(study, "second.zarr", workers=0)
 def test_a_worker_that_lost_its_connection_is_ended(tmp_path: Path) -> None:
     """It may live on, with the connection's number used for another file."""
 
-    with open_apart() as place:
-        first = place.call(_pid, (), lambda: None)
+    with open_pool(1) as pool:
+        first = ask(pool, _pid)
         begin = time.monotonic()
-        with pytest.raises(EndedError):
-            place.call(_lose, (), lambda: None)
-        assert place.call(_pid, (), lambda: None) != first
+        with pytest.raises(Died):
+            ask(pool, _lose)
+        assert ask(pool, _pid) != first
         assert time.monotonic() - begin < 30.0
         assert not psutil.pid_exists(first)
 
 
 def test_no_other_process_holds_the_connection() -> None:
-    with open_apart() as place:
-        assert isinstance(place, Apart)
-        place.call(_pid, (), lambda: None)
-        assert place._worker is not None
-        assert not os.get_inheritable(place._worker.fileno())
-        assert not os.get_inheritable(place._handle)
+    with open_pool(1) as pool:
+        ask(pool, _pid)
+        (worker,) = pool._workers
+        assert not os.get_inheritable(worker.connection.fileno())
+        assert not os.get_inheritable(worker.handle)
 
 
 def test_a_time_is_for_one_process_where_there_are_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +354,7 @@ def test_a_time_is_for_one_process_where_there_are_no_workers(tmp_path: Path, mo
 
 def test_zero_workers_beside_a_cluster_are_refused(tmp_path: Path) -> None:
     study = make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1, train=100, test=100, epsilons=[0.0])
-    with pytest.raises(StudyError, match="beside a cluster or a client"):
+    with pytest.raises(StudyError, match="beside cluster tcp:"):
         run(study, tmp_path / "s.zarr", workers=0, cluster="tcp://127.0.0.1:1")
     assert not (tmp_path / "s.zarr").exists()
 
@@ -311,3 +378,26 @@ def test_workers_below_zero_are_refused(tmp_path: Path) -> None:
         run(study, tmp_path / "s.zarr", workers=-1)
     assert not (tmp_path / "s.zarr").exists()
     assert Here().threads() == 1
+
+
+@pytest.mark.parametrize(("least", "place"), [(UNSCHEDULED_SECONDS, Pool), (0.0, DaskPlace)])
+def test_long_work_on_one_machine_has_a_scheduler(
+    least: float, place: type[Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan decides which place there is; its work counts as long from `least` seconds on. Nothing else differs."""
+    seen: list[Place] = []
+    opened = places.place_of
+
+    @contextmanager
+    def noted(*given):
+        with opened(*given) as found:
+            seen.append(found)
+            yield found
+
+    monkeypatch.setattr(places, "UNSCHEDULED_SECONDS", least)
+    monkeypatch.setattr(places, "place_of", noted)
+    study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=9, epsilons=[0.5], train=4096, test=4096)
+    run(study, tmp_path / "here.zarr", workers=0)
+    run(study, tmp_path / "workers.zarr", workers=2)
+    assert [type(one) for one in seen] == [Here, place]
+    assert of_results(tmp_path / "here.zarr") == of_results(tmp_path / "workers.zarr")

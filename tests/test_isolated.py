@@ -248,7 +248,7 @@ def test_what_ends_its_process_ends_the_command(what: str, how: str, tmp_path: P
             "mechanism.isolated: with mechanism.timeout it has a process of its own, which can be ended; given: false and "
             "timeout = 60; accepted: one of them",
         ),
-        ({"call": "own:noisy", "isolated": 0}, "mechanism.isolated: a valid boolean; given: 0"),
+        ({"call": "own:noisy", "isolated": 0}, "mechanism.isolated: true or false; given: 0"),
     ],
 )
 def test_where_it_means_nothing_it_is_refused(section: dict[str, Any], words: str) -> None:

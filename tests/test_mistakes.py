@@ -248,3 +248,25 @@ def test_equal_numbers_of_another_type_are_another_parameter(given: Any, tmp_pat
     study = write_study(tmp_path, body, parameters={"scale": given}, train=500, test=500)
     error = call("run", study, "--store", store, "--cluster", scheduler, code=2).stderr
     assert f"changed: mechanism.parameters.scale (1 in the store, {json.dumps(given)} given)" in error
+
+
+def test_options_that_contradict_each_other(tmp_path: Path) -> None:
+    study = write_study(tmp_path, FAST)
+    for words in (["--plot", "--no-plot"], ["--no-plot", "--plot"]):
+        with pytest.raises(SystemExit) as ended:
+            call("run", study, *words)
+        assert ended.value.code == 2
+    there = ("run", study, "--workers", "0", "--cluster", "tcp://127.0.0.1:1")
+    assert refused(*there) == (
+        "hpcdp: workers: 0, one process of this machine, was given beside cluster tcp://127.0.0.1:1; accepted: workers 0 alone, "
+        "or cluster tcp://127.0.0.1:1 without it"
+    )
+    assert call(
+        "run", study, "--store", tmp_path / "s.zarr", "--workers", "0", "--cluster", "local", "--plot", "--plot"
+    )
+
+
+def test_what_is_true_or_false(tmp_path: Path) -> None:
+    study = write_study(tmp_path, FAST)
+    study.write_text(study.read_text().replace("[mechanism]", '[mechanism]\nisolated = "no"'))
+    assert refused("plan", study) == "hpcdp: mechanism.isolated: true or false; given: 'no'"

@@ -24,6 +24,7 @@ from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.planning import sampling
 from hpcdp.results.result import load_result
 from hpcdp.store import databases, packs
+from hpcdp.store.databases import lost_place
 from hpcdp.store.lease import acquire
 from hpcdp.store.packs import read_packs, write_packs
 from hpcdp.store.records import read_json
@@ -343,11 +344,24 @@ def test_databases_that_lie_together(copy: Path, together: Path) -> None:
         flipped[len(flipped) // 2] ^= 4
         (folder / place).write_bytes(bytes(flipped))
         message = one_message(call("resume", copy, "--workers", "0", code=1))
-        assert "is damaged or missing; run the study file again" in message
+        words = f"hpcdp: study/databases/{folder.name} in {copy} is damaged or missing; run the study file again, which stores it"
+        assert message.startswith(words)
         with pytest.raises(DamagedError, match="study/databases"):
             stored_problem(copy)
         assert run(study_of(PAIRS), copy) == load_result(together).to_json()
         assert [database.tolist() for database in stored_problem(copy).databases] == [[n] for n in range(2 * PAIRS)]
+
+
+def test_databases_that_are_gone(copy: Path) -> None:
+    """What is named was there: the folder of many, or, where it is gone, the one that it was in."""
+    (folder,) = (path for path in (copy / "study" / "databases").iterdir() if path.is_dir())
+    other = folder.with_name("pack-0")
+    shutil.move(folder, other)
+    (other / "data" / "c" / "0").unlink()
+    assert "study/databases/pack-0 in " in one_message(call("resume", copy, "--workers", "0", code=1))
+    shutil.rmtree(other)
+    (gone,) = {str(lost_place(open_layout(copy), digest).relative_to(copy)) for digest in ("0" * 32,)}
+    assert gone == f"study/databases/{'0' * 32}"
 
 
 def test_databases_of_all_types(tmp_path: Path) -> None:

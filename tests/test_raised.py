@@ -224,9 +224,58 @@ def test_what_escapes_is_one_message(
 
 
 def test_an_interruption_before_there_is_a_store_names_none(tmp_path: Path) -> None:
-    study = write_study(tmp_path, "def noisy(database, size, rng):\n    raise KeyboardInterrupt\n")
-    error = hpcdp("run", study, folder=tmp_path, code=130).stderr
+    body = "import os, signal\n\ndef noisy(database, size, rng):\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    study = write_study(tmp_path, body)
+    error = hpcdp("run", study, folder=tmp_path, code=130, prefix=["env"]).stderr
     assert error.strip() == "hpcdp: interrupted; nothing was stored"
+
+
+@pytest.mark.parametrize("name", ["KeyboardInterrupt", "GeneratorExit", "SystemExit"])
+def test_an_interruption_of_its_own_in_trial_draws_is_its_failure(name: str, tmp_path: Path) -> None:
+    study = write_study(tmp_path, f"def noisy(database, size, rng):\n    raise {name}('enough')\n")
+    words = f"hpcdp: mechanism.call own:noisy: the mechanism raised {name}: enough ({tmp_path / 'own.py'}, line 2) (seen in trial"
+    assert one_message(call("run", study, code=2)).startswith(words)
+    study = write_study(tmp_path, f"raise {name}('enough')\n")
+    other = "ended the program (exit code enough)" if name == "SystemExit" else f"{name}: enough"
+    assert other in one_message(call("plan", study, code=2))
+
+
+@pytest.mark.parametrize("which", ["stdout", "stderr"])
+def test_streams_that_a_mechanism_closes(which: str, tmp_path: Path) -> None:
+    body = (
+        f"import sys\n\ndef noisy(database, size, rng):\n    sys.{which}.close()\n    return rng.laplace(size=size)\n"
+    )
+    study = write_study(tmp_path, body, rows=[0], train=100, test=100)
+    done = hpcdp("run", study, "--store", "s.zarr", "--workers", "0", folder=tmp_path)
+    assert "\nstore: s.zarr\n" in done.stdout
+    assert "plan of s" in done.stderr
+    study = write_study(tmp_path, body.replace("return rng", "raise ValueError\n    return rng"), rows=[0])
+    assert "the mechanism raised ValueError" in one_message(hpcdp("run", study, folder=tmp_path, code=2))
+
+
+LIMITS = """
+import resource
+
+
+def noisy(database, size, rng):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (9, hard))
+    return database.sum() + rng.laplace(size=size)
+"""
+
+
+def test_limits_that_a_mechanism_lowers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = write_study(tmp_path, LIMITS, rows=[0], train=100, test=100, epsilons=[0.0], etas=[])
+    for words in (["--workers", "0"], ["--workers", "1"]):
+        hpcdp("run", study, "--store", f"{words[1]}.zarr", *words, folder=tmp_path)
+    if os.geteuid() != 0:  # root raises a hard limit again
+        study = write_study(tmp_path, LIMITS.replace("(9, hard)", "(9, 9)"), rows=[0])
+        found = one_message(hpcdp("run", study, folder=tmp_path, code=2))
+        assert "mechanism.call own:noisy: it lowered the limit of open files from " in found
+    left = iter([1024, 9, 9])
+    monkeypatch.setattr("hpcdp.study.trial_draws.open_files", lambda: next(left))
+    refused = one_message(call("plan", write_study(tmp_path, LIMITS), code=2))
+    assert "mechanism.call own:noisy: it lowered the limit of open files from 1024 to 9 for good; accepted: " in refused
 
 
 def test_a_closed_standard_output_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -24,6 +24,7 @@ from commands import call, started, wait_until, write_study
 from distributed import LocalCluster
 from test_docs import read_blocks
 
+from hpcdp.clusters import open_local
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.worker import WorkerJob, job_arguments
@@ -31,15 +32,14 @@ from hpcdp.clusters.worker import WorkerJob, job_arguments
 STRANGER = "nobody"
 HELD = """
 import os
+import threading
 import time
-
-from distributed.worker import thread_state
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def held(database, size, rng):
-    if hasattr(thread_state, "execution_state"):  # a worker; the driver's trial draws go on
+    if threading.current_thread() is not threading.main_thread():  # a worker; the driver's trial draws go on
         open(os.path.join(HERE, f"draws-{os.getpid()}"), "w").close()
         while not os.path.exists(os.path.join(HERE, "go")):
             time.sleep(0.05)
@@ -179,7 +179,10 @@ def test_a_job_loads_nothing_from_a_folder_that_a_stranger_planted(
 def test_a_stranger_gets_into_no_process_of_a_local_run(
     tmp_path: Path, root: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside it runs the fault planted: Dask as it comes, as runs used it; there each kind of attempt gets something."""
+    """It listens nowhere, and its own scheduler with workers, which a dashboard needs, to nobody else.
+
+    Beside it runs the fault planted: Dask as it comes, as runs used it; there each kind of attempt gets something.
+    """
     study, public = write_study(tmp_path, HELD, call="own:held"), tmp_path / "public"
     public.mkdir()
     public.chmod(0o1777)
@@ -189,12 +192,15 @@ def test_a_stranger_gets_into_no_process_of_a_local_run(
     with (
         LocalCluster(1, 1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"),
         started("run", study, "--store", tmp_path / "s.zarr", "--workers", 2, folder=tmp_path) as process,
+        ExitStack() as opened,
     ):
         plain = set(listening([here])) - set(before)
         wait_until(lambda: any(tmp_path.glob("draws-*")), "a worker draws")
-        wait_until(lambda: len(listening(of_run(process.pid))) >= 3, "a scheduler and two workers")
-        pids = of_run(process.pid)
-        ports = listening(pids)
+        assert listening(of_run(process.pid)) == {}
+        place = opened.enter_context(open_local(2))
+        place.client.wait_for_workers(2)
+        pids = of_run(here)
+        ports = {port: host for port, host in listening(pids).items() if port not in {*plain, *before}}
         got = tried(root, [*ports, *plain], pids, [tmp_path])
         (tmp_path / "go").touch()
         _, error = process.communicate(timeout=120)

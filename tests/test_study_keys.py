@@ -15,8 +15,9 @@ from hpcdp.store.root import open_layout
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, MechanismSection, ProgramCall, Study
+from hpcdp.study.following import going_on
 from hpcdp.study.section import ALWAYS
-from hpcdp.study.versions import going_on, stored_study
+from hpcdp.study.versions import stored_study
 
 PAIRS = "given = [{ d = [0.0], d_prime = [1.0] }]"
 

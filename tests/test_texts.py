@@ -28,6 +28,7 @@ BUILT_IN: dict[str, Any] = {
     "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]",
     "train": 4000,
     "test": 4000,
+    "epsilons": [0.0, 0.5, 1.0, 2.0],
     "claim": "laplace(epsilon=0.3)",
 }
 PURE = "\n[pure]\nwithin = [[-4.0, 4.0]]\n"
@@ -84,6 +85,68 @@ def test_what_is_shown_fast_is_what_is_shown(kind: str, tmp_path: Path) -> None:
     kept.write_bytes(whole)
     there = [run([words[0], str(elsewhere), *words[1:]])[1] for words in commands]
     assert there == [out.replace("/s.zarr", "/t u.zarr") for _, out, _ in slow]
+
+
+CLAIMS = (
+    "dp(epsilon=0.2)",
+    "dp(epsilon=3, delta=1e-2)",
+    "gaussian(mu=2)",
+    "gaussian(epsilon=2, delta=1e-2)",
+    "laplace(epsilon=0.3)",
+)
+
+
+@pytest.mark.parametrize("kind", ["cells", "points", "pure", "histogram"])
+def test_claims_that_are_given_are_judged_the_same_by_what_is_kept(kind: str, tmp_path: Path) -> None:
+    store = complete(tmp_path, kind)
+    claims = [*CLAIMS, "dp(epsilon=1)", "renyi(order=2, epsilon=9)", "dp(epsilon=2)*gaussian(mu=0.5)"]
+    commands = [
+        ["verify", str(store), "--claim", claim, *form] for claim in claims for form in ([], ["--format", "json"])
+    ]
+    commands.append(["verify", str(store), "--claim", CLAIMS[0], "--claim", CLAIMS[1]])
+    fast = [run(words) for words in commands]
+    (store / "records" / "texts.json").unlink()
+    assert fast == [run(words) for words in commands]
+    assert {code for code, _, _ in fast} <= ({0, 3} if kind in ("cells", "points") else {0, 2, 3})
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("kind", ["cells", "pure"])
+def test_a_claim_that_is_separable_is_judged_without_kernels(kind: str, claim: str, tmp_path: Path) -> None:
+    store = complete(tmp_path, kind)
+    is_own = claim == BUILT_IN["claim"] and kind == "cells"
+    heavy = HEAVY if is_own else ("zarr", "numba", "dask", "distributed", "xarray", "matplotlib", "psutil")
+    program = (
+        "import sys; from hpcdp.cli.command import main; code = main(sys.argv[1:]); "
+        f"print([name for name in {heavy} if name in sys.modules], code, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, "verify", str(store), "--claim", claim]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr.splitlines()[-1].startswith("[] ")
+    (store / "records" / "texts.json").unlink()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert kind == "pure" or "'numba'" in done.stderr or "'numpy'" in done.stderr, "this test would see it"
+
+
+def test_limits_of_other_results_are_not_taken(tmp_path: Path) -> None:
+    store = complete(tmp_path, "cells")
+    words = ["verify", str(store), "--claim", "dp(epsilon=1)"]
+    before = run(words)
+    kept = store / "records" / "texts.json"
+    body = read_json(kept)
+    limits = json.loads(body["texts"]["limits"])
+    assert any(limits["limits"]), "some are not resolved"
+
+    def told(changed: Any) -> Any:
+        text = changed if isinstance(changed, str) else json.dumps(changed)
+        rewrite(kept, {**body, "texts": {**body["texts"], "limits": text}})
+        return run(words)
+
+    lie = [None if limit is None else 0.5 for limit in limits["limits"]]
+    assert told({**limits, "limits": lie}) != before, "this test would see it"
+    wrong = [{"of": "0", "limits": lie}, {**limits, "limits": lie[1:]}, {**limits, "limits": 7}, {}, 7, "[", ""]
+    wrong += [{**limits, "limits": [0.5] * len(lie)}, {**limits, "limits": ["0.5"] * len(lie)}]
+    assert all(told(one) == before for one in wrong)
 
 
 HEAVY = ("numpy", "zarr", "scipy", "numba", "pydantic", "dask", "distributed", "xarray", "matplotlib")

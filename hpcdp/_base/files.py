@@ -9,6 +9,7 @@ import stat
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
@@ -27,15 +28,27 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
         ValueError: it is no regular file, or is larger than `most` bytes; the message does not name it.
         OSError: there is none, or it cannot be read.
     """
+    with open_regular(path, most) as file:
+        data = file.read(most + 1)
+    _refuse_large(len(data), most)
+    return data
+
+
+@contextmanager
+def open_regular(path: Path, most: int) -> Iterator[BufferedReader]:
+    """The same file, to read from; it may grow. Raises as `read_bytes` does."""
     _refuse_special(os.stat(path))
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be another file by now
     with open(handle, "rb") as file:
         found = os.fstat(handle)
         _refuse_special(found)
-        data = file.read(most + 1) if found.st_size <= most else b""
-    if len(data) > most or found.st_size > most:
-        raise ValueError(f"it holds {max(len(data), found.st_size):,} bytes; accepted: at most {most:,}")
-    return data
+        _refuse_large(found.st_size, most)
+        yield file
+
+
+def _refuse_large(size: int, most: int) -> None:
+    if size > most:
+        raise ValueError(f"it holds {size:,} bytes; accepted: at most {most:,}")
 
 
 def read_attributes(path: Path) -> dict[str, Any]:

@@ -8,12 +8,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from types import FunctionType
 from typing import Any, cast
 
 import numba
+from numba.core import environment
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
+
+_numba = cast(Any, environment)
+_rebuild_with_globals = _numba._rebuild_env
+_loading = RLock()
 
 _youngest = 0.0  # time of change of the files of all kernels so far, among them every one that the next may call
 
@@ -35,12 +41,27 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class _Cache(FunctionCache):
-    """numba's, which loads what was kept without loading what it compiles with: a fifth of a small run."""
+    """numba's, which loads what was kept without loading what it compiles with: a third of a small run."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)  # what kernels make arrays with
-        with self._guard_against_spurious_io_errors():
-            return cast(Any, self)._load_overload(sig, target_context)
+        with self._guard_against_spurious_io_errors(), _loading:
+            _numba._rebuild_env = _rebuild
+            try:
+                return cast(Any, self)._load_overload(sig, target_context)
+            finally:
+                _numba._rebuild_env = _rebuild_with_globals
+
+
+def _rebuild(module: str, constants: Any, name: str) -> Any:
+    """The environment of a function in a kernel: of numba's own without their modules, whose globals Python code alone asks."""
+    found = _numba.lookup_environment(name)
+    if found is None and module.startswith("numba."):
+        found = _numba.Environment({"__name__": module})  # which is kept with what is compiled to call it
+        found.consts[:] = constants
+        found.env_name = name
+        _numba.Environment._memo[name] = found
+    return found or _rebuild_with_globals(module, constants, name)
 
 
 def _forget_older(compiled: Any, function: FunctionType) -> None:

@@ -47,7 +47,7 @@ def explain_each(error: ValidationError, model: type[BaseModel], name: str, give
         elif item["type"] == "missing" and len(place) == 1:
             text = f"required and missing; accepted by {name}: {', '.join(model.model_fields)}"
         else:
-            text = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            text = _said(item)
             text += "" if "given:" in text else f"; given: {_short(item['input'])}"
         problems[key] = f"{problems[key].partition('; given: ')[0]}, or {text}" if key in problems else text
     return problems
@@ -79,14 +79,22 @@ def _explain(model: type[BaseModel], item: Any) -> str:
         return f"{key}: unknown key (given: {given}); accepted: {accepted}{meant}"
     if kind == "missing":
         return f"{key}: required and missing; accepted keys here: {accepted_keys(model, location[:-1])}"
-    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    message = _said(item)
     if not key:  # of the whole file: it names its keys itself
-        return str(message)
+        return message
     if kind == "value_error" and isinstance(item["input"], dict):  # of a whole section: it names its key itself
         inner = message.partition(":")[0].partition(".")[0].partition(" ")[0]
         named = inner in accepted_keys(model, location).split(", ")
         return f"{key}.{message}" if named else f"{key}: {message}"
     return f"{key}: {message}" + ("" if "given:" in message else f"; given: {given}")
+
+
+def _said(item: Any) -> str:
+    """What is accepted, or else what pydantic or a section says."""
+    if item["type"] in ("bool_type", "bool_parsing"):
+        return "true or false"
+    message: str = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return message
 
 
 def _short(value: Any) -> str:

@@ -7,17 +7,18 @@ array; for arrays that others wrote, zarr gets what passed the check, not the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Sequence
+from io import BufferedReader
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import google_crc32c
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
-from hpcdp._base.files import read_bytes, read_metadata
+from hpcdp._base.files import open_regular, read_metadata
 
 _TYPES = (
     "bool",
@@ -46,11 +47,11 @@ _FOREIGN_TYPES = (*_TYPES, "string", "variable_length_bytes", "fixed_length_utf3
 _OLD_CODECS = ("blosc", "bz2", "gzip", "lz4", "lzma", "vlen-bytes", "vlen-utf8", "zlib", "zstd")
 
 
-def read_own(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
+def read_own(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = None) -> NDArray[Any]:
     """A whole array in the one form that `write_array` gives it: format 3, numbers, one file, no compression.
 
-    shapes: those that it may have. Raises ValueError or another error where it has another form, OSError where a file
-    cannot be read.
+    shapes: those that it may have. out: where it is put if its shape and type are these. Raises ValueError or another error
+    where it has another form, OSError where a file cannot be read.
     """
     found = read_metadata(path / "zarr.json")
     shape = _sizes("shape", found["shape"])
@@ -62,15 +63,52 @@ def read_own(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
     size = _encoded(codecs, chunk, dtype.itemsize)
     if any(n > c for n, c in zip(shape, chunk, strict=True)):
         raise ValueError(f"shape {shape} in files of {chunk}; accepted: one file")
-    if size > _UNASKED and 2 * size > (free := psutil.virtual_memory().available):
-        raise ValueError(f"it would take {2 * size:,} bytes of memory, and {free:,} are free")
-    array = np.empty(shape, dtype)
+    if size > _UNASKED:
+        _refuse_more_than_free(2 * size)
+    array = out if out is not None and (out.shape, out.dtype) == (shape, dtype) else np.empty(shape, dtype)
     if array.size:
-        data = read_bytes(path.joinpath("c", *["0"] * len(shape)), size)
-        for start, part in _parts(np.frombuffer(data, np.uint8), codecs, chunk, dtype):
-            place = tuple(slice(i, i + n) for i, n in zip(start, part.shape, strict=True))
-            array[place] = part[tuple(slice(n) for n in array[place].shape)]  # a part reaches beyond the array
+        with open_regular(path.joinpath("c", *["0"] * len(shape)), size) as file:
+            _fill(array, file, codecs, chunk)
     return array
+
+
+def _fill(array: NDArray[Any], file: BufferedReader, codecs: Any, chunk: tuple[int, ...]) -> None:
+    """Read the chunks of a file, of codecs that `_encoded` accepts, each straight to its place where that is one piece."""
+    stored = array.dtype.newbyteorder("<")
+    if _names(codecs, nested=False) != ["sharding_indexed"]:
+        inner, own, index = chunk, codecs, None
+    else:
+        own = codecs[0]["configuration"]
+        inner, counts = tuple(own["chunk_shape"]), _counts(chunk, tuple(own["chunk_shape"]))
+        index, checks = np.empty((*counts, 2), "<u8"), len(own["index_codecs"]) - 1
+        length = index.nbytes + 4 * checks
+        _read_chunk(file, os.fstat(file.fileno()).st_size - length, length, index, checks)
+        own = own["codecs"]
+    for number in np.ndindex(_counts(chunk, inner)):
+        where: list[Any] = [slice(i * n, (i + 1) * n) for i, n in zip(number, inner, strict=True)]
+        place = array[(*where, ...)]
+        is_whole = place.shape == inner and place.flags.c_contiguous and stored == array.dtype
+        part = place if is_whole else np.empty(inner, stored)
+        start, length = (0, part.nbytes + 4 * (len(own) - 1)) if index is None else index[number].tolist()
+        _read_chunk(file, start, length, part, len(own) - 1)
+        if not is_whole:
+            place[...] = part[tuple(slice(n) for n in place.shape)]  # a part reaches beyond the array
+
+
+def _read_chunk(file: BufferedReader, start: int, length: int, part: NDArray[Any], checks: int) -> None:
+    """Numbers under so many checksums, each of all before it; ValueError where one does not match."""
+    words = bytearray(4 * checks)
+    data = part.reshape(-1).view(np.uint8)
+    if length != data.size + len(words) or not 0 <= start <= os.fstat(file.fileno()).st_size - length:
+        raise ValueError("a chunk lies elsewhere than it should")
+    file.seek(start)
+    if file.readinto(data.data) + file.readinto(words) != length:
+        raise ValueError("it ends too early")
+    check = google_crc32c.value(data) if checks else 0
+    for word in (words[i : i + 4] for i in range(0, len(words), 4)):
+        if check != int.from_bytes(word, "little"):
+            raise ValueError("a checksum does not match")
+        check = google_crc32c.extend(check, bytes(word))
 
 
 def read_foreign(path: Path) -> NDArray[Any]:
@@ -134,30 +172,11 @@ def _plain(codecs: Any, chunk: tuple[int, ...], itemsize: int) -> int:
     return prod(chunk) * itemsize + 4 * max(1, checks)
 
 
-def _parts(
-    data: NDArray[np.uint8], codecs: Any, chunk: tuple[int, ...], dtype: np.dtype[Any]
-) -> Iterator[tuple[tuple[int, ...], NDArray[Any]]]:
-    """Where each inner chunk of a file lies in the array, and what it holds, of codecs that `_encoded` accepts."""
-    if _names(codecs, nested=False) != ["sharding_indexed"]:
-        yield (0,) * len(chunk), _decode(data, codecs, chunk, dtype)
-        return
-    own = codecs[0]["configuration"]
-    inner = tuple(own["chunk_shape"])
-    counts, checks = _counts(chunk, inner), len(own["index_codecs"]) - 1
-    index = _decode(data[-16 * prod(counts) - 4 * checks :], own["index_codecs"], (*counts, 2), np.dtype(np.uint64))
-    for place in np.ndindex(counts):
-        start, length = index[place].tolist()
-        where = tuple(i * n for i, n in zip(place, inner, strict=True))
-        yield where, _decode(data[start : start + length], own["codecs"], inner, dtype)
+def _refuse_more_than_free(size: int) -> None:
+    import psutil
 
-
-def _decode(data: NDArray[np.uint8], codecs: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Numbers under as many checksums as there are codecs `crc32c`; ValueError where one does not match."""
-    for _ in codecs[1:]:
-        data, stored = data[:-4], data[-4:]
-        if google_crc32c.value(data) != int.from_bytes(stored.tobytes(), "little"):
-            raise ValueError("a checksum does not match")
-    return data.view(dtype.newbyteorder("<")).reshape(shape)
+    if size > (free := psutil.virtual_memory().available):
+        raise ValueError(f"it would take {size:,} bytes of memory, and {free:,} are free")
 
 
 def _names(codecs: Any, nested: bool = True) -> list[str]:

@@ -8,6 +8,8 @@ import threading
 import traceback
 from pathlib import Path
 
+from hpcdp._base.signals import may_be_interrupted
+
 LONGEST = 2000
 """Characters of a message that quotes others."""
 
@@ -30,10 +32,13 @@ def leave(thread: threading.Thread) -> None:
 def interruptions() -> tuple[type[BaseException], ...]:
     """What passes through a call of other people's code; all else that it raises is its failure, what is no Exception too.
 
-    Such are SystemExit, which would take hpcdp along without a word, asyncio's CancelledError, and the panics of Rust code.
-    Ctrl-C and SIGTERM interrupt the main thread alone: in a worker's threads such exceptions are the code's own.
+    Such are SystemExit, which would take hpcdp along without a word, GeneratorExit, asyncio's CancelledError, and the panics of
+    Rust code. Ctrl-C and SIGTERM interrupt the main thread alone: in a worker's threads, and where no such signal came, a
+    KeyboardInterrupt is the code's own.
     """
-    return (KeyboardInterrupt, GeneratorExit) if threading.current_thread() is threading.main_thread() else (Left,)
+    if threading.current_thread() is not threading.main_thread():
+        return (Left,)
+    return (KeyboardInterrupt,) if may_be_interrupted() else ()
 
 
 def describe_raised(error: BaseException) -> str:

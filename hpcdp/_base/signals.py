@@ -13,17 +13,27 @@ from typing import Any
 _SAME = 1.0  # seconds within which a signal is the same one
 
 
-def once(handler: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
-    """The handler, deaf for a moment after each call: what is sent to a whole group comes from the parent too."""
-    last = float("-inf")
+class Once:
+    """A handler, deaf for a moment after each call: what is sent to a whole group comes from the parent too."""
 
-    def handle(number: int, frame: Any) -> None:
-        nonlocal last
-        if time.monotonic() - last > _SAME:
-            last = time.monotonic()
-            handler(number, frame)
+    def __init__(self, handler: Callable[[int, Any], Any]) -> None:
+        self._handler, self._last = handler, float("-inf")
 
-    return handle
+    def __call__(self, number: int, frame: Any) -> None:
+        if time.monotonic() - self._last > _SAME:
+            self._last = time.monotonic()
+            self._handler(number, frame)
+
+    @property
+    def was_called(self) -> bool:
+        """Whether a signal came."""
+        return self._last > float("-inf")
+
+
+def may_be_interrupted() -> bool:
+    """Whether a KeyboardInterrupt may be a signal's: one came, or is handled by what does not tell."""
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    return any(one.was_called if isinstance(one, Once) else one is None or callable(one) for one in handlers)
 
 
 @contextmanager

@@ -45,6 +45,9 @@ class _Escaped:
         for line in lines:
             self.write(line)
 
+    def close(self) -> None:
+        """Nothing: a command has one more word to say, whoever closes what it prints to."""
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 

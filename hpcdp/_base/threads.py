@@ -88,8 +88,10 @@ def worker_threads(threads: int) -> Iterator[None]:
     """
     import numba  # before the mechanism may load it, and have it keep this number for ever
 
+    masked = (
+        numba.get_num_threads()
+    )  # of this thread alone; it starts numba's threads, and loads OpenMP, which is limited too
     with library_threads(threads), _told(threads):
-        masked = numba.get_num_threads()  # of this thread alone
         numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         try:
             yield

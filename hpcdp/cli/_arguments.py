@@ -22,6 +22,16 @@ class _Parser(argparse.ArgumentParser):
         self.exit(WRONG, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
+class _EitherWay(argparse.BooleanOptionalAction):
+    """--NAME or --no-NAME, and not both."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        before = getattr(namespace, self.dest)
+        super().__call__(parser, namespace, values, option_string)
+        if before not in (None, getattr(namespace, self.dest)):
+            parser.error(f"{' and '.join(self.option_strings)}: accepted: one of them; given: both")
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of `hpcdp`; `command` of what it parses is the function that does the work, in `hpcdp.cli`."""
     parser = _Parser(prog="hpcdp", description="Measure how private a mechanism really is.")
@@ -47,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     def add_picture(command: argparse.ArgumentParser) -> None:
         text = "draw the picture, or do not (default: unless the plan is done in one process)"
-        command.add_argument("--plot", action=argparse.BooleanOptionalAction, help=text)
+        command.add_argument("--plot", action=_EitherWay, help=text)
 
     plan = add("plan", running.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error")
     plan.add_argument("study", metavar="STUDY", help="a study file")

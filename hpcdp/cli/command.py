@@ -12,17 +12,20 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcdp._base.again import resume_command
 from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
-from hpcdp._base.signals import as_interruptions, once
-from hpcdp._base.terminal import escaped, open_closed_descriptors
+from hpcdp._base.signals import Once, as_interruptions
+from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
 from hpcdp.cli._arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
+
+if TYPE_CHECKING:
+    from hpcdp.engine.settled import Settled
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +79,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             os._exit(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        drawn(sys.stderr).close()
         return FAILED
     except OSError as error:
         if options.debug:
@@ -97,7 +100,7 @@ def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    interrupt = once(signal.default_int_handler)
+    interrupt = Once(signal.default_int_handler)
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
@@ -117,14 +120,14 @@ def _fail(error: Exception, code: int, debug: bool) -> int:
 
 def _stopped(error: Stopped, options: argparse.Namespace) -> int:
     """A run that was asked to end did so in order; in a chain of jobs the next one is submitted."""
-    store: Path = options.found_store
+    there: Settled = options.found
     if getattr(options, "chained", False) and error.is_walltime:
         from hpcdp.clusters.folder import job_folder
         from hpcdp.clusters.submit import submit_next
         from hpcdp.store.root import latest_version, open_layout
         from hpcdp.study.versions import stored_study
 
-        layout = open_layout(store)
+        layout = open_layout(there.root)
         name = stored_study(layout, latest_version(layout)).name
         try:
             job = submit_next(layout, job_folder(layout, name))
@@ -140,10 +143,10 @@ def _go_on(options: argparse.Namespace) -> str:
     """What becomes of an interrupted command: the command that goes on with its run where it ran, once there is a store."""
     from hpcdp.store.root import is_store
 
-    store: Path | None = getattr(options, "found_store", None)
-    if store is None or not is_store(store):
-        return "; nothing was stored" if store is not None else ""
+    there: Settled | None = getattr(options, "found", None)
+    if there is None or not is_store(there.root):
+        return "; nothing was stored" if there is not None else ""
     place = getattr(options, "cluster", "local")
     is_audit = options.given[0] == "audit"  # which is more than the run in its store
-    words = shlex.join(["hpcdp", *options.given]) if is_audit else resume_command(store, place)
+    words = shlex.join(["hpcdp", *options.given]) if is_audit else resume_command(there.given, place)
     return f"; what is committed is kept; go on with: {words}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._base.again import resume_command
+from hpcdp._base.collecting import uncollected
 from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
 
 
@@ -26,6 +27,7 @@ def status(options: argparse.Namespace) -> None:
     print(status(options.store))
 
 
+@uncollected()
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
     asked = ("accuracy", "delta", "rows", "renyi", "zcdp", "pure", "risk", "show_rows")
@@ -199,19 +201,20 @@ def plot(options: argparse.Namespace) -> None:
     print(path)
 
 
+@uncollected()
 def verify(options: argparse.Namespace) -> int:
     """Check claims against a store's results; the exit code."""
-    if not options.claim and not options.show_rows:
+    if len(options.claim or ()) <= 1 and not options.show_rows:
         from hpcdp.store.texts import read_texts
 
         texts = read_texts(options.store)
         kept, decided = texts.get(f"verify {options.format}"), texts.get("verify")
-        if kept is not None and decided is not None:
+        is_own = not options.claim or options.claim == [texts.get("claim")]
+        if is_own and kept is not None and decided is not None:
             print(kept)
             return VIOLATED if decided == "violation" else DONE
     from hpcdp.report.table import claim_of
     from hpcdp.report.verdict import report, to_json
-    from hpcdp.results.ranking import rank
     from hpcdp.results.result import load_result
     from hpcdp.results.verdict import VIOLATION, verify, worst
     from hpcdp.study.claims import parse_claim
@@ -223,7 +226,11 @@ def verify(options: argparse.Namespace) -> int:
     if not claims and own is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
     verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
-    ranking = rank(result, claims) if len(claims) > 1 and result.study.counts_levels else None
+    ranking = None
+    if len(claims) > 1 and result.study.counts_levels:
+        from hpcdp.results.ranking import rank
+
+        ranking = rank(result, claims)
     print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     if options.show_rows:
         print_contents(result)

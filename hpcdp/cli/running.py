@@ -6,16 +6,15 @@ Heavy packages are imported by the command that needs them, so that help and pla
 from __future__ import annotations
 
 import argparse
-import gc
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hpcdp._base.again import typed
+from hpcdp._base.collecting import uncollected
 from hpcdp._base.raised import describe_raised
 from hpcdp.cli._unchanged import digest_inputs, named_store
 from hpcdp.cli.reading import default_plot, print_contents, refuse_contents
@@ -61,24 +60,24 @@ def run(options: argparse.Namespace, at_risk: bool = False) -> None:
     if _is_shown(options):
         return
     _load()
-    from hpcdp.clusters import parse_place
     from hpcdp.engine.driver import read_study
     from hpcdp.study.problem import resolve
+    from hpcdp.study.versions import refuse_other_study
 
     given = digest_inputs(Path(options.study))
-    where = parse_place(options.cluster)
+    where = _placed(options)
     study, store = read_study(options.study, options.store)
     if (study.at_risk is not None) != at_risk:
         has, command = ("no", "run") if at_risk else ("a section", "risk")
         raise StudyError(
             f"STUDY: {options.study} has {has} [at_risk]; go on with: hpcdp {command} {typed(options.study)}"
         )
-    options.found_store = store
-    with _stoppable(where) as stop:
+    with _settled(options, store) as there, _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        plan = _make_plan(options, store, problem, trial, where)
+        refuse_other_study(there.root, problem, options.allow_changed_code)
+        plan = _make_plan(options, there.root, problem, trial, where)
         _print_plan(plan)
-        _drive(options, store, problem, trial, stop, plan, given)
+        _drive(options, there, problem, trial, stop, plan, given)
 
 
 def _is_shown(options: argparse.Namespace) -> bool:
@@ -96,18 +95,13 @@ def _is_shown(options: argparse.Namespace) -> bool:
     return True
 
 
+@uncollected()
 def _load() -> None:
-    """Load what most of the time of a small run is for, without looks for garbage meanwhile: all of it stays."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        import hpcdp.engine.driver
-        import hpcdp.engine.tasks
-        import hpcdp.planning.summary
-        import hpcdp.report.printed  # noqa: F401
-    finally:
-        if was_on:
-            gc.enable()
+    """Load what most of the time of a small run is for."""
+    import hpcdp.engine.driver
+    import hpcdp.engine.tasks
+    import hpcdp.planning.summary
+    import hpcdp.report.printed  # noqa: F401
 
 
 def _stored_index(study: Any) -> Any:
@@ -140,17 +134,35 @@ def _print_plan(plan: Any) -> None:
 
 def resume(options: argparse.Namespace) -> None:
     """Go on from a store alone."""
-    from hpcdp.clusters import parse_place
     from hpcdp.engine.driver import resolve_stored
 
-    options.found_store = options.store
-    where = parse_place(options.cluster)
-    with _stoppable(where) as stop:
+    where = _placed(options)
+    with _settled(options, options.store) as there, _stoppable(where) as stop:
         problem, trial = resolve_stored(
-            options.store, options.allow_changed_code, options.trust_code, _say, where.library_threads
+            there.root, options.allow_changed_code, options.trust_code, _say, where.library_threads
         )
-        plan = _make_plan(options, options.store, problem, trial, where) if options.plot is None else None
-        _drive(options, options.store, problem, trial, stop, plan)
+        plan = _make_plan(options, there.root, problem, trial, where) if options.plot is None else None
+        _drive(options, there, problem, trial, stop, plan)
+
+
+def _placed(options: argparse.Namespace) -> Any:
+    """Where a command's tasks run; StudyError before anything else where its options contradict each other."""
+    from hpcdp.clusters import parse_place
+    from hpcdp.engine.places import refuse_place
+
+    where = parse_place(options.cluster)
+    refuse_place(_place(options, Stop()))
+    return where
+
+
+@contextmanager
+def _settled(options: argparse.Namespace, store: Path) -> Iterator[Any]:
+    """The store's place, which an interruption names too."""
+    from hpcdp.engine.settled import settled
+
+    with settled(store) as there:
+        options.found = there
+        yield there
 
 
 @contextmanager
@@ -168,7 +180,7 @@ def _stoppable(where: Any) -> Iterator[Stop]:
 
 
 def _compute(
-    options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, given: str | None = None
+    options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop, given: str | None = None
 ) -> Any:
     """The result of a run, told of on stderr. given: digest of what the study was made of, where that tells all."""
     from hpcdp.engine.driver import run_problem
@@ -181,7 +193,7 @@ def _compute(
 
     with on_stderr() as progress:
         place = _place(options, stop)
-        return run_problem(problem, trial, store, place, progress, texts)
+        return run_problem(problem, trial, there.root, place, there.telling(progress), texts)
 
 
 def _place(options: argparse.Namespace, stop: Stop) -> Any:
@@ -194,15 +206,16 @@ def _place(options: argparse.Namespace, stop: Stop) -> Any:
 
 
 def _drive(
-    options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, plan: Any, given: str | None = None
+    options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop, plan: Any, given: str | None = None
 ) -> None:
     from hpcdp.report.printed import text
 
-    result = _compute(options, store, problem, trial, stop, given)
+    result = _compute(options, there, problem, trial, stop, given)
     print(text(result))
-    print(f"\nstore: {store}", flush=True)
-    again = f"hpcdp plot {typed(store)}"
-    print(_draw(_is_drawn(options, plan), result.plot, default_plot(store), again), end="")
+    print(f"\nstore: {there.given}", flush=True)
+    again = f"hpcdp plot {typed(there.given)}"
+    place = default_plot(there.root)
+    print(_draw(_is_drawn(options, plan), lambda: result.plot(place), default_plot(there.given), again), end="")
 
 
 def _is_drawn(options: argparse.Namespace, plan: Any) -> bool:
@@ -210,13 +223,13 @@ def _is_drawn(options: argparse.Namespace, plan: Any) -> bool:
     return bool(options.plot if options.plot is not None else plan.draws_picture)
 
 
-def _draw(is_drawn: bool, draw: Callable[[Path], object], picture: Path, again: str) -> str:
+def _draw(is_drawn: bool, draw: Callable[[], object], picture: Path, again: str) -> str:
     """The line that names the picture of what is done and stored, or the command that draws it where it is not wanted; empty
     where drawing fails, which is said on stderr."""
     if not is_drawn:
         return f"draw:  {again}\n"
     try:
-        draw(picture)
+        draw()
     except Exception as error:  # whatever fonts and file systems do, the run has ended well
         _say(f"the picture could not be drawn ({describe_raised(error)}); it is drawn by: {again}")
         return ""
@@ -226,24 +239,27 @@ def _draw(is_drawn: bool, draw: Callable[[Path], object], picture: Path, again: 
 def submit(options: argparse.Namespace) -> None:
     """Put a whole run on a cluster as a job."""
     from hpcdp.clusters import Where, slurm
+    from hpcdp.clusters.folder import job_folder
     from hpcdp.clusters.profile import Profile
+    from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.engine.driver import read_study, store_problem
+    from hpcdp.engine.settled import settled
+    from hpcdp.store.layout import Layout
     from hpcdp.study.problem import resolve
+    from hpcdp.study.versions import refuse_other_study
 
     profile = Profile.from_toml(options.profile)
     slurm.check_installed()
     study, store = read_study(options.study, options.store)
-    problem, trial = resolve(study, _say, profile.worker.library_threads)
-    _print_plan(_make_plan(options, store, problem, trial, Where(profile)))
-    from hpcdp.clusters.folder import job_folder
-    from hpcdp.clusters.submit import refuse_second_driver, submit_driver
-    from hpcdp.store.layout import Layout
-
-    folder = job_folder(Layout(store), study.name)
-    refuse_second_driver(folder)
-    store_problem(problem, store, options.allow_changed_code, options.trust_code)
     text = Path(options.profile).read_text(encoding="utf-8")
-    print(submit_driver(profile, text, folder, store.resolve(), options.trust_code), flush=True)
+    with settled(store) as there:
+        problem, trial = resolve(study, _say, profile.worker.library_threads)
+        refuse_other_study(there.root, problem, options.allow_changed_code)
+        _print_plan(_make_plan(options, there.root, problem, trial, Where(profile)))
+        folder = job_folder(Layout(there.root), study.name)
+        refuse_second_driver(folder)
+        store_problem(problem, there.root, options.allow_changed_code, options.trust_code)
+        print(submit_driver(profile, text, folder, there.root.resolve(), options.trust_code), flush=True)
     path = typed(store)
     print(f"store: {store}; see hpcdp status {path}, hpcdp logs {path}, hpcdp cancel {path}", file=sys.stderr)
 
@@ -290,7 +306,6 @@ def certificate(options: argparse.Namespace) -> None:
 
 def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
-    from hpcdp.clusters import parse_place
     from hpcdp.engine.driver import read_study
     from hpcdp.report.audit import report, to_json
     from hpcdp.report.plots import check_path
@@ -298,13 +313,13 @@ def audit(options: argparse.Namespace) -> int:
     from hpcdp.results.audit import audit
     from hpcdp.results.verdict import VIOLATION
     from hpcdp.study.problem import resolve
+    from hpcdp.study.versions import refuse_other_study
 
     refuse_contents(options)
     if options.sequential and options.show_rows:
         raise StudyError("--show-rows: accepted without --sequential; given: both")
-    where = parse_place(options.cluster)
+    where = _placed(options)
     study, store = read_study(options.study, options.store)
-    options.found_store = store
     if study.at_risk is not None:
         raise StudyError(
             f"STUDY: {options.study} has a section [at_risk], which makes no trade-off points; see hpcdp risk"
@@ -321,13 +336,15 @@ def audit(options: argparse.Namespace) -> int:
     if options.sequential:
         return _play(options, study, claim, store, picture, where)
     study = _with_etas(study)
-    with _stoppable(where) as stop:
+    with _settled(options, store) as there, _stoppable(where) as stop:
+        place = picture.absolute()
         problem, trial = resolve(study, _say, where.library_threads)
-        plan = _make_plan(options, store, problem, trial, where)
+        refuse_other_study(there.root, problem, options.allow_changed_code)
+        plan = _make_plan(options, there.root, problem, trial, where)
         _print_plan(plan)
-        found = audit(_compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
+        found = audit(_compute(options, there, problem, trial, stop), claim, options.orientation, options.limits)
     is_drawn = options.output is not None or _is_drawn(options, plan)
-    drawn = _draw(is_drawn, partial(draw_audit, found), picture, _again(options, "--plot"))
+    drawn = _draw(is_drawn, lambda: draw_audit(found, place), picture, _again(options, "--plot"))
     if options.format == "json":
         print(to_json(found))
     else:
@@ -342,6 +359,7 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
     from hpcdp.report.verdict import report, to_json
     from hpcdp.results.verdict import VIOLATION, verify
     from hpcdp.study.problem import resolve
+    from hpcdp.study.versions import refuse_other_study
 
     if claim.pure_level is None:
         raise StudyError(
@@ -357,10 +375,11 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
         raise StudyError(
             "audit: with [pure] accepted without --sequential, --orientation, --limits, --output and --plot"
         )
-    with _stoppable(where) as stop:
+    with _settled(options, store) as there, _stoppable(where) as stop:
         problem, trial = resolve(study, _say, where.library_threads)
-        _print_plan(_make_plan(options, store, problem, trial, where))
-        found = verify(_compute(options, store, problem, trial, stop), claim)
+        refuse_other_study(there.root, problem, options.allow_changed_code)
+        _print_plan(_make_plan(options, there.root, problem, trial, where))
+        found = verify(_compute(options, there, problem, trial, stop), claim)
     print(to_json([found]) if options.format == "json" else f"{report([found])}\n\nstore: {store}")
     if options.show_rows:
         print_contents(found.result)
@@ -378,14 +397,15 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
 
     again = shlex.join(["hpcdp", *options.given])
     is_drawn = options.plot is not False
-    with _stoppable(where) as stop:
+    with _settled(options, store) as there, _stoppable(where) as stop:
+        to, root = picture.absolute(), there.root
         problem, trial = resolve(study, _say, where.library_threads)
         refuse_unplayable(problem)
         rounds = Rounds.of(problem, options.batch, options.budget)
         with on_stderr() as progress:
-            place = _place(options, stop)
-            found = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
-    drawn = _draw(is_drawn, partial(draw_sequential, found), picture, _again(options, "--plot"))
+            place, news = _place(options, stop), there.telling(progress)
+            found = run_sequential(problem, trial, root, claim, options.orientation, rounds, place, news, again)
+    drawn = _draw(is_drawn, lambda: draw_sequential(found, to), picture, _again(options, "--plot"))
     if options.format == "json":
         print(to_json(found))
     else:
@@ -423,7 +443,7 @@ def _refuse_tape(study: Any, command: str) -> None:
 def _with_audited_loss(study: Any, store: Path) -> Any:
     """The study of an audit, in which a loss that chooses among others has one of these in its place; a store keeps its own."""
     from hpcdp.losses import kind_of
-    from hpcdp.study.versions import holds_loss
+    from hpcdp.study.following import holds_loss
 
     name = study.estimate.default_loss
     other = kind_of(name).otherwise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hpcdp.clusters.local import default_workers, open_local
 from hpcdp.clusters.place import DaskPlace, Place
+from hpcdp.clusters.pool import open_pool
 from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
@@ -101,12 +102,14 @@ def connect(
     note: Callable[[str], None] = lambda _: None,
     dashboard: bool = False,
     modules: tuple[str, ...] = (),
-) -> Iterator[DaskPlace]:
+    is_short: bool = False,
+) -> Iterator[Place]:
     """Open a place; whatever it started ends with the context.
 
     workers: processes on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which run.
-    note: told of jobs that end, are refused, or wait. dashboard: of workers on this machine; a profile says it itself.
-    modules: what tasks need, loaded once for the workers of a machine or job.
+    note: told of jobs that end, are refused, or wait. dashboard: of workers on this machine; a profile says it itself. modules:
+    what tasks need, loaded once for the workers of a machine or job. is_short: whether the work takes too little for workers of
+    this machine to have a scheduler, unless a dashboard is asked for.
     Raises StoreError when no scheduler answers.
     """
     if where.profile is not None:
@@ -116,9 +119,12 @@ def connect(
     elif where.address is not None or where.scheduler_file is not None:
         with _attach(where) as place:
             yield place
-    else:
+    elif dashboard or not is_short:
         with open_local(workers or default_workers(), dashboard, modules) as place:
             yield place
+    else:
+        with open_pool(workers or default_workers(), modules) as pool:
+            yield pool
 
 
 @contextmanager

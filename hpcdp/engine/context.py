@@ -70,14 +70,20 @@ class Context:
         """The same context, for a task that may change the store."""
         return replace(self, layout=replace(self.layout, generation=generation))
 
-    def chunks(self, stage: Stage, law: str, chunks: range) -> Iterator[Outputs]:
-        """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys."""
+    def chunks(self, stage: Stage, law: str, chunks: range, out: Outputs | None = None) -> Iterator[Outputs]:
+        """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys.
+
+        out: of all outputs of the stage, where each is put.
+        """
         problem = self.problem
         if stage in problem.kept_stages:
-            yield from read_blocks(self.layout, stage, law, problem.schema, chunks)
+            yield from read_blocks(self.layout, stage, law, problem.schema, chunks, out)
         else:
             for chunk in chunks:
-                yield self.draw(stage, law, chunk)
+                part = self.draw(stage, law, chunk)
+                if out is not None:
+                    out[chunk * stage.chunk : chunk * stage.chunk + len(part)] = part
+                yield part
 
     def draw(self, stage: Stage, law: str, chunk: int) -> Outputs:
         """Draw one chunk from its key; ChunkError names the chunk that the mechanism fails on."""
@@ -132,19 +138,17 @@ class Context:
         if by_blocks and stage.total * schema.bytes_in_memory > STREAMED_BYTES:
             return StreamedSide(lambda: self._training_chunks(law), stage.total, schema.dtype)
         outputs = np.empty(schema.shape(stage.total), schema.dtype)
-        filled = 0
-        for part in self._training_chunks(law):
-            outputs[filled : filled + part.shape[0]] = part
-            filled += part.shape[0]
+        for _ in self._training_chunks(law, outputs):
+            pass
         if is_scalar:
             # the order of training samples carries nothing
             return Side(ascending(outputs, is_own=True), stage.total, is_sorted=True)
         return Side(outputs, stage.total)
 
-    def _training_chunks(self, law: str) -> Iterator[Outputs]:
-        """The training chunks of a law, whose fingerprints are kept when all were drawn."""
+    def _training_chunks(self, law: str, out: Outputs | None = None) -> Iterator[Outputs]:
+        """The training chunks of a law, each put into `out`, whose fingerprints are kept when all were drawn."""
         stage, prints = self.problem.train, []
-        for part in self.chunks(stage, law, range(stage.chunks)):
+        for part in self.chunks(stage, law, range(stage.chunks), out):
             if stage not in self.problem.kept_stages:
                 prints.append(fingerprint(part))
             yield part

@@ -25,6 +25,7 @@ from hpcdp.engine.outcomes import Failure, unusable
 from hpcdp.engine.places import Options, Places, at_once, refuse_place
 from hpcdp.engine.progress import Progress, Silent
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_samples_aside
+from hpcdp.engine.settled import settled
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.window import PlaceError
 from hpcdp.errors import DamagedError, HpcdpError
@@ -50,10 +51,11 @@ from hpcdp.store.root import create_store, is_store, make_group, open_latest
 from hpcdp.store.texts import write_texts
 from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
+from hpcdp.study.following import going_on
 from hpcdp.study.problem import Problem, resolve, try_study
 from hpcdp.study.trial_draws import Trial
 from hpcdp.study.trust import refuse_foreign_code
-from hpcdp.study.versions import going_on, load_problem, mend, save_problem
+from hpcdp.study.versions import load_problem, mend, save_problem
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -95,11 +97,12 @@ def run(
     some chunks failed (the store keeps everything else), StoreError when the store cannot be written, PlaceError (a
     StoreError) when there is no worker for too long.
     """
-    parsed, root = read_study(study, store)
+    parsed, given = read_study(study, store)
     progress = progress or Silent()
-    problem, trial = resolve(parsed, progress.note, parse_place(cluster).library_threads)
-    options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    return run_problem(problem, trial, root, options, progress)
+    with settled(given) as there:
+        problem, trial = resolve(parsed, progress.note, parse_place(cluster).library_threads)
+        options = Options(cluster, workers, client, allow_changed_code, trust_code)
+        return replace(run_problem(problem, trial, there.root, options, there.telling(progress)), store=given)
 
 
 def resume(
@@ -117,9 +120,11 @@ def resume(
     trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
     """
     progress, threads = progress or Silent(), parse_place(cluster).library_threads
-    problem, trial = resolve_stored(store, allow_changed_code, trust_code, progress.note, threads)
-    options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    return run_problem(problem, trial, Path(store), options, progress)
+    with settled(store) as there:
+        problem, trial = resolve_stored(there.root, allow_changed_code, trust_code, progress.note, threads)
+        options = Options(cluster, workers, client, allow_changed_code, trust_code)
+        result = run_problem(problem, trial, there.root, options, there.telling(progress))
+        return replace(result, store=there.given)
 
 
 @kept()
@@ -136,7 +141,6 @@ def resolve_stored(
     """
     with _store_errors(store), foreign(store):
         layout, version = open_latest(store)
-        layout = replace(layout, root=layout.root.absolute())
         if not trust_code:
             refuse_foreign_code(layout)
         problem = load_problem(layout, version, allow_changed_code)
@@ -159,7 +163,7 @@ def run_problem(
 ) -> Result:
     """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested.
 
-    texts_of: what commands print of the result, to be kept beside it.
+    store: an absolute path (`settled`). texts_of: what commands print of the result, to be kept beside it.
     """
     where = parse_place(options.cluster)
     refuse_place(options)

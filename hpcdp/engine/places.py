@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from hpcdp._base.slow_draws import topic_of
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place, silence_dask
 from hpcdp.clusters.folder import job_folder
-from hpcdp.clusters.here import Here, open_apart, open_beside, open_inside
+from hpcdp.clusters.here import Here, open_beside, open_inside
 from hpcdp.clusters.place import DaskPlace
+from hpcdp.clusters.pool import Pool, open_pool
 from hpcdp.engine.context import forget_contexts
 from hpcdp.engine.execute import TASKS
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
 from hpcdp.errors import StudyError
-from hpcdp.planning.costs import runs_here
+from hpcdp.planning.costs import UNSCHEDULED_SECONDS, runs_here
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease
 from hpcdp.store.root import make_group
@@ -62,8 +63,9 @@ def refuse_place(options: Options) -> None:
     if options.workers == 0 and options.dashboard:
         raise StudyError("--dashboard: that of Dask's workers; given: --workers 0, which has none")
     if options.workers == 0 and (options.client is not None or not parse_place(options.cluster).is_here):
+        other = "a client" if options.client is not None else f"cluster {options.cluster}"
         raise StudyError(
-            "workers: 0, one process of this machine, was given beside a cluster or a client; accepted: one of them"
+            f"workers: 0, one process of this machine, was given beside {other}; accepted: workers 0 alone, or {other} without it"
         )
 
 
@@ -86,7 +88,8 @@ class Places:
 
     def place(self, seconds: float) -> Place:
         """Where so much work is done."""
-        if isinstance(self._place, Here) and not runs_here(self._asked, seconds):
+        is_alone = isinstance(self._place, Here) or (isinstance(self._place, Pool) and self._place.size == 1)
+        if is_alone and not runs_here(self._asked, seconds) and self._asked is None:
             self._opened.close()
             self._place = None
         if self._place is None:
@@ -119,23 +122,25 @@ def _opened_place(
         finally:
             forget_contexts()
         return
-    if options.quiet:
+    if options.quiet and (options.dashboard or not where.is_here or seconds >= UNSCHEDULED_SECONDS):
         silence_dask()
     folder = None
     if where.profile is not None:
         make_group(layout.root, layout.jobs, {})
         folder = job_folder(layout, problem.study.name)
-    with connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard, TASKS) as place:
-        place.find_dashboard()
+    asked = where, options.workers, folder, lease.generation, monitor.note, options.dashboard, TASKS
+    with connect(*asked, is_short=seconds < UNSCHEDULED_SECONDS) as place:
+        if isinstance(place, DaskPlace):
+            place.find_dashboard()
         yield place
 
 
-def _alone(problem: Problem) -> AbstractContextManager[Here]:
+def _alone(problem: Problem) -> AbstractContextManager[Place]:
     """One process for all tasks: this one, unless code of others is to be apart from it."""
     if not names_code(problem.study):
         return open_inside()
     if problem.study.mechanism.isolated:
-        return open_apart(TASKS)
+        return open_pool(1, TASKS)
     return open_beside(
         f"{problem.sampler.named}, called in this process (mechanism.isolated = false; true names the chunk)"
     )

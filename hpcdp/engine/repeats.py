@@ -142,7 +142,11 @@ def repeat(
             "mechanism.call: stored samples are the same under every seed; accepted: a mechanism that draws"
         )
     with ExitStack() as ending:
-        place = Path(folder) if folder is not None else Path(ending.enter_context(TemporaryDirectory(prefix="hpcdp-")))
+        place = (
+            Path(folder).absolute()
+            if folder is not None
+            else Path(ending.enter_context(TemporaryDirectory(prefix="hpcdp-")))
+        )
         runner = client or ending.enter_context(open_local(workers or default_workers(), modules=TASKS)).client
         found = [[_run_one(parsed, seed, size, place, runner) for seed in seeds] for size in pairs]
         estimates, lower = (

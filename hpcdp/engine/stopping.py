@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hpcdp._base.signals import once
+from hpcdp._base.signals import Once
 from hpcdp.errors import HpcdpError
 
 GRACE = 20.0
@@ -72,7 +72,7 @@ def stopped_by_signals(stop: Stop, drain: float, terminate: bool) -> Iterator[No
 
     before: dict[int, Any] = {signal.SIGUSR1: signal.signal(signal.SIGUSR1, lambda *_: stop.request(WALLTIME, drain))}
     if terminate:
-        before[signal.SIGTERM] = signal.signal(signal.SIGTERM, once(on_terminate))
+        before[signal.SIGTERM] = signal.signal(signal.SIGTERM, Once(on_terminate))
     try:
         yield
     finally:

@@ -85,7 +85,9 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
     problem, declared = context.problem, context.problem.declared
     e, laws = problem.study.estimate, problem.pair_laws[number]
     ways = [
-        find_rows(lambda size, seed, law=law, **how: _trial(context, law, size, seed, **how))
+        find_rows(
+            lambda size, seed, law=law, **how: _trial(context, law, size, seed, **how), problem.sampler.reproducible
+        )
         for law in dict.fromkeys(laws)
     ]
     by_rows = all(way.by_rows for way in ways) and len({way.flat for way in ways}) == 1
@@ -133,8 +135,9 @@ def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tupl
     exchanged = how.pop("exchanged", None)
     if exchanged is not None:
         how["exchanged"] = exchanged[0], np.random.SeedSequence([context.problem.sampler.seed, exchanged[1]])
+    how.setdefault("proposal", Proposal.plain())
     return context.problem.sampler.draw_tape(
-        context.problem.laws[law], law, None, seed, size, context.problem.schema, proposal=Proposal.plain(), **how
+        context.problem.laws[law], law, None, seed, size, context.problem.schema, **how
     )
 
 

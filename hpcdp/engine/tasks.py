@@ -17,6 +17,7 @@ from hpcdp.engine.outcomes import Failure, Report, unusable
 from hpcdp.engine.ways import Run, runs_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions import _joint_kernels  # noqa: F401  # loaded once, before workers are forked: its users load it late
 from hpcdp.planning.sampling import Draw, DrawRounds
 from hpcdp.planning.task import Task, Work
 from hpcdp.store.layout import Generation

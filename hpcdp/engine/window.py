@@ -8,12 +8,14 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sized
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
 
 from hpcdp._base.raised import describe_raised
-from hpcdp.clusters.here import EndedError, Here
+from hpcdp.clusters.here import Here
 from hpcdp.clusters.place import DaskPlace, Place
+from hpcdp.clusters.pool import DIED, RAISED, RETURNED, Pool
 from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.stopping import Stop, Stopped
 from hpcdp.errors import LeaseError, MechanismError, StoreError
@@ -132,6 +134,8 @@ def open_window(place: Place, watch: Watch) -> Window:
     """A window on any place."""
     if isinstance(place, Here):
         return HereWindow(place, watch)
+    if isinstance(place, Pool):
+        return PoolWindow(place, watch)
     assert isinstance(place, DaskPlace)
     return DaskWindow(place, watch)
 
@@ -158,18 +162,81 @@ class HereWindow(Window):
         self.underway.append((what, function, arguments))
 
     def next(self) -> list[tuple[Any, Any]]:
-        """What was submitted for and its result, None where its process ended each time; raises as a window does."""
+        """What was submitted for and its result; raises as a window does."""
         what, function, arguments = self.underway.popleft()
-        result = None
-        for _ in range(_TIMES):
-            with suppress(EndedError):
-                result = self.place.call(function, arguments, self._look)
-                break
+        result = self.place.call(function, arguments, self._look)
         self._came()
         return [(what, result)]
 
     def _running(self) -> int:
         return 1
+
+
+@dataclass(eq=False)
+class _Call:
+    """What was submitted for, what is to be done, and how often it ended its worker."""
+
+    what: Any
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    deaths: int = 0
+
+    @property
+    def work(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """As a pool takes it."""
+        return self.function, self.arguments
+
+
+class PoolWindow(Window):
+    """A call for each worker: the next one is submitted as soon as one has ended, and what runs can be told from what waits."""
+
+    place: Pool
+
+    def __init__(self, place: Pool, watch: Watch) -> None:
+        super().__init__(place, watch)
+        self.underway: set[_Call] = set()
+        self._waiting: deque[_Call] = deque()
+
+    def __exit__(self, *exception: object) -> None:
+        self.underway.clear()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a worker has nothing to do, or will have once it has started."""
+        return len(self.underway) < self.place.size
+
+    def submit(self, what: Any, name: str, function: Callable[..., Any], *arguments: Any) -> None:
+        """Submit one call for something."""
+        call = _Call(what, function, arguments)
+        self.underway.add(call)
+        self._waiting.append(call)
+
+    def next(self) -> list[tuple[Any, Any]]:
+        """What was submitted for, and its result, of all that finished since; raises as a window does."""
+        found: list[tuple[Any, Any]] = []
+        while not found:
+            while self._waiting and self.place.begin(self._waiting[0], *self._waiting[0].work):
+                self._waiting.popleft()
+            heard = self.place.hear(_TICK)
+            for call, how, value in heard:
+                if call not in self.underway:  # of a window that was left
+                    continue
+                assert isinstance(call, _Call)
+                call.deaths += how == DIED
+                if how in (RETURNED, RAISED) or call.deaths == _TIMES:
+                    self.underway.remove(call)
+                    if how == RAISED:
+                        raise value
+                    found.append((call.what, value))
+                else:
+                    self._waiting.appendleft(call)
+            if not heard or time.monotonic() - self._looked > _TICK:
+                self._look()
+        self._came()
+        return found
+
+    def _running(self) -> int:
+        return len(self.underway) - len(self._waiting)
 
 
 class DaskWindow(Window):

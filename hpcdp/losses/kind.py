@@ -28,7 +28,7 @@ _EACH = 5.0e-4
 class Parameters(BaseModel):
     """Of a loss: frozen, and nothing that is unknown is accepted."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # each is rarely asked for
 
 
 class LossKind(ABC):

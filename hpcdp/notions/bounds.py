@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._base.special import ndtri
 from hpcdp._check import binomial_counts, inflation_factor, open_unit
-from hpcdp.notions import _binomial_kernels as kernels
-from hpcdp.notions import _joint_kernels
 
 BOUNDS_VERSION = 4
 """Raised whenever bounds of the same counts change. Results' heads carry it (none: 1); `resume` derives those of another
@@ -54,6 +52,8 @@ def binomial_upper(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) ->
         ValueError: an argument is out of its range.
     """
     x, n = binomial_counts(successes, trials, ("successes", "trials"))
+    from hpcdp.notions import _binomial_kernels as kernels
+
     shape, arrays = _flat(x, n, open_unit("level", level))
     return np.asarray(kernels.upper_limits(*arrays)[:, 0]).reshape(shape)
 
@@ -67,6 +67,8 @@ def binomial_lower(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) ->
         ValueError: an argument is out of its range (see `binomial_upper`).
     """
     x, n = binomial_counts(successes, trials, ("successes", "trials"))
+    from hpcdp.notions import _binomial_kernels as kernels
+
     shape, arrays = _flat(n - x, n, open_unit("level", level))
     return np.asarray(kernels.upper_limits(*arrays)[:, 1]).reshape(shape)
 
@@ -129,6 +131,9 @@ def joint_lower(
     Raises:
         ValueError: an argument is out of its range.
     """
+    from hpcdp.notions import _binomial_kernels as kernels
+    from hpcdp.notions import _joint_kernels
+
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
     shape, arrays = _flat(s0, t0, s1, t1, inflation_factor(inflation), open_unit("level", level))

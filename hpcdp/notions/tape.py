@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,12 @@ KEPT_BACK = 0.28
 
 _ROOM = 2.0  # times the largest training weight on a set: its cut-off
 _NARROW = 0.85  # of δ that the bets should keep, up to the leftover
+_BINS = 100.0  # of weights to a factor of e, by which bets are chosen
 _MOST = 1 << 25  # draws from proposals
 _NO_LEFTOVER = 0.1  # of δ that it may cost to have no cut-off at all, and so no leftover
 _WORTH = 0.1  # of δ that must be left, or the leftover's draws are for nothing
+_MORE = 16  # times the draws of the estimate that bets may take
+_UNTOLD = 1 << 20  # draws where training does not tell δ at all; where it barely does, at most half of _MOST
 _LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
 
 
@@ -49,13 +53,36 @@ class Taught:
         return sums[0], sums[1], np.maximum(0.0, sums[2] - sums[0] ** 2 / max(1, self.classes.size))
 
     def inside(self, column: int, cutoff: float) -> tuple[Floats, Floats]:
-        """Weights in the set of an ε up to a cut-off, and their shares."""
-        which = (self.classes > column) & (self.weights <= cutoff)
-        return self.weights[which], self.shares[which]
+        """Weights in the set of an ε up to a cut-off, those within a hundredth of each other as one, and their shares."""
+        weights, sums, shares = self._binned
+        own, total = shares[:, column + 1 :].sum(axis=1), sums[:, column + 1 :].sum(axis=1)
+        which = (own > 0.0) & (weights <= cutoff)
+        own = own[which]
+        return np.minimum(total[which] / own, weights[which]), own
+
+    @cached_property
+    def _binned(self) -> tuple[Floats, Floats, Floats]:
+        """Of bins of weights: the largest, (bins,); by class the sums of shares times weights, and of shares, (bins, cells + 1)."""
+        cells = int(self.classes.max(initial=0)) + 1
+        which = np.flatnonzero((self.weights > 0.0) & (self.classes > 0))
+        weights, shares, classes = self.weights[which], self.shares[which], self.classes[which]
+        _, bins = np.unique(np.floor(np.log(weights) * _BINS), return_inverse=True)
+        count = int(bins.max(initial=-1)) + 1
+        largest = np.zeros(count)
+        np.maximum.at(largest, bins, weights)
+        places = bins * cells + classes
+        sums, parts = (np.bincount(places, v, count * cells).reshape(count, cells) for v in (weights * shares, shares))
+        return largest, sums, parts
+
+    @cached_property
+    def _largest(self) -> Floats:
+        found = np.zeros(int(self.classes.max(initial=0)) + 2)
+        np.maximum.at(found, self.classes, self.weights)
+        return np.asarray(np.maximum.accumulate(found[::-1])[::-1])
 
     def largest_inside(self, column: int) -> float:
         """The largest weight in the set of an ε; 0 where there is none."""
-        return float(self.weights[self.classes > column].max(initial=0.0))
+        return float(self._largest[min(column + 1, self._largest.size - 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,14 +151,17 @@ class DeclaredDirection(Direction):
 def draws_for(direction: Direction, column: int, relative_error: float, level: float, least: int, most: int) -> int:
     """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it."""
     delta = float(direction.delta[column])
-    if not delta > 0.0:
-        return min(most, max(least, 1 << 20))
+    if not delta > float(direction.error[column]):
+        return min(most, max(least, _UNTOLD))
     wanted = float(direction.variance[column]) / (relative_error * delta) ** 2
-    draws, limit = max(least, min(math.ceil(wanted), most)), min(most, _MOST)
-    while draws < limit:
-        cutoff = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0 + 1e-9
-        if direction.bet(column, draws, level, min(cutoff, direction.q.largest * (1.0 + 1e-9)))[2] >= _NARROW * delta:
-            break
+    enough = most if delta > 3.0 * float(direction.error[column]) else min(most, _MOST // 2)
+    draws = max(least, min(math.ceil(wanted), enough))
+    limit = max(draws, min(most, _MOST, _MORE * draws))
+    near = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0
+    cutoff = min(near, direction.q.largest) * (1.0 + 1e-9)
+    if direction.bet(column, limit, level, cutoff)[2] < _WORTH * delta:
+        return draws  # no draws that are to be had would certify much
+    while draws < limit and direction.bet(column, draws, level, cutoff)[2] < _NARROW * delta:
         draws = min(limit, 2 * draws)
     return draws
 

@@ -179,6 +179,7 @@ def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: 
             continue
         for some in chain.from_iterable(batches(numbers, BLOCK_PAIRS) for numbers in sharing.values()):
             length = max(1, int(target / (chunk * len(some))))
+            length = -(-chunks // -(-chunks // length))  # as many tasks, of one length: workers end together
             for start, stop in cut(problem.test, gaps, length):
                 yield Count(tuple(some), start, stop, thresholds)
 

@@ -10,6 +10,7 @@ from hpcdp.report import at_risk, audit, histogram, pure, verdict
 from hpcdp.report.done import find_done
 from hpcdp.report.table import claim_of, csv_text, table
 from hpcdp.results.audit import Audit
+from hpcdp.results.resolution import write_limits
 from hpcdp.results.result import Result
 from hpcdp.results.shown import shows
 from hpcdp.results.verdict import Verdict, verify
@@ -30,14 +31,17 @@ _MOST_CELLS = 10_000  # whose texts are made at the end of a run: they take as l
 
 
 def texts_of(result: Result) -> dict[str, str]:
-    """What `show`, `verify` and `status` print of a complete store by default, by name; where a claim comes from, others may
-    change it, and then nothing that holds it is kept.
+    """What `show`, `verify` and `status` print of a complete store by default, by name, and the limits that they print of claims
+    and levels; where a claim comes from, others may change it, and then nothing that holds it is kept.
     """
-    if not result.complete or 2 * len(result.pairs) * len(result.study.epsilons) > _MOST_CELLS:
+    if not result.complete:
         return {}
+    limits = {"limits": write_limits(result.resolution.limits, result.arrays)} if result.study.at_risk is None else {}
+    if 2 * len(result.pairs) * len(result.study.epsilons) > _MOST_CELLS:
+        return limits
     name, _, stages = find_done(*open_latest(result.store))
     lines = at_risk.csv_text if result.study.at_risk is not None else csv_text
-    found = {"json": result.to_json(), "csv": lines(result), "status": "\n".join([name, *stages])}
+    found = limits | {"json": result.to_json(), "csv": lines(result), "status": "\n".join([name, *stages])}
     if re.search(r"\b(file|store)\b", result.study.study.claim or ""):
         return found
     found["table"] = text(result)
@@ -46,6 +50,7 @@ def texts_of(result: Result) -> dict[str, str]:
         own = [] if claim is None else [verify(result, claim)]
         for one in own:
             found |= {"verify table": verdict.report(own), "verify json": verdict.to_json(own), "verify": one.verdict}
+            found["claim"] = one.claim.text
     return found
 
 

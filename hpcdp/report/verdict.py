@@ -6,6 +6,7 @@ import json
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +16,12 @@ from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.histogram import assumed
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
-from hpcdp.results.ranking import Ranking
-from hpcdp.results.result import Result
 from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, round_up, worst
 from hpcdp.study.problem import DIRECTIONS
+
+if TYPE_CHECKING:
+    from hpcdp.results.ranking import Ranking
+    from hpcdp.results.result import Result
 
 
 def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:

@@ -21,12 +21,13 @@ from hpcdp.planning.ways import all_done
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
-from hpcdp.results.resolution import Resolution, find_resolution
+from hpcdp.results.resolution import Resolution, find_resolution, read_limits
 from hpcdp.results.shown import Shown
 from hpcdp.results.ways import Derived, Records, derived
 from hpcdp.store.records import foreign, read_json
 from hpcdp.store.results import Arrays, read_results
 from hpcdp.store.root import open_latest
+from hpcdp.store.texts import read_texts
 from hpcdp.study.file import Study
 from hpcdp.study.problem import DIRECTIONS
 from hpcdp.study.reuse import FOLDS
@@ -42,7 +43,7 @@ class Result(Shown):
     """What a store holds.
 
     arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
-    are d numbers each, else None.
+    are d numbers each, else None. limits: of the learned sets, where the run kept them (`Resolution`).
     """
 
     study: Study
@@ -52,6 +53,7 @@ class Result(Shown):
     arrays: Arrays
     grown: list[str]
     columns: int | None = None
+    limits: NDArray[np.float64] | None = None
 
     @property
     def name(self) -> str:
@@ -96,7 +98,7 @@ class Result(Shown):
     @cached_property
     def resolution(self) -> Resolution:
         """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
-        return find_resolution(self.arrays, self.study.estimate, self.way)
+        return find_resolution(self.arrays, self.study.estimate, self.way, self.limits)
 
     @property
     def warnings(self) -> list[str]:
@@ -293,7 +295,8 @@ def _load(store: str | Path) -> Result:
     if found is not None and found[1]["version"] == version and found[1]["complete"]:
         arrays, head = found
         columns = dimension(Schema.from_dict(read_json(layout.study(version))["schema"]))
-        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns)
+        limits = read_limits(read_texts(layout.root).get("limits", ""), head["digests"])
+        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, limits)
     problem = read_problem(layout, version)
     index = read_index(layout)
     arrays = assemble(problem, index)

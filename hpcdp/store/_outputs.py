@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from pathlib import Path
 
@@ -9,11 +10,18 @@ import numpy as np
 
 from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.arrays import read_array, write_array, write_parts
 
 
-def write_outputs(path: Path, schema: Schema, outputs: Outputs, chunk: int | None = None) -> None:
-    """Write canonical outputs; chunk: how many lie in a Zarr chunk, None: all."""
+def write_outputs(path: Path, schema: Schema, parts: Iterable[Outputs], size: int, chunk: int | None = None) -> None:
+    """Write canonical outputs, so many in all, as they come; chunk: how many lie in a Zarr chunk, and in each part but the
+    last, None: all.
+    """
+    if schema.kind in ("int", "float") and chunk is not None:  # each is written while it is in the processor's cache
+        write_parts(path, schema.shape(size), schema.dtype, parts, chunk)
+        return
+    all_parts = list(parts)
+    outputs = all_parts[0] if len(all_parts) == 1 else np.concatenate(all_parts)
     if schema.kind == "bytes":
         path.mkdir()
         lengths = np.fromiter((len(item) for item in outputs), np.int64, outputs.size)
@@ -23,16 +31,19 @@ def write_outputs(path: Path, schema: Schema, outputs: Outputs, chunk: int | Non
         bits = outputs.size // outputs.shape[0]
         write_array(path, np.packbits(outputs), chunk=None if chunk is None else -(-chunk * bits // 8))
     else:
-        write_array(path, outputs, chunk=chunk)
+        write_array(path, outputs)
 
 
-def read_outputs(path: Path, schema: Schema, size: int) -> Outputs:
-    """So many outputs; DamagedError where they are missing, of another shape or type, or a checksum does not match."""
+def read_outputs(path: Path, schema: Schema, size: int, out: Outputs | None = None) -> Outputs:
+    """So many outputs; DamagedError where they are missing, of another shape or type, or a checksum does not match.
+
+    out: where they may be put.
+    """
     shape = schema.shape(size)
     if schema.kind == "bytes":
         outputs = _read_strings(path)
     else:
-        outputs = _read_bits(path, shape) if schema.kind == "bool" else read_array(path, shape)
+        outputs = _read_bits(path, shape) if schema.kind == "bool" else read_array(path, shape, out=out)
     if outputs.shape != shape or outputs.dtype != schema.dtype:
         raise DamagedError("it has another shape or type than it should")
     return outputs

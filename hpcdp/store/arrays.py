@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,29 +34,42 @@ def write_array(
 
     checks: how many checksums lie around a chunk, one more of each (see `hpcdp.store.results`).
     """
-    array = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
-    shape: tuple[int, ...] = array.shape
-    rows = max(1, shape[0]) if shape else 1
-    inner = min(chunk or rows, rows)
+    rows = array.shape[0] if array.shape else 1
+    inner = max(1, min(chunk or rows, rows))
+    parts = (array[start : start + inner] for start in range(0, rows, inner)) if array.shape else (array,)
+    write_parts(path, array.shape, array.dtype, parts, inner, names, attributes, checks)
+
+
+def write_parts(
+    path: Path,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    parts: Iterable[NDArray[Any]],
+    chunk: int,
+    names: Sequence[str] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    checks: int = 1,
+) -> None:
+    """Write an array whose parts come one after another, each of `chunk` rows but for the last, as `write_array` does."""
     if path.exists():
         shutil.rmtree(path)
     path.mkdir()
-    told = _metadata(shape, array.dtype, inner, checks, tuple(names or ()), json.dumps(dict(attributes or {})))
+    rows = max(1, shape[0]) if shape else 1
+    inner = min(chunk, rows)
+    told = _metadata(shape, dtype, inner, checks, tuple(names or ()), json.dumps(dict(attributes or {})))
     (path / "zarr.json").write_text(told)
-    if not array.size:
+    if 0 in shape:
         return  # there is no chunk of nothing
-    folder = path.joinpath("c", *["0"] * (array.ndim - 1)) if shape else path
+    folder = path.joinpath("c", *["0"] * (len(shape) - 1)) if shape else path
     make_folders(path.parent, folder)
+    index = []
     with (folder / ("0" if shape else "c")).open("xb") as file:
-        if not shape or inner == rows:
-            _write_chunk(file, array, checks)
-            return
-        index = []
-        for start in range(0, rows, inner):
-            values, place = array[start : start + inner], file.tell()
-            _write_chunk(file, values if len(values) == inner else _filled(values, inner), checks)
+        for part in parts:
+            place = file.tell()
+            _write_chunk(file, part if not shape or len(part) == inner else _filled(part, inner), checks)
             index.append((place, file.tell() - place))
-        _write_chunk(file, np.array(index, "<u8"), 1)
+        if inner < rows:
+            _write_chunk(file, np.array(index, "<u8"), 1)
 
 
 def _bytes_codec(dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -104,7 +117,7 @@ def _filled(values: NDArray[Any], rows: int) -> NDArray[Any]:
 
 def _write_chunk(file: BinaryIO, values: NDArray[Any], checks: int) -> None:
     """A chunk's bytes, and as many checksums, each of all before it."""
-    data = values.reshape(-1).view(np.uint8)
+    data = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
     file.write(data.data)
     check = google_crc32c.value(data)
     for _ in range(checks):
@@ -113,13 +126,14 @@ def _write_chunk(file: BinaryIO, values: NDArray[Any], checks: int) -> None:
         check = google_crc32c.extend(check, word)
 
 
-def read_array(path: Path, *shapes: tuple[int, ...]) -> NDArray[Any]:
+def read_array(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = None) -> NDArray[Any]:
     """A whole array; DamagedError when it is missing, has none of these shapes, or a checksum does not match.
 
-    Whoever reads compares a digest too: a checksum in the file is no more than what somebody wrote there.
+    out: where it is put if its shape and type are these. Whoever reads compares a digest too: a checksum in the file is no
+    more than what somebody wrote there.
     """
     try:
-        return read_own(path, *shapes)
+        return read_own(path, *shapes, out=out)
     except (FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"{path} is missing") from None
     except MemoryError:

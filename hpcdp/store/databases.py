@@ -43,7 +43,7 @@ def store_databases(layout: Layout, databases: Mapping[str, Database], generatio
 def read_databases(layout: Layout, digests: Iterable[str]) -> dict[str, Database]:
     """Those of these databases that are there and whole, by digest; what does not match its digest is not."""
     wanted, found = set(digests), {}
-    for folder in sorted(layout.database("").glob("pack-*")):
+    for folder in _packs(layout):
         with suppress(DamagedError):
             for database in _unpacked(folder):
                 if (digest := digest_array(database)) in wanted:
@@ -54,6 +54,25 @@ def read_databases(layout: Layout, digests: Iterable[str]) -> dict[str, Database
             if digest_array(database) == digest:
                 found[digest] = database
     return found
+
+
+def lost_place(layout: Layout, digest: str) -> Path:
+    """What is to be named where a database cannot be read: its own array, the first folder of many that is not whole, or, where
+    none shows, the folder of all.
+    """
+    own, folders = layout.database(digest), _packs(layout)
+    if own.exists():
+        return own
+    for folder in folders:
+        try:
+            list(_unpacked(folder))
+        except DamagedError:
+            return folder
+    return own.parent if folders else own
+
+
+def _packs(layout: Layout) -> list[Path]:
+    return sorted(layout.database("").glob("pack-*"))
 
 
 def count_files(databases: Sequence[Database]) -> int:

@@ -36,9 +36,7 @@ def replacing(layout: Layout, generation: Generation, target: Path) -> Iterator[
     """
     with behind(layout, generation) as new:
         yield new
-        make_folders(layout.root, target.parent)
-        while not _put(new, target):
-            discard(layout, generation, target)
+        replace(layout, generation, new, target)
 
 
 @contextmanager
@@ -50,6 +48,13 @@ def behind(layout: Layout, generation: Generation) -> Iterator[Path]:
             yield new
         finally:
             _delete(new)
+
+
+def replace(layout: Layout, generation: Generation, new: Path, target: Path) -> None:
+    """Put a file or a folder from behind the gate in the place of another."""
+    make_folders(layout.root, target.parent)
+    while not _put(new, target):
+        discard(layout, generation, target)
 
 
 def put(layout: Layout, new: Path, target: Path) -> None:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms.outputs import Outputs, Schema
@@ -59,7 +57,8 @@ def _write_pack(layout: Layout, schema: Schema, blocks: Mapping[str, list[Output
     if layout.record(KIND, name).is_file():
         return  # another worker was faster, with the same bits
     with replacing(layout, generation, layout.pack(name)) as new:
-        write_outputs(new, schema, np.concatenate([part for block in order for part in blocks[block]]))
+        parts = [part for block in order for part in blocks[block]]
+        write_outputs(new, schema, parts, sum(map(len, parts)))
     prints = {block: [fingerprint(part) for part in parts] for block, parts in blocks.items()}
     commit(layout, KIND, name, {"fingerprints": prints}, generation)
 

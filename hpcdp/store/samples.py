@@ -14,7 +14,7 @@ from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.store._outputs import read_outputs, write_outputs
 from hpcdp.store.arrays import fingerprint
-from hpcdp.store.fence import replacing
+from hpcdp.store.fence import behind, replace
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.packs import KIND, is_pack, open_pack, pack_of, read_packs
 from hpcdp.store.records import commit, read_json, record_names, set_aside
@@ -32,27 +32,42 @@ def write_block(
 ) -> list[str]:
     """Draw a block's chunks, write them, then the record; returns the chunks' fingerprints."""
     path = layout.block(law, stage.name, block, stage.block_size(block))
-    parts = [draw(chunk) for chunk in stage.block_chunks(block)]
     record = layout.record("samples", stage.name_of(law, block))
-    if record.is_file():  # another worker was faster; its outputs may differ where the mechanism is not reproducible
-        found: list[str] = read_json(record)["fingerprints"]
-        return found
-    prints = [fingerprint(part) for part in parts]
-    outputs = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    with replacing(layout, generation, path) as new:
-        write_outputs(new, schema, outputs, stage.chunk)
+    prints: list[str] = []
+
+    def drawn() -> Iterator[Outputs]:
+        for chunk in stage.block_chunks(block):
+            part = draw(chunk)
+            prints.append(fingerprint(part))
+            yield part
+
+    with behind(layout, generation) as new:
+        write_outputs(new, schema, drawn(), stage.block_size(block), stage.chunk)
+        if (
+            record.is_file()
+        ):  # another worker was faster; its outputs may differ where the mechanism is not reproducible
+            found: list[str] = read_json(record)["fingerprints"]
+            return found
+        replace(layout, generation, new, path)
     commit(layout, "samples", stage.name_of(law, block), {"fingerprints": prints}, generation)
     return prints
 
 
-def read_blocks(layout: Layout, stage: Stage, law: str, schema: Schema, chunks: range) -> Iterator[Outputs]:
-    """The stored chunks of a range in order, each checked against its fingerprint; DamagedError names what is not."""
+def read_blocks(
+    layout: Layout, stage: Stage, law: str, schema: Schema, chunks: range, out: Outputs | None = None
+) -> Iterator[Outputs]:
+    """The stored chunks of a range in order, each checked against its fingerprint; DamagedError names what is not.
+
+    out: of all outputs of the stage, where each is put; numbers are read straight to their place.
+    """
     block, outputs = -1, np.empty(0)
     prints: list[str] = []
     for chunk in chunks:
         if stage.block_of(chunk) != block:
             block = stage.block_of(chunk)
-            outputs, prints = _load(layout, stage, law, block, schema)
+            first = stage.block_chunks(block).start * stage.chunk
+            place = None if out is None else out[first : first + stage.block_size(block)]
+            outputs, prints = _load(layout, stage, law, block, schema, place)
         number = chunk - stage.block_chunks(block).start
         part = outputs[number * stage.chunk : number * stage.chunk + stage.chunk_size(chunk)]
         if fingerprint(part) != prints[number]:
@@ -60,19 +75,23 @@ def read_blocks(layout: Layout, stage: Stage, law: str, schema: Schema, chunks: 
         yield part
 
 
-def _load(layout: Layout, stage: Stage, law: str, block: int, schema: Schema) -> tuple[Outputs, list[str]]:
+def _load(
+    layout: Layout, stage: Stage, law: str, block: int, schema: Schema, out: Outputs | None = None
+) -> tuple[Outputs, list[str]]:
     record, path = place_of(layout, stage, law, block)
     try:
         if is_pack(record):
             outputs, prints = open_pack(layout, record, schema).block(stage.name_of(law, block))
         else:
             prints = _prints_at(layout.record("samples", record))
-            outputs = read_outputs(path, schema, stage.block_size(block))
+            outputs = read_outputs(path, schema, stage.block_size(block), out)
         if not _are_of(prints, stage, block):
             raise DamagedError("its record has other fingerprints than one a chunk")
-        return outputs, prints
     except DamagedError as error:
         raise DamagedBlock(law, stage, block, stage.block_chunks(block)[0], layout, str(error)) from None
+    if out is not None and outputs is not out:
+        out[...] = outputs
+    return outputs, prints
 
 
 def _prints_at(record: Path) -> Any:

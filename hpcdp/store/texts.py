@@ -57,12 +57,17 @@ def _key(layout: Layout, version: int) -> str:
 def _state(root: Path, ending: str, others: Collection[str]) -> list[list[str | int]]:
     """Name, size and time of every file below a folder whose name ends so. others: paths that are left out."""
     found: list[list[str | int]] = []
-    for folder, folders, names in os.walk(root):
-        below = os.path.relpath(folder, root)
-        folders[:] = [name for name in folders if os.path.normpath(os.path.join(below, name)) not in others]
-        for name in names:
-            path = os.path.normpath(os.path.join(below, name))
-            if name.endswith(ending) and path not in others:
-                state = os.stat(os.path.join(root, path), follow_symlinks=False)
-                found.append([path, state.st_size, state.st_mtime_ns])
+    folders = [""]
+    while folders:
+        below = folders.pop()
+        with os.scandir(root / below) as entries:
+            for entry in entries:
+                path = below + entry.name
+                if path in others:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{path}/")
+                elif path.endswith(ending):
+                    state = entry.stat(follow_symlinks=False)
+                    found.append([path, state.st_size, state.st_mtime_ns])
     return sorted(found)

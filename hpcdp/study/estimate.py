@@ -223,6 +223,12 @@ class Estimate(Section):
             found.model_fields_set.discard("loss")
         return found
 
+    def without_loss_named(self) -> Estimate:
+        """The same keys as in a file that leaves the loss out, which goes on with a store of what took its place too."""
+        found = self.model_copy()
+        found.model_fields_set.discard("loss")
+        return found
+
     def _check_tape(self) -> None:
         """Of cells by ε, whose draws come from proposals: nothing else is read off them."""
         from hpcdp.losses import kind_of

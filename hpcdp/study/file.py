@@ -383,7 +383,7 @@ class Study(Section):
         """A loss that learns from fresh draws for cells alone has another in its place elsewhere, which stores name."""
         other = kind_of(self.estimate.default_loss).otherwise
         if other is not None and not self.is_drawn_for_cells:
-            self.__dict__["estimate"] = self.estimate.with_loss(other)
+            self.__dict__["estimate"] = self.estimate.with_loss(other).without_loss_named()
         return self
 
     @property

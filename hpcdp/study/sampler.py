@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcdp._base.limits import kept_limits
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming, tell_type
@@ -151,15 +152,17 @@ class Sampler:
         from hpcdp.mechanisms.tape.generator import Tape
 
         tape = Tape(sequence(self.seed, key, stage, chunk), size=size, **how)
-        if tape.by_rows:
-            raw = self._outputs(database, size, tape)
-        else:
-            raw = []
-            for number in range(size):
-                tape.begin(number)
-                one = self._outputs(database, 1, tape)
-                raw.append(one[0] if len(one) == 1 else canonicalise(one, 1))  # which says what is wrong
-        return canonicalise(raw, size, schema), tape
+        try:
+            if tape.by_rows:
+                raw = self._outputs(database, size, tape)
+            else:
+                raw = []
+                for number in range(size):
+                    tape.begin(number)
+                    raw.append(_alone(self._outputs(database, 1, tape)))
+            return canonicalise(raw, size, schema), tape
+        finally:
+            tape.close()
 
     def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""
@@ -196,9 +199,20 @@ class Sampler:
 
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)
-        if isinstance(database, Conditional):
-            return database.draw(self.mechanism, size, rng)
-        return self.mechanism.draw(database, size, rng)
+        with kept_limits():
+            if isinstance(database, Conditional):
+                return database.draw(self.mechanism, size, rng)
+            return self.mechanism.draw(database, size, rng)
+
+
+def _alone(outputs: Any) -> Any:
+    """The output of a call for one, as a copy: the mechanism may fill the same array again."""
+    one = (
+        outputs[0]
+        if isinstance(outputs, list | tuple | np.ndarray) and len(outputs) == 1
+        else canonicalise(outputs, 1)[0]
+    )
+    return one.copy() if isinstance(one, list | np.ndarray) else one
 
 
 def _references() -> int:

@@ -53,7 +53,7 @@ class Key:
 class Section(BaseModel):
     """A frozen table of the study file; unknown keys are errors, and no type is turned into another."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     @classmethod
     def keys(cls) -> dict[str, Key]:

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.limits import FEWEST_FILES, open_files
 from hpcdp._base.parent import at_risk
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import noting, watched
@@ -64,7 +65,14 @@ def try_out(
     try:
         what = f"{sampler.named} (trial draws)"
         with at_risk(what, WRONG), worker_threads(threads), noting(note):
-            return _try_out(sampler, databases, needed, note)
+            before = open_files()
+            found = _try_out(sampler, databases, needed, note)
+            if open_files() < min(before, FEWEST_FILES):
+                raise MechanismError(
+                    f"it lowered the limit of open files from {before} to {open_files()} for good; accepted: a soft limit, which "
+                    f"is put back, or {FEWEST_FILES} and more"
+                )
+            return found
     except MechanismError as error:
         raise StudyError(f"{sampler.named}: {readable(str(error))} (seen in trial draws)") from error
     finally:

@@ -115,69 +115,75 @@ def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no
 
 
 @kernel()
-def merge_sides(a, b, from_a):  # type: ignore[no-untyped-def]
-    """Which side each entry of the merge of sorted a and b comes from; returns whether any two entries are equal."""
-    i = j = 0
+def _grow(array):  # type: ignore[no-untyped-def]
+    grown = np.empty((2 * array.shape[0], *array.shape[1:]), array.dtype)
+    grown[: array.shape[0]] = array
+    return grown
+
+
+@kernel()
+def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ignore[no-untyped-def]
+    """Go on with `sweep_distinct` until its end or until the runs have no room; returns whether it is the end.
+
+    state: entries of the merge that were met, those of a among them, those of a that left the window, runs, equal neighbours.
+    """
+    t, ir, il, runs, ties = state
     previous = -np.inf
-    ties = 0
-    for t in range(from_a.size):
+    if ir:
+        previous = a[ir - 1]
+    if t > ir:
+        previous = max(previous, b[t - ir - 1])
+    current = codes[runs - 1]
+    has_room = True
+    while t < from_a.size and has_room:
         # no branch on which side is next: it is a coin flip that no processor predicts
-        x = a[i] if i < a.size else np.inf
-        y = b[j] if j < b.size else np.inf
+        x = a[ir] if ir < a.size else np.inf
+        y = b[t - ir] if t - ir < b.size else np.inf
         take = x <= y
         value = x if take else y
         ties += value == previous
         previous = value
         from_a[t] = take
-        i += take
-        j += not take
-    return ties > 0
-
-
-@kernel()
-def sweep_distinct(a, b, from_a, k, table):  # type: ignore[no-untyped-def]
-    """`sweep` for training samples that are all distinct and by class: the ball is a window of k, or k + 1 at a tie."""
-    v0 = 0
-    for t in range(k):
-        v0 += from_a[t]
-    changes = 0
-    votes0, current = v0, table[0, v0]
-    for t in range(k, from_a.size):
-        union = votes0 + from_a[t]
-        votes0 = union - from_a[t - k]
-        changes += table[1, union] != current or table[0, votes0] != current
-        current = table[0, votes0]
-    starts = np.empty(2 * changes + 1)
-    votes = np.empty((2 * changes + 1, 2), np.int64)
-    codes = np.empty(2 * changes + 1, np.int64)
-    starts[0] = -np.inf
-    votes[0, 0], votes[0, 1] = v0, k - v0
-    codes[0] = table[0, v0]
-    runs = 1
-    il, ir = 0, v0
-    for t in range(k, from_a.size):
-        union = v0 + from_a[t]
-        after = union - from_a[t - k]
-        if table[1, union] != codes[runs - 1] or table[0, after] != codes[runs - 1]:
-            xl = a[il] if from_a[t - k] else b[t - k - il]
-            xr = a[ir] if from_a[t] else b[t - ir]
-            if table[1, union] != codes[runs - 1]:
-                start = first_float(xl, xr, False)
+        union = ir - il + take
+        ir += take
+        t += 1
+        if t < k:
+            continue
+        if t == k:
+            starts[0] = -np.inf
+            votes[0, 0], votes[0, 1] = ir, k - ir
+            current = np.int64(table[0, ir])
+            codes[0] = current
+            runs = 1
+            continue
+        drop = np.int64(from_a[t - 1 - k])
+        after = union - drop
+        if (table[1, union] != current) | (table[0, after] != current):
+            xl = a[il] if drop else b[t - 1 - k - il]
+            if table[1, union] != current:
+                start = first_float(xl, value, False)
                 runs = _append(runs, starts, votes, codes, start, union, k + 1 - union, table[1, union])
             if table[0, after] != codes[runs - 1]:
-                start = first_float(xl, xr, True)
+                start = first_float(xl, value, True)
                 runs = _append(runs, starts, votes, codes, start, after, k - after, table[0, after])
-        il += from_a[t - k]
-        ir += from_a[t]
-        v0 = after
-    return starts[:runs].copy(), votes[:runs, 0].copy(), votes[:runs, 1].copy()
+            current = codes[runs - 1]
+            has_room = runs + 2 <= codes.size
+        il += drop
+    state[:] = t, ir, il, runs, ties
+    return t == from_a.size
 
 
 @kernel()
-def _grow(array):  # type: ignore[no-untyped-def]
-    grown = np.empty((2 * array.shape[0], *array.shape[1:]), array.dtype)
-    grown[: array.shape[0]] = array
-    return grown
+def sweep_distinct(a, b, k, table):  # type: ignore[no-untyped-def]
+    """`sweep` for training samples that are all distinct, at least k, and by class: the ball is a window of k, or k + 1 at a
+    tie. Returns whether they are distinct, too; the runs are wrong if not.
+    """
+    starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
+    from_a, state = np.empty(a.size + b.size, np.uint8), np.array([0, 0, 0, 1, 0])
+    while not _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):
+        starts, votes, codes = _grow(starts), _grow(votes), _grow(codes)
+    runs = state[3]
+    return state[4] == 0, starts[:runs].copy(), votes[:runs, 0].copy(), votes[:runs, 1].copy()
 
 
 @kernel()

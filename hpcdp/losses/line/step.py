@@ -71,10 +71,11 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
         nothing, table = np.empty(0), np.zeros((2, 0), np.int32)
         return kernels.sweep(a, b, k, n0, n1, nothing, int(b.size + 1), table)
     table = kernels.vote_classes(k, n0, n1, thresholds)
-    from_a = np.empty(a.size + b.size, np.uint8)
-    if kernels.merge_sides(a, b, from_a) or from_a.size < k:
-        return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
-    return kernels.sweep_distinct(a, b, from_a, k, table)
+    if a.size + b.size >= k:
+        distinct, *found = kernels.sweep_distinct(a, b, k, table)
+        if distinct:
+            return tuple(found)
+    return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
 
 
 def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:

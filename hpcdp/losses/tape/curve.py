@@ -13,7 +13,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _KNOTS, _GROUPS = 200, 1600
+_WINDOWS, _LEAST_GROUPS = 6, 6  # in which the curve is fitted, of so many groups at least
 _ALONE = 100.0  # outputs' worth of both sides that let an atom speak for itself
+_APART, _PASSES = 4.0, 3  # standard errors by which an atom lies beside the curve to be none of it; how often it is fitted
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
 
 
@@ -29,25 +31,38 @@ def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats)
     p, q: probabilities of the cells, vp, vq: their variances. A cell tells as much as p²/vp plain outputs would, out of
     p/vp draws; where it holds none, its neighbours tell out of how many it might have. Heuristic: no bound on its error.
     """
-    out = np.zeros(cells.size)
-    counts = np.stack([_counts(p, vp), _counts(q, vq)])
-    atoms = cells.atoms & (counts.sum(axis=0) >= _ALONE)
-    if atoms.any():
-        draws = [_draws(side[atoms], share[atoms]) for side, share in zip(counts, (p, q), strict=True)]
-        out[atoms] = _plain(counts[:, atoms], draws)
-    rest = np.flatnonzero(~atoms)
-    if counts[:, rest].any():
-        out[rest] = _curve(np.stack([p, vp, q, vq])[:, rest])
-    return out
+    sums, counts = np.stack([p, vp, q, vq]), np.stack([_counts(p, vp), _counts(q, vq)])
+    told = cells.atoms & (counts.sum(axis=0) >= _ALONE)
+    own = np.zeros(cells.size)
+    if told.any():
+        draws = [_draws(side[told], share[told]) for side, share in zip(counts, (p, q), strict=True)]
+        own[told] = _plain(counts[:, told], draws)
+    with np.errstate(divide="ignore"):
+        error = np.sqrt(1.0 / (counts[0] + 0.5) + 1.0 / (counts[1] + 0.5))
+    apart = np.zeros(cells.size, np.bool_)
+    for _ in range(_PASSES):  # on a lattice all are atoms, and the curve tells them better than they tell themselves
+        rest = np.flatnonzero(~apart)
+        found = np.where(apart, own, 0.0)
+        if counts[:, rest].any():
+            found[rest] = _curve(sums[:, rest])
+        curve = np.interp(np.arange(cells.size), rest, np.clip(found[rest], -1e9, 1e9)) if rest.size else own
+        with np.errstate(invalid="ignore"):
+            now = told & ~(np.abs(own - curve) <= _APART * error)
+        if (now == apart).all():
+            break
+        apart = now
+    return np.where(apart, own, found)
 
 
 def _counts(share: Floats, variance: Floats) -> Floats:
-    return np.divide(share * share, variance, out=np.zeros(share.size), where=variance > 0.0)
+    spread = np.sqrt(variance)
+    found = np.divide(share, spread, out=np.zeros(share.size), where=spread > 0.0)
+    return np.asarray(found * found)
 
 
 def _draws(counts: Floats, share: Floats) -> Floats:
     """Draws out of which the counts come; where there are none, as of the nearest with some."""
-    some = share > 0.0
+    some = (share > 0.0) & (counts > 0.0)
     if not some.any():
         return np.ones(share.size)
     at = np.flatnonzero(some)
@@ -85,13 +100,33 @@ def _curve(sums: Floats) -> Floats:
         inside = ratios[which]
     else:
         offset = np.log(na[some]) - np.log(nb[some])
-        curve = PenalisedCurve(place, a[some], b[some], offset, knots)
-        inside = np.interp((np.arange(inner.size) + 0.5) / inner.size, knots, curve.best())
+        where = (np.arange(inner.size) + 0.5) / inner.size
+        inside = _in_windows(place, a[some], b[some], offset, where)
         inside = _with_ends(inside, a, b, cuts)
     out = np.empty(size)
     out[first:last] = inside
     out[:first], out[last:] = inside[0], inside[-1]
     return out
+
+
+def _in_windows(place: Floats, a: Floats, b: Floats, offset: Floats, where: Floats) -> Floats:
+    """The spline at each of `where`, fitted in overlapping windows: L may bend at one end and be straight at another."""
+    told = np.cumsum(a + b)
+    middles = told[-1] * np.arange(_WINDOWS + 1) / _WINDOWS  # window k is from middle k − 1 to k + 1, and weighs most at k
+    at = np.minimum(np.interp(where, place, told), middles[-1])
+    sums, weights = np.zeros(where.size), np.zeros(where.size)
+    for k in range(_WINDOWS + 1):
+        low, high = middles[max(0, k - 1)], middles[min(_WINDOWS, k + 1)]
+        own = np.flatnonzero((told >= low) & (told <= high))
+        if own.size < _LEAST_GROUPS:
+            own = np.arange(place.size)
+        knots = place[own][mirrored(own.size - 1, _KNOTS)]
+        curve = PenalisedCurve(place[own], a[own], b[own], offset[own], knots)
+        near = np.flatnonzero((at >= low) & (at <= high))
+        weight = np.maximum(1e-9, 1.0 - np.abs(at[near] - middles[k]) / (told[-1] / _WINDOWS))
+        sums[near] += weight * np.interp(where[near], knots, curve.best())
+        weights[near] += weight
+    return sums / weights
 
 
 def _with_ends(inside: Floats, a: Floats, b: Floats, cuts: Ints) -> Floats:

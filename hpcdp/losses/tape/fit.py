@@ -27,7 +27,8 @@ _PLAIN_SHARE = 0.01  # of each place with tilted masses, so that no value is imp
 _MOST_MODES = 4
 _NARROW, _NARROWEST = 0.7, 0.05  # spreads of normals, of plain ones 1
 _MOST_PLACES = 400  # with more, modes are not told apart
-_ROUNDS = 25
+_ROUNDS = 12
+_JUDGED = 1_000  # outputs by which it is judged how many modes there are
 _GAIN = 0.1  # of the log-likelihood of an output that was kept out, from which on another mode is worth it
 _STEP = 2.0**-53
 _SPLIT = 8.0  # of the log-likelihood, by which another bin must be worth it
@@ -94,21 +95,27 @@ def _modes(elites: Sequence[Elite]) -> list[tuple[float, Component]]:
     found = [(1.0, _fit_one(places, weights))]
     if not weights.size or len(places) > _MOST_PLACES:
         return found
+    modes = _count_modes(elites)
+    return (_expectation(elites, places, weights, modes) if modes > 1 else None) or found
+
+
+def _count_modes(elites: Sequence[Elite]) -> int:
+    """How many modes outputs that were kept out gain by; of a part of the outputs."""
+    step = -(-sum(elite.which.size for elite in elites) // _JUDGED)
+    few = [Elite(elite.tape, elite.which[::step], elite.weights[::step]) for elite in elites]
+    weights, places = np.concatenate([elite.weights for elite in few]), _places(few)
     kept_out = np.arange(weights.size) % 2 == 1
     learn, judge = np.where(kept_out, 0.0, weights), np.where(kept_out, weights, 0.0)
-    best = _likelihood(elites, [(1.0, _fit_one(places, learn))], judge)
+    if not (learn.any() and judge.any()):
+        return 1
+    best = _likelihood(few, [(1.0, _fit_one(places, learn))], judge)
     for modes in range(2, _MOST_MODES + 1):
-        split = _expectation(elites, places, learn, modes)
-        if split is None:
-            break
-        now = _likelihood(elites, split, judge)
+        split = _expectation(few, places, learn, modes)
+        now = -np.inf if split is None else _likelihood(few, split, judge)
         if now < best + _GAIN:
-            break
-        whole = _expectation(elites, places, weights, modes)
-        if whole is None:
-            break
-        best, found = now, whole
-    return found
+            return modes - 1
+        best = now
+    return _MOST_MODES
 
 
 def wild(tape: Tape) -> list[Component]:
@@ -171,6 +178,9 @@ def _places(elites: Sequence[Elite]) -> list[_Place]:
     for (kind, place, _), some in parts.items():
         values, outputs = (np.concatenate([part[i] for part in some]) for i in (0, 1))
         base = some[0][2]
+        if kind == "uniform":  # sorted once, for all the fits
+            order = np.argsort(values, kind="stable")
+            values, outputs = values[order], outputs[order]
         if kind in ("gamma", "poisson"):
             base = np.concatenate([part[2] for part in some])
         elif kind == "binomial":

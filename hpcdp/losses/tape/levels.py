@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.tape.curve import fit_weighted, weighted_sums
 from hpcdp.losses.tape.fit import Component, Elite, fit, log_ratios, wild
+from hpcdp.losses.tape.shares import Side, best_shares
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import PLAIN
 from hpcdp.mechanisms.tape.proposal import Proposal, join
@@ -31,9 +32,13 @@ Aims = Callable[[Floats], list[tuple[int, int]]]
 
 _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
-_MOST_ELITE = 8_000
+_FEWEST = 50.0  # outputs' worth in a set that tell anything of it
+_MOST_ELITE = 4_000
 _STEP = 2.0  # between the logs of probabilities of two rungs of the final proposals
-_PLAIN_SHARE, _AIMED = 0.125, 0.7  # of the draws that are plain, and of the others those for what matters most
+_PLAIN_SHARE = 0.125  # of the draws that are plain
+_LAST = 4  # times the draws of a level in the last round, where a call draws many
+_MOST_LOG = 300.0  # of a ratio, whose square is a number still
+_MOST_SHARED = 40_000  # draws that shares are chosen by
 
 
 @dataclass
@@ -118,11 +123,11 @@ class Learned:
         return replace(self, proposals=(Proposal.plain(), Proposal.plain()), weights=ones, shares=self.plain)  # type: ignore[arg-type]
 
 
-def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims) -> Learned:
+def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest: float = 1.5) -> Learned:
     """Learn from draws of both laws.
 
     size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told what is
-    known, for which cells most of the draws are meant.
+    known, for which cells most of the draws are meant. rest: times their relative variance that other cells may have.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
@@ -164,7 +169,7 @@ def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims) -> Le
                     sample(side, numbers, counts)
         if not any(rounds_left):
             break
-    return _finish(pools, epsilons, sample, size, chunk, aims, reached)
+    return _finish(pools, epsilons, sample, size, chunk, aims, reached, rest)
 
 
 def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
@@ -206,32 +211,38 @@ def _finish(
     chunk: int,
     aims: Aims,
     reached: list[float],
+    rest: float,
 ) -> Learned:
-    """The final proposals, a rung for every step down in probability, and a last round drawn from them."""
+    """The final proposals, with shares for the worst of all cells, and a last round drawn from them."""
     cells, losses, where, weights = _estimate(pools)
-    wanted = aims(_deltas(losses, where, weights, epsilons))
+    deltas = _deltas(losses, where, weights, epsilons)
+    wanted = aims(deltas)
+    goals = np.full(deltas.shape, rest)
+    for d in {0, 1} - {d for d, _ in wanted} if wanted else ():
+        goals[d] = np.inf
+    for d, j in wanted:
+        goals[d, j] = 1.0
+    sides = []
     numbers: list[list[int]] = [[0], [0]]
-    shares: list[list[float]] = [[_PLAIN_SHARE], [_PLAIN_SHARE]]
     for side in (0, 1):
-        rungs: list[tuple[bool, list[tuple[float, Component]]]] = []
         for direction in (0, 1):
+            if goals[direction].min() == np.inf:
+                continue  # no draws are meant for it
             score = (losses if direction == 0 else -losses)[where[side]]
-            for t, is_aim in _ladder(
-                score, weights[side], epsilons, [float(epsilons[j]) for d, j in wanted if d == direction]
-            ):
+            own = [float(epsilons[j]) for d, j in wanted if d == direction]
+            told = epsilons[deltas[direction] > 0.0]
+            for t, is_aim in _ladder(score, weights[side], told, own):
                 elite = pools[side].elite(score > t, weights[side])
                 if elite:
-                    rungs.append((is_aim, fit(elite, narrows=is_aim)))
-        parts = [_AIMED if is_aim else 1.0 - _AIMED for is_aim, _ in rungs]
-        counts = {is_aim: sum(is_aim == other for other, _ in rungs) for is_aim, _ in rungs}
-        parts = [part / counts[is_aim] for part, (is_aim, _) in zip(parts, rungs, strict=True)]
-        for part, (_, found) in zip(parts, rungs, strict=True):
-            numbers[side] += pools[side].add([component for _, component in found])
-            shares[side] += [(1.0 - _PLAIN_SHARE) * part / sum(parts) * share for share, _ in found]
-        if not rungs:
-            shares[side] = [1.0]
-        if len(numbers[side]) > 1:
-            sample(side, numbers[side], [max(1, int(s * size)) for s in shares[side]])
+                    numbers[side] += pools[side].add([one for _, one in fit(elite, narrows=is_aim)])
+        sides.append(_side(pools[side], numbers[side], losses[where[side]], weights[side], epsilons, side))
+    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE)
+    for side in (0, 1):
+        kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
+        numbers[side], shares[side] = [numbers[side][k] for k in kept], shares[side][kept]
+        if kept.size > 1:
+            last = size * (_LAST if chunk >= size else 1)
+            sample(side, numbers[side], [max(1, int(s * last)) for s in shares[side]])
     cells, losses, where, weights = _estimate(pools)
     proposals, final, per_draw = [], [], []
     for side, pool in enumerate(pools):
@@ -258,29 +269,34 @@ def _shares_of(densities: Floats) -> Floats:
 
 
 def _deltas(losses: Floats, where: tuple[Ints, Ints], weights: tuple[Floats, Floats], epsilons: Floats) -> Floats:
-    """δ̂ of both directions at each ε, (2, epsilons); NaN where less than three standard errors tell it."""
+    """δ̂ of both directions at each ε, (2, epsilons), as L̂ tells it: E max(0, 1 − e^(ε − L̂)); NaN where few draws do.
+
+    It varies less than a difference of two tails, and is too large by what L̂ is off: good enough to share draws out.
+    """
     found = np.full((2, epsilons.size), np.nan)
     for direction in (0, 1):
         scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
-        first, other = (direction, 1 - direction)
+        score, own = scores[direction], weights[direction]
+        inside = np.flatnonzero(score > epsilons[0])
+        score, weight = score[inside], own[inside]
         for j, epsilon in enumerate(epsilons):
-            c = np.exp(epsilon)
-            parts = [(weights[s][scores[s] > epsilon], weights[s].size, f) for s, f in ((first, 1.0), (other, c))]
-            delta = parts[0][0].sum() / parts[0][1] - c * parts[1][0].sum() / parts[1][1]
-            error = np.sqrt(sum(f * f * (w @ w) / n**2 for w, n, f in parts))
-            if delta > 3.0 * error:
-                found[direction, j] = delta
+            above = score > epsilon
+            other = weights[1 - direction][scores[1 - direction] > epsilon]
+            if _told(weight[above]) >= _FEWEST and (not other.size or _told(other) >= _FEWEST):
+                found[direction, j] = weight[above] @ -np.expm1(epsilon - score[above]) / own.size
     return found
 
 
 def _ladder(score: Floats, weights: Floats, epsilons: Floats, aims: Sequence[float]) -> list[tuple[float, bool]]:
     """Thresholds for proposals, rarer and rarer: from where plain draws are few, a step apart, to the largest ε; and the aims."""
-    found = [(e, True) for e in aims if _told(weights[score > e]) >= 50.0]
+    found = [(e, True) for e in aims if _told(weights[score > e]) >= _FEWEST]
+    if not epsilons.size:
+        return found
     last = np.log(0.05) + _STEP
     for epsilon in np.unique(np.append(epsilons, np.linspace(epsilons[0], epsilons[-1], 41))):
         inside = score > epsilon
         mass = float(weights[inside].sum() / weights.size)
-        if mass <= 0.0 or _told(weights[inside]) < 50.0:
+        if mass <= 0.0 or _told(weights[inside]) < _FEWEST:
             break
         if np.log(mass) <= last - _STEP and not any(abs(epsilon - e) < 1e-9 for e in aims):
             last = np.log(mass)
@@ -288,7 +304,19 @@ def _ladder(score: Floats, weights: Floats, epsilons: Floats, aims: Sequence[flo
     return found
 
 
-def _whole_shares(shares: Sequence[float], chunk: int) -> Floats:
+def _side(pool: Pool, numbers: Sequence[int], scores: Floats, weights: Floats, epsilons: Floats, side: int) -> Side:
+    """Draws of a law for `best_shares`: every so many, so that they are not too many."""
+    step = max(1, scores.size // _MOST_SHARED)
+    ratios = np.concatenate([part[:, list(numbers)] for part in pool.ratios])[::step]
+    classes = np.stack([np.searchsorted(epsilons, sign * scores[::step], "left") for sign in (1.0, -1.0)])
+    factors = np.ones((2, epsilons.size))
+    factors[1 - side] = np.exp(epsilons)
+    inside = classes.any(axis=0)
+    density = weights[::step] / ratios.shape[0]
+    return Side(np.exp(np.clip(ratios[inside], -_MOST_LOG, _MOST_LOG)), density[inside], classes[:, inside], factors)
+
+
+def _whole_shares(shares: Sequence[float] | Floats, chunk: int) -> Floats:
     """Shares that are whole numbers of outputs of a chunk, the plain one's at least one."""
     counts = np.maximum(1, np.floor(np.asarray(shares) / sum(shares) * chunk)).astype(np.int64)
     counts[0] += chunk - counts.sum()

@@ -13,6 +13,8 @@ import numpy as np
 from hpcdp._base.kernels import kernel
 
 _TWO53 = 2.0**53
+_LOW, _SHIFT = np.uint64(0xFFFFFFFF), np.uint64(32)
+_DOWN, _UP = np.uint64(53), np.uint64(11)
 
 
 @kernel(error_model="numpy")
@@ -45,8 +47,19 @@ def tilt_laplaces(values, coins, table, first):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def tilt_uniforms(values, coins, table, first):  # type: ignore[no-untyped-def]
-    """Uniforms in steps of 2^-53; table (K, 2B - 1): masses of B bins, their B - 1 inner edges; coins choose the bin."""
+def _times(a, b):  # type: ignore[no-untyped-def]
+    """Upper and lower half of a product of two words."""
+    a0, a1, b0, b1 = a & _LOW, a >> _SHIFT, b & _LOW, b >> _SHIFT
+    middle = a1 * b0 + ((a0 * b0) >> _SHIFT)
+    return a1 * b1 + (middle >> _SHIFT) + ((a0 * b1 + (middle & _LOW)) >> _SHIFT), a * b
+
+
+@kernel(error_model="numpy")
+def tilt_uniforms(values, coins, more, table, first):  # type: ignore[no-untyped-def]
+    """Uniforms in steps of 2^-53; table (K, 2B - 1): masses of B bins, their B - 1 inner edges, multiples of a step.
+
+    coins choose the bin. Within it the steps are as likely as one another up to 2^-53, by 106 bits: those of `more` follow.
+    """
     bins = (table.shape[1] + 1) // 2
     for j in range(min(values.shape[1], table.shape[0] - first)):
         row = table[first + j]
@@ -55,11 +68,40 @@ def tilt_uniforms(values, coins, table, first):  # type: ignore[no-untyped-def]
             while b < bins - 1 and coins[i, j] >= sum_:
                 b += 1
                 sum_ += row[b]
-            while row[b] == 0.0:  # what rounding of the sum leaves
+            while b > 0 and row[b] == 0.0:  # what rounding of the sum leaves
                 b -= 1
             low = row[bins + b - 1] if b > 0 else 0.0
             high = row[bins + b] if b < bins - 1 else 1.0
-            values[i, j] = low + np.floor(values[i, j] * ((high - low) * _TWO53)) / _TWO53
+            steps = np.uint64((high - low) * _TWO53)
+            above, below = _times(np.uint64(more[i, j] * _TWO53), steps)
+            rest = (above << _UP) | (below >> _DOWN)
+            above, below = _times(np.uint64(values[i, j] * _TWO53), steps)
+            above += np.uint64(1) if below + rest < below else np.uint64(0)
+            values[i, j] = low + np.float64((above << _UP) | ((below + rest) >> _DOWN)) / _TWO53
+
+
+@kernel(error_model="numpy")
+def choose(coins, edges, last, out):  # type: ignore[no-untyped-def]
+    """Values by inversion: edges (n,) are sums of the masses, last the last value that has any; coins (k,) uniform."""
+    if last <= 8:  # without branches, which coins make slow
+        for i in range(coins.size):
+            place, b = coins[i] * edges[-1], 0
+            for e in range(last):
+                b += place >= edges[e]
+            out[i] = b
+        return
+    for i in range(coins.size):
+        place, b = coins[i] * edges[-1], 0
+        while b < last and place >= edges[b]:
+            b += 1
+        out[i] = b
+
+
+@kernel(error_model="numpy")
+def move(values, scale, loc, out):  # type: ignore[no-untyped-def]
+    """out = loc + scale · values, each rounded, of arrays (n,)."""
+    for i in range(values.size):
+        out[i] = values[i] * scale + loc
 
 
 @kernel(error_model="numpy")
@@ -120,7 +162,8 @@ def add_laplaces(values, which, used, table, first, out, magnitudes):  # type: i
                     chance, scale = 1.0 - chance, table[c, first + j, 2]
                 head = np.log(2.0 * chance / scale)
                 out[k, c] += head + (e - e / scale)
-                sizes[c] += abs(head) + e + e / scale
+                if head != -np.inf:
+                    sizes[c] += 1.0 + abs(head) + e + e / scale
         magnitudes[k] += sizes.max()
 
 
@@ -144,7 +187,8 @@ def add_uniforms(values, which, used, table, first, out, magnitudes):  # type: i
                 high = row[bins + b] if b < bins - 1 else 1.0
                 term = np.log(row[b] / (high - low))
                 out[k, c] += term
-                sizes[c] += abs(term)
+                if term != -np.inf:
+                    sizes[c] += 1.0 + abs(term)
         magnitudes[k] += sizes.max()
 
 

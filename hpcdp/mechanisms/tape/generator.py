@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
+from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, NORMAL, UNIFORM
 from hpcdp.mechanisms.streams import Floats, Stream, _shape
-from hpcdp.mechanisms.tape import _tape_kernels as kernels
-from hpcdp.mechanisms.tape.kinds import MOST_ORDERED, MOST_VALUES, Entry, draw_choices, draw_order
-from hpcdp.mechanisms.tape.proposal import Proposal
+from hpcdp.mechanisms.tape.drawing import Drawing
+from hpcdp.mechanisms.tape.kinds import MOST_ORDERED, MOST_VALUES, draw_choices
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-_NAMES = {NORMAL: "normal", LAPLACE: "laplace", EXPONENTIAL: "exponential", UNIFORM: "uniform"}
-_CODES = {name: code for code, name in _NAMES.items()}
-_COLUMNS = 8  # of variates of a kind that are made ahead for all outputs, where they are drawn one by one
-_EXACT = 2.0**-52
-_MOST_SPAN = 1 << 32
+_MOST_SPAN = 1 << 21  # integers that are as likely as one another within 2⁻³², if made of a uniform
+_LARGEST = float(1 << 62)
+_LEAST_SHAPE = 0.1  # of gammas whose ratios are formed: smaller ones may be 0
+_Numpy = np.random.Generator
 
 
-class Tape(Stream):
+class Tape(Drawing):
     """A `Stream` for a batch of outputs whose variates come from a proposal, and which knows what it gave to each output.
 
     Two ways tell which output a variate belongs to. By rows: the outputs of one call are drawn at once, and an array has an axis
-    of as many entries; what has none is shared by all, is drawn plainly and noted in `shared`. One by one: `begin(i)` says that
-    all that follows is output i's. Methods without a proposal are NumPy's, plain, with weight 1.
+    of as many entries; what has none is shared by all, is drawn plainly and counted in `shared`. One by one: `begin(i)` says that
+    all that follows is output i's. `close()` says that the outputs are there: what is drawn later is plain.
+
+    With proposals: `normal`, `laplace`, `exponential`, `random`, `uniform` and their standard forms, `gamma`, `geometric`,
+    `poisson`, `binomial`, `multinomial` of one trial, `integers` of up to 2²¹ values, `choice` (with probabilities, or without
+    replacement), `permutation`, `shuffle`, `permuted` along rows, and what is made of these: `multivariate_normal`, `lognormal`,
+    `rayleigh`, `weibull`, `gumbel`, `logistic`, `pareto`, `power`, `standard_cauchy`, `chisquare`, `standard_t`, `f`, `beta`,
+    `dirichlet`, `negative_binomial`, `triangular`.
+    Other methods, other dtypes, streams that are spawned and whatever takes `bit_generator` draw plainly, with weight 1.
 
     Args:
         seed: as of `numpy.random.PCG64`.
@@ -40,409 +44,373 @@ class Tape(Stream):
         flat: how a row axis of size · k entries is laid out: outputs one after another ("rows"), or places ("columns").
     """
 
-    def __init__(
-        self,
-        seed: Any,
-        proposal: Proposal,
-        size: int,
-        by_rows: bool,
-        is_plain: bool = False,
-        exchanged: tuple[Bools, Any] | None = None,
-        flat: str = "rows",
-    ) -> None:
-        super().__init__(seed)
-        self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
-        self.starts = np.append(0, np.full(proposal.count, size)) if is_plain else proposal.starts(size)
-        self.shared = 0
-        self._exchanged = None if exchanged is None else (exchanged[0], Stream(exchanged[1]))
-        self._entries: list[Entry] = []
-        self._places: dict[str, int] = {}
-        self._sheets: dict[str, Floats] = {}
-        self._used: dict[str, Ints] = {}
-        self._own: dict[tuple[str, int, Any], tuple[list[int], list[Any], list[Any]]] = {}
-        self._counted: dict[str, int] = {}
-        self._at = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a random tape is its call's alone, and cannot be copied or pickled")
-
     def __repr__(self) -> str:
         return "Tape(PCG64)"
 
     __str__ = __repr__
 
-    def begin(self, number: int) -> None:
-        """What is drawn from now on belongs to this output."""
-        self._at, self._counted = number, {}
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        """As of NumPy."""
+        return super().uniform(_real(low), _real(high), size)
 
-    # what was drawn
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """As of NumPy."""
+        return super().normal(_real(loc), _real(scale), size)
 
-    def entries(self) -> list[Entry]:
-        """All that outputs were given, of kinds that have proposals."""
-        found = [*self._entries]
-        for kind, sheet in self._sheets.items():
-            used = self._used[kind]
-            found.append(Entry(kind, 0, np.ascontiguousarray(sheet[:, : int(used.max(initial=0))]), used))
-        for (kind, place, base), (rows, values, bases) in self._own.items():
-            array = np.asarray(values)
-            shaped = array if kind == "order" else array[:, None]
-            law: Any = np.frombuffer(base) if kind == "choice" else base
-            if kind in ("gamma", "poisson"):
-                law = np.asarray(bases, np.float64)[:, None]
-            elif kind == "binomial":
-                law = tuple(np.asarray(part, np.float64)[:, None] for part in zip(*bases, strict=True))
-            used = np.ones(array.shape[0], np.int64)
-            found.append(Entry(kind, place, shaped, used, law, np.asarray(rows, np.int64)))
-        return found
+    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """As of NumPy."""
+        return super().laplace(_real(loc), _real(scale), size)
 
-    def log_weights(self, which: Ints) -> tuple[Floats, Floats]:
-        """log w of these outputs, and how far the computed one may be from it, at most; (selected,) each."""
-        count = self.proposal.count
-        if count == 1:
-            return np.zeros(which.size), np.zeros(which.size)
-        ratios, magnitudes, terms = np.zeros((which.size, count)), np.zeros(which.size), 0
-        for entry in self.entries():
-            if (table := self.proposal.tables.get(entry.kind)) is not None:
-                entry.add_log_ratios(which, table, ratios, magnitudes)
-                terms += entry.values.shape[1]
-        weights = np.empty(which.size)
-        with np.errstate(divide="ignore"):
-            kernels.mix_log_weights(ratios, np.log(self.proposal.shares), weights)
-        return weights, _EXACT * ((terms + 12.0) * magnitudes + count + 32.0)
+    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
+        """As of NumPy."""
+        return super().exponential(_real(scale), size)
 
-    # how it is drawn
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """As of NumPy; of float32 plain."""
+        if _is_single(dtype):
+            return self._passed(lambda source: _Numpy.random(source, size, dtype, _own(out, source, self)))
+        return super().random(size, dtype, out)
 
-    def _from_rows(self, shape: tuple[int, ...]) -> tuple[int, Any] | None:
-        """Entries of each output in an array of this shape, and how (size, entries) becomes that array; None: shared."""
-        size = self.size
-        if size in shape:
-            axis = shape.index(size)
-            rest = shape[:axis] + shape[axis + 1 :]
-            return int(np.prod(rest)), lambda block: np.moveaxis(block.reshape(size, *rest), 0, axis)
-        if len(shape) == 1 and size and shape[0] and shape[0] % size == 0:
-            by_columns = self.flat == "columns"
-            return shape[0] // size, lambda block: (block.T if by_columns else block).reshape(-1)
-        return None
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """As of NumPy; of float32 plain."""
+        if _is_single(dtype):
+            return self._passed(lambda source: _Numpy.standard_normal(source, size, dtype, _own(out, source, self)))
+        return super().standard_normal(size, dtype, out)
 
-    def _raw(self, kind: str, first: int, m: int, source: Stream, base: Any = None) -> NDArray[Any]:
-        """A block (size, m) of a kind, tilted by each row's component."""
-        if kind in _CODES:
-            block = np.empty((self.size, m))
-            source.bit_generator.take(_CODES[kind], block.reshape(-1))
-            self._tilt(kind, block, first, source)
-            return block
-        tilt = self._tilts(kind, first, m)
-        if kind == "gamma":
-            return np.asarray(np.random.Generator.standard_gamma(source, base, (self.size, m)) * tilt)
-        if kind == "poisson":
-            return np.asarray(np.random.Generator.poisson(source, base * np.exp(tilt), (self.size, m)))
-        trials, chance = base
-        odds = chance * np.exp(tilt)
-        return np.asarray(
-            np.random.Generator.binomial(source, trials.astype(np.int64), odds / (1.0 - chance + odds), (self.size, m))
-        )
-
-    def _tilts(self, kind: str, first: int, m: int) -> Floats:
-        """Parameter (size, m) of a kind with one, of each row's component."""
-        found = np.full((self.size, m), 1.0 if kind == "gamma" else 0.0)
-        table = self.proposal.tables.get(kind)
-        if table is not None:
-            for c, (start, stop) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-                part = table[c, first : first + m, 0]
-                found[start:stop, : part.size] = part
-        return found
-
-    def _tilt(self, kind: str, block: Floats, first: int, source: Stream) -> None:
-        table = self.proposal.tables.get(kind)
-        if table is None or first >= table.shape[1]:
-            return
-        for c, (start, stop) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-            part = block[start:stop]
-            if c == 0 or not part.size:
-                continue
-            if kind == "normal":
-                kernels.tilt_normals(part, table[c], first)
-            elif kind == "exponential":
-                kernels.tilt_exponentials(part, table[c], first)
-            else:
-                coins = np.empty(part.shape)
-                source.bit_generator.take(UNIFORM, coins.reshape(-1))
-                tilted = kernels.tilt_laplaces if kind == "laplace" else kernels.tilt_uniforms
-                tilted(part, coins, table[c], first)
-
-    def _block(self, kind: str, m: int, base: Any = None) -> NDArray[Any]:
-        """The next m entries of each output, noted on the tape; by rows."""
-        first = self._places.get(kind, 0)
-        self._places[kind] = first + m
-        block = self._raw(kind, first, m, self, base)
-        if self._exchanged is not None:
-            rows, other = self._exchanged
-            block = np.where(rows[:, None], self._raw(kind, first, m, other, base), block)
-        self._entries.append(Entry(kind, first, block, np.full(self.size, m), base))
-        return block
-
-    def _next(self, kind: str, count: int) -> Floats:
-        """The next entries of the present output, of a kind of standard variates, (count,); one by one."""
-        used = self._used.setdefault(kind, np.zeros(self.size, np.int64))
-        first = int(used[self._at])
-        sheet = self._sheets.get(kind)
-        have = 0 if sheet is None else sheet.shape[1]
-        if first + count > have:
-            more = max(_COLUMNS, have, first + count - have)
-            block = self._raw(kind, have, more, self)
-            sheet = block if sheet is None else np.hstack([sheet, block])
-            self._sheets[kind] = sheet
-        used[self._at] = first + count
-        assert sheet is not None
-        return sheet[self._at, first : first + count]
-
-    def _note(self, kind: str, key: Any, value: Any, base: Any = None) -> None:
-        place = self._counted.get(kind, 0)
-        self._counted[kind] = place + 1
-        rows, values, bases = self._own.setdefault((kind, place, key), ([], [], []))
-        rows.append(self._at)
-        values.append(value)
-        bases.append(base)
-
-    def _component(self) -> int:
-        """The component of the present output."""
-        return int(np.searchsorted(self.starts, self._at, "right")) - 1
-
-    def _own_tilt(self, kind: str) -> Floats | None:
-        """The parameters (P,) of the present output's next entry of a kind; None: plain."""
-        table, place = self.proposal.tables.get(kind), self._counted.get(kind, 0)
-        return None if table is None or place >= table.shape[1] else table[self._component(), place]
-
-    def _standards(self, kind: str, shape: tuple[int, ...]) -> Floats:
-        """A new array of standard variates of this shape."""
-        if not self.by_rows:
-            return self._next(kind, int(np.prod(shape))).reshape(shape).copy()
-        found = self._from_rows(shape)
-        if found is not None:
-            m, arranged = found
-            return np.array(arranged(self._block(kind, m)), order="C")
-        self.shared += 1
-        out = np.empty(shape)
-        self.bit_generator.take(_CODES[kind], out.reshape(-1))
-        return out
-
-    # what mechanisms call; see `Stream` and NumPy
-
-    def _variates(self, kind: int, loc: float | Floats, scale: float | Floats, size: Any) -> Any:
-        shape = np.broadcast_shapes(np.shape(loc), np.shape(scale))
-        if size is not None:
-            wanted = _shape(size)
-            if np.broadcast_shapes(wanted, shape) != wanted:
-                raise ValueError(f"Output size {wanted} is not compatible with broadcast dimensions of inputs {shape}.")
-            shape = wanted
-        if not shape and not self.by_rows and size is None:
-            return float(self._next(_NAMES[kind], 1)[0]) * scale + loc
-        out = self._standards(_NAMES[kind], shape)
-        if not (isinstance(scale, float) and scale == 1.0):
-            out *= scale
-        if not (isinstance(loc, float) and loc == 0.0):
-            out += loc
-        return out if out.ndim or size is not None else out.item()
-
-    def _standard(self, kind: int, size: Any, out: Any) -> Any:
-        if out is None:
-            return self._variates(kind, 0.0, 1.0, size)
-        if size is not None and np.empty(size).shape != out.shape:
-            raise ValueError("size must match out.shape when used together")
-        out[...] = self._standards(_NAMES[kind], out.shape)
-        return out
-
-    def _values(self, masses: Floats, size: Any) -> Any:
-        """Numbers 0 to n − 1 with these probabilities, (n,)."""
-        if masses.size > MOST_VALUES:
-            coins = self._variates(UNIFORM, 0.0, 1.0, size)
-            found = draw_choices(masses, None, np.asarray(coins))
-            return int(found) if size is None else found
-        shape = () if size is None else _shape(size)
-        if not self.by_rows:
-            out = np.empty(int(np.prod(shape)), np.int64)
-            own = np.ascontiguousarray(masses, np.float64).tobytes()
-            for i in range(out.size):
-                coin = np.asarray(self.bit_generator.one(UNIFORM))
-                out[i] = draw_choices(masses, self._own_tilt("choice"), coin)
-                self._note("choice", own, out[i])
-            return int(out[0]) if size is None else out.reshape(shape)
-        rows = self._from_rows(shape)
-        if rows is None:
-            self.shared += 1
-            out = draw_choices(
-                masses, None, np.asarray(super().random(shape) if shape else self.bit_generator.one(UNIFORM))
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = np.float64, method: Any = "zig", out: Any = None
+    ) -> Any:
+        """As of NumPy; of float32 plain."""
+        if _is_single(dtype):
+            return self._passed(
+                lambda source: _Numpy.standard_exponential(source, size, dtype, method, _own(out, source, self))
             )
-            return int(out) if size is None else out
-        m, arranged = rows
-        first = self._places.get("choice", 0)
-        self._places["choice"] = first + m
-        block = self._choice_block(masses, first, m, self)
-        if self._exchanged is not None:
-            block = np.where(
-                self._exchanged[0][:, None], self._choice_block(masses, first, m, self._exchanged[1]), block
-            )
-        self._entries.append(Entry("choice", first, block, np.full(self.size, m), masses))
-        return np.array(arranged(block), order="C")
-
-    def _choice_block(self, masses: Floats, first: int, m: int, source: Stream) -> Ints:
-        coins = np.empty((self.size, m))
-        source.bit_generator.take(UNIFORM, coins.reshape(-1))
-        block, table = np.empty((self.size, m), np.int64), self.proposal.tables.get("choice")
-        for c, (start, stop) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-            for j in range(m):
-                tilt = None if table is None or first + j >= table.shape[1] else table[c, first + j]
-                block[start:stop, j] = draw_choices(masses, tilt, coins[start:stop, j])
-        return block
+        return super().standard_exponential(size, dtype, method, out)
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
     ) -> Any:
         """As of NumPy."""
-        first, last = (0, low) if high is None else (low, high)
-        if type(first) is int and type(last) is int and dtype is np.int64:
+        first, last = (_index(0), _index(low)) if high is None else (_index(low), _index(high))
+        kind = np.dtype(dtype)
+        if first is not None and last is not None and kind.kind in "biu" and kind.isnative and not self.is_closed:
             span = last - first + bool(endpoint)
-            if 0 < span <= MOST_VALUES:
-                found = self._values(np.full(span, 1.0 / span), size)
-                return np.int64(found + first) if size is None else found + first
-            if 0 < span <= _MOST_SPAN:
-                found = np.floor(np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)) * span).astype(np.int64) + first
-                return np.int64(found) if size is None else found
-        return np.random.Generator.integers(self, low, high, size, dtype, endpoint)
+            bounds = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+            if bounds[0] <= first <= first + span - 1 <= bounds[1] and span <= _MOST_SPAN:
+                if span <= MOST_VALUES:
+                    found = self._values(_even(span), size)
+                else:
+                    found = np.floor(np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)) * span).astype(np.int64)
+                if size is None:
+                    return (dtype if dtype in (int, bool) else kind.type)(int(found) + first)
+                shifted = found.astype(kind, copy=False)
+                if first:
+                    shifted += kind.type(first)  # modulo 2^bits, as it may go beyond in between
+                return shifted
+        return self._passed(lambda source: Stream.integers(source, low, high, size, dtype, endpoint))
 
     def choice(
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
     ) -> Any:
         """As of NumPy; without replacement by orders of Plackett and Luce, of up to 256 items."""
-        items = np.arange(a) if isinstance(a, int | np.integer) else np.asarray(a)
-        n = items.shape[axis] if items.ndim else 0
+        items = np.arange(a) if isinstance(a, int | np.integer) and a > 0 else np.asarray(a)
+        n = items.shape[axis] if items.ndim and -items.ndim <= axis < items.ndim else 0
         masses = None if p is None else np.asarray(p, np.float64)
-        usual = n > 0 and (
-            masses is None or (masses.shape == (n,) and (masses >= 0.0).all() and abs(float(masses.sum()) - 1.0) < 1e-8)
-        )
+        usual = n > 0 and (masses is None or (masses.shape == (n,) and _is_law(masses)))
         if usual and replace:
             if masses is None and n > MOST_VALUES:
                 return np.take(items, self.integers(0, n, size), axis=axis)
-            found = self._values(np.full(n, 1.0 / n) if masses is None else masses / masses.sum(), size)
-            return np.take(items, found, axis=axis)
-        wanted = 1 if size is None else int(np.prod(_shape(size)))
+            own = _even(n) if masses is None else masses / masses.sum()
+            if n <= MOST_VALUES:
+                return np.take(items, self._values(own, size), axis=axis)
+            found = draw_choices(own, None, np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)))
+            return np.take(items, int(found) if size is None else found, axis=axis)
+        wanted = 1 if size is None else math.prod(_shape(size))
         if usual and not self.by_rows and masses is None and wanted <= n <= MOST_ORDERED:
             found = self._order(n, wanted)
             return np.take(items, found[0] if size is None else found.reshape(_shape(size)), axis=axis)
-        self._pass(() if size is None else _shape(size))
-        return np.random.Generator.choice(self, a, size, replace, p, axis, shuffle)
-
-    def _order(self, items: int, size: int) -> Ints:
-        times = np.empty(items)
-        self.bit_generator.take(EXPONENTIAL, times)
-        found = draw_order(times, size, self._own_tilt("order"))
-        self._note("order", items, found)
-        return found
-
-    def _pass(self, shape: tuple[int, ...]) -> None:
-        """What is drawn by NumPy alone: plainly, with weight 1."""
-        if self.by_rows and self._from_rows(shape) is None:
-            self.shared += 1
+        return self._passed(lambda source: _Numpy.choice(source, a, size, replace, p, axis, shuffle), is_shared=True)
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """As of NumPy."""
         items = np.arange(x) if isinstance(x, int | np.integer) else np.asarray(x)
-        if not self.by_rows and items.ndim and 0 < items.shape[axis] <= MOST_ORDERED:
-            return np.take(items, self._order(items.shape[axis], items.shape[axis]), axis=axis)
-        self.shared += self.by_rows
-        return np.random.Generator.permutation(self, x, axis)
+        if not self.by_rows and items.ndim and -items.ndim <= axis < items.ndim:
+            n = items.shape[axis]
+            if 0 < n <= MOST_ORDERED:
+                return np.take(items, self._order(n, n), axis=axis)
+        return self._passed(lambda source: _Numpy.permutation(source, x, axis), is_shared=True)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """As of NumPy."""
-        if not self.by_rows and isinstance(x, np.ndarray) and x.ndim and 0 < x.shape[axis] <= MOST_ORDERED:
-            x[...] = np.take(x, self._order(x.shape[axis], x.shape[axis]), axis=axis)
-        elif not self.by_rows and isinstance(x, list) and 0 < len(x) <= MOST_ORDERED:
-            x[:] = [x[i] for i in self._order(len(x), len(x))]
+        if not self.by_rows and type(x) is np.ndarray and x.ndim and -x.ndim <= axis < x.ndim:
+            n = x.shape[axis]
+            if 0 < n <= MOST_ORDERED:
+                x[...] = np.take(x, self._order(n, n), axis=axis)
+                return
+        elif not self.by_rows and type(x) is list and axis == 0 and 0 < len(x) <= MOST_ORDERED:
+            x[:] = [x[i] for i in self._order(len(x), len(x)).tolist()]
+            return
+        self._passed(lambda source: _Numpy.shuffle(source, x, axis), is_shared=True)
+
+    def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
+        """As of NumPy; by rows along the last axis of (size, items), else plain."""
+        items = np.asarray(x)
+        if (
+            self.by_rows and not self.is_closed and items.ndim == 2 and axis in (1, -1) and items.shape[0] == self.size
+            and 0 < items.shape[1] <= MOST_ORDERED
+        ):  # fmt: skip
+            found = np.take_along_axis(items, self._orders(items.shape[1]), axis=1)
+        elif not self.by_rows and items.ndim == 1 and 0 < items.size <= MOST_ORDERED and axis in (None, 0, -1):
+            found = np.take(items, self._order(items.size, items.size))
         else:
-            self.shared += self.by_rows
-            np.random.Generator.shuffle(self, x, axis)
+            return self._passed(lambda source: _Numpy.permuted(source, x, axis=axis, out=out), is_shared=True)
+        if out is None:
+            return found
+        out[...] = found
+        return out
 
     def geometric(self, p: Any, size: Any = None) -> Any:
         """As of NumPy, by inversion of an exponential."""
-        chance = np.asarray(p, np.float64)
-        if not ((chance > 0.0) & (chance <= 1.0)).all():
-            return np.random.Generator.geometric(self, p, size)
+        chance = _real(p)
+        if not _all(chance, lambda c: (c > 0.0) & (c <= 1.0)):
+            return self._passed(lambda source: _Numpy.geometric(source, p, size))
         with np.errstate(divide="ignore"):
-            rate = -np.log1p(-chance)
-        shape = chance.shape if size is None else _shape(size)
-        found = np.asarray(self._variates(EXPONENTIAL, np.zeros(shape), 1.0, None if not shape else shape))
-        out = np.maximum(1.0, np.ceil(found / rate)).astype(np.int64)
-        return out if shape else int(out)
-
-    def _based(self, kind: str, bases: tuple[Any, ...], size: Any, plain: Any) -> Any:
-        """Variates of a kind whose law the mechanism names; plain: NumPy's own way."""
-        arrays = [np.asarray(base, np.float64) for base in bases]
-        own = np.broadcast_shapes(*(array.shape for array in arrays))
-        shape = own if size is None else _shape(size)
-        if np.broadcast_shapes(own, shape) != shape:
-            return plain()  # which says what is wrong
-        wide = [np.broadcast_to(array, shape) for array in arrays]
-        if not self.by_rows:
-            out = np.empty(shape, np.float64 if kind == "gamma" else np.int64)
-            for place in np.ndindex(shape):
-                base = tuple(float(array[place]) for array in wide)
-                out[place] = value = self._one_based(kind, base)
-                self._note(kind, None, value, base if len(base) > 1 else base[0])
-            return out if shape else out.item()
-        rows = self._from_rows(shape)
-        if rows is None:
-            self.shared += 1
-            return plain()
-        m, arranged = rows
-        law = tuple(self._by_row(array, shape, m) for array in wide)
-        return np.array(arranged(self._block(kind, m, law if len(law) > 1 else law[0])), order="C")
-
-    def _by_row(self, array: Floats, shape: tuple[int, ...], m: int) -> Floats:
-        if self.size in shape:
-            return np.moveaxis(array, shape.index(self.size), 0).reshape(self.size, m)
-        return array.reshape(m, self.size).T if self.flat == "columns" else array.reshape(self.size, m)
-
-    def _one_based(self, kind: str, base: tuple[float, ...]) -> Any:
-        tilt = self._own_tilt(kind)
-        if kind == "gamma":
-            return np.random.Generator.standard_gamma(self, base[0]) * (1.0 if tilt is None else tilt[0])
-        factor = 1.0 if tilt is None else float(np.exp(tilt[0]))
-        if kind == "poisson":
-            return np.random.Generator.poisson(self, base[0] * factor)
-        odds = base[1] * factor
-        return np.random.Generator.binomial(self, int(base[0]), odds / (1.0 - base[1] + odds))
+            rate = -np.log1p(-np.asarray(chance))
+        found = self._base(EXPONENTIAL, size, rate)
+        with np.errstate(over="ignore"):
+            found = np.clip(np.ceil(found / rate), 1.0, _LARGEST).astype(np.int64)
+        return _shown(found, size)
 
     def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """As of NumPy."""
-        if np.dtype(dtype) != np.float64 or out is not None or not (np.asarray(shape) > 0).all():
-            return np.random.Generator.standard_gamma(self, shape, size, dtype, out)
-        return self._based("gamma", (shape,), size, lambda: np.random.Generator.standard_gamma(self, shape, size))
+        """As of NumPy; of float32 plain."""
+        if _is_single(dtype) or not _all(shape, lambda k: (k > 0.0) & np.isfinite(k)):
+            return self._passed(
+                lambda source: _Numpy.standard_gamma(source, shape, size, dtype, _own(out, source, self))
+            )
+        if out is not None:
+            if size is not None and np.empty(size).shape != out.shape:
+                raise ValueError("size must match out.shape when used together")
+            out[...] = self.standard_gamma(shape, out.shape)
+            return out
+        return self._based("gamma", (shape,), size, lambda source: _Numpy.standard_gamma(source, shape, size))
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
-        if not ((np.asarray(shape) > 0).all() and (np.asarray(scale) > 0).all()):
-            return np.random.Generator.gamma(self, shape, scale, size)
-        wanted = np.broadcast_shapes(np.shape(shape), np.shape(scale)) if size is None else _shape(size)
-        return self.standard_gamma(np.broadcast_to(shape, wanted) if wanted else shape) * scale
+        if not (_all(shape, lambda k: (k > 0.0) & np.isfinite(k)) and _all(scale, lambda s: s > 0.0)):
+            return self._passed(lambda source: _Numpy.gamma(source, shape, scale, size))
+        return _shown(self._gammas(size, shape, scale) * np.asarray(scale, np.float64), size)
 
     def poisson(self, lam: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
-        if not ((np.asarray(lam) >= 0).all() and (np.asarray(lam) < 1e9).all()):
-            return np.random.Generator.poisson(self, lam, size)
-        return self._based("poisson", (lam,), size, lambda: np.random.Generator.poisson(self, lam, size))
+        if not _all(lam, lambda mean: (mean >= 0.0) & (mean < 1e9)):
+            return self._passed(lambda source: _Numpy.poisson(source, lam, size))
+        return self._based("poisson", (lam,), size, lambda source: _Numpy.poisson(source, lam, size))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """As of NumPy."""
-        trials, chance = np.asarray(n), np.asarray(p)
-        if not (trials.dtype.kind in "iu" and (trials >= 0).all() and ((chance >= 0) & (chance <= 1)).all()):
-            return np.random.Generator.binomial(self, n, p, size)
-        return self._based("binomial", (n, p), size, lambda: np.random.Generator.binomial(self, n, p, size))
+        trials = np.asarray(n)
+        usual = trials.dtype.kind in "iu" and bool(((trials >= 0) & (trials < 1 << 53)).all())
+        if not (usual and _all(p, lambda c: (c >= 0.0) & (c <= 1.0))):
+            return self._passed(lambda source: _Numpy.binomial(source, n, p, size))
+        return self._based("binomial", (n, p), size, lambda source: _Numpy.binomial(source, n, p, size))
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         """As of NumPy; one trial is a choice."""
         masses = np.asarray(pvals, np.float64)
-        if n == 1 and np.ndim(n) == 0 and masses.ndim == 1 and masses.size > 0 and abs(masses.sum() - 1.0) < 1e-9:
+        if _index(n) == 1 and masses.ndim == 1 and 0 < masses.size <= MOST_VALUES and _is_law(masses):
             found = np.asarray(self._values(masses / masses.sum(), size))
             return (found[..., None] == np.arange(masses.size)).astype(np.int64)
-        self._pass(() if size is None else _shape(size))
-        return np.random.Generator.multinomial(self, n, pvals, size)
+        return self._passed(lambda source: _Numpy.multinomial(source, n, pvals, size))
+
+    # what is made of these: as NumPy's, by inversion where that is of another kind
+
+    def _base(self, kind: int, size: Any, *given: Any) -> Any:
+        """Standard variates of the shape that is asked for with these parameters, an array."""
+        own = np.broadcast_shapes(*(np.shape(one) for one in given))
+        shape = own if size is None else _shape(size)
+        if np.broadcast_shapes(own, shape) != shape:
+            raise ValueError(f"Output size {shape} is not compatible with broadcast dimensions of inputs {own}.")
+        return np.asarray(self._variates(kind, 0.0, 1.0, shape if shape else None))
+
+    def _gammas(self, size: Any, shape: Any, *given: Any) -> Any:
+        """Standard gammas of the shape that is asked for with these parameters, an array."""
+        own = np.broadcast_shapes(np.shape(shape), *(np.shape(one) for one in given))
+        wanted = own if size is None else _shape(size)
+        if np.broadcast_shapes(own, wanted) != wanted:
+            raise ValueError(f"Output size {wanted} is not compatible with broadcast dimensions of inputs {own}.")
+        return np.asarray(self.standard_gamma(shape, wanted if wanted else None))
+
+    def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
+        """As of NumPy."""
+        return _shown(np.exp(self.normal(mean, sigma, size)), size)
+
+    def rayleigh(self, scale: Any = 1.0, size: Any = None) -> Any:
+        """As of NumPy."""
+        if not _all(scale, lambda s: s >= 0.0):
+            return _Numpy.rayleigh(self, scale, size)
+        return _shown(np.asarray(scale, np.float64) * np.sqrt(2.0 * self._base(EXPONENTIAL, size, scale)), size)
+
+    def weibull(self, a: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        if not _all(a, lambda k: k > 0.0):
+            return self._passed(lambda source: _Numpy.weibull(source, a, size))
+        return _shown(self._base(EXPONENTIAL, size, a) ** (1.0 / np.asarray(a, np.float64)), size)
+
+    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """As of NumPy."""
+        if not _all(scale, lambda s: s >= 0.0):
+            return _Numpy.gumbel(self, loc, scale, size)
+        drawn = -np.log(self._base(EXPONENTIAL, size, loc, scale))
+        return _shown(np.asarray(loc, np.float64) + np.asarray(scale, np.float64) * drawn, size)
+
+    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """As of NumPy."""
+        if not _all(scale, lambda s: s >= 0.0):
+            return _Numpy.logistic(self, loc, scale, size)
+        drawn = self._base(EXPONENTIAL, size, loc, scale)
+        odds = drawn + np.log(-np.expm1(-drawn))
+        return _shown(np.asarray(loc, np.float64) + np.asarray(scale, np.float64) * odds, size)
+
+    def pareto(self, a: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        if not _all(a, lambda k: k > 0.0):
+            return _Numpy.pareto(self, a, size)
+        return _shown(np.expm1(self._base(EXPONENTIAL, size, a) / np.asarray(a, np.float64)), size)
+
+    def power(self, a: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        if not _all(a, lambda k: k > 0.0):
+            return _Numpy.power(self, a, size)
+        return _shown(np.exp(-self._base(EXPONENTIAL, size, a) / np.asarray(a, np.float64)), size)
+
+    def standard_cauchy(self, size: Any = None) -> Any:
+        """As of NumPy: the size has the tail of an exponential's power, so that a tilt reaches far."""
+        drawn = np.asarray(self.laplace(0.0, 1.0, size))
+        return _shown(np.copysign(1.0 / np.tan(0.5 * np.pi * np.exp(-np.abs(drawn))), drawn), size)
+
+    def chisquare(self, df: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        if not _all(df, lambda k: (k > 0.0) & np.isfinite(k)):
+            return _Numpy.chisquare(self, df, size)
+        return _shown(2.0 * self._gammas(size, 0.5 * np.asarray(df, np.float64)), size)
+
+    def standard_t(self, df: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        half = 0.5 * np.asarray(df, np.float64)
+        if not _all(half, lambda k: (k >= _LEAST_SHAPE) & np.isfinite(k)):
+            return self._passed(lambda source: _Numpy.standard_t(source, df, size))
+        drawn = self._base(NORMAL, size, half)
+        return _shown(drawn / np.sqrt(self._gammas(size, half) / half), size)
+
+    def f(self, dfnum: Any, dfden: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        above, below = (0.5 * np.asarray(k, np.float64) for k in (dfnum, dfden))
+        if not all(_all(half, lambda k: (k >= _LEAST_SHAPE) & np.isfinite(k)) for half in (above, below)):
+            return self._passed(lambda source: _Numpy.f(source, dfnum, dfden, size))
+        return _shown(self._gammas(size, above, below) / above / (self._gammas(size, below, above) / below), size)
+
+    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        if not all(_all(shape, lambda k: (k >= _LEAST_SHAPE) & np.isfinite(k)) for shape in (a, b)):
+            return self._passed(lambda source: _Numpy.beta(source, a, b, size))
+        one, other = self._gammas(size, a, b), self._gammas(size, b, a)
+        return _shown(one / (one + other), size)
+
+    def dirichlet(self, alpha: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        shapes = np.asarray(alpha, np.float64)
+        if shapes.ndim != 1 or not _all(shapes, lambda k: (k >= _LEAST_SHAPE) & np.isfinite(k)):
+            return self._passed(lambda source: _Numpy.dirichlet(source, alpha, size))
+        wanted = (*(() if size is None else _shape(size)), shapes.size)
+        drawn = np.asarray(self.standard_gamma(shapes, wanted))
+        return drawn / drawn.sum(axis=-1, keepdims=True)
+
+    def negative_binomial(self, n: Any, p: Any, size: Any = None) -> Any:
+        """As of NumPy: a Poisson variate whose mean is a gamma one."""
+        if not (_all(n, lambda k: (k > 0.0) & (k < 1e6)) and _all(p, lambda c: (c > 1e-3) & (c <= 1.0))):
+            return self._passed(lambda source: _Numpy.negative_binomial(source, n, p, size))
+        chance = np.asarray(p, np.float64)
+        mean = self._gammas(size, n, p) * ((1.0 - chance) / chance)
+        return _shown(np.asarray(self.poisson(mean)), size)
+
+    def triangular(self, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
+        """As of NumPy."""
+        a, c, b = (np.asarray(one, np.float64) for one in (left, mode, right))
+        if not (np.all(a <= c) and np.all(c <= b) and np.all(a < b)):
+            return _Numpy.triangular(self, left, mode, right, size)
+        u, rising = self._base(UNIFORM, size, a, c, b), (c - a) / (b - a)
+        low = a + np.sqrt(u * (b - a) * (c - a))
+        return _shown(np.where(u <= rising, low, b - np.sqrt((1.0 - u) * (b - a) * (b - c))), size)
+
+
+def _plainly(name: str) -> Any:
+    """NumPy's method of this name, drawn plainly."""
+    numpys = getattr(_Numpy, name)
+
+    def method(self: Tape, *args: Any, **named: Any) -> Any:
+        return self._passed(lambda source: numpys(source, *args, **named))
+
+    method.__name__, method.__doc__ = name, "As of NumPy, plain."
+    return method
+
+
+for _name in (
+    "bytes", "hypergeometric", "logseries", "multivariate_hypergeometric", "noncentral_chisquare", "noncentral_f", "vonmises",
+    "wald", "zipf",
+):  # fmt: skip
+    setattr(Tape, _name, _plainly(_name))
+
+
+@lru_cache(1 << 10)
+def _even(n: int) -> Floats:
+    """Equal masses (n,), which nobody changes."""
+    return np.full(n, 1.0 / n)
+
+
+def _real(given: Any) -> Any:
+    """What NumPy would make float64 of, as a float or an array of it; anything else as it is."""
+    if type(given) is float:
+        return given
+    array = np.asarray(given) if isinstance(given, bool | int | np.generic | np.ndarray | list | tuple) else None
+    if array is None or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        return given
+    return array.astype(np.float64, copy=False) if array.ndim else float(array)
+
+
+def _all(given: Any, holds: Any) -> bool:
+    """Whether it is one or more real numbers, of which all are so."""
+    if type(given) is float:
+        return bool(holds(given))
+    try:
+        array = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        return False  # NumPy says what is wrong
+    return bool(np.all(holds(array)))
+
+
+def _is_law(masses: Floats) -> bool:
+    return bool((masses >= 0.0).all()) and abs(float(masses.sum()) - 1.0) < 1e-8
+
+
+def _index(given: Any) -> int | None:
+    """A whole number, None of anything else."""
+    if type(given) is int:
+        return given
+    try:
+        return operator.index(given) if not isinstance(given, np.ndarray) or given.ndim == 0 else None
+    except TypeError:
+        return None
+
+
+def _is_single(dtype: Any) -> bool:
+    return dtype is not np.float64 and np.dtype(dtype) != np.float64
+
+
+def _own(out: Any, source: Any, tape: Any) -> Any:
+    """The array that was given to be filled, of a stream for comparison another."""
+    return out if out is None or source is tape else np.empty_like(out)
+
+
+def _shown(found: Any, size: Any) -> Any:
+    """As NumPy returns it: a number where one was asked for."""
+    return found if np.ndim(found) or size is not None else found.item()

@@ -60,7 +60,9 @@ class Entry:
         if self.rows is None:
             _ADD[self.kind](self, which, table, out, magnitudes)
             return
-        place = np.full(int(which.max(initial=-1)) + 1, -1)
+        if not which.size or self.first >= table.shape[1]:
+            return
+        place = np.full(int(which.max()) + 1, -1)
         place[which] = np.arange(which.size)
         inside = np.flatnonzero((self.rows < place.size) & (place[np.minimum(self.rows, place.size - 1)] >= 0))
         if inside.size:
@@ -89,16 +91,18 @@ def _base(entry: Entry, base: Any, which: Ints, m: int) -> Floats:
     return np.asarray(np.broadcast_to(base, entry.values.shape)[which, :m], np.float64)
 
 
-def _sum(terms: Floats, inside: NDArray[np.bool_], out: Floats, magnitudes: Floats) -> None:
+def _sum(terms: Floats, inside: NDArray[np.bool_], out: Floats, magnitudes: Floats, also: Any = 0.0) -> None:
+    """also: sizes of what cancels inside a term, which tell more of its error than its own."""
     terms = np.where(inside[:, None, :], terms, 0.0)  # (selected, C, m)
     out += terms.sum(axis=2)
-    magnitudes += 4.0 * np.abs(terms).sum(axis=2).max(axis=1, initial=0.0)
+    sizes = np.where(inside[:, None, :] & np.isfinite(terms), 4.0 * np.abs(terms) + also, 0.0)
+    magnitudes += sizes.sum(axis=2).max(axis=1, initial=0.0)
 
 
 def _add_gammas(entry: Entry, which: Ints, table: Floats, out: Floats, magnitudes: Floats) -> None:
     values, scale, inside = _parts(entry, which, table)
     shape = _base(entry, entry.base, which, values.shape[1])
-    for term in (values[:, None] * (1.0 - 1.0 / scale), -shape[:, None] * np.log(scale)):
+    for term in (values[:, None] * ((scale - 1.0) / scale), -shape[:, None] * np.log(scale)):
         _sum(term, inside, out, magnitudes)
 
 
@@ -112,8 +116,12 @@ def _add_poissons(entry: Entry, which: Ints, table: Floats, out: Floats, magnitu
 def _add_binomials(entry: Entry, which: Ints, table: Floats, out: Floats, magnitudes: Floats) -> None:
     values, tilt, inside = _parts(entry, which, table)
     trials, chance = (_base(entry, part, which, values.shape[1]) for part in entry.base)
-    for term in (values[:, None] * tilt, -trials[:, None] * np.log1p(chance[:, None] * np.expm1(tilt))):
-        _sum(term, inside, out, magnitudes)
+    _sum(values[:, None] * tilt, inside, out, magnitudes)
+    grown = chance[:, None] * np.expm1(tilt)
+    # log(1 + grown), where that is small as a sum of two positive terms, which loses no digits
+    direct = np.log(np.where(grown > -0.5, 1.0, 1.0 - chance[:, None] + chance[:, None] * np.exp(tilt)))
+    term = -trials[:, None] * np.where(grown > -0.5, np.log1p(np.maximum(grown, -0.5)), direct)
+    _sum(term, inside, out, magnitudes, np.where(grown > -0.5, 0.0, trials[:, None]))
 
 
 def _add_choices(entry: Entry, which: Ints, table: Floats, out: Floats, magnitudes: Floats) -> None:
@@ -122,7 +130,7 @@ def _add_choices(entry: Entry, which: Ints, table: Floats, out: Floats, magnitud
     tilt = table[:, entry.first : entry.first + m, : masses.size]
     terms = tilt - np.log((np.exp(tilt) * masses).sum(axis=2, keepdims=True))  # (C, m, values)
     found = terms[:, np.arange(m), entry.values[which, :m].astype(np.int64)]  # (C, selected, m)
-    _sum(np.moveaxis(found, 0, 1), np.arange(m) < entry.used[which, None], out, magnitudes)
+    _sum(np.moveaxis(found, 0, 1), np.arange(m) < entry.used[which, None], out, magnitudes, 1.0 + masses.size / 8)
 
 
 def _add_orders(entry: Entry, which: Ints, table: Floats, out: Floats, magnitudes: Floats) -> None:
@@ -145,7 +153,8 @@ def _add_orders(entry: Entry, which: Ints, table: Floats, out: Floats, magnitude
         )  # of positive terms, whose sums lose no digits
         terms = np.log(taken) + plain - np.log(left)
         out[:, c] += terms.sum(axis=1)
-        np.maximum(sizes, items + 2.0 * np.abs(terms).sum(axis=1), out=sizes)
+        # of each term a sum of up to `items` is rounded
+        np.maximum(sizes, items * picked.shape[1] / 8 + 4.0 * np.abs(terms).sum(axis=1), out=sizes)
     magnitudes += sizes
 
 
@@ -166,16 +175,20 @@ def draw_choices(masses: Floats, tilt: Floats | None, coins: Floats) -> Ints:
     """Values 0 to n − 1 by inversion: coins uniform, of any shape; tilt: a log-factor of each mass, None for none."""
     own = masses if tilt is None else masses * np.exp(tilt[: masses.size])
     edges = np.cumsum(own)
-    found = np.searchsorted(edges, coins * edges[-1], side="right")
-    return np.minimum(found, int(np.flatnonzero(own > 0.0)[-1]))
+    last = int(np.flatnonzero(own > 0.0)[-1])
+    if coins.size > MOST_VALUES >= masses.size:
+        out = np.empty(coins.shape, np.int64)
+        kernels.choose(np.ascontiguousarray(coins).reshape(-1), edges, last, out.reshape(-1))
+        return out
+    return np.minimum(np.searchsorted(edges, coins * edges[-1], side="right"), last)
 
 
 def draw_order(times: Floats, size: int, tilt: Floats | None) -> Ints:
     """The first `size` items in an order of Plackett and Luce: the least of exponentials with these rates.
 
-    times: standard exponentials (items,), which change.
+    times: standard exponentials (…, items), which change.
     """
     if tilt is not None:
-        known = min(times.size, tilt.size)
-        times[:known] *= np.exp(-tilt[:known])
-    return np.argsort(times, kind="stable")[:size]
+        known = min(times.shape[-1], tilt.size)
+        times[..., :known] *= np.exp(-tilt[:known])
+    return np.argsort(times, axis=-1, kind="stable")[..., :size]

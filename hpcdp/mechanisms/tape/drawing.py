@@ -1,0 +1,521 @@
+"""What a random tape gives to each output: standard variates and others with proposals, tilted and noted."""
+
+from __future__ import annotations
+
+import math
+import sys
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
+from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape
+from hpcdp.mechanisms.tape import _tape_kernels as kernels
+from hpcdp.mechanisms.tape.kinds import Entry, draw_choices, draw_order
+from hpcdp.mechanisms.tape.proposal import Proposal
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Arranged = Callable[[NDArray[Any]], NDArray[Any]]
+"""How entries (size, m) become an array that was asked for."""
+
+_NAMES = {NORMAL: "normal", LAPLACE: "laplace", EXPONENTIAL: "exponential", UNIFORM: "uniform"}
+_CODES = {name: code for code, name in _NAMES.items()}
+_COLUMNS = 8  # of variates of a kind that are made ahead for all outputs, where they are drawn one by one
+_AHEAD = 32  # of an output's variates that are made ready at once
+_EXACT = 2.0**-52
+_MOST_KEPT = 1 << 24  # variates of a kind that are kept
+
+
+class _Bits(Bits):
+    """Bits whose state cannot be set: what was drawn would come again, and be weighed as if it were new."""
+
+    is_a_tapes = False  # NumPy makes others of this class
+
+    @property  # type: ignore[override]
+    def state(self) -> dict[str, Any]:
+        return super().state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        if not self.is_a_tapes:
+            Bits.state.__set__(self, value)  # type: ignore[attr-defined]
+            return
+        raise TypeError(
+            "a random tape cannot be wound back: the state of its bit_generator can be read, and not be set"
+        )
+
+
+class Drawing(Stream):
+    """A `Stream` that draws variates of the kinds of `kinds` from a proposal, and keeps what each output got.
+
+    See `hpcdp.mechanisms.tape.generator.Tape`, which adds the methods of NumPy.
+    """
+
+    def __init__(
+        self,
+        seed: Any,
+        proposal: Proposal,
+        size: int,
+        by_rows: bool,
+        is_plain: bool = False,
+        exchanged: tuple[Bools, Any] | None = None,
+        flat: str = "rows",
+    ) -> None:
+        super().__init__(_Bits(seed))
+        self.bit_generator.is_a_tapes = True  # type: ignore[attr-defined]
+        self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
+        self.starts = np.append(0, np.full(proposal.count, size)) if is_plain else proposal.starts(size)
+        self.shared = 0
+        self.is_closed = False
+        self._exchanged = None if exchanged is None else (exchanged[0], Stream(exchanged[1]))
+        self._entries: list[Entry] = []
+        self._places: dict[str, int] = {}  # by rows, the next of each kind
+        self._layout: list[tuple[str, int]] = []
+        self._sheets: dict[str, Floats] = {}  # one by one, (size, places)
+        self._used: dict[str, Ints] = {}
+        self._ready: dict[str, tuple[int, list[float]]] = {}
+        self._own: dict[tuple[str, int, Any], tuple[list[int], list[Any], list[Any], Any]] = {}
+        self._counted: dict[str, int] = {}  # one by one, the next of each kind, of the present output
+        self._edges: dict[Any, tuple[list[float], int]] = {}
+        self._at = 0
+        self._held: list[Floats] = []
+
+    def __del__(self) -> None:
+        """Give back the memory of what was drawn, where nobody else holds it."""
+        self._entries, self._sheets = [], {}
+        while self._held:
+            held = self._held.pop()
+            if sys.getrefcount(held) == _ALONE and len(spare := _spare.setdefault(held.size, [])) < _MOST_SPARE:
+                spare.append(held)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a random tape is its call's alone, and cannot be copied or pickled")
+
+    def begin(self, number: int) -> None:
+        """What is drawn from now on belongs to this output."""
+        if number != self._at:
+            self._end_output()
+        self._at = number
+
+    def close(self) -> None:
+        """The outputs are there: whoever kept the generator draws plainly from now on, and that belongs to no output."""
+        self._end_output()
+        self.is_closed = True
+
+    def _end_output(self) -> None:
+        for kind, used in self._used.items():
+            used[self._at] = min(self._counted.get(kind, int(used[self._at])), self._most(kind))
+        self._counted, self._ready = {}, {}
+
+    # what was drawn
+
+    def layout(self) -> list[tuple[str, int]]:
+        """By rows: kinds and numbers of entries of each output, in the order in which they were asked for."""
+        return [*self._layout]
+
+    def entries(self) -> list[Entry]:
+        """What outputs were given, of kinds that have proposals; of each kind as many places as are kept."""
+        counted, ready = dict(self._counted), self._ready
+        self._end_output()
+        self._counted, self._ready = counted, ready
+        found = [*self._entries]
+        for kind, sheet in self._sheets.items():
+            used = self._used[kind]
+            found.append(Entry(kind, 0, np.ascontiguousarray(sheet[:, : int(used.max(initial=0))]), used.copy()))
+        for (kind, place, _), (rows, values, bases, law) in self._own.items():
+            array = np.asarray(values)
+            if kind in ("gamma", "poisson"):
+                law = np.asarray(bases, np.float64)[:, None]
+            elif kind == "binomial":
+                law = tuple(np.asarray(part, np.float64)[:, None] for part in zip(*bases, strict=True))
+            shaped = array if kind == "order" else array[:, None]
+            found.append(Entry(kind, place, shaped, _ones(len(rows), 1), law, np.asarray(rows, np.int64)))
+        return found
+
+    def log_weights(self, which: Ints) -> tuple[Floats, Floats]:
+        """log w of these outputs, and how far the computed one may be from it, at most; (selected,) each."""
+        count = self.proposal.count
+        if count == 1:
+            return np.zeros(which.size), np.zeros(which.size)
+        ratios, magnitudes = np.zeros((which.size, count)), np.zeros(which.size)
+        terms = np.zeros(self.size)
+        for entry in self.entries():
+            table = self.proposal.tables.get(entry.kind)
+            if table is None or entry.first >= table.shape[1]:
+                continue
+            entry.add_log_ratios(which, table, ratios, magnitudes)
+            columns = entry.values.shape[1] if entry.kind == "order" else np.minimum(entry.used, entry.values.shape[1])
+            if entry.rows is None:
+                terms += columns
+            else:
+                terms[entry.rows] += columns
+        weights = np.empty(which.size)
+        with np.errstate(divide="ignore"):
+            kernels.mix_log_weights(ratios, np.log(self.proposal.shares), weights)
+        # sums of n terms are n roundings of no more than the sum of their sizes, a term itself a few of its own
+        return weights, _EXACT * ((terms[which] + 12.0) * magnitudes + count + 32.0)
+
+    # how it is drawn
+
+    def _memory(self, size: int) -> Floats:
+        """Memory of so many numbers: new one costs a page fault each 4 KiB, as much as what is drawn into it."""
+        if not _LEAST_HELD <= size <= _MOST_HELD:
+            return np.empty(size)
+        try:
+            found = _spare[size].pop()
+        except (KeyError, IndexError):
+            found = np.empty(size)
+        self._held.append(found)
+        return found
+
+    def _most(self, kind: str) -> int:
+        """Places of a kind that are kept, all that a proposal tilts among them; what is drawn beyond them is plain."""
+        table = self.proposal.tables.get(kind)
+        return max(_MOST_KEPT // max(1, self.size), 0 if table is None else table.shape[1])
+
+    def _from_rows(self, shape: tuple[int, ...]) -> tuple[int, Arranged] | None:
+        """Entries of each output in an array of this shape, and how (size, entries) becomes that array; None: shared."""
+        size = self.size
+        if size in shape:
+            axis = shape.index(size)
+            rest = shape[:axis] + shape[axis + 1 :]
+            return math.prod(rest), lambda block: np.moveaxis(block.reshape(size, *rest), 0, axis)
+        if len(shape) == 1 and size and shape[0] and shape[0] % size == 0:
+            by_columns = self.flat == "columns"
+            return shape[0] // size, lambda block: (block.T if by_columns else block).reshape(-1)
+        return None
+
+    def _by_row(self, array: NDArray[Any], m: int) -> NDArray[Any]:
+        """The entries (size, m) of an array with rows, the way back of `_from_rows`."""
+        if self.size in array.shape:
+            return np.moveaxis(array, array.shape.index(self.size), 0).reshape(self.size, m)
+        return array.reshape(m, self.size).T if self.flat == "columns" else array.reshape(self.size, m)
+
+    def _block(self, kind: str, m: int, base: Any, draw: Callable[[int, Stream], NDArray[Any]]) -> NDArray[Any]:
+        """The next m entries of each output, noted; draw: of (the first's place, a stream). By rows."""
+        first = self._places.get(kind, 0)
+        self._places[kind] = first + m
+        self._layout.append((kind, m))
+        block = draw(first, self)
+        if self._exchanged is not None:
+            rows, other = self._exchanged
+            own = rows.reshape(-1, *[1] * (block.ndim - 1))
+            block = np.where(own, draw(first, other), block)
+        if first < self._most(kind):
+            self._entries.append(Entry(kind, first, block, _ones(self.size, m), base))
+        return block
+
+    def _standard_block(self, kind: str, m: int, first: int, source: Stream) -> Floats:
+        block = self._memory(self.size * m).reshape(self.size, m)
+        source.bit_generator.take(_CODES[kind], block.reshape(-1))
+        table = self.proposal.tables.get(kind)
+        if table is None or first >= table.shape[1]:
+            return block
+        for c, part in self._parts(block):
+            if kind == "normal":
+                kernels.tilt_normals(part, table[c], first)
+            elif kind == "exponential":
+                kernels.tilt_exponentials(part, table[c], first)
+            else:
+                # of as many columns as are tilted
+                coins = np.empty((2, part.shape[0], min(m, table.shape[1] - first)))
+                source.bit_generator.take(UNIFORM, coins[: 1 + (kind == "uniform")].reshape(-1))
+                if kind == "laplace":
+                    kernels.tilt_laplaces(part, coins[0], table[c], first)
+                else:
+                    kernels.tilt_uniforms(part, coins[0], coins[1], table[c], first)
+        return block
+
+    def _parts(self, block: NDArray[Any]) -> list[tuple[int, NDArray[Any]]]:
+        """The rows of each component but the plain one."""
+        spans = list(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True))
+        return [(c, block[start:stop]) for c, (start, stop) in enumerate(spans) if c and stop > start]
+
+    def _based_block(self, kind: str, m: int, base: tuple[Any, ...], first: int, source: Stream) -> NDArray[Any]:
+        table = self.proposal.tables.get(kind)
+        if table is None or first >= table.shape[1]:
+            return _draw_based(kind, base, None, source, (self.size, m))
+        tilt = np.full((self.size, m), 1.0 if kind == "gamma" else 0.0)
+        for c, part in self._parts(tilt):
+            own = table[c, first : first + m, 0]
+            part[:, : own.size] = own
+        return _draw_based(kind, base, tilt, source, (self.size, m))
+
+    def _choice_block(self, masses: Floats, m: int, first: int, source: Stream) -> Ints:
+        coins = np.empty((self.size, m))
+        source.bit_generator.take(UNIFORM, coins.reshape(-1))
+        block, table = draw_choices(masses, None, coins), self.proposal.tables.get("choice")
+        if table is not None and first < table.shape[1]:
+            for c, part in self._parts(block):
+                start = int(self.starts[c])
+                for j in range(min(m, table.shape[1] - first)):
+                    part[:, j] = draw_choices(masses, table[c, first + j], coins[start : start + part.shape[0], j])
+        return block
+
+    def _order_block(self, items: int, picked: int, first: int, source: Stream) -> Ints:
+        times = np.empty((self.size, items))
+        source.bit_generator.take(EXPONENTIAL, times.reshape(-1))
+        table = self.proposal.tables.get("order")
+        if table is not None and first < table.shape[1]:
+            for c, part in self._parts(times):
+                draw_order(part, 0, table[c, first])  # which tilts them
+        return draw_order(times, picked, None)
+
+    def _reach(self, kind: str, places: int) -> Floats:
+        """The sheet (size, places or more) of standard variates of a kind for all outputs; one by one."""
+        sheet = self._sheets.get(kind)
+        have = 0 if sheet is None else sheet.shape[1]
+        self._used.setdefault(kind, np.zeros(self.size, np.int64))
+        if sheet is None or places > have:
+            more = min(max(_COLUMNS, have, places - have), max(places, self._most(kind)) - have)
+            block = self._standard_block(kind, more, have, self)
+            sheet = self._sheets[kind] = block if sheet is None else np.hstack([sheet, block])
+        return sheet
+
+    def _next(self, kind: str, count: int) -> Floats:
+        """The next entries of the present output, of a kind of standard variates, a new array (count,); one by one."""
+        first, most = self._counted.get(kind, 0), self._most(kind)
+        self._counted[kind] = first + count
+        kept = min(count, max(0, most - first))
+        out = np.empty(count)
+        if kept:
+            out[:kept] = self._reach(kind, first + kept)[self._at, first : first + kept]
+        if kept < count:
+            self.bit_generator.take(_CODES[kind], out[kept:])
+        return out
+
+    def _one(self, kind: str) -> float:
+        """The next entry of the present output alone."""
+        place = self._counted.get(kind, 0)
+        start, ready = self._ready.get(kind, (0, []))
+        if not 0 <= place - start < len(ready):
+            if place >= self._most(kind):
+                self._counted[kind] = place + 1
+                return float(self.bit_generator.one(_CODES[kind]))
+            ready = self._reach(kind, place + 1)[self._at, place : place + _AHEAD].tolist()
+            start = place
+            self._ready[kind] = start, ready
+        self._counted[kind] = place + 1
+        return ready[place - start]
+
+    def _note(self, kind: str, key: Any, value: Any, base: Any = None, law: Any = None) -> None:
+        """The present output's next entry of a kind that has a law of its own; key: what tells laws apart that are not alike."""
+        place = self._counted.get(kind, 0)
+        self._counted[kind] = place + 1
+        if place < self._most(kind):
+            rows, values, bases, _ = self._own.setdefault((kind, place, key), ([], [], [], law))
+            rows.append(self._at)
+            values.append(value)
+            bases.append(base)
+
+    def _component(self) -> int:
+        """The component of the present output."""
+        return int(np.searchsorted(self.starts, self._at, "right")) - 1
+
+    def _own_tilt(self, kind: str) -> Floats | None:
+        """The parameters (P,) of the present output's next entry of a kind; None: plain."""
+        table, place = self.proposal.tables.get(kind), self._counted.get(kind, 0)
+        return None if table is None or place >= table.shape[1] else table[self._component(), place]
+
+    def _standards(self, kind: str, shape: tuple[int, ...], scale: Any = 1.0, loc: Any = 0.0) -> Floats:
+        """A new array of loc + scale · standard variates of this shape."""
+        found = self._from_rows(shape) if self.by_rows else None
+        if found is not None:
+            m, arranged = found
+            out = np.empty(shape)
+            block = self._block(kind, m, None, lambda first, source: self._standard_block(kind, m, first, source))
+            view = arranged(block)
+            if view.flags.c_contiguous and isinstance(scale, float) and isinstance(loc, float):
+                kernels.move(view.reshape(-1), scale, loc, out.reshape(-1))
+                return out
+            out[...] = view
+        elif self.by_rows:
+            self.shared += 1
+            out = np.empty(shape)
+            self.bit_generator.take(_CODES[kind], out.reshape(-1))
+        else:
+            out = self._next(kind, math.prod(shape)).reshape(shape)
+        if not (isinstance(scale, float) and scale == 1.0):
+            out *= scale
+        if not (isinstance(loc, float) and loc == 0.0):
+            out += loc
+        return out
+
+    def _variates(self, kind: int, loc: float | Floats, scale: float | Floats, size: Any) -> Any:
+        if self.is_closed:
+            return super()._variates(kind, loc, scale, size)
+        if size is None and not self.by_rows and isinstance(loc, float) and isinstance(scale, float):
+            return self._one(_NAMES[kind]) * scale + loc
+        if size is not None and isinstance(loc, float) and isinstance(scale, float):
+            return self._standards(_NAMES[kind], _shape(size), scale, loc)
+        shape = np.broadcast_shapes(np.shape(loc), np.shape(scale))
+        if size is not None:
+            wanted = _shape(size)
+            if np.broadcast_shapes(wanted, shape) != wanted:
+                raise ValueError(f"Output size {wanted} is not compatible with broadcast dimensions of inputs {shape}.")
+            shape = wanted
+        out = self._standards(_NAMES[kind], shape, scale, loc)
+        return out if out.ndim or size is not None else out.item()
+
+    def _standard(self, kind: int, size: Any, out: Any) -> Any:
+        if out is None or self.is_closed:
+            return super()._standard(kind, size, out)
+        if size is not None and np.empty(size).shape != out.shape:
+            raise ValueError("size must match out.shape when used together")
+        out[...] = self._standards(_NAMES[kind], out.shape)
+        return out
+
+    def _values(self, masses: Floats, size: Any) -> Any:
+        """Numbers 0 to n − 1, n ≤ MOST_VALUES, with these probabilities (n,), which nobody else changes."""
+        shape = () if size is None else _shape(size)
+        rows = self._from_rows(shape) if self.by_rows and not self.is_closed else None
+        if rows is not None:
+            m, arranged = rows
+            block = self._block("choice", m, masses, lambda first, source: self._choice_block(masses, m, first, source))
+            return np.array(arranged(block), order="C")
+        if self.by_rows or self.is_closed:
+            self.shared += not self.is_closed
+            coins = np.empty(shape)
+            self.bit_generator.take(UNIFORM, coins.reshape(-1))
+            out = draw_choices(masses, None, coins)
+            return int(out) if size is None else out
+        own = masses.tobytes()
+        drawn = [self._one_value(own, masses) for _ in range(math.prod(shape))]
+        return drawn[0] if size is None else np.array(drawn, np.int64).reshape(shape)
+
+    def _one_value(self, own: bytes, masses: Floats) -> int:
+        edges, last = self._own_edges(own, masses)
+        found = min(bisect_right(edges, self.bit_generator.one(UNIFORM) * edges[-1]), last)
+        self._note("choice", own, found, law=masses)
+        return found
+
+    def _own_edges(self, own: bytes, masses: Floats) -> tuple[list[float], int]:
+        """Sums of the masses of the present output's next choice, and the last value that has any."""
+        table, place = self.proposal.tables.get("choice"), self._counted.get("choice", 0)
+        tilted = table is not None and place < table.shape[1]
+        key = (own, self._component(), place) if tilted else own
+        found = self._edges.get(key)
+        if found is None:
+            tilt = self._own_tilt("choice")
+            tilted_masses = masses if tilt is None else masses * np.exp(tilt[: masses.size])
+            found = np.cumsum(tilted_masses).tolist(), int(np.flatnonzero(tilted_masses > 0.0)[-1])
+            if len(self._edges) > 1 << 12:
+                self._edges.clear()
+            self._edges[key] = found
+        return found
+
+    def _order(self, items: int, picked: int) -> Ints:
+        """The first items of a random order, (picked,), of the present output; one by one."""
+        times = np.empty(items)
+        self.bit_generator.take(EXPONENTIAL, times)
+        if self.is_closed:
+            return draw_order(times, picked, None)
+        found = draw_order(times, picked, self._own_tilt("order"))
+        if picked:
+            self._note("order", (items, picked), found.copy(), law=items)
+        return found
+
+    def _orders(self, items: int) -> Ints:
+        """A random order of each output, (size, items); by rows."""
+        first = self._places.get("order", 0)
+        self._places["order"] = first + 1
+        self._layout.append(("order", items))
+        block = self._order_block(items, items, first, self)
+        if self._exchanged is not None:
+            rows, other = self._exchanged
+            block = np.where(rows[:, None], self._order_block(items, items, first, other), block)
+        if first < self._most("order"):
+            self._entries.append(Entry("order", first, block, _ones(self.size, 1), items))
+        return block
+
+    def _based(self, kind: str, bases: tuple[Any, ...], size: Any, plain: Callable[[Stream], Any]) -> Any:
+        """Variates of a kind whose law the mechanism names; plain: NumPy's own way, of a stream."""
+        arrays = [np.asarray(base, np.float64) for base in bases]
+        own = np.broadcast_shapes(*(array.shape for array in arrays))
+        shape = own if size is None else _shape(size)
+        if self.is_closed or np.broadcast_shapes(own, shape) != shape:
+            return plain(self)  # which says what is wrong
+        if not self.by_rows:
+            if not shape and size is None:
+                return self._one_based(kind, tuple(array.item() for array in arrays))
+            wide = [np.broadcast_to(array, shape) for array in arrays]
+            out = np.empty(shape, np.float64 if kind == "gamma" else np.int64)
+            for place in np.ndindex(shape):
+                out[place] = self._one_based(kind, tuple(float(array[place]) for array in wide))
+            return out
+        rows = self._from_rows(shape)
+        if rows is None:
+            self.shared += 1
+            return plain(self)
+        m, arranged = rows
+        # a copy: what the mechanism does to its arrays must not change the tape
+        law = tuple(
+            array.copy() if not array.ndim else np.array(self._by_row(np.broadcast_to(array, shape), m))
+            for array in arrays
+        )
+        base = law if len(law) > 1 else law[0]
+        block = self._block(kind, m, base, lambda first, source: self._based_block(kind, m, law, first, source))
+        return np.array(arranged(block), order="C")
+
+    def _one_based(self, kind: str, base: tuple[float, ...]) -> Any:
+        tilt = self._own_tilt(kind)
+        value = _draw_based(kind, base, None if tilt is None else float(tilt[0]), self, None)
+        self._note(kind, None, value, base if len(base) > 1 else base[0])
+        return value
+
+    def _passed(self, draw: Callable[[Stream], Any], is_shared: bool = False) -> Any:
+        """What is drawn without a proposal, with weight 1; draw: of a stream; is_shared: by no rows, whatever its shape."""
+        found = draw(self)
+        if self.is_closed or not self.by_rows:
+            return found
+        shape = np.shape(found)
+        rows = None if is_shared else self._from_rows(shape)
+        if rows is None:
+            self.shared += 1
+        elif self._exchanged is not None:
+            m, arranged = rows
+            own, other = self._by_row(np.asarray(found), m), self._by_row(np.asarray(draw(self._exchanged[1])), m)
+            found = np.array(arranged(np.where(self._exchanged[0][:, None], other, own)), order="C")
+        return found
+
+
+def _references() -> int:
+    """What is counted of an object that nothing but one local variable holds."""
+    made = object()
+    return sys.getrefcount(made)
+
+
+_ALONE = _references()
+_LEAST_HELD, _MOST_HELD, _MOST_SPARE = 1 << 14, 1 << 20, 4
+_spare: dict[int, list[Floats]] = {}  # by size, of tapes that are gone
+
+
+def _draw_based(kind: str, base: Any, tilt: Any, source: Stream, shape: Any) -> Any:
+    """Variates of the law that a mechanism names, tilted; tilt: an array of this shape, a number, or None."""
+    plain = np.random.Generator
+    if kind == "gamma":
+        found = plain.standard_gamma(source, base[0], shape)
+        return found if tilt is None else found * tilt
+    if kind == "poisson":
+        return plain.poisson(source, base[0] if tilt is None else base[0] * np.exp(tilt), shape)
+    trials, chance = base
+    if isinstance(trials, float):
+        trials = int(trials)
+    else:
+        trials = np.asarray(trials).astype(np.int64)
+        trials = trials if trials.ndim else trials.item()
+    if tilt is not None:
+        odds = chance * np.exp(tilt)
+        chance = np.minimum(1.0, odds / (1.0 - chance + odds))
+    return plain.binomial(source, trials, chance, shape)
+
+
+@lru_cache(4)
+def _ones(size: int, times: int) -> Ints:
+    """So many entries of each output; nobody writes into it."""
+    return np.full(size, times)
