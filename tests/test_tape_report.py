@@ -266,9 +266,10 @@ def test_every_page_says_what_was_declared(result: Result) -> None:
 
 def test_hits_of_the_leftover_warn(result: Result) -> None:
     hits = np.zeros_like(result["leftover_hits"])
-    hits[0, 0] = 7
+    direction = int(result["spectrum_lower_up_to_leftover_direction"][-1])  # the one whose leftover is told
+    hits[0, direction] = 7
     hidden = changed(result, leftover_hits=hits)
-    assert "WARNING: pair 0, forward: 7 of" in text(hidden)
+    assert f"WARNING: pair 0, {('forward', 'reverse')[direction]}: 7 of" in text(hidden)
     assert "7 hits in" in text(hidden)
     assert "WARNING" not in text(result)
     assert any("7 of" in words for words in json.loads(hidden.to_json())["warnings"])
@@ -288,7 +289,8 @@ def test_what_is_up_to_the_leftover_violates_nothing(result: Result) -> None:
     assert found.separation.leftover is not None
     assert "plain draws for the leftover" in " ".join(report([found]).split())
     assert found.to_dict()["separation"]["leftover"] == found.separation.leftover
-    left = some["leftover_limit"][0, 0, -1]
+    place = (0, ("forward", "reverse").index(found.separation.direction), -1)
+    left = some["leftover_limit"][place]
     assert left > 0.0  # else no draws would be needed
     hits = np.ones_like(result["leftover_hits"])
     hidden = verify(changed(some, leftover_hits=hits), claim)
