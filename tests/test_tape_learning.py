@@ -1,4 +1,4 @@
-"""Learning of random tapes: fits are likeliest, shares best, δ of 10⁻¹⁰ is reached, and nothing is gained where nothing can be."""
+"""Random tapes learn: fits are likeliest, shares best, δ of 10⁻¹⁰ is reached, and nothing is gained where nothing can be."""
 
 from __future__ import annotations
 

@@ -71,7 +71,10 @@ class Taught:
         largest = np.zeros(count)
         np.maximum.at(largest, bins, weights)
         places = bins * cells + classes
-        sums, parts = (np.bincount(places, v, count * cells).reshape(count, cells) for v in (weights * shares, shares))
+        sums, parts = (
+            np.bincount(places, v, count * cells).astype(np.float64).reshape(count, cells)
+            for v in (weights * shares, shares)
+        )
         return largest, sums, parts
 
     @cached_property

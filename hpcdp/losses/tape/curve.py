@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -112,7 +114,7 @@ def _curve(sums: Floats) -> Floats:
     return out
 
 
-def _in_windows(place: Floats, a: Floats, b: Floats, offset: Floats, where: Floats) -> Floats:
+def _in_windows(place: Floats, a: Floats, b: Floats, offset: Any, where: Floats) -> Floats:
     """The spline at each of `where`, fitted in overlapping windows: L may bend at one end and be straight at another."""
     told = np.cumsum(a + b)
     middles = (
