@@ -140,7 +140,7 @@ CASES = {
         _given([0.0], [1.0]),
         "reverse",
         _always(Subsampled(_UNIT, _SAMPLED)),
-        asked=0.02,
+        asked=0.012,
         most=4 * _MOST,
     ),
     "geometric sum": Case(
