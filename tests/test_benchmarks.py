@@ -18,6 +18,7 @@ from benchmarks import (
     risk,
     scheduler,
     streaming,
+    tape,
     textbook,
     tiny,
     tiny_coverage,
@@ -163,4 +164,14 @@ def test_local(capsys: pytest.CaptureFixture[str]) -> None:
         # of 12 runs at 5 % more than 4 are above with a probability of 2e-4
         assert sum(run.certified > truth[name] for run in found) <= 4
         assert sum(run.certified for run in found) / len(found) > 0.85 * truth[name]
+    print(capsys.readouterr().out)
+
+
+def test_tape(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tape.main(small=True)
+    for name in ("gaussian 1/4, 1e-07", "gaussian 1, 1e-07"):
+        assert figures[name]["within"] == 21
+        assert figures[name]["sigmas"] < 5.0  # false alarm: 6e-7 a cell
+    found = figures["certified, gaussian 1/4, 1e-07"]
+    assert 0.5 <= found["lower"] <= found["lower_up_to_leftover"] <= 1.0
     print(capsys.readouterr().out)

@@ -48,6 +48,7 @@ State = dict[str, NDArray[Any]]
 _PREFIX = "projection."
 _FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
 _CHECKED = 1 << 12  # outputs of a counted chunk whose own entries are exchanged to see that no other output changes
+_REST, _REST_CERTIFIED = 1.5, 30.0  # times the relative variance of what is aimed at that other cells may have
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
 
 
@@ -117,7 +118,14 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         return _on_line(outputs, projection[0]), tape
 
     epsilons = np.asarray(e.epsilons)
-    learned = learn(draw, epsilons, e.train, CHUNK if by_rows else FEW, lambda deltas: _aims(problem, deltas))
+    learned = learn(
+        draw,
+        epsilons,
+        e.train,
+        CHUNK if by_rows else FEW,
+        lambda deltas: _aims(problem, deltas),
+        _REST_CERTIFIED if e.certify else _REST,
+    )
     classes = _classes(learned.losses, epsilons)
     state: State = {"starts": learned.cells.starts, "classes": classes}
     choice, proposals = _choose(

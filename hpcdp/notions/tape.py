@@ -1,4 +1,4 @@
-"""What training draws decide of the test of a random tape: how many draws, which bets and cut-offs, how large the leftover's sample.
+"""What training draws decide of a random tape's test: how many draws, which bets and cut-offs, how large the leftover's sample.
 
 All of it is fixed before the test, so that the bounds hold whatever was decided; how good they become is heuristic.
 """
@@ -62,7 +62,7 @@ class Taught:
 
     @cached_property
     def _binned(self) -> tuple[Floats, Floats, Floats]:
-        """Of bins of weights: the largest, (bins,); by class the sums of shares times weights, and of shares, (bins, cells + 1)."""
+        """Of bins of weights the largest, (bins,); by class the sums of shares · weights, and of shares, (bins, classes)."""
         cells = int(self.classes.max(initial=0)) + 1
         which = np.flatnonzero((self.weights > 0.0) & (self.classes > 0))
         weights, shares, classes = self.weights[which], self.shares[which], self.classes[which]
@@ -71,7 +71,10 @@ class Taught:
         largest = np.zeros(count)
         np.maximum.at(largest, bins, weights)
         places = bins * cells + classes
-        sums, parts = (np.bincount(places, v, count * cells).reshape(count, cells) for v in (weights * shares, shares))
+        sums, parts = (
+            np.bincount(places, v, count * cells).astype(np.float64).reshape(count, cells)
+            for v in (weights * shares, shares)
+        )
         return largest, sums, parts
 
     @cached_property

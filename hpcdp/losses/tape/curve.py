@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,10 @@ Ints = NDArray[np.int64]
 _KNOTS, _GROUPS = 200, 1600
 _WINDOWS, _LEAST_GROUPS = 6, 6  # in which the curve is fitted, of so many groups at least
 _ALONE = 100.0  # outputs' worth of both sides that let an atom speak for itself
-_APART, _PASSES = 4.0, 3  # standard errors by which an atom lies beside the curve to be none of it; how often it is fitted
+_APART, _PASSES = (
+    4.0,
+    3,
+)  # standard errors by which an atom lies beside the curve to be none of it; how often it is fitted
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
 
 
@@ -109,10 +114,12 @@ def _curve(sums: Floats) -> Floats:
     return out
 
 
-def _in_windows(place: Floats, a: Floats, b: Floats, offset: Floats, where: Floats) -> Floats:
+def _in_windows(place: Floats, a: Floats, b: Floats, offset: Any, where: Floats) -> Floats:
     """The spline at each of `where`, fitted in overlapping windows: L may bend at one end and be straight at another."""
     told = np.cumsum(a + b)
-    middles = told[-1] * np.arange(_WINDOWS + 1) / _WINDOWS  # window k is from middle k − 1 to k + 1, and weighs most at k
+    middles = (
+        told[-1] * np.arange(_WINDOWS + 1) / _WINDOWS
+    )  # window k is from middle k − 1 to k + 1, and weighs most at k
     at = np.minimum(np.interp(where, place, told), middles[-1])
     sums, weights = np.zeros(where.size), np.zeros(where.size)
     for k in range(_WINDOWS + 1):

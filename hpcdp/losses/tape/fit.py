@@ -196,7 +196,8 @@ def _take(parts: dict[Any, Any], entry: Entry, number: Ints) -> None:
     for j in range(columns):
         inside = (mine >= 0) & (entry.used > j)
         values = entry.values[inside] if entry.kind == "order" else entry.values[inside, j]
-        key, base = (), entry.base
+        key: Any = ()
+        base = entry.base
         if entry.kind == "choice":
             key = entry.base.tobytes()
         elif entry.kind == "order":

@@ -43,7 +43,7 @@ _MOST_SHARED = 40_000  # draws that shares are chosen by
 
 @dataclass
 class Pool:
-    """Weighted draws of one law: components, how many draws came from each, and of all draws their log-ratios to the plain law."""
+    """Weighted draws of one law: components, how many draws each gave, and of all draws the log-ratios to the plain law."""
 
     components: list[Component] = field(default_factory=lambda: [{}])
     counts: list[int] = field(default_factory=lambda: [0])
@@ -104,8 +104,8 @@ class Pool:
 class Learned:
     """What the levels taught: cells with L̂, a proposal of each law; and the draws that taught it, with their weights by it.
 
-    cells_of, weights: of all draws of both laws. shares: of each draw, so that the mean of φ(w) of fresh draws is about their sum of
-    shares·φ(w). plain: the shares of draws whose weight is 1. levels: how far each direction came.
+    cells_of, weights: of all draws of both laws. shares: of each draw, so that the mean of φ(w) of fresh draws is about
+    their sum of shares·φ(w). plain: the shares of draws whose weight is 1. levels: how far each direction came.
     """
 
     cells: LineCells
@@ -126,8 +126,8 @@ class Learned:
 def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest: float = 1.5) -> Learned:
     """Learn from draws of both laws.
 
-    size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told what is
-    known, for which cells most of the draws are meant. rest: times their relative variance that other cells may have.
+    size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told
+    what is known, for which cells most of the draws are meant. rest: times their relative variance that other cells may have.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
@@ -149,7 +149,7 @@ def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest:
     goal = max(float(epsilons[-1]), 0.0)
     rounds_left = [2, 2]  # at the goal, or without progress
     for _ in range(_MOST_LEVELS):
-        cells, losses, where, weights = _estimate(pools)
+        _, losses, where, weights = _estimate(pools)
         for direction in (0, 1):
             if not rounds_left[direction]:
                 continue

@@ -1,0 +1,202 @@
+"""Random tapes learn: fits are likeliest, shares best, δ of 10⁻¹⁰ is reached, and nothing is gained where nothing can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import hpcdp
+from benchmarks import tape as bench
+from hpcdp.losses.tape.fit import Elite, fit
+from hpcdp.losses.tape.levels import Pool, learn
+from hpcdp.losses.tape.shares import Side, best_shares
+from hpcdp.mechanisms.tape.generator import Tape
+from hpcdp.mechanisms.tape.proposal import Proposal
+from hpcdp.notions.tape import Direction, Taught, draws_for
+from hpcdp.planning.tape import Choice, LearnTape
+from hpcdp.store.records import read_json
+from hpcdp.store.root import open_layout
+from hpcdp.study.file import Study
+from hpcdp.study.versions import read_problem
+
+Floats = NDArray[np.float64]
+
+
+def _elite(draw: Callable[[Tape], Any], size: int = 20_000, seed: int = 1) -> tuple[Elite, Any]:
+    """All outputs of a plain tape, with weights that differ."""
+    tape = Tape(seed, Proposal.plain(), size, True)
+    values = draw(tape)
+    weights = np.random.default_rng(seed + 1).random(size)
+    return Elite(tape, np.arange(size), weights), values
+
+
+def test_tilts_are_likeliest() -> None:
+    """Of an exponential, a Poisson variate and a binomial one the likeliest tilt keeps the mean that was found."""
+    elite, x = _elite(lambda tape: tape.exponential(1.0, tape.size))
+    weights = elite.weights * np.exp(0.5 * x)  # as if e^(x/2) were wanted
+    ((_, found),) = fit([Elite(elite.tape, elite.which, weights)])
+    np.testing.assert_allclose(found["exponential"][0, 0], weights @ x / weights.sum(), rtol=1e-12)
+    elite, x = _elite(lambda tape: tape.poisson(2.0, tape.size))
+    weights = elite.weights * np.exp(0.3 * x)
+    ((_, found),) = fit([Elite(elite.tape, elite.which, weights)])
+    np.testing.assert_allclose(2.0 * np.exp(found["poisson"][0, 0]), weights @ x / weights.sum(), rtol=1e-12)
+    elite, x = _elite(lambda tape: tape.binomial(7, 0.3, tape.size))
+    weights = elite.weights * np.exp(0.6 * x)
+    ((_, found),) = fit([Elite(elite.tape, elite.which, weights)])
+    odds = 0.3 / 0.7 * np.exp(found["binomial"][0, 0])
+    np.testing.assert_allclose(7.0 * odds / (1.0 + odds), weights @ x / weights.sum(), rtol=1e-7)
+
+
+def test_a_shifted_normal_is_one_mode_and_two_tails_are_two() -> None:
+    elite, x = _elite(lambda tape: tape.standard_normal(tape.size))
+    ((share, found),) = fit([Elite(elite.tape, elite.which, np.exp(1.2 * x))])
+    weights = np.exp(1.2 * x)
+    assert share == 1.0
+    np.testing.assert_allclose(found["normal"][0, 0], weights @ x / weights.sum(), rtol=1e-9)
+    two = fit([Elite(elite.tape, elite.which, np.where(np.abs(x) > 2.0, 1.0, 0.0))])
+    assert sorted(np.sign(component["normal"][0, 0]) for _, component in two) == [-1.0, 1.0]
+    assert sum(share for share, _ in two) == pytest.approx(1.0)
+
+
+def test_best_shares_match_a_search() -> None:
+    """With one component beside the plain one, and one cell, a fine grid of shares finds no smaller variance."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=20_000)
+    ratios = np.stack([np.ones(x.size), np.exp(2.0 * x - 2.0)], axis=1)  # of N(2, 1)
+    inside = (x > 2.0).astype(np.int64)
+    density = np.full(x.size, 1.0 / x.size)
+    side = Side(ratios, density, np.stack([inside, 0 * inside]), np.ones((2, 1)))
+    still = Side(np.ones((1, 1)), np.ones(1), np.zeros((2, 1), np.int64), np.ones((2, 1)))
+    deltas = np.array([[float(inside.mean())], [np.nan]])
+    shares = best_shares([side, still], deltas, np.ones((2, 1)), 0.01)[0]
+
+    def variance(plain: float) -> float:
+        return float((density * inside / (ratios @ np.array([plain, 1.0 - plain]))).sum())
+
+    assert variance(float(shares[0])) <= 1.001 * min(variance(plain) for plain in np.linspace(0.01, 0.99, 393))
+    assert shares.sum() == pytest.approx(1.0)
+
+
+def _draw_of(laws: tuple[Any, Any], seed: int) -> Any:
+    def draw(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
+        tape = Tape(np.random.SeedSequence([seed, side, call]), proposal, size, True)
+        return np.asarray(laws[side](tape), np.float64), tape
+
+    return draw
+
+
+def _aims(columns: int) -> Any:
+    return lambda _: [(d, columns - 1) for d in (0, 1)]
+
+
+def test_equal_laws_and_all_alike_and_one_epsilon() -> None:
+    """δ = 0 everywhere, outputs that are one value, ε = 0 alone: something is learned, and weights have mean 1."""
+    for laws in (
+        (lambda tape: tape.standard_normal(tape.size),) * 2,
+        (lambda tape: 0.0 * tape.standard_normal(tape.size),) * 2,
+        (lambda tape: tape.standard_normal(tape.size), lambda tape: 100.0 + tape.standard_normal(tape.size)),
+    ):
+        for epsilons in (np.array([0.0]), np.linspace(0.0, 2.0, 100)):
+            found = learn(_draw_of(laws, 5), epsilons, 4096, 4096, _aims(epsilons.size))
+            for weights, shares in zip(found.weights, found.shares, strict=True):
+                assert (weights @ shares) == pytest.approx(1.0, abs=0.2)
+            assert not np.isnan(found.losses).any()
+
+
+def test_the_pool_weighs_by_all_components() -> None:
+    """E w = 1 and E w x = 0 of a standard normal, drawn from a mixture; a weight by a draw's own component alone is off."""
+    pool = Pool()
+    numbers = [0, *pool.add([{"normal": np.array([[3.0, 1.0]])}, {"normal": np.array([[-3.0, 1.0]])}])]
+    proposal = Proposal(np.array([0.5, 0.25, 0.25]), {"normal": np.array([[[0.0, 1.0]], [[3.0, 1.0]], [[-3.0, 1.0]]])})
+    tape = Tape(11, proposal, 40_000, True)
+    x = tape.standard_normal(40_000)
+    pool.take(x, tape, numbers)
+    weights = pool.weights()
+    for values, truth in ((np.ones(x.size), 1.0), (x, 0.0), (x * x, 1.0)):
+        error = float((weights * values).std()) / np.sqrt(x.size)
+        assert abs(float((weights * values).mean()) - truth) < 5.0 * error  # false alarm: 6e-7 each
+    assert weights.max() <= 2.0 + 1e-9
+
+
+def test_draws_where_nothing_is_told() -> None:
+    nothing = Taught(np.zeros(100, np.int64), np.zeros(100), np.full(100, 0.01), 8.0)
+    direction = Direction(nothing, nothing, np.array([0.0, 1.0]))
+    for column in (0, 1):
+        assert draws_for(direction, column, 0.1, 1e-3, 4096, 10**5) == 10**5
+        cutoff, _ = direction.cutoff(column, 4096, 1e-3)
+        assert all(np.isfinite(direction.bet(column, 4096, 1e-3, cutoff)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaussian 1/4",
+        "gaussian 1",
+        "mixture",
+        "dp-sgd, forward",
+        pytest.param("dp-sgd, reverse", marks=pytest.mark.slow),
+    ],
+)
+def test_a_tenth_of_a_billionth_is_reached(name: str) -> None:
+    """Seeds that nothing was tuned by; estimates at the last ε within 4 standard errors (false alarm 6e-5 each)."""
+    figures = bench.estimate(name, 1e-10, seed=77_001)
+    assert abs(figures["last off"]) < 4.0 * figures["last error"]
+    assert figures["last error"] < 0.05
+
+
+def laplace_one(database: NDArray[Any], size: int, rng: np.random.Generator) -> Floats:
+    """Laplace noise of scale 1, whose loss is at its top for half of the outputs."""
+    return np.asarray(rng.laplace(size=size) + database[0])
+
+
+def _run(folder: Path, call: str, pair: dict[str, Any], **estimate: Any) -> tuple[Any, Choice]:
+    study = Study.from_dict(
+        {
+            "study": {"name": "learning", "seed": 77_002},
+            "mechanism": {"call": call, "isolated": False},
+            "pairs": {"given": [pair]},
+            "estimate": {"tape": True, **estimate},
+        },
+        Path(__file__).parent.parent,
+    )
+    result = hpcdp.run(study, folder / "learning.zarr", workers=0)
+    return result, _choice(folder / "learning.zarr")
+
+
+def _choice(store: Path) -> Choice:
+    layout = open_layout(store)
+    record = layout.record("fits", LearnTape.name(read_problem(layout, 1), 0))
+    return Choice.from_dict(read_json(record)["entries"][0]["choice"])
+
+
+def test_laplace_gains_nothing_and_falls_back(tmp_path: Path) -> None:
+    result, choice = _run(
+        tmp_path,
+        "tests.test_tape_learning:laplace_one",
+        {"d": [0.0], "d_prime": [1.0]},
+        epsilons=[0.0, 0.5, 0.9],
+        test=1 << 20,
+    )
+    assert choice.gain == 1.0
+    found, spread = (np.asarray(result[name])[0, 0] for name in ("delta", "standard_error"))
+    exact = hpcdp.analytic.LaplaceShift(1.0)
+    for e, delta, error in zip((0.0, 0.5, 0.9), found, spread, strict=True):
+        assert abs(delta - float(exact.delta(e))) < 5.0 * error
+
+
+def test_equal_laws_end_soon(tmp_path: Path) -> None:
+    result, _ = _run(
+        tmp_path,
+        "benchmarks.tape:two_sided",
+        {"d": [0.5], "d_prime": [0.5]},
+        epsilons=[0.0, 1.0],
+        target={"most": 1 << 20, "epsilon": 1.0, "relative_error": 0.1},
+    )
+    delta, error = (np.asarray(result[name])[0] for name in ("delta", "standard_error"))
+    assert (np.asarray(result["lower"])[0] == 0.0).all()
+    assert (delta <= 5.0 * error).all()
