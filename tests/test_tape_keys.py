@@ -79,7 +79,10 @@ def test_what_does_not_go_with_it_is_refused(changes: dict[str, Any], words: str
         {"estimate__target": {"epsilon": 1.0, "direction": "reverse"}},
         {"estimate__target": {"delta": 1e-9}},
         {"estimate__certify": [1.0]},
-        {"pairs": {"relative": {"databases": [[0.0, 1.0]]}}},
+        {
+            "pairs": {"relative": {"databases": [[0.0, 1.0]]}},
+            "mechanism": {"call": "noisy_sum", "parameters": {"sigma": 1.0}},
+        },
         {"mechanism__isolated": False},
     ],
 )
@@ -89,10 +92,10 @@ def test_what_goes_with_it(changes: dict[str, Any]) -> None:
     assert problem.kept_stages == ()
 
 
-def test_strings_are_refused() -> None:
-    given = study(mechanism={"call": "randomized_response", "parameters": {"values": ["a", "b"], "epsilon": 1.0}},
-                  pairs={"given": [{"d": ["a"], "d_prime": ["b"]}]})  # fmt: skip
-    with pytest.raises(StudyError):
+def test_strings_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def words(database, rng):\n    return str(rng.normal())\n")
+    given = Study.from_dict({**STUDY, "mechanism": {"call": "own:words"}}, tmp_path)
+    with pytest.raises(StudyError, match="estimate.tape: of numbers and vectors of numbers; given"):
         resolve(given)
 
 
