@@ -42,9 +42,9 @@ SLOW = ("loop", "permuting")  # outputs are drawn one by one
 CALLS: dict[str, tuple[dict[str, Any], float]] = {
     "own:rows": ({}, 3.5),
     "own:columns": ({}, 3.5),
-    "own:loop": ({}, 3.5),
+    "own:loop": ({}, 2.0),
     "own:choosing": ({}, 3.0),
-    "own:permuting": ({}, 3.0),
+    "own:permuting": ({}, 1.5),
     "gaussian": ({"sigma": 1.0}, 3.5),
     "laplace": ({"epsilon": 1.2}, 1.1),
 }
@@ -60,8 +60,12 @@ def test_tapes_and_counting_agree(name: str, tmp_path: Path) -> None:
               "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "etas": [], "epsilons": [0.5, epsilon]}  # fmt: skip
     found = {}
     for tape in (True, False):
-        size = 1 << (16 if is_slow else 19) if tape else 1 << (20 if is_slow else 25)
-        sizes = {"tape": True, "train": 1 << 14} if tape else {"loss": "smooth", "train": 1 << 17, "chunk": 1 << 18}
+        size = 1 << (14 if is_slow else 19) if tape else 1 << (18 if is_slow else 25)
+        sizes = (
+            {"tape": True, "train": 1 << (12 if is_slow else 14)}
+            if tape
+            else {"loss": "smooth", "train": 1 << 17, "chunk": 1 << 18}
+        )
         folder = tmp_path / str(tape)
         study = write_study(folder, **common, **sizes, test=size)
         call("run", study, "--store", folder / "s.zarr", "--workers", 0)
