@@ -95,7 +95,7 @@ def test_what_goes_with_it(changes: dict[str, Any]) -> None:
 def test_strings_are_refused(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("def words(database, rng):\n    return str(rng.normal())\n")
     given = Study.from_dict({**STUDY, "mechanism": {"call": "own:words"}}, tmp_path)
-    with pytest.raises(StudyError, match="estimate.tape: of numbers and vectors of numbers; given"):
+    with pytest.raises(StudyError, match=r"estimate\.tape: of numbers and vectors of numbers; given"):
         resolve(given)
 
 
