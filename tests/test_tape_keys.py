@@ -1,0 +1,152 @@
+"""Keys beside estimate.tape: what does not go with it is refused before anything runs, and what may change later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import call, one_message, records, show, write_study
+
+from hpcdp.errors import StudyError
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
+
+STUDY: dict[str, Any] = {
+    "study": {"name": "a", "seed": 1},
+    "mechanism": {"call": "gaussian", "parameters": {"sigma": 1.0}},
+    "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+    "estimate": {"tape": True, "epsilons": [0.5, 1.0]},
+}
+RANGE = {"range": [0.0, 1.0], "lipschitz": 1.0}
+
+
+def study(**changes: Any) -> Study:
+    """The study with other keys: section__key."""
+    made = {section: dict(keys) for section, keys in STUDY.items()}
+    for name, value in changes.items():
+        section, _, key = name.partition("__")
+        if key:
+            made[section][key] = value
+        else:
+            made[section] = value
+    return Study.from_dict(made)
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"estimate__etas": [1.0]}, "given with it: etas;"),
+        ({"estimate__renyi": [2.0]}, "given with it: renyi;"),
+        ({"estimate__reuse": True}, "given with it: reuse;"),
+        ({"estimate__reuse": "auto"}, "given with it: reuse;"),
+        ({"estimate__refine": 1000}, "given with it: refine;"),
+        ({"estimate__time": "10 min"}, "given with it: time;"),
+        ({"estimate__keep": "all"}, "given with it: keep = 'all'"),
+        ({"estimate__keep": "train"}, "given with it: keep = 'train'"),
+        ({"estimate__loss": "knn"}, "given with it: loss = 'knn'"),
+        ({"estimate__loss": "frequency"}, "given with it: loss = 'frequency'"),
+        ({"estimate__loss": "literal-knn"}, "given with it: loss = 'literal-knn'"),
+        ({"estimate__loss": "histogram", "estimate__parameters": RANGE}, "given with it: loss = 'histogram'"),
+        ({"estimate__loss": ["smooth", "learned"]}, "given with it: loss = "),
+        ({"estimate__target": {"precision": 0.1}}, "target.precision"),
+        ({"estimate__target": {"epsilon": 1.0, "most": 10}}, "target.most: at least 4,096 with tape"),
+        ({"estimate__test": 1000}, "test: at least 4,096 with tape"),
+        ({"estimate__train": 10}, "train: at least 256 with tape"),
+        ({"mechanism__timeout": 5.0}, "given: mechanism.timeout, for which"),
+        ({"mechanism__reproducible": False}, "given: mechanism.reproducible = false"),
+        ({"mechanism": {"call": "stored", "parameters": {"files": ["a", "b"]}}}, "given: mechanism.call = 'stored'"),
+        ({"mechanism": {"call": "scores", "parameters": {}}}, "given: mechanism.call = 'scores'"),
+        ({"mechanism": {"call": {"command": ["x"]}}}, "given: a program"),
+        ({"pairs": {"distributional": {"call": "own:d", "values": [0, 1]}}}, "given: pairs.distributional"),
+        ({"pairs": {"domain": {"lower": 0.0, "upper": 1.0, "points": 4, "lipschitz": 1.0}}}, "given: pairs.domain"),
+        ({"pure": {}}, "given: [pure]"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(StudyError) as error:
+        study(**changes)
+    assert words in str(error.value)
+    assert str(error.value).count("estimate.") >= 1
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"estimate__loss": "smooth"},
+        {"estimate__loss": "auto"},
+        {"estimate__target": {"epsilon": 1.0, "direction": "reverse"}},
+        {"estimate__target": {"delta": 1e-9}},
+        {"estimate__certify": [1.0]},
+        {
+            "pairs": {"relative": {"databases": [[0.0, 1.0]]}},
+            "mechanism": {"call": "noisy_sum", "parameters": {"sigma": 1.0}},
+        },
+        {"mechanism__isolated": False},
+    ],
+)
+def test_what_goes_with_it(changes: dict[str, Any]) -> None:
+    problem, _ = resolve(study(**changes))
+    assert problem.way.name == "tape"
+    assert problem.kept_stages == ()
+
+
+def test_strings_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def words(database, rng):\n    return str(rng.normal())\n")
+    given = Study.from_dict({**STUDY, "mechanism": {"call": "own:words"}}, tmp_path)
+    with pytest.raises(StudyError, match=r"estimate\.tape: of numbers and vectors of numbers; given"):
+        resolve(given)
+
+
+FILE: dict[str, Any] = {
+    "call": "gaussian",
+    "parameters": {"sigma": 4.0},
+    "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]",
+    "stream": "philox",
+    "tape": True,
+    "train": 2048,
+    "test": 1 << 18,
+    "epsilons": [0.0, 0.5],
+    "etas": [],
+    "keep": "none",
+}
+
+
+def test_what_may_change_later(tmp_path: Path) -> None:
+    """ε may be added, certify may change and test may grow: all is learned and drawn for the new study. tape, target and
+    confidence stay."""
+    store = tmp_path / "s.zarr"
+
+    def run(code: int = 0, **changes: Any) -> str:
+        path = write_study(tmp_path, **{**FILE, **changes})
+        return (
+            one_message(call("run", path, "--store", store, code=2))
+            if code
+            else call("run", path, "--store", store, "--workers", 0).stdout
+        )
+
+    run()
+    first, learned = show(store), len(records(store, "fits"))
+    assert learned == 1
+    run(epsilons=[0.0, 0.5, 0.7])
+    assert len(records(store, "fits")) == 2
+    run(epsilons=[0.0, 0.5, 0.7], certify=[0.5])
+    assert len(records(store, "fits")) == 3
+    run(epsilons=[0.0, 0.5, 0.7], certify=[0.5], test=1 << 19)
+    assert len(records(store, "fits")) == 4
+    assert show(store) != first
+    whole = {**FILE, "epsilons": [0.0, 0.5, 0.7], "certify": [0.5], "test": 1 << 19}
+    printed = show(store)
+    call("run", write_study(tmp_path, **whole), "--store", tmp_path / "anew.zarr", "--workers", 0)
+    assert show(tmp_path / "anew.zarr") == printed, "as if it had been asked for at once"
+    without = {key: value for key, value in whole.items() if key != "tape"}
+    for changes, words in (
+        (without, "estimate.tape (true in the store"),
+        ({**whole, "confidence": 0.9}, "estimate.confidence"),
+        ({**whole, "train": 1024}, "estimate.train"),
+        ({**whole, "epsilons": [0.0, 0.5]}, "estimate.epsilons without [0.7]"),
+    ):
+        message = one_message(call("run", write_study(tmp_path, **changes), "--store", store, code=2))
+        assert words in message
+    assert show(store) == printed
