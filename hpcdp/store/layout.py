@@ -97,7 +97,9 @@ class Layout:
         return self.root.joinpath("tallies", pilot, name)
 
     def record(self, kind: str, name: str) -> Path:
-        """A record; kinds: samples, packs, pilots, tallies/PILOT, fits, counts, tapes, reuse, cells, sizes, choices, rounds, runs."""
+        """A record; kinds: samples, packs, pilots, tallies/PILOT, fits, counts, tapes, reuse, cells, sizes, choices, rounds,
+        runs.
+        """
         return self.root.joinpath("records", kind, f"{name}.json")
 
     @property
