@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -48,7 +48,11 @@ State = dict[str, NDArray[Any]]
 _PREFIX = "projection."
 _FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
 _CHECKED = 1 << 12  # outputs of a counted chunk whose own entries are exchanged to see that no other output changes
-_REST, _REST_CERTIFIED = 1.5, 30.0  # times the relative variance of what is aimed at that other cells may have
+_OTHERS, _MORE = (
+    2.0,
+    16,
+)  # times the relative error of the aims that others may have; times their draws that this may take
+_REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of what is aimed at that other cells may have
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
 
 
@@ -224,7 +228,7 @@ def _choose(
         wanted = [
             draws_for(bounds[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most) for d, j in aims
         ]
-        draws = -(-max(wanted, default=1 << 20) // chunk) * chunk
+        draws = _round_up(max(wanted, default=1 << 20), bounds, e.target.relative_error, most, chunk)
     bets, leftover, needed = [], [], []
     for d, direction in enumerate(bounds):
         columns = [j for j in range(epsilons.size) if levels[d, j] > 0.0]
@@ -258,6 +262,17 @@ def _choose(
         declared is not None, "",
     )  # fmt: skip
     return choice, proposals
+
+
+def _round_up(aimed: int, bounds: Sequence[Direction], relative_error: float, most: int, chunk: int) -> int:
+    """Draws that the aims ask for, more where another cell that training tells would have too large an error; whole chunks."""
+    others = [
+        float(bound.variance[j]) / (_OTHERS * relative_error * float(bound.delta[j])) ** 2
+        for bound in bounds
+        for j in np.flatnonzero(bound.delta > 3.0 * bound.error)
+    ]
+    wanted = max(aimed, min(math.ceil(max(others, default=0.0)), _MORE * aimed, most))
+    return -(-wanted // chunk) * chunk
 
 
 def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direction]:

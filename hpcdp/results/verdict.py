@@ -298,7 +298,8 @@ def careful_error(result: Result, column: int | None = None) -> Floats:
 
 def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
     gap = result["delta"] - claimed
-    score = np.where(np.isnan(gap), -np.inf, gap / error)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a cell in whose set no draw fell has no error
+        score = np.where(np.isnan(gap) | ~(error > 0.0), -np.inf, gap / error)
     pair, direction, column = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
     place = (pair, direction, column)
     most = float(score[place])

@@ -218,16 +218,12 @@ def _finish(
     deltas = _deltas(losses, where, weights, epsilons)
     wanted = aims(deltas)
     goals = np.full(deltas.shape, rest)
-    for d in {0, 1} - {d for d, _ in wanted} if wanted else ():
-        goals[d] = np.inf
     for d, j in wanted:
         goals[d, j] = 1.0
     sides = []
     numbers: list[list[int]] = [[0], [0]]
     for side in (0, 1):
         for direction in (0, 1):
-            if goals[direction].min() == np.inf:
-                continue  # no draws are meant for it
             score = (losses if direction == 0 else -losses)[where[side]]
             own = [float(epsilons[j]) for d, j in wanted if d == direction]
             told = epsilons[deltas[direction] > 0.0]
