@@ -17,7 +17,7 @@ from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import PLAIN
-from hpcdp.mechanisms.tape.ownership import Ownership, find_rows
+from hpcdp.mechanisms.tape.ownership import Ownership, find_rows, same_rows
 from hpcdp.mechanisms.tape.proposal import Proposal, join
 from hpcdp.study.sampler import Sampler
 
@@ -399,3 +399,19 @@ def test_wild_noise_that_a_mechanism_cannot_bear_is_milder() -> None:
         return x
 
     assert find_rows(trial_of(frail), True, MANY) == Ownership(True)
+
+
+def nothing_ever(_: Any, size: int, rng: Any) -> Any:
+    """Asks for noise, and releases nothing."""
+    rng.normal(size=size)
+    return np.full(size, -1.0)
+
+
+def test_outputs_that_never_move_are_drawn_as_those_of_another_database() -> None:
+    still, moving = (find_rows(trial_of(one), True, MANY) for one in (nothing_ever, nothing_usually))
+    assert (still.by_rows, still.has_moved) == (True, False)
+    assert same_rows([moving, still]) == same_rows([still, moving]) == Ownership(True, "rows")
+    assert not same_rows([still]).by_rows
+    assert not same_rows([still, Ownership(False)]).by_rows
+    assert same_rows([Ownership(True, "columns"), still]) == Ownership(True, "columns")
+    assert not same_rows([Ownership(True, "columns"), moving]).by_rows

@@ -25,7 +25,7 @@ from hpcdp.losses.tape._class_kernels import find_inside, find_runs
 from hpcdp.losses.tape.levels import Learned, learn
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.ownership import find_rows, keeps_rows
+from hpcdp.mechanisms.tape.ownership import find_rows, keeps_rows, same_rows
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.tape import DeclaredDirection, Direction, Taught, draws_for, leftover_for
@@ -95,8 +95,8 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         )
         for law in dict.fromkeys(laws)
     ]
-    by_rows = all(way.by_rows for way in ways) and len({way.flat for way in ways}) == 1
-    flat, checked = ways[0].flat, all(way.checked for way in ways)
+    way = same_rows(ways)
+    by_rows, flat, checked = way.by_rows, way.flat, way.checked
     projection: list[Projection | None] = [None]
     entered: tuple[list[Bools], list[Bools]] = (
         [],

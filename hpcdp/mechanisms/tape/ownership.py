@@ -11,7 +11,7 @@ that is counted is looked at once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +39,22 @@ _MOST_WILD = 4096  # places of a kind with wild noise
 class Ownership:
     """How a mechanism's tapes are drawn.
 
-    by_rows, flat: see `Tape`. checked: whether equal tapes gave equal outputs, so that looks could tell.
+    by_rows, flat: see `Tape`. checked: whether equal tapes gave equal outputs, so that looks could tell. has_moved: whether any
+    output changed in the looks; else they saw nothing that speaks against rows, and nothing for them.
     """
 
     by_rows: bool
     flat: str = "rows"
     checked: bool = True
+    has_moved: bool = True
+
+
+def same_rows(ways: Sequence[Ownership]) -> Ownership:
+    """How one mechanism draws on several databases: where outputs never move on one, what was seen on the others counts."""
+    moved = [way for way in ways if way.has_moved]
+    checked = all(way.checked for way in ways)
+    by_rows = all(way.by_rows for way in ways) and len({way.flat for way in moved}) == 1
+    return Ownership(by_rows, moved[0].flat if by_rows else "rows", checked)
 
 
 def find_rows(trial: Trial, reproducible: bool = False, many: int = _MANY) -> Ownership:
@@ -65,9 +75,9 @@ def find_rows(trial: Trial, reproducible: bool = False, many: int = _MANY) -> Ow
         try:
             found = _keeps(trial, flat, many)
         except MechanismError:
-            found = False  # as of one that needs another size
-        if found:
-            return Ownership(True, flat)
+            found = None  # as of one that needs another size
+        if found is not None:
+            return Ownership(True, flat, has_moved=found)
     checked = _refuse_state(trial)
     if reproducible and not checked:
         raise MechanismError(
@@ -83,15 +93,16 @@ def keeps_rows(one: Outputs, other: Outputs, rows: Any) -> bool:
     return bool(np.array_equal(one[~rows], other[~rows]))
 
 
-def _keeps(trial: Trial, flat: str, many: int) -> bool:
+def _keeps(trial: Trial, flat: str, many: int) -> bool | None:
+    """Whether any output changed as its own entries were exchanged; None where another did."""
     how: dict[str, Any] = {"by_rows": True, "flat": flat}
     outputs, tape = trial(_OUTPUTS, _ONE, **how)
     if tape.shared or not tape.entries():
-        return False
+        return None
     trial(_OUTPUTS, _OTHER, **how)
     again, _ = trial(_OUTPUTS, _ONE, **how)
     if not np.array_equal(outputs, again):
-        return False
+        return None
     has_moved = False
     numbers = np.arange(_OUTPUTS)
     # each two outputs differ in a bit: one is exchanged without the other
@@ -99,14 +110,13 @@ def _keeps(trial: Trial, flat: str, many: int) -> bool:
     for proposal in (Proposal.plain(), *_bearable(trial, tape, how)):
         moved = _look(trial, _OUTPUTS, {**how, "proposal": proposal}, halves, tape.layout())
         if moved is None:
-            return False
+            return None
         has_moved |= moved
-    if not has_moved:
-        return False
     wild = [*_bearable(trial, tape, how, many)]
     at_random = np.random.default_rng(_ONE).random(many) < 0.5
     large = [np.arange(many) % 2 == 1, at_random]
-    return _look(trial, many, {**how, "proposal": (*wild, Proposal.plain())[0]}, large, tape.layout()) is not None
+    moved = _look(trial, many, {**how, "proposal": (*wild, Proposal.plain())[0]}, large, tape.layout())
+    return None if moved is None else has_moved or moved
 
 
 def _look(trial: Trial, size: int, how: dict[str, Any], halves: list[Any], layout: Any) -> bool | None:
