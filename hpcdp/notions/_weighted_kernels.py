@@ -13,17 +13,12 @@ import numpy as np
 
 from hpcdp._base.kernels import kernel
 from hpcdp.mechanisms._stream_kernels import _as_float, _minus_log
+from hpcdp.notions.weighted import UNIT
 
 _jit: Any = kernel(error_model="numpy")
 
-UNIT = 2.0**-40
-"""What one of a sum's whole numbers stands for, in natural logarithms."""
-
 LARGEST_CHUNK = 2**20
 """Draws whose sum cannot overflow: a logarithm is below 8, 2^43 units."""
-
-LARGEST_SHARE = 0.999
-"""The largest κ·M. −log(1 − 0.999) is below 7, so that no logarithm of an upper bet needs cutting."""
 
 _LARGEST_GAIN = 2979.9  # log(1 + 2979.9) is just below 8; a lower bet may be cut there, which keeps its bound
 _BLOCK = 512  # of numbers below 2^43: their float64 sum is a whole number below 2^52, hence exact

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import binomial_counts, inflation_factor, open_unit, positive, refusal
-from hpcdp.notions import _weighted_kernels as kernels
 from hpcdp.notions.bounds import binomial_upper
 
 __all__ = [
@@ -35,6 +34,12 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+UNIT = 2.0**-40
+"""What one of a sum's whole numbers stands for, in natural logarithms."""
+
+LARGEST_SHARE = 0.999
+"""The largest κ·M. −log(1 − 0.999) is below 7, so that no logarithm of an upper bet needs cutting."""
 
 # 16 units in the last place: for a few operations, with library functions that are off by at most 4.
 _DOWN, _UP = 1.0 - 2.0**-48, 1.0 + 2.0**-48
@@ -88,7 +93,7 @@ def upper_mean(totals: ArrayLike, rates: ArrayLike, cutoffs: ArrayLike, draws: A
     """
     logs, rate, n, cost = _arguments(totals, rates, draws, level)
     cutoff = np.asarray(cutoffs, np.float64)
-    if not (rate * cutoff <= kernels.LARGEST_SHARE).all():
+    if not (rate * cutoff <= LARGEST_SHARE).all():
         raise refusal("rates * cutoffs", float((rate * cutoff).max()), "at most 0.999")
     loss = (logs + cost) * _UP / n
     with np.errstate(over="ignore"):
@@ -106,7 +111,7 @@ def _arguments(
     if not ((rate > 0.0) & (rate < math.inf)).all():
         raise refusal("rates", rate.tolist(), "finite numbers > 0")
     _, n = binomial_counts(np.zeros((), np.int64), draws, ("totals", "draws"))
-    return logs.astype(np.float64) * kernels.UNIT, rate, n, -np.log(open_unit("level", level))
+    return logs.astype(np.float64) * UNIT, rate, n, -np.log(open_unit("level", level))
 
 
 def leftover_limit(hits: ArrayLike, draws: ArrayLike, level: ArrayLike) -> Floats:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
 from hpcdp.notions import _weighted_kernels as kernels
+from hpcdp.notions.weighted import LARGEST_SHARE
 
 __all__ = ["Cells", "Sums", "Totals", "add_sums", "count_leftover", "estimate_mean", "sum_lower", "sum_upper"]
 
@@ -100,7 +101,7 @@ def sum_upper(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cel
     Raises:
         ValueError: an argument is out of its range; rate times cut-off of a cell is above 0.999.
     """
-    if not (cells.rates * cells.cutoffs <= kernels.LARGEST_SHARE).all():
+    if not (cells.rates * cells.cutoffs <= LARGEST_SHARE).all():
         raise refusal("rates * cutoffs", float((cells.rates * cells.cutoffs).max()), "at most 0.999 for upper bounds")
     return _sum(log_weights, errors, classes, cells, True)
 

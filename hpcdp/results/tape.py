@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.special import ndtri
 from hpcdp.errors import StoreError
-from hpcdp.notions.weighted import certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
+from hpcdp.notions.weighted import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
 from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.tape import Choice, known_choice, spans_of, stage_of, tested_pairs
 from hpcdp.results.cells import CELL, maximum_of
@@ -20,9 +20,6 @@ from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import DIRECTIONS, Problem
-
-UNIT = 2.0**-40
-"""Of sums of logarithms."""
 
 INFLATED = ("D′", "D")
 """The law that e^ε multiplies, of each direction."""
