@@ -415,3 +415,33 @@ def test_outputs_that_never_move_are_drawn_as_those_of_another_database() -> Non
     assert not same_rows([still, Ownership(False)]).by_rows
     assert same_rows([Ownership(True, "columns"), still]) == Ownership(True, "columns")
     assert not same_rows([Ownership(True, "columns"), moving]).by_rows
+
+
+def spawned(_: Any, size: int, rng: Any) -> Any:
+    """A number that all outputs share, of a stream of its own."""
+    return rng.normal(size=size) + rng.spawn(1)[0].normal()
+
+
+def of_the_bits(_: Any, size: int, rng: Any) -> Any:
+    return rng.normal(size=size) + np.random.Generator(rng.bit_generator).normal()
+
+
+@pytest.mark.parametrize("mechanism", [spawned, of_the_bits])
+def test_what_is_drawn_beside_the_generators_methods_may_be_shared(mechanism: Any) -> None:
+    """Exchanged entries leave it as it is, so that no look sees it."""
+    assert not find_rows(trial_of(mechanism), False, MANY).by_rows
+
+
+def by_place(_: Any, size: int, rng: Any) -> Any:
+    """Row by row another law."""
+    return rng.normal(size=size) + 6.0 * (np.arange(size) >= 0.9 * size)
+
+
+def test_a_place_among_the_outputs_tells_no_component() -> None:
+    """The mean over rows is that of all laws, whose components would else be those of one law alone."""
+    size = 40_000
+    outputs, tape = sampler(by_place).draw_tape(NOTHING, LAW, "test", 3, size, None, proposal=tilted(), by_rows=True)
+    logs, _ = tape.log_weights(np.arange(size))
+    found = np.exp(logs) * (outputs > 6.0)
+    exact = 0.9 * stats.norm.sf(6.0) + 0.1 * 0.5
+    assert abs(found.mean() - exact) < 4.0 * found.std() / size**0.5

@@ -90,7 +90,7 @@ def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> st
     e = problem.study.estimate
     aim = _aim(problem)
     if aim is None:
-        return "plain draws that certify the target: known when levels have learned δ"
+        return "plain draws for the certificate: known when levels have learned δ"
     epsilon, delta, why = aim
     level = float(split_level((1.0 - e.confidence) / (2 * pairs)).leftover)
     needed = leftover_draws(KEPT_BACK * delta, epsilon, level)
@@ -151,7 +151,7 @@ def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, 
     gain = (
         "nothing is gained by proposals: plain draws are counted"
         if choice.gain <= 1.0
-        else f"gain about {choice.gain:.2g}"
+        else f"gain about {choice.gain:.2g} at the ε it is for"
     )
     lines: Words = [("proposals", f"pair {number}: {choice.draws:,} draws of both laws, {how}; {gain} (heuristic)")]
     for direction, (draws, needed) in enumerate(zip(choice.leftover, choice.needed, strict=True)):
@@ -171,6 +171,6 @@ def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, 
             allowed = "" if target is None else f"; target.most = {target.most:.2g} does not allow it"
             words += f"; a certificate that keeps most of δ takes about {at_most(needed, '.2g')}{allowed}"
         else:
-            words += ": enough for a certificate that keeps most of δ, if none hits"
+            words += ": enough that the leftover costs at most a third of δ, if none hits"
         lines.append(("leftover", words))
     return lines

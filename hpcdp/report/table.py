@@ -96,8 +96,8 @@ def limit_lines(confidence: str, results: Sequence[Result]) -> list[str]:
     """What "<" and "*" of `estimate` mean in a text on some results."""
     if any(result.is_tape for result in results):
         words = (
-            f"* not resolved; δ̂ and as many standard errors as {confidence} says, at this ε alone, of the learned sets; of draws "
-            "with weights asymptotic, of others finite-sample. Another set may hold more: this is no limit of δ."
+            f"* not resolved; δ̂ and as many standard errors as {confidence} says, at this ε alone, of the learned sets, and at "
+            "least what no draw tells of (24 over their number); asymptotic. Another set may hold more: this is no limit of δ."
         )
         return textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False)
     which = "this ε" if any(result.way.draws_apart for result in results) else "any ε of the study"

@@ -50,7 +50,10 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
 def _rows(verdict: Verdict) -> list[list[str]]:
     """At each ε: the claim, the largest estimate and bound, and the largest gap in standard errors."""
     result = verdict.result
-    gap = (result["delta"] - verdict.claimed) / verdict.standard_error
+    with np.errstate(divide="ignore", invalid="ignore"):  # a set in which no draw fell has no error
+        gap = np.where(
+            verdict.standard_error > 0.0, (result["delta"] - verdict.claimed) / verdict.standard_error, -np.inf
+        )
     within = ["up to the leftover ≥"] if result.is_tape else []
     rows = [["ε", "claimed", "δ̂", *within, "certified ≥", "gap/se"]]
     for column, epsilon in enumerate(result["epsilon"]):

@@ -29,6 +29,7 @@ UNLEARNED, LEARNED, LEFT_OUT, DRAWN = range(4)
 
 _TOLD = 3.0  # standard errors from which on δ̂ tells something
 _FEWEST_CHUNKS = 30
+_UNTOLD = 24.0  # of a set without a draw: three over their number, times the largest weight
 _MOST = 2.0**50
 _PARTS = 1 << 40
 _WARNED = 6  # pairs and directions of which warnings tell
@@ -92,7 +93,7 @@ class Tape(Derived):
                 for name, values in own.items():
                     found[name][1][number, direction] = values
         delta, error = found["delta"][1], found["standard_error"][1]
-        z = float(ndtri(0.5 + 0.5 * problem.study.estimate.confidence))
+        z = float(ndtri(problem.study.estimate.confidence))
         found["upper"] = CELL, np.minimum(1.0, np.maximum(delta, 0.0) + z * error)
         cells = _Cells(delta, error, found["lower"][1], found["upper"][1])
         return found | maximum_of(cells) | _largest(found["lower_up_to_leftover"][1])
@@ -162,9 +163,9 @@ class Tape(Derived):
         return np.asarray(~np.isnan(delta) & (delta > _TOLD * error) & (delta >= lower))
 
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
-        return np.array(
-            [float(np.minimum(1.0, arrays["upper"][1][..., j][known[..., j]]).max(initial=0.0)) for j in columns]
-        )
+        untold = _UNTOLD / np.maximum(1, arrays["draws"][1].min(axis=-1))
+        found = np.minimum(1.0, np.maximum(arrays["upper"][1], untold))
+        return np.array([float(found[..., j][known[..., j]].max(initial=0.0)) for j in columns])
 
     def needed(
         self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float

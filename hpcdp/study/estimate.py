@@ -16,6 +16,7 @@ _TAPE = {"keep": "none", "train": 1 << 16}  # what tape = true means where nothi
 FEWEST_TAPE = 1 << 12
 """Draws of a random tape in a chunk whose outputs are drawn one by one: the fewest that a test has."""
 
+_MOST_TAUGHT = 4096  # ε, of which learning looks at each
 _FEWEST_TAUGHT = 1 << 8  # draws of a level
 _TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
@@ -248,6 +249,8 @@ class Estimate(Section):
                 'accepted: keep = "none", epsilons, certify, target or test, and a loss that brings vectors to a line '
                 '("auto", "smooth", "learned")'
             )
+        if len(self.epsilons) > _MOST_TAUGHT:
+            raise ValueError(f"epsilons: at most {_MOST_TAUGHT:,} with tape; given: {len(self.epsilons):,}")
         if self.train < _FEWEST_TAUGHT:
             raise ValueError(
                 f"train: at least {_FEWEST_TAUGHT} with tape, of which each level teaches; given: {self.train}"

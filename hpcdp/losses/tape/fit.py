@@ -82,6 +82,8 @@ def _narrowed(component: Component, places: Sequence[_Place], weights: Floats) -
     for place in places:
         if place.kind == "normal" and place.place < table.shape[0]:
             own = weights[place.output]
+            if not own.sum() > 0.0:
+                continue
             mean = own @ place.values / own.sum()
             spread = float(np.sqrt(own @ (place.values - mean) ** 2 / own.sum()))
             if spread < _NARROW:
@@ -146,7 +148,7 @@ def _widened(kind: str, scale: float) -> Floats:
     if kind == "laplace":
         return np.array([0.5, scale, scale])
     if kind == "uniform":
-        near = 2.0 ** -np.linspace(2.0, 4.0 + 6.0 * scale, BINS // 2 - 1)[::-1]
+        near = 2.0 ** -np.linspace(2.0, min(40.0, 4.0 + 6.0 * scale), BINS // 2 - 1)[::-1]
         edges = np.concatenate([near, [0.5], 1.0 - near[::-1]])
         return np.concatenate([np.full(BINS, 1.0 / BINS), np.round(edges / _STEP) * _STEP])
     if kind in ("poisson", "binomial"):

@@ -77,7 +77,9 @@ def tilt_uniforms(values, coins, more, table, first):  # type: ignore[no-untyped
             rest = (above << _UP) | (below >> _DOWN)
             above, below = _times(np.uint64(values[i, j] * _TWO53), steps)
             above += np.uint64(1) if below + rest < below else np.uint64(0)
-            values[i, j] = low + np.float64((above << _UP) | ((below + rest) >> _DOWN)) / _TWO53
+            found = low + np.float64((above << _UP) | ((below + rest) >> _DOWN)) / _TWO53
+            # 0 has 2^-53 plainly, and is what inversions cannot take: its part of a bin goes to the step beside it
+            values[i, j] = max(found, 1.0 / _TWO53)
 
 
 @kernel(error_model="numpy")

@@ -50,6 +50,10 @@ class _Bits(Bits):
         )
 
 
+def _bits_of(source: Stream) -> Bits:
+    return source._own_bits if isinstance(source, Drawing) else source.bit_generator
+
+
 class Drawing(Stream):
     """A `Stream` that draws variates of the kinds of `kinds` from a proposal, and keeps what each output got.
 
@@ -66,12 +70,13 @@ class Drawing(Stream):
         exchanged: tuple[Bools, Any] | None = None,
         flat: str = "rows",
     ) -> None:
-        super().__init__(_Bits(seed))
-        self.bit_generator.is_a_tapes = True  # type: ignore[attr-defined]
+        self._own_bits = _Bits(seed)
+        self._own_bits.is_a_tapes = True
+        super().__init__(self._own_bits)
+        self.shared, self.is_closed = 0, False
         self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
         self.starts = np.append(0, np.full(proposal.count, size)) if is_plain else proposal.starts(size)
-        self.shared = 0
-        self.is_closed = False
+        self._components, self._rows = self._mix()
         self._exchanged = None if exchanged is None else (exchanged[0], Stream(exchanged[1]))
         self._entries: list[Entry] = []
         self._places: dict[str, int] = {}  # by rows, the next of each kind
@@ -85,6 +90,22 @@ class Drawing(Stream):
         self._at = 0
         self._held: list[Floats] = []
 
+    def _mix(self) -> tuple[Ints | None, list[Ints]]:
+        """Each output's component, and the outputs of each, in an order by chance: a place among outputs tells no component.
+
+        Components of consecutive outputs would be wrong for a mechanism whose outputs' law depends on their place.
+        """
+        spans = list(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True))
+        if spans[0][1] >= self.size:
+            return None, []
+        bits: Any = np.random.PCG64(self._own_bits.seed_seq.spawn(1)[0])  # type: ignore[attr-defined]
+        order = np.random.Generator(bits).permutation(self.size)
+        rows = [np.sort(order[start:stop]) for start, stop in spans]
+        found = np.empty(self.size, np.int64)
+        for c, own in enumerate(rows):
+            found[own] = c
+        return found, rows
+
     def __del__(self) -> None:
         """Give back the memory of what was drawn, where nobody else holds it."""
         self._entries, self._sheets = [], {}
@@ -92,6 +113,17 @@ class Drawing(Stream):
             held = self._held.pop()
             if sys.getrefcount(held) == _ALONE and len(spare := _spare.setdefault(held.size, [])) < _MOST_SPARE:
                 spare.append(held)
+
+    @property
+    def bit_generator(self) -> Bits:  # type: ignore[override]  # it cannot be set in NumPy's either
+        """As of NumPy. Whoever takes it, or spawns of it, draws plainly; by rows that may be for all outputs."""
+        self._share()
+        return self._own_bits
+
+    def _share(self) -> None:
+        """What is drawn of this otherwise than by the methods of a generator may be for all outputs."""
+        if self.by_rows and not self.is_closed:
+            self.shared += 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a random tape is its call's alone, and cannot be copied or pickled")
@@ -212,11 +244,12 @@ class Drawing(Stream):
 
     def _standard_block(self, kind: str, m: int, first: int, source: Stream) -> Floats:
         block = self._memory(self.size * m).reshape(self.size, m)
-        source.bit_generator.take(_CODES[kind], block.reshape(-1))
+        _bits_of(source).take(_CODES[kind], block.reshape(-1))
         table = self.proposal.tables.get(kind)
         if table is None or first >= table.shape[1]:
             return block
-        for c, part in self._parts(block):
+        for c, rows in self._parts():
+            part = block[rows]
             if kind == "normal":
                 kernels.tilt_normals(part, table[c], first)
             elif kind == "exponential":
@@ -224,46 +257,47 @@ class Drawing(Stream):
             else:
                 # of as many columns as are tilted
                 coins = np.empty((2, part.shape[0], min(m, table.shape[1] - first)))
-                source.bit_generator.take(UNIFORM, coins[: 1 + (kind == "uniform")].reshape(-1))
+                _bits_of(source).take(UNIFORM, coins[: 1 + (kind == "uniform")].reshape(-1))
                 if kind == "laplace":
                     kernels.tilt_laplaces(part, coins[0], table[c], first)
                 else:
                     kernels.tilt_uniforms(part, coins[0], coins[1], table[c], first)
+            block[rows] = part
         return block
 
-    def _parts(self, block: NDArray[Any]) -> list[tuple[int, NDArray[Any]]]:
+    def _parts(self) -> list[tuple[int, Ints]]:
         """The rows of each component but the plain one."""
-        spans = list(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True))
-        return [(c, block[start:stop]) for c, (start, stop) in enumerate(spans) if c and stop > start]
+        return [(c, rows) for c, rows in enumerate(self._rows) if c and rows.size]
 
     def _based_block(self, kind: str, m: int, base: tuple[Any, ...], first: int, source: Stream) -> NDArray[Any]:
         table = self.proposal.tables.get(kind)
         if table is None or first >= table.shape[1]:
             return _draw_based(kind, base, None, source, (self.size, m))
         tilt = np.full((self.size, m), 1.0 if kind == "gamma" else 0.0)
-        for c, part in self._parts(tilt):
+        for c, rows in self._parts():
             own = table[c, first : first + m, 0]
-            part[:, : own.size] = own
+            tilt[rows, : own.size] = own
         return _draw_based(kind, base, tilt, source, (self.size, m))
 
     def _choice_block(self, masses: Floats, m: int, first: int, source: Stream) -> Ints:
         coins = np.empty((self.size, m))
-        source.bit_generator.take(UNIFORM, coins.reshape(-1))
+        _bits_of(source).take(UNIFORM, coins.reshape(-1))
         block, table = draw_choices(masses, None, coins), self.proposal.tables.get("choice")
         if table is not None and first < table.shape[1]:
-            for c, part in self._parts(block):
-                start = int(self.starts[c])
+            for c, rows in self._parts():
                 for j in range(min(m, table.shape[1] - first)):
-                    part[:, j] = draw_choices(masses, table[c, first + j], coins[start : start + part.shape[0], j])
+                    block[rows, j] = draw_choices(masses, table[c, first + j], coins[rows, j])
         return block
 
     def _order_block(self, items: int, picked: int, first: int, source: Stream) -> Ints:
         times = np.empty((self.size, items))
-        source.bit_generator.take(EXPONENTIAL, times.reshape(-1))
+        _bits_of(source).take(EXPONENTIAL, times.reshape(-1))
         table = self.proposal.tables.get("order")
         if table is not None and first < table.shape[1]:
-            for c, part in self._parts(times):
+            for c, rows in self._parts():
+                part = times[rows]
                 draw_order(part, 0, table[c, first])  # which tilts them
+                times[rows] = part
         return draw_order(times, picked, None)
 
     def _reach(self, kind: str, places: int) -> Floats:
@@ -286,7 +320,7 @@ class Drawing(Stream):
         if kept:
             out[:kept] = self._reach(kind, first + kept)[self._at, first : first + kept]
         if kept < count:
-            self.bit_generator.take(_CODES[kind], out[kept:])
+            self._own_bits.take(_CODES[kind], out[kept:])
         return out
 
     def _one(self, kind: str) -> float:
@@ -296,7 +330,7 @@ class Drawing(Stream):
         if not 0 <= place - start < len(ready):
             if place >= self._most(kind):
                 self._counted[kind] = place + 1
-                return float(self.bit_generator.one(_CODES[kind]))
+                return float(self._own_bits.one(_CODES[kind]))
             ready = self._reach(kind, place + 1)[self._at, place : place + _AHEAD].tolist()
             start = place
             self._ready[kind] = start, ready
@@ -315,7 +349,7 @@ class Drawing(Stream):
 
     def _component(self) -> int:
         """The component of the present output."""
-        return int(np.searchsorted(self.starts, self._at, "right")) - 1
+        return 0 if self._components is None else int(self._components[self._at])
 
     def _own_tilt(self, kind: str) -> Floats | None:
         """The parameters (P,) of the present output's next entry of a kind; None: plain."""
@@ -337,7 +371,7 @@ class Drawing(Stream):
         elif self.by_rows:
             self.shared += 1
             out = np.empty(shape)
-            self.bit_generator.take(_CODES[kind], out.reshape(-1))
+            self._own_bits.take(_CODES[kind], out.reshape(-1))
         else:
             out = self._next(kind, math.prod(shape)).reshape(shape)
         if not (isinstance(scale, float) and scale == 1.0):
@@ -381,7 +415,7 @@ class Drawing(Stream):
         if self.by_rows or self.is_closed:
             self.shared += not self.is_closed
             coins = np.empty(shape)
-            self.bit_generator.take(UNIFORM, coins.reshape(-1))
+            self._own_bits.take(UNIFORM, coins.reshape(-1))
             out = draw_choices(masses, None, coins)
             return int(out) if size is None else out
         own = masses.tobytes()
@@ -390,7 +424,7 @@ class Drawing(Stream):
 
     def _one_value(self, own: bytes, masses: Floats) -> int:
         edges, last = self._own_edges(own, masses)
-        found = min(bisect_right(edges, self.bit_generator.one(UNIFORM) * edges[-1]), last)
+        found = min(bisect_right(edges, self._own_bits.one(UNIFORM) * edges[-1]), last)
         self._note("choice", own, found, law=masses)
         return found
 
@@ -412,7 +446,7 @@ class Drawing(Stream):
     def _order(self, items: int, picked: int) -> Ints:
         """The first items of a random order, (picked,), of the present output; one by one."""
         times = np.empty(items)
-        self.bit_generator.take(EXPONENTIAL, times)
+        self._own_bits.take(EXPONENTIAL, times)
         if self.is_closed:
             return draw_order(times, picked, None)
         found = draw_order(times, picked, self._own_tilt("order"))

@@ -82,8 +82,7 @@ def find_rows(trial: Trial, reproducible: bool = False, many: int = _MANY) -> Ow
     if reproducible and not checked:
         raise MechanismError(
             "estimate.tape: equal random tapes gave different outputs; the mechanism keeps something from one output to the next "
-            "or draws from elsewhere than rng; accepted: neither, or independent randomness of its own, with "
-            "mechanism.reproducible = false"
+            "or draws from elsewhere than rng; accepted: neither, or a study without tape"
         )
     return Ownership(False, checked=checked)
 
