@@ -188,7 +188,7 @@ def test_a_stranger_gets_into_no_process_of_a_local_run(
     public.chmod(0o1777)
     monkeypatch.setenv("TMPDIR", str(public))
     here = os.getpid()
-    before = listening([here])
+    before = listening(of_run(here))  # other tests' schedulers in this process and below it too
     with (
         LocalCluster(1, 1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"),
         started("run", study, "--store", tmp_path / "s.zarr", "--workers", 2, folder=tmp_path) as process,

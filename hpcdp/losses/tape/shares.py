@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _STEPS = 60
+_LEAST_TOLD = 1e-100  # of δ̂: squares of relative variances must stay floats
 _LEAST = 0.004  # share of a component below which it is left out
 
 
@@ -39,7 +40,7 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
     the least one are the cells that matter most, which weigh at least as much as all others. inf: does not count.
     plain: the least share of the first component.
     """
-    used = (deltas > 0.0) & (goals < np.inf)
+    used = (deltas > _LEAST_TOLD) & (goals < np.inf)
     aims = used & (goals <= goals.min())
     squares = [np.where(used, (side.factors / np.where(used, deltas, 1.0)) ** 2 / goals, 0.0) for side in sides]
     cells = np.where(used, 1.0 / max(1, int(used.sum())), 0.0)
