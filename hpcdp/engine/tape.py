@@ -48,10 +48,8 @@ State = dict[str, NDArray[Any]]
 _PREFIX = "projection."
 _FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
 _CHECKED = 1 << 12  # outputs of a counted chunk whose own entries are exchanged to see that no other output changes
-_OTHERS, _MORE = (
-    2.0,
-    16,
-)  # times the relative error of the aims that others may have; times their draws that this may take
+_OTHERS = 2.0  # times the relative error of the aims that others may have
+_MORE = 16  # times the draws of the aims that this may take
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of what is aimed at that other cells may have
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
 
@@ -266,12 +264,13 @@ def _choose(
 
 def _round_up(aimed: int, bounds: Sequence[Direction], relative_error: float, most: int, chunk: int) -> int:
     """Draws that the aims ask for, more where another cell that training tells would have too large an error; whole chunks."""
-    others = [
-        float(bound.variance[j]) / (_OTHERS * relative_error * float(bound.delta[j])) ** 2
-        for bound in bounds
-        for j in np.flatnonzero(bound.delta > 3.0 * bound.error)
-    ]
-    wanted = max(aimed, min(math.ceil(max(others, default=0.0)), _MORE * aimed, most))
+    others = 0.0
+    for bound in bounds:
+        told = bound.delta > 3.0 * bound.error
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):  # of a tiny δ̂; `most` is the limit
+            ratios = np.sqrt(bound.variance[told]) / (_OTHERS * relative_error * bound.delta[told])
+            others = max(others, float((ratios * ratios).max(initial=0.0)))
+    wanted = max(aimed, math.ceil(min(others, _MORE * aimed, most)))
     return -(-wanted // chunk) * chunk
 
 

@@ -180,13 +180,7 @@ class Stream(np.random.Generator):
                 first = bits.reserve(kind, flat.size)
             fill(flat, np.uint64(first), kind, *bits.name(kind), scale, loc)
             return out
-        shape = np.broadcast_shapes(np.shape(loc), np.shape(scale))
-        if size is not None:
-            wanted = _shape(size)
-            if np.broadcast_shapes(wanted, shape) != wanted:
-                raise ValueError(f"Output size {wanted} is not compatible with broadcast dimensions of inputs {shape}.")
-            shape = wanted
-        out = np.empty(shape)
+        out = np.empty(broadcast_shape(size, loc, scale))
         bits.take(kind, out.reshape(-1))
         out *= scale
         out += loc
@@ -295,6 +289,17 @@ def _is_other(dtype: Any, out: Any) -> bool:
     return out is not None and not (
         type(out) is np.ndarray and out.dtype == np.float64 and out.flags.carray and out.dtype.isnative
     )
+
+
+def broadcast_shape(size: Any, *given: Any) -> tuple[int, ...]:
+    """The shape that is asked for with these parameters; ValueError, as NumPy's, where they do not fit it."""
+    own = np.broadcast_shapes(*(np.shape(one) for one in given))
+    if size is None:
+        return own
+    wanted = _shape(size)
+    if np.broadcast_shapes(wanted, own) != wanted:
+        raise ValueError(f"Output size {wanted} is not compatible with broadcast dimensions of inputs {own}.")
+    return wanted
 
 
 def _shape(size: Any) -> tuple[int, ...]:

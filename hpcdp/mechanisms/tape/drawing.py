@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
-from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape
+from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape, broadcast_shape
 from hpcdp.mechanisms.tape import _tape_kernels as kernels
 from hpcdp.mechanisms.tape.kinds import Entry, draw_choices, draw_order
 from hpcdp.mechanisms.tape.proposal import Proposal
@@ -387,13 +387,7 @@ class Drawing(Stream):
             return self._one(_NAMES[kind]) * scale + loc
         if size is not None and isinstance(loc, float) and isinstance(scale, float):
             return self._standards(_NAMES[kind], _shape(size), scale, loc)
-        shape = np.broadcast_shapes(np.shape(loc), np.shape(scale))
-        if size is not None:
-            wanted = _shape(size)
-            if np.broadcast_shapes(wanted, shape) != wanted:
-                raise ValueError(f"Output size {wanted} is not compatible with broadcast dimensions of inputs {shape}.")
-            shape = wanted
-        out = self._standards(_NAMES[kind], shape, scale, loc)
+        out = self._standards(_NAMES[kind], broadcast_shape(size, loc, scale), scale, loc)
         return out if out.ndim or size is not None else out.item()
 
     def _standard(self, kind: int, size: Any, out: Any) -> Any:

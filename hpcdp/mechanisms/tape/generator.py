@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, NORMAL, UNIFORM
-from hpcdp.mechanisms.streams import Floats, Stream, _shape
+from hpcdp.mechanisms.streams import Floats, Stream, _shape, broadcast_shape
 from hpcdp.mechanisms.tape.drawing import Drawing
 from hpcdp.mechanisms.tape.kinds import MOST_ORDERED, MOST_VALUES, draw_choices
 
@@ -226,18 +226,12 @@ class Tape(Drawing):
 
     def _base(self, kind: int, size: Any, *given: Any) -> Any:
         """Standard variates of the shape that is asked for with these parameters, an array."""
-        own = np.broadcast_shapes(*(np.shape(one) for one in given))
-        shape = own if size is None else _shape(size)
-        if np.broadcast_shapes(own, shape) != shape:
-            raise ValueError(f"Output size {shape} is not compatible with broadcast dimensions of inputs {own}.")
+        shape = broadcast_shape(size, *given)
         return np.asarray(self._variates(kind, 0.0, 1.0, shape if shape else None))
 
     def _gammas(self, size: Any, shape: Any, *given: Any) -> Any:
         """Standard gammas of the shape that is asked for with these parameters, an array."""
-        own = np.broadcast_shapes(np.shape(shape), *(np.shape(one) for one in given))
-        wanted = own if size is None else _shape(size)
-        if np.broadcast_shapes(own, wanted) != wanted:
-            raise ValueError(f"Output size {wanted} is not compatible with broadcast dimensions of inputs {own}.")
+        wanted = broadcast_shape(size, shape, *given)
         return np.asarray(self.standard_gamma(shape, wanted if wanted else None))
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
