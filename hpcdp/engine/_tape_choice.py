@@ -1,0 +1,163 @@
+"""What the levels of a random tape choose before any test draw: sizes, bets, cut-offs, whether proposals gain anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses.tape.levels import Learned
+from hpcdp.mechanisms.tape.proposal import Proposal
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.tape import DeclaredDirection, Direction, Taught, draws_for, leftover_for
+from hpcdp.notions.weighted import split_level
+from hpcdp.planning.index import first_of
+from hpcdp.planning.tape import CHUNK, FEW, Bets, Choice
+from hpcdp.study.problem import DIRECTIONS, Problem
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_OTHERS = 2.0  # times the relative error of the aims that others may have
+_MORE = 16  # times the draws of the aims that this may take
+_GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
+
+
+def aims_of(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
+    """(direction, column) that most draws are for: of the target, of the certificate, or the last that is told at all.
+
+    deltas: what training tells, (2, epsilons); NaN where nothing.
+    """
+    e = problem.study.estimate
+    target, directions = e.target, [0, 1]
+    if target is not None:
+        if target.direction is not None:
+            directions = [DIRECTIONS.index(target.direction)]
+        if target.epsilon is not None:
+            return [(d, e.epsilons.index(target.epsilon)) for d in directions]
+        enough = [np.flatnonzero(np.nan_to_num(deltas[d]) >= float(target.delta or 0.0)) for d in directions]
+        return [(d, int(some[-1])) for d, some in zip(directions, enough, strict=True) if some.size]
+    if e.certify:
+        return [(d, e.epsilons.index(epsilon)) for d in directions for epsilon in e.certify]
+    return [(d, len(e.epsilons) - 1) for d in directions]
+
+
+def choose(
+    problem: Problem,
+    learned: Learned,
+    classes: Ints,
+    by_rows: bool,
+    flat: str,
+    checked: bool,
+    declared: Bools | None,
+) -> tuple[Choice, tuple[Proposal, Proposal]]:
+    """Sizes, bets and cut-offs, and the proposals; plain ones where they gain nothing.
+
+    declared: which draws of D are where D′ has no output, as the study declares; None where it declares nothing.
+    """
+    e = problem.study.estimate
+    epsilons, chunk = np.asarray(e.epsilons), CHUNK if by_rows else FEW
+    directions = _directions(learned, classes, epsilons)
+    told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
+    aims = aims_of(problem, told)
+    gain = max(
+        (
+            float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300))
+            for d, j in aims
+            if directions[d].delta[j] > 0.0
+        ),
+        default=0.0,
+    )
+    proposals = learned.proposals
+    if gain < _GAIN:
+        learned = learned.plainly()
+        proposals, directions, gain = learned.proposals, _directions(learned, classes, epsilons), 1.0
+    bounds = directions
+    if declared is not None:
+        bounds = [_declared(directions[0], declared), directions[1]]
+    certified = None if e.certify is None else np.isin(epsilons, e.certify)
+    ranked = np.stack([d.delta for d in bounds])[None]
+    error = np.stack([d.error for d in bounds])[None]
+    levels = share_level(
+        ranked, ranked.shape, (1.0 - e.confidence) / len(first_of(problem.tape_keys)), certified, error
+    )[0]
+    if e.target is None:
+        share = max(chunk, e.test // 4 if gain > 1.0 else e.test)
+        draws, most = -(-share // chunk) * chunk, max(0, e.test - share)
+    else:
+        most = e.target.most
+        wanted = [
+            draws_for(bounds[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most) for d, j in aims
+        ]
+        draws = _round_up(max(wanted, default=1 << 20), bounds, e.target.relative_error, most, chunk)
+    bets, leftover, needed = [], [], []
+    for d, direction in enumerate(bounds):
+        columns = [j for j in range(epsilons.size) if levels[d, j] > 0.0]
+        cutoffs = [direction.cutoff(j, draws, float(levels[d, j])) for j in columns]
+        rates = [
+            direction.bet(j, draws, float(levels[d, j]), m)[:2] for j, (m, _) in zip(columns, cutoffs, strict=True)
+        ]
+        beyond = [has for _, has in cutoffs]
+        own = [float(split_level(levels[d, j]).leftover) for j, has in zip(columns, beyond, strict=True) if has]
+        found = leftover_for(direction, [j for at, j in aims if at == d], beyond, columns, max(1e-300, sum(own)), most)
+        leftover.append(-(-found[0] // chunk) * chunk)
+        needed.append(found[1] if math.isfinite(found[1]) else -1.0)
+        bets.append(
+            Bets(
+                tuple(columns),
+                tuple(r for r, _ in rates),
+                tuple(k for _, k in rates),
+                tuple(m for m, _ in cutoffs),
+                tuple(beyond),
+            )
+        )
+
+    def rows(name: str) -> Any:
+        return tuple(tuple(getattr(d, name).tolist()) for d in directions)
+
+    forward, reverse = (tuple(row) for row in levels.tolist())
+
+    choice = Choice(
+        by_rows, flat, checked, int(draws), (int(leftover[0]), int(leftover[1])), (bets[0], bets[1]),
+        (forward, reverse), rows("delta"), rows("error"), gain, (needed[0], needed[1]),
+        declared is not None, "",
+    )  # fmt: skip
+    return choice, proposals
+
+
+def _round_up(aimed: int, bounds: Sequence[Direction], relative_error: float, most: int, chunk: int) -> int:
+    """Draws that the aims ask for, more where another cell that training tells would have too large an error; whole chunks."""
+    others = 0.0
+    for bound in bounds:
+        told = bound.delta > 3.0 * bound.error
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):  # of a tiny δ̂; `most` is the limit
+            ratios = np.sqrt(bound.variance[told]) / (_OTHERS * relative_error * bound.delta[told])
+            others = max(others, float((ratios * ratios).max(initial=0.0)))
+    wanted = max(aimed, math.ceil(min(others, _MORE * aimed, most)))
+    return -(-wanted // chunk) * chunk
+
+
+def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direction]:
+    found = []
+    for d in (0, 1):
+        taught = [
+            Taught(classes[d][learned.cells_of[s]], learned.weights[s], learned.shares[s], learned.proposals[s].largest)
+            for s in (0, 1)
+        ]
+        found.append(Direction(taught[d], taught[1 - d], epsilons))
+    return found
+
+
+def _declared(direction: Direction, inside: Bools) -> Direction:
+    """The forward direction with its sets within what is declared to be impossible for D′."""
+    p, q = direction.p, direction.q
+    return DeclaredDirection(
+        replace(p, classes=np.where(inside, p.classes, 0)),
+        replace(q, classes=np.zeros_like(q.classes)),
+        direction.epsilons,
+    )
