@@ -170,7 +170,7 @@ def test_local(capsys: pytest.CaptureFixture[str]) -> None:
 def test_tape(capsys: pytest.CaptureFixture[str]) -> None:
     figures = tape.main(small=True)
     for name in ("gaussian 1/4, 1e-07", "gaussian 1, 1e-07"):
-        assert figures[name]["within"] >= 18  # of 21: sizes are forecasts of training draws
+        assert figures[name]["within"] == 21
         assert figures[name]["sigmas"] < 5.0  # false alarm: 6e-7 a cell
     found = figures["certified, gaussian 1/4, 1e-07"]
     assert 0.5 <= found["lower"] <= found["lower_up_to_leftover"] <= 1.0

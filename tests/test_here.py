@@ -254,8 +254,8 @@ def test_calls_run_side_by_side_and_three_deaths_blame_one(tmp_path: Path) -> No
         assert pool.threads() <= 3
 
 
-def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A target decides how much there is to draw; the places differ, and nothing else."""
+def note_places(monkeypatch: pytest.MonkeyPatch) -> list[Place]:
+    """The places that runs open from now on."""
     seen: list[Place] = []
     opened = places.place_of
 
@@ -265,15 +265,21 @@ def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pyt
             seen.append(place)
             yield place
 
+    monkeypatch.setattr(places, "place_of", noted)
+    return seen
+
+
+def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target decides how much there is to draw; the places differ, and nothing else."""
     target = {"epsilon": 0.5, "relative_error": 0.02, "most": 10_000_000}
     study = make_study(
         "gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=182, epsilons=[0.5], keep="none", target=target
     )
     here, mixed = tmp_path / "here.zarr", tmp_path / "mixed.zarr"
     run(study, here, workers=0)
+    seen = note_places(monkeypatch)
     answers = chain([True], repeat(False))
     monkeypatch.setattr(places, "runs_here", lambda *_: next(answers))
-    monkeypatch.setattr(places, "place_of", noted)
     assert run(study, mixed).complete
     assert [type(place) for place in seen] == [Here, Pool]
     assert of_results(here) == of_results(mixed)
@@ -385,17 +391,8 @@ def test_long_work_on_one_machine_has_a_scheduler(
     least: float, place: type[Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan decides which place there is; its work counts as long from `least` seconds on. Nothing else differs."""
-    seen: list[Place] = []
-    opened = places.place_of
-
-    @contextmanager
-    def noted(*given):
-        with opened(*given) as found:
-            seen.append(found)
-            yield found
-
+    seen = note_places(monkeypatch)
     monkeypatch.setattr(places, "UNSCHEDULED_SECONDS", least)
-    monkeypatch.setattr(places, "place_of", noted)
     study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=9, epsilons=[0.5], train=4096, test=4096)
     run(study, tmp_path / "here.zarr", workers=0)
     run(study, tmp_path / "workers.zarr", workers=2)

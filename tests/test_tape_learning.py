@@ -139,6 +139,10 @@ def test_draws_where_nothing_is_told() -> None:
         "gaussian 1",
         "mixture",
         "dp-sgd, forward",
+        pytest.param(
+            "dp-sgd, reverse",
+            marks=[pytest.mark.slow, pytest.mark.xfail(strict=True, reason="levels do not get there; docs/tape.md")],
+        ),
     ],
 )
 def test_a_tenth_of_a_billionth_is_reached(name: str) -> None:
