@@ -19,9 +19,10 @@ from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.keys import digest_array, digest_json
 from hpcdp.losses import kind_of, make_loss
+from hpcdp.losses.line.lookup import Lookup
 from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
-from hpcdp.losses.tape._class_kernels import find_inside, find_runs
+from hpcdp.losses.tape._class_kernels import find_inside
 from hpcdp.losses.tape.levels import learn
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
@@ -43,7 +44,6 @@ State = dict[str, NDArray[Any]]
 
 _PREFIX = "projection."
 _FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
-_CHECKED = 1 << 12  # outputs of a counted chunk whose own entries are exchanged to see that no other output changes
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of what is aimed at that other cells may have
 
 
@@ -202,6 +202,7 @@ class Judge:
         )
         changes = np.append(True, (state["classes"][:, 1:] != state["classes"][:, :-1]).any(axis=0))
         self._starts = state["starts"][changes]
+        self._runs = Lookup.over(self._starts)
         self._codes = state["classes"][:, changes].astype(np.int16)
         self.columns = len(problem.study.epsilons)
 
@@ -211,12 +212,7 @@ class Judge:
 
     def classes(self, places: Floats) -> NDArray[np.int16]:
         """How many ε each output's L̂ exceeds, and −L̂ does, (2, n) int16."""
-        out = np.empty((2, places.size), np.int16)
-        for direction in (0, 1):
-            codes = self._codes[direction]
-            first = np.append(True, codes[1:] != codes[:-1])
-            find_runs(places, self._starts[first], codes[first], out[direction])
-        return out
+        return self._codes[:, self._runs.runs(places)]
 
     def inside(self, places: Floats, direction: int, least: int) -> Ints:
         """Which outputs exceed at least so many ε."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpcdp._base.special import ndtri
 from hpcdp.errors import StoreError
 from hpcdp.notions.weighted import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
+from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean
 from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.tape import Choice, known_choice, spans_of, stage_of, tested_pairs
 from hpcdp.results.cells import CELL, maximum_of
@@ -240,24 +241,28 @@ def _direction(
     problem: Problem, index: Index, number: int, choice: Choice, direction: int, epsilons: Floats, level: Floats
 ) -> dict[str, Any]:
     """All of one direction's cells, by name, each (epsilons,)."""
-    n, c = choice.draws, np.exp(epsilons)
-    weights: list[list[float]] = []
-    squares: list[list[float]] = []
-    logs: list[list[int]] = []
-    for side in (direction, 1 - direction):
-        chunks = _chunks(problem, index, number, choice, side)
-        for sums, name in ((weights, "weights"), (squares, "squares")):
-            sums.append([math.fsum(chunk[name][direction][j] for chunk in chunks) for j in range(epsilons.size)])
-        logs.append([sum(column) for column in zip(*(chunk["logs"][direction] for chunk in chunks), strict=True)])
-    means, spread = np.asarray(weights) / n, np.asarray(squares) / n
-    spread = np.maximum(spread - means**2, 0.0)
+    c = np.exp(epsilons)
+    totals = [
+        add_sums(
+            Sums(
+                np.asarray(chunk["logs"][direction], np.int64),
+                np.asarray(chunk["weights"][direction]),
+                np.asarray(chunk["squares"][direction]),
+                choice.chunk,
+            )
+            for chunk in _chunks(problem, index, number, choice, side)
+        )
+        for side in (direction, 1 - direction)
+    ]
+    (p, p_error), (q, q_error) = (estimate_mean(total) for total in totals)
     found: dict[str, Any] = {
-        "delta": np.maximum(0.0, means[0] - c * means[1]),
-        "standard_error": np.sqrt((spread[0] + c * c * spread[1]) / n),
-        "weights": np.asarray(weights).T,
-        "squares": np.asarray(squares).T,
-        "draws": n,
+        "delta": np.maximum(0.0, p - c * q),
+        "standard_error": np.sqrt(p_error**2 + (c * q_error) ** 2),
+        "weights": np.stack([total.weights for total in totals], axis=1),
+        "squares": np.stack([total.squares for total in totals], axis=1),
+        "draws": choice.draws,
     }
+    logs = [list(total.logs) for total in totals]
     return found | _certified(problem, index, number, choice, direction, epsilons, level, logs)
 
 

@@ -6,22 +6,6 @@ from hpcdp._base.kernels import kernel
 
 
 @kernel(error_model="numpy")
-def find_runs(values, starts, codes, out):  # type: ignore[no-untyped-def]
-    """Code of the run that holds each value: starts (runs,) increasing, the first −inf; codes (runs,) and out int16."""
-    runs = starts.size
-    steps = 0
-    while 1 << steps < runs:
-        steps += 1
-    for i in range(values.size):
-        x, at = values[i], 0
-        for k in range(steps - 1, -1, -1):
-            further = at + (1 << k)
-            if further < runs and starts[further] <= x:
-                at = further
-        out[i] = codes[at]
-
-
-@kernel(error_model="numpy")
 def find_inside(values, starts, inside, out):  # type: ignore[no-untyped-def]
     """Numbers of the values in runs that are inside, into out; how many there are. For few runs."""
     found, runs = 0, starts.size

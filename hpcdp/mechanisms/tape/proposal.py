@@ -52,10 +52,6 @@ class Proposal:
         cuts[-1] = size
         return np.concatenate([[0], np.minimum(cuts, size)])
 
-    def component(self, number: int) -> dict[str, Floats]:
-        """Tables of one component, (K, P) each."""
-        return {kind: table[number] for kind, table in self.tables.items()}
-
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that `restore` needs."""
         return {"shares": self.shares, **{_TABLE + kind: table for kind, table in self.tables.items()}}
