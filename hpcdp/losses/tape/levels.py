@@ -105,7 +105,7 @@ class Learned:
     """What the levels taught: cells with L̂, a proposal of each law; and the draws that taught it, with their weights by it.
 
     cells_of, weights: of all draws of both laws. shares: of each draw, so that the mean of φ(w) of fresh draws is about
-    their sum of shares·φ(w). plain: the shares of draws whose weight is 1. levels: how far each direction came.
+    their sum of shares·φ(w). plain: the shares of draws whose weight is 1.
     """
 
     cells: LineCells
@@ -115,7 +115,6 @@ class Learned:
     weights: tuple[Floats, Floats]
     shares: tuple[Floats, Floats]
     plain: tuple[Floats, Floats]
-    levels: tuple[float, float]
 
     def plainly(self) -> Learned:
         """The same with plain draws for the test."""
@@ -169,7 +168,7 @@ def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest:
                     sample(side, numbers, counts)
         if not any(rounds_left):
             break
-    return _finish(pools, epsilons, sample, size, chunk, aims, reached, rest)
+    return _finish(pools, epsilons, sample, size, chunk, aims, rest)
 
 
 def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
@@ -210,7 +209,6 @@ def _finish(
     size: int,
     chunk: int,
     aims: Aims,
-    reached: list[float],
     rest: float,
 ) -> Learned:
     """The final proposals, with shares for the worst of all cells, and a last round drawn from them."""
@@ -255,7 +253,6 @@ def _finish(
         (final[0], final[1]),
         (per_draw[0], per_draw[1]),
         (_shares_of(weights[0]), _shares_of(weights[1])),
-        (reached[0], reached[1]),
     )
 
 
