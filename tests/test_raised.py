@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -238,6 +239,30 @@ def test_an_interruption_of_its_own_in_trial_draws_is_its_failure(name: str, tmp
     study = write_study(tmp_path, f"raise {name}('enough')\n")
     other = "ended the program (exit code enough)" if name == "SystemExit" else f"{name}: enough"
     assert other in one_message(call("plan", study, code=2))
+
+
+def test_an_interruption_of_its_own_beside_a_handler_of_another_library(tmp_path: Path) -> None:
+    """Other libraries take Ctrl-C for themselves, and do not tell whether a signal came."""
+    study = write_study(tmp_path, "def noisy(database, size, rng):\n    raise KeyboardInterrupt('enough')\n")
+
+    def theirs(*_: object) -> None:
+        raise AssertionError("no signal came")
+
+    before = signal.signal(signal.SIGINT, theirs)
+    try:
+        assert "the mechanism raised KeyboardInterrupt: enough" in one_message(call("run", study, code=2))
+        assert signal.getsignal(signal.SIGINT) is theirs
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_signals_are_handled_as_before_once_a_command_was_interrupted(tmp_path: Path) -> None:
+    """Of a command in somebody's own process, such as a notebook's."""
+    body = "import signal\n\ndef noisy(database, size, rng):\n    signal.raise_signal(signal.SIGINT)\n"
+    study = write_study(tmp_path, body)
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert "interrupted" in call("run", study, code=130).stderr
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 @pytest.mark.parametrize("which", ["stdout", "stderr"])

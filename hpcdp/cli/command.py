@@ -18,7 +18,7 @@ from hpcdp._base.again import resume_command
 from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
-from hpcdp._base.signals import Once, as_interruptions
+from hpcdp._base.signals import Once, as_interruptions, ignored
 from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
 from hpcdp.cli._arguments import make_parser
 from hpcdp.engine.stopping import Stopped
@@ -70,13 +70,12 @@ def _run(arguments: Sequence[str] | None) -> int:
     except HpcdpError as error:
         return _fail(error, FAILED, options.debug)
     except KeyboardInterrupt:
-        for number in (signal.SIGINT, signal.SIGTERM):  # a second one would only end this in the middle of the word
-            signal.signal(number, signal.SIG_IGN)
-        print(f"\nhpcdp: interrupted{_go_on(options)}", file=sys.stderr, flush=True)
-        if arguments is None:  # Python ends by the signal itself when it interrupted an exec, as imports make them
-            say_end(INTERRUPTED)
-            atexit._run_exitfuncs()
-            os._exit(INTERRUPTED)
+        with ignored():  # a second one would only end this in the middle of the word
+            print(f"\nhpcdp: interrupted{_go_on(options)}", file=sys.stderr, flush=True)
+            if arguments is None:  # Python ends by the signal itself when it interrupted an exec, as imports make them
+                say_end(INTERRUPTED)
+                atexit._run_exitfuncs()
+                os._exit(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:
         drawn(sys.stderr).close()
@@ -102,8 +101,10 @@ def _interruptible() -> Iterator[None]:
         return
     interrupt = Once(signal.default_int_handler)
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):  # also one of other libraries, which does not tell whether a signal came
+        own = interrupt if handler is signal.default_int_handler else Once(handler)
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, own)
     try:
         yield
     finally:
