@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from alarms import within
 from compiled import cache_folder, compile_common
 from hypothesis import settings
 from reached import reached
@@ -20,6 +21,34 @@ if TYPE_CHECKING:
 # The same examples in every run, and no time limit, which would measure how busy the machine is.
 settings.register_profile("hpcdp", derandomize=True, deadline=None, database=None)
 settings.load_profile("hpcdp")
+
+LONGEST = 600.0  # seconds that a step of a test takes at most
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """What hangs fails, and says where it was."""
+    with limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """The same of the test itself."""
+    with limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """The same of what ends it."""
+    with limited(item):
+        return (yield)
+
+
+def limited(item: pytest.Item) -> AbstractContextManager[None]:
+    """A limit for a step of a test, but for those whose point is that they are long."""
+    return nullcontext() if item.get_closest_marker("release") else within(LONGEST, item.nodeid)
 
 
 def pytest_configure(config: pytest.Config) -> None:

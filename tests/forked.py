@@ -232,13 +232,13 @@ def _answer(number: int, out: int, error: int) -> None:
         if child:
             for file in (out, error):
                 os.close(file)
-            connection.sendall(child.to_bytes(8, "big"))
             _, status = os.waitpid(child, 0)
             connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(8, "big", signed=True))
             os._exit(0)
-    arguments, folder, environment, mask, has_session = pickle.loads(request)
-    if has_session:
-        os.setsid()
+        arguments, folder, environment, mask, has_session = pickle.loads(request)
+        if has_session:  # before anybody knows the process, and may want to kill its session
+            os.setsid()
+        connection.sendall(os.getpid().to_bytes(8, "big"))
     os.umask(mask)
     os.dup2(out, 1)
     os.dup2(error, 2)

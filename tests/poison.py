@@ -7,15 +7,15 @@ import json
 import os
 import pickle
 import shutil
-import signal
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numcodecs.pickles
 import pytest
+from alarms import within
 from commands import call, rewrite, write_study
 
 from hpcdp.cli.command import main
@@ -85,24 +85,10 @@ def commands(store: Path) -> dict[str, list[str]]:
     }
 
 
-@contextmanager
-def deadline() -> Iterator[None]:
-    def late(*_: object) -> None:
-        raise AssertionError(f"the command did not end within {SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def run(arguments: list[str]) -> tuple[int, str, str]:
     """Exit code and both outputs of a command, in this process."""
     out, error = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(error), deadline():
+    with redirect_stdout(out), redirect_stderr(error), within(SECONDS, "the command"):
         code = main(arguments)
     return code, out.getvalue(), error.getvalue()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from alarms import within
 from commands import call, records, rewrite, write_study
 
 import hpcdp._base.files
@@ -68,20 +68,6 @@ def tree(folder: Path) -> Tree:
         for path in found
         if not path.is_symlink()
     }
-
-
-@contextmanager
-def deadline() -> Iterator[None]:
-    def late(*_: object) -> None:
-        raise AssertionError("the command did not end within 60 s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(60)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def places(store: Path) -> list[Path]:
@@ -265,7 +251,7 @@ def test_files_that_a_refused_study_is_looked_for_in(store: Path, tmp_path: Path
     (folder / "c.toml").mkdir()
     with (folder / "d.toml").open("wb") as large:
         large.truncate(1 << 40)
-    with deadline():
+    with within(60.0, "the command"):
         assert f"another study, that of {study}, which" in call("run", other, "--store", store, code=2).stderr
         if os.geteuid() == 0:
             os.chown(folder, 54321, -1)
