@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -54,6 +55,8 @@ def limited(item: pytest.Item) -> AbstractContextManager[None]:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep windows, and Dask's configuration files, away from whoever runs the tests; compile each kernel once."""
     os.environ["MPLBACKEND"] = "Agg"
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what is to run in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # where jobs on this machine keep them too: compiling them all takes a minute, and there would be two copies
     folder = tempfile.TemporaryDirectory(prefix="hpcdp-dask-")
     config.add_cleanup(folder.cleanup)
