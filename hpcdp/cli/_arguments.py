@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp import __version__
-from hpcdp.cli import reading, running
+from hpcdp.cli import auditing, jobs, reading, running
 from hpcdp.errors import WRONG
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 
@@ -101,23 +101,23 @@ def make_parser() -> argparse.ArgumentParser:
     status = add("status", reading.status, "what is done, to do and failed, per stage")
     status.add_argument("store", type=Path, metavar="STORE")
 
-    submit = add("submit", running.submit, "submit the whole run to a cluster as a job; prints the job's id")
+    submit = add("submit", jobs.submit, "submit the whole run to a cluster as a job; prints the job's id")
     submit.add_argument("study", metavar="STUDY", help="a study file")
     submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
     submit.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
     submit.add_argument("--allow-changed-code", action="store_true", help=changed)
     submit.add_argument("--trust-code", action="store_true", help=trust)
 
-    logs = add("logs", running.logs, "the last lines of the logs of a store's jobs")
+    logs = add("logs", jobs.logs, "the last lines of the logs of a store's jobs")
     logs.add_argument("store", type=Path, metavar="STORE")
     logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each log (default: 20)")
     logs.add_argument("--job", metavar="ID", help="of this job only")
 
-    cancel = add("cancel", running.cancel, "end a run and its jobs; the store stays and can be resumed")
+    cancel = add("cancel", jobs.cancel, "end a run and its jobs; the store stays and can be resumed")
     cancel.add_argument("store", type=Path, metavar="STORE")
 
     text = "make a certificate for a Dask scheduler that you start yourself; prints what the shell should export"
-    certificate = add("certificate", running.certificate, text)
+    certificate = add("certificate", jobs.certificate, text)
     certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
 
     show = add("show", reading.show, "print a store's results")
@@ -165,7 +165,7 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument("--show-rows", action="store_true", help=contents)
 
     text = "run a study and audit a claimed trade-off curve (f-DP); exit code 3 when it is violated"
-    audit = add("audit", running.audit, text)
+    audit = add("audit", auditing.audit, text)
     audit.add_argument("study", metavar="STUDY", help="a study file")
     text = (
         "such as gaussian(mu=1), laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv) (default: the study's)"

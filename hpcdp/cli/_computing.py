@@ -1,0 +1,121 @@
+"""What all commands share that compute: where tasks run, signals, the plan and what is printed and drawn at the end."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hpcdp._base.raised import describe_raised
+from hpcdp.cli._unchanged import digest_inputs
+from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
+
+
+def say(text: str) -> None:
+    """One line of news, before anything runs."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def placed(options: argparse.Namespace) -> Any:
+    """Where a command's tasks run; StudyError before anything else where its options contradict each other."""
+    from hpcdp.clusters import parse_place
+    from hpcdp.engine.places import refuse_place
+
+    where = parse_place(options.cluster)
+    refuse_place(place_of(options, Stop()))
+    return where
+
+
+@contextmanager
+def settled_here(options: argparse.Namespace, store: Path) -> Iterator[Any]:
+    """The store's place, which an interruption names too."""
+    from hpcdp.engine.settled import settled
+
+    with settled(store) as there:
+        options.found = there
+        yield there
+
+
+@contextmanager
+def stoppable(where: Any) -> Iterator[Stop]:
+    """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
+    stop, profile = Stop(), where.profile
+    if where.is_here:
+        import hpcdp.engine.tasks  # noqa: F401  # which worker processes need
+        from hpcdp.clusters._processes import fork_nursery
+
+        fork_nursery()
+    drain = 0.75 * profile.cluster.drain if profile else GRACE
+    with stopped_by_signals(stop, drain, terminate=profile is not None):
+        yield stop
+
+
+def place_of(options: argparse.Namespace, stop: Stop) -> Any:
+    """How a run is done, by the command's options."""
+    from hpcdp.engine.places import Options
+
+    changed, trusted = options.allow_changed_code, options.trust_code
+    quiet = not options.debug
+    return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard, quiet)
+
+
+def compute(
+    options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop, given: str | None = None
+) -> Any:
+    """The result of a run, told of on stderr. given: digest of what the study was made of, where that tells all."""
+    from hpcdp.engine.driver import run_problem
+    from hpcdp.engine.progress import on_stderr
+    from hpcdp.report.printed import texts_of
+
+    def texts(result: Any) -> dict[str, str]:
+        is_known = given is not None and given == digest_inputs(Path(options.study))
+        return texts_of(result) | ({"inputs": str(given)} if is_known else {})
+
+    with on_stderr() as progress:
+        place = place_of(options, stop)
+        return run_problem(problem, trial, there.root, place, there.telling(progress), texts)
+
+
+def plan_of(options: argparse.Namespace, store: Path, problem: Any, trial: Any, where: Any) -> Any:
+    """What is left to do."""
+    from hpcdp.clusters import default_workers
+    from hpcdp.engine.driver import index_of
+    from hpcdp.planning.summary import make_plan
+
+    workers = getattr(options, "workers", None)
+    if not where.is_here or getattr(options, "dashboard", False):
+        workers = workers or default_workers()
+    return make_plan(problem, trial, workers, index_of(store), where.profile)
+
+
+def print_plan(plan: Any) -> None:
+    print(plan, end="\n\n", file=sys.stderr, flush=True)
+
+
+def draws_picture(options: argparse.Namespace, plan: Any) -> bool:
+    """Whether there is a picture at the end: as asked, else as planned; never by how long it took."""
+    return bool(options.plot if options.plot is not None else plan.draws_picture)
+
+
+def draw(is_drawn: bool, drawing: Callable[[], object], picture: Path, again: str) -> str:
+    """The line that names the picture of what is done and stored, or the command that draws it where it is not wanted; empty
+    where drawing fails, which is said on stderr."""
+    if not is_drawn:
+        return f"draw:  {again}\n"
+    try:
+        drawing()
+    except Exception as error:  # whatever fonts and file systems do, the run has ended well
+        say(f"the picture could not be drawn ({describe_raised(error)}); it is drawn by: {again}")
+        return ""
+    return f"plot:  {picture}\n"
+
+
+def again_with(options: argparse.Namespace, word: str) -> str:
+    """The command again, with an option."""
+    given = [one for one in options.given if word != "--plot" or one not in ("--plot", "--no-plot")]
+    end = given.index("--") if "--" in given else len(given)
+    return shlex.join(["hpcdp", *given[:end], word, *given[end:]])

@@ -1,0 +1,186 @@
+"""What the command audit does with its parsed arguments."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from hpcdp.cli._computing import (
+    again_with,
+    compute,
+    draw,
+    draws_picture,
+    place_of,
+    placed,
+    plan_of,
+    print_plan,
+    say,
+    settled_here,
+    stoppable,
+)
+from hpcdp.cli.reading import print_contents, refuse_contents
+from hpcdp.errors import DONE, VIOLATED, StudyError
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Run a study and audit a claim by its trade-off points; the exit code."""
+    from hpcdp.engine.driver import read_study
+    from hpcdp.report.audit import report, to_json
+    from hpcdp.report.plots import check_path
+    from hpcdp.report.plots_audit import draw_audit
+    from hpcdp.results.audit import audit
+    from hpcdp.results.verdict import VIOLATION
+    from hpcdp.study.problem import resolve
+    from hpcdp.study.versions import refuse_other_study
+
+    refuse_contents(options)
+    if options.sequential and options.show_rows:
+        raise StudyError("--show-rows: accepted without --sequential; given: both")
+    where = placed(options)
+    study, store = read_study(options.study, options.store)
+    if study.at_risk is not None:
+        raise StudyError(
+            f"STUDY: {options.study} has a section [at_risk], which makes no trade-off points; see hpcdp risk"
+        )
+    refuse_tape(study, "audit")
+    claim = audited_claim(options, study)
+    if study.pure is not None:
+        return _audit_pure(options, study, store, claim, where)
+    if options.output is not None and options.plot is False:
+        raise StudyError("-o: accepted without --no-plot; given: both")
+    study = _with_audited_loss(study, store)
+    picture = options.output or store.with_name(f"{store.stem}-audit.png")
+    check_path(picture)
+    if options.sequential:
+        return _play(options, study, claim, store, picture, where)
+    study = _with_etas(study)
+    with settled_here(options, store) as there, stoppable(where) as stop:
+        place = picture.absolute()
+        problem, trial = resolve(study, say, where.library_threads)
+        refuse_other_study(there.root, problem, options.allow_changed_code)
+        plan = plan_of(options, there.root, problem, trial, where)
+        print_plan(plan)
+        found = audit(compute(options, there, problem, trial, stop), claim, options.orientation, options.limits)
+    is_drawn = options.output is not None or draws_picture(options, plan)
+    drawn = draw(is_drawn, lambda: draw_audit(found, place), picture, again_with(options, "--plot"))
+    if options.format == "json":
+        print(to_json(found))
+    else:
+        print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
+    if options.show_rows:
+        print_contents(found.result)
+    return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any, where: Any) -> int:
+    """Run a study with [pure] and judge a claim of pure ε by its limit; the exit code."""
+    from hpcdp.report.verdict import report, to_json
+    from hpcdp.results.verdict import VIOLATION, verify
+    from hpcdp.study.problem import resolve
+    from hpcdp.study.versions import refuse_other_study
+
+    if claim.pure_level is None:
+        raise StudyError(
+            "audit: tests trade-off points, which a study with [pure] does not count; leave [pure] out, or claim dp(epsilon=…)"
+        )
+    if (
+        options.sequential
+        or options.orientation != "both"
+        or options.limits != "exact"
+        or options.output
+        or options.plot
+    ):
+        raise StudyError(
+            "audit: with [pure] accepted without --sequential, --orientation, --limits, --output and --plot"
+        )
+    with settled_here(options, store) as there, stoppable(where) as stop:
+        problem, trial = resolve(study, say, where.library_threads)
+        refuse_other_study(there.root, problem, options.allow_changed_code)
+        print_plan(plan_of(options, there.root, problem, trial, where))
+        found = verify(compute(options, there, problem, trial, stop), claim)
+    print(to_json([found]) if options.format == "json" else f"{report([found])}\n\nstore: {store}")
+    if options.show_rows:
+        print_contents(found.result)
+    return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
+    """A sequential audit; the exit code."""
+    from hpcdp.engine.progress import on_stderr
+    from hpcdp.engine.sequential_audit import Rounds, refuse_unplayable, run_sequential
+    from hpcdp.report.plots_audit import draw_sequential
+    from hpcdp.report.sequential import report, to_json
+    from hpcdp.results.verdict import VIOLATION
+    from hpcdp.study.problem import resolve
+
+    again = shlex.join(["hpcdp", *options.given])
+    is_drawn = options.plot is not False
+    with settled_here(options, store) as there, stoppable(where) as stop:
+        to, root = picture.absolute(), there.root
+        problem, trial = resolve(study, say, where.library_threads)
+        refuse_unplayable(problem)
+        rounds = Rounds.of(problem, options.batch, options.budget)
+        with on_stderr() as progress:
+            place, news = place_of(options, stop), there.telling(progress)
+            found = run_sequential(problem, trial, root, claim, options.orientation, rounds, place, news, again)
+    drawn = draw(is_drawn, lambda: draw_sequential(found, to), picture, again_with(options, "--plot"))
+    if options.format == "json":
+        print(to_json(found))
+    else:
+        print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
+    return VIOLATED if found.verdict == VIOLATION else DONE
+
+
+def audited_claim(options: argparse.Namespace, study: Any) -> Any:
+    """The claim of the command line, else the study's own."""
+    from hpcdp.study.claims import parse_claim
+
+    if options.claim is not None:
+        return parse_claim(options.claim, Path.cwd())
+    if study.study.claim is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
+    return parse_claim(study.study.claim, study.folder)
+
+
+def refuse_tape(study: Any, command: str) -> None:
+    """Audits count plain draws, or bet on them."""
+    if study.estimate.tape:
+        raise StudyError(
+            f"{command}: audits, sequential ones too, are of plain draws; given: estimate.tape = true; accepted: a study "
+            "without it. A claim is compared with what random tapes certify by: hpcdp verify"
+        )
+
+
+def _with_audited_loss(study: Any, store: Path) -> Any:
+    """The study of an audit, in which a loss that chooses among others has one of these in its place; a store keeps its own."""
+    from hpcdp.losses import kind_of
+    from hpcdp.study.following import holds_loss
+
+    name = study.estimate.default_loss
+    other = kind_of(name).otherwise
+    if other is None or holds_loss(store, name):
+        return study
+    return study.model_copy(update={"estimate": study.estimate.with_loss(other)})
+
+
+def _with_etas(study: Any) -> Any:
+    """The study, with the audit's own thresholds where it has none."""
+    from hpcdp.losses import kind_of
+    from hpcdp.losses.counts import audit_etas
+
+    if kind_of(study.estimate.default_loss).way:
+        raise StudyError(
+            f"estimate.loss: {study.estimate.default_loss} has no L̂ of all η, so that nothing chooses among them before "
+            "the test; accepted by audit: every loss that has one; by verify: this one too"
+        )
+    if study.estimate.reuse is not False:
+        raise StudyError(
+            "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: "
+            f"{str(study.estimate.reuse).lower()}; accepted by audit: false"
+        )
+    if study.estimate.etas:
+        return study
+    estimate = study.estimate.model_copy(update={"etas": audit_etas()})
+    return study.model_copy(update={"estimate": estimate})

@@ -1,0 +1,80 @@
+"""What the commands of jobs do with their parsed arguments: submit, logs, cancel, certificate."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from hpcdp._base.again import typed
+from hpcdp.cli._computing import plan_of, print_plan, say
+from hpcdp.errors import StudyError
+
+
+def submit(options: argparse.Namespace) -> None:
+    """Put a whole run on a cluster as a job."""
+    from hpcdp.clusters import Where, slurm
+    from hpcdp.clusters.folder import job_folder
+    from hpcdp.clusters.profile import Profile
+    from hpcdp.clusters.submit import refuse_second_driver, submit_driver
+    from hpcdp.engine.driver import read_study, store_problem
+    from hpcdp.engine.settled import settled
+    from hpcdp.store.layout import Layout
+    from hpcdp.study.problem import resolve
+    from hpcdp.study.versions import refuse_other_study
+
+    profile = Profile.from_toml(options.profile)
+    slurm.check_installed()
+    study, store = read_study(options.study, options.store)
+    text = Path(options.profile).read_text(encoding="utf-8")
+    with settled(store) as there:
+        problem, trial = resolve(study, say, profile.worker.library_threads)
+        refuse_other_study(there.root, problem, options.allow_changed_code)
+        print_plan(plan_of(options, there.root, problem, trial, Where(profile)))
+        folder = job_folder(Layout(there.root), study.name)
+        refuse_second_driver(folder)
+        store_problem(problem, there.root, options.allow_changed_code, options.trust_code)
+        print(submit_driver(profile, text, folder, there.root.resolve(), options.trust_code), flush=True)
+    path = typed(store)
+    print(f"store: {store}; see hpcdp status {path}, hpcdp logs {path}, hpcdp cancel {path}", file=sys.stderr)
+
+
+def logs(options: argparse.Namespace) -> None:
+    """Print the ends of the logs of a store's jobs."""
+    from hpcdp.report.logs import logs
+
+    for line in logs(_folder_of(options.store), options.lines, options.job):
+        print(line)
+
+
+def cancel(options: argparse.Namespace) -> None:
+    """End a run and its jobs."""
+    from hpcdp.clusters import slurm
+    from hpcdp.clusters.cancel import cancel
+    from hpcdp.store.layout import Layout
+
+    slurm.check_installed()
+    for line in cancel(Layout(options.store), _folder_of(options.store)):
+        print(line)
+
+
+def _folder_of(store: Path) -> Any:
+    """The folder of a store's jobs; StudyError when there is no store."""
+    from hpcdp.clusters.folder import job_folder
+    from hpcdp.store.records import foreign
+    from hpcdp.store.root import open_latest
+    from hpcdp.study.versions import stored_study
+
+    with foreign(store):
+        layout, version = open_latest(store)
+        return job_folder(layout, stored_study(layout, version).name)
+
+
+def certificate(options: argparse.Namespace) -> None:
+    """Make a certificate for a scheduler of the user's own."""
+    from hpcdp.clusters.certificates import Certificate
+
+    if options.folder.exists():
+        raise StudyError(f"FOLDER: one that does not exist yet; given: {options.folder}")
+    print(Certificate.create(options.folder).exports())
