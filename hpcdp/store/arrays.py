@@ -19,6 +19,10 @@ from hpcdp._base.opening import read_own
 from hpcdp.errors import DamagedError
 
 
+_MANY = 1 << 17  # words whose checksum is faster by a kernel, which takes some milliseconds to load
+_NOTHING = 0xFFFFFFFF  # what zlib takes as the checksum of nothing that was seen
+
+
 def write_array(
     path: Path,
     array: NDArray[Any],
@@ -154,6 +158,18 @@ def fingerprint(outputs: NDArray[Any]) -> str:
         raw = np.frombuffer(data, np.uint8)
     else:
         raw = np.ascontiguousarray(outputs).reshape(-1).view(np.uint8)
-    words = raw[: raw.size // 8 * 8].view(np.uint64)
-    total = (int(np.add.reduce(words, dtype=np.uint64)) + int(raw[words.size * 8 :].sum(dtype=np.uint64))) % (1 << 64)
-    return f"{zlib.crc32(raw.data):08x}{total:016x}"
+    words, others = raw[: raw.size // 8 * 8].view(np.uint64), raw[raw.size // 8 * 8 :]
+    check, total = _check_and_sum(words)
+    total = (total + int(others.sum(dtype=np.uint64))) % (1 << 64)
+    return f"{zlib.crc32(others.data, check):08x}{total:016x}"
+
+
+def _check_and_sum(words: NDArray[np.uint64]) -> tuple[int, int]:
+    """CRC-32 of the bytes of words, and their sum modulo 2⁶⁴."""
+    if words.size < _MANY:
+        return zlib.crc32(words.view(np.uint8).data), int(np.add.reduce(words, dtype=np.uint64))
+    from hpcdp.store._print_kernels import LAGS, fold  # they load numba
+
+    rest = np.empty(LAGS[-1], np.uint64)
+    total = int(fold(words, rest))
+    return zlib.crc32(rest.view(np.uint8).data, _NOTHING), total
