@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from commands import MECHANISM, call, contents, hpcdp, kill_group, records, show
 from studies import make_study
 
 from hpcdp import run
+from hpcdp.clusters._messages import Heard, say
 from hpcdp.clusters._processes import Processes
 from hpcdp.clusters.here import Here
 from hpcdp.clusters.place import DaskPlace, Place
@@ -334,6 +338,41 @@ def test_a_worker_that_lost_its_connection_is_ended(tmp_path: Path) -> None:
         assert ask(pool, _pid) != first
         assert time.monotonic() - begin < 30.0
         assert not psutil.pid_exists(first)
+
+
+def _babble(words: bytes) -> None:
+    """Write on every socket, as code does that goes on with the number of a file that was closed."""
+    for number in range(3, 256):
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                os.write(number, words)
+
+
+@pytest.mark.parametrize("words", [b"\x00\x00\x00\x08garbage!", b"\x7f\xff\xff\xff"], ids=["whole", "begun"])
+def test_a_worker_that_says_what_is_no_message_is_ended(words: bytes) -> None:
+    with open_pool(1) as pool:
+        first = ask(pool, _pid)
+        with pytest.raises(Died):
+            ask(pool, _babble, words)
+        assert ask(pool, _pid) != first
+        assert not psutil.pid_exists(first)
+
+
+def test_half_a_message_keeps_nobody_waiting() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for message in ("one", "two"):
+            say(theirs.fileno(), pickle.dumps(message))
+        said, heard, found = ours.recv(1 << 16), Heard(ours.fileno()), []
+        for place in range(len(said)):
+            theirs.sendall(said[place : place + 1])
+            found += heard.read()
+        assert found == ["one", "two"]
+        theirs.sendall(said[:-1])
+        assert heard.read() == ["one"]
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(EOFError):
+            heard.read()
 
 
 def test_no_other_process_holds_the_connection() -> None:
