@@ -26,11 +26,11 @@ from hpcdp.clusters._processes import Processes
 from hpcdp.clusters.here import Here
 from hpcdp.clusters.place import DaskPlace, Place
 from hpcdp.clusters.pool import DIED, RETURNED, Pool, open_pool
-from hpcdp.engine import places
+from hpcdp.engine import places, tasks
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stop
 from hpcdp.engine.window import open_window
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import MechanismError, StoreError, StudyError
 from hpcdp.planning.costs import UNSCHEDULED_SECONDS, runs_here
 
 GIVEN = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]"}
@@ -287,6 +287,19 @@ def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pyt
     assert run(study, mixed).complete
     assert [type(place) for place in seen] == [Here, Pool]
     assert of_results(here) == of_results(mixed)
+
+
+def test_a_task_without_memory_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, **GIVEN)
+
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(tasks, "open_context", none_left)
+    with pytest.raises(StoreError, match=r"no more memory; .*hpcdp resume .*s\.zarr"):
+        run(study, tmp_path / "s.zarr", workers=0)
+    monkeypatch.undo()
+    assert run(study, tmp_path / "s.zarr", workers=0).complete
 
 
 def test_a_complete_store_needs_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
