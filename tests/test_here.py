@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -18,15 +21,16 @@ from commands import MECHANISM, call, contents, hpcdp, kill_group, records, show
 from studies import make_study
 
 from hpcdp import run
+from hpcdp.clusters._messages import Heard, say
 from hpcdp.clusters._processes import Processes
 from hpcdp.clusters.here import Here
 from hpcdp.clusters.place import DaskPlace, Place
 from hpcdp.clusters.pool import DIED, RETURNED, Pool, open_pool
-from hpcdp.engine import places
+from hpcdp.engine import places, tasks
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stop
 from hpcdp.engine.window import open_window
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import MechanismError, StoreError, StudyError
 from hpcdp.planning.costs import UNSCHEDULED_SECONDS, runs_here
 
 GIVEN = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]"}
@@ -285,6 +289,19 @@ def test_a_run_that_turns_out_long_gets_workers(tmp_path: Path, monkeypatch: pyt
     assert of_results(here) == of_results(mixed)
 
 
+def test_a_task_without_memory_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, **GIVEN)
+
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(tasks, "open_context", none_left)
+    with pytest.raises(StoreError, match=r"no more memory; .*hpcdp resume .*s\.zarr"):
+        run(study, tmp_path / "s.zarr", workers=0)
+    monkeypatch.undo()
+    assert run(study, tmp_path / "s.zarr", workers=0).complete
+
+
 def test_a_complete_store_needs_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = write_study(tmp_path, keep="none", **GIVEN)
     run(study, tmp_path / "s.zarr", workers=0)
@@ -334,6 +351,41 @@ def test_a_worker_that_lost_its_connection_is_ended(tmp_path: Path) -> None:
         assert ask(pool, _pid) != first
         assert time.monotonic() - begin < 30.0
         assert not psutil.pid_exists(first)
+
+
+def _babble(words: bytes) -> None:
+    """Write on every socket, as code does that goes on with the number of a file that was closed."""
+    for number in range(3, 256):
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                os.write(number, words)
+
+
+@pytest.mark.parametrize("words", [b"\x00\x00\x00\x08garbage!", b"\x7f\xff\xff\xff"], ids=["whole", "begun"])
+def test_a_worker_that_says_what_is_no_message_is_ended(words: bytes) -> None:
+    with open_pool(1) as pool:
+        first = ask(pool, _pid)
+        with pytest.raises(Died):
+            ask(pool, _babble, words)
+        assert ask(pool, _pid) != first
+        assert not psutil.pid_exists(first)
+
+
+def test_half_a_message_keeps_nobody_waiting() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for message in ("one", "two"):
+            say(theirs.fileno(), pickle.dumps(message))
+        said, heard, found = ours.recv(1 << 16), Heard(ours.fileno()), []
+        for place in range(len(said)):
+            theirs.sendall(said[place : place + 1])
+            found += heard.read()
+        assert found == ["one", "two"]
+        theirs.sendall(said[:-1])
+        assert heard.read() == ["one"]
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(EOFError):
+            heard.read()
 
 
 def test_no_other_process_holds_the_connection() -> None:

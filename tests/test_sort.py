@@ -59,6 +59,7 @@ def test_the_faster_sort_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> N
         quick(values)
         time.sleep(0.01)
 
+    monkeypatch.setattr(_sort, "_FAST", 0.0)
     for by_numpy, by_radix, faster in ((quick, slow, True), (slow, quick, False)):
         _sort._is_numpy_faster.cache_clear()
         monkeypatch.setattr(np, "sort", by_numpy)
@@ -66,4 +67,9 @@ def test_the_faster_sort_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert _sort._is_numpy_faster() is faster
         assert _sort._is_numpy_faster() is faster
     assert len(asked) == 16
+    monkeypatch.setattr(_sort, "_FAST", 5e-9)
+    monkeypatch.setattr(np, "sort", quick)
+    _sort._is_numpy_faster.cache_clear()
+    assert _sort._is_numpy_faster()
+    assert len(asked) == 20, "what no radix sort reaches is not compared with one"
     _sort._is_numpy_faster.cache_clear()

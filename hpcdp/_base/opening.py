@@ -8,7 +8,8 @@ array; for arrays that others wrote, zarr gets what passed the check, not the fi
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BufferedReader
 from math import prod
 from pathlib import Path
@@ -53,6 +54,33 @@ def read_own(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = No
     shapes: those that it may have. out: where it is put if its shape and type are these. Raises ValueError or another error
     where it has another form, OSError where a file cannot be read.
     """
+    shape, dtype, chunks = _describe(path, shapes)
+    array = out if out is not None and (out.shape, out.dtype) == (shape, dtype) else np.empty(shape, dtype)
+    if array.size:
+        with chunks.opened():
+            _fill(array, chunks)
+    return array
+
+
+def read_rows(path: Path, rows: int, some: Sequence[int], *shapes: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+    """Some of an array's parts of so many rows, the last of which may have fewer, each read when it is asked for.
+
+    shapes: as in `read_own`, which raises alike.
+    """
+    shape, dtype, chunks = _describe(path, shapes)
+    if chunks.inner != (min(rows, shape[0]), *shape[1:]):
+        whole = read_own(path, shape)
+        yield from (whole[rows * i : rows * (i + 1)] for i in some)
+        return
+    with chunks.opened():
+        for i in some:
+            part = np.empty(chunks.inner, dtype.newbyteorder("<"))
+            chunks.read((i, *[0] * (len(shape) - 1)), part)
+            yield part[: shape[0] - rows * i].astype(dtype, copy=False)
+
+
+def _describe(path: Path, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], np.dtype[Any], _Chunks]:
+    """Shape, type and chunks of an array."""
     found = read_metadata(path / "zarr.json")
     shape = _sizes("shape", found["shape"])
     if shapes and shape not in shapes:
@@ -65,32 +93,49 @@ def read_own(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = No
         raise ValueError(f"shape {shape} in files of {chunk}; accepted: one file")
     if size > _UNASKED:
         _refuse_more_than_free(2 * size)
-    array = out if out is not None and (out.shape, out.dtype) == (shape, dtype) else np.empty(shape, dtype)
-    if array.size:
-        with open_regular(path.joinpath("c", *["0"] * len(shape)), size) as file:
-            _fill(array, file, codecs, chunk)
-    return array
+    return shape, dtype, _Chunks(path.joinpath("c", *["0"] * len(shape)), size, codecs, chunk)
 
 
-def _fill(array: NDArray[Any], file: BufferedReader, codecs: Any, chunk: tuple[int, ...]) -> None:
-    """Read the chunks of a file, of codecs that `_encoded` accepts, each straight to its place where that is one piece."""
-    stored = array.dtype.newbyteorder("<")
-    if _names(codecs, nested=False) != ["sharding_indexed"]:
-        inner, own, index = chunk, codecs, None
-    else:
-        own = codecs[0]["configuration"]
-        inner, counts = tuple(own["chunk_shape"]), _counts(chunk, tuple(own["chunk_shape"]))
-        index, checks = np.empty((*counts, 2), "<u8"), len(own["index_codecs"]) - 1
-        length = index.nbytes + 4 * checks
-        _read_chunk(file, os.fstat(file.fileno()).st_size - length, length, index, checks)
-        own = own["codecs"]
-    for number in np.ndindex(_counts(chunk, inner)):
+class _Chunks:
+    """The chunks of one file of at most `most` bytes, of codecs that `_encoded` accepts. inner: their shape."""
+
+    def __init__(self, path: Path, most: int, codecs: Any, chunk: tuple[int, ...]) -> None:
+        self._path, self._most, self._index_checks = path, most, None
+        self.inner, own = chunk, codecs
+        if _names(codecs, nested=False) == ["sharding_indexed"]:
+            shard = codecs[0]["configuration"]
+            self.inner, own = tuple(shard["chunk_shape"]), shard["codecs"]
+            self._index_checks = len(shard["index_codecs"]) - 1
+        self._checks, self.counts = len(own) - 1, _counts(chunk, self.inner)
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Within, they may be read."""
+        with open_regular(self._path, self._most) as self._file:
+            if self._index_checks is not None:
+                self._index = np.empty((*self.counts, 2), "<u8")
+                length = self._index.nbytes + 4 * self._index_checks
+                start = os.fstat(self._file.fileno()).st_size - length
+                _read_chunk(self._file, start, length, self._index, self._index_checks)
+            yield
+
+    def read(self, number: tuple[int, ...], part: NDArray[Any]) -> None:
+        """One of them, of little-endian numbers, in one piece."""
+        start, length = 0, part.nbytes + 4 * self._checks
+        if self._index_checks is not None:
+            start, length = self._index[number].tolist()
+        _read_chunk(self._file, start, length, part, self._checks)
+
+
+def _fill(array: NDArray[Any], chunks: _Chunks) -> None:
+    """Read all chunks, each straight to its place where that is one piece."""
+    stored, inner = array.dtype.newbyteorder("<"), chunks.inner
+    for number in np.ndindex(chunks.counts):
         where: list[Any] = [slice(i * n, (i + 1) * n) for i, n in zip(number, inner, strict=True)]
         place = array[(*where, ...)]
         is_whole = place.shape == inner and place.flags.c_contiguous and stored == array.dtype
         part = place if is_whole else np.empty(inner, stored)
-        start, length = (0, part.nbytes + 4 * (len(own) - 1)) if index is None else index[number].tolist()
-        _read_chunk(file, start, length, part, len(own) - 1)
+        chunks.read(number, part)
         if not is_whole:
             place[...] = part[tuple(slice(n) for n in place.shape)]  # a part reaches beyond the array
 

@@ -6,6 +6,7 @@ Heavy packages are imported by the command that needs them, so that help and pla
 from __future__ import annotations
 
 import argparse
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,8 @@ def _load() -> None:
     import hpcdp.engine.tasks
     import hpcdp.planning.summary
     import hpcdp.report.printed  # noqa: F401
+
+    gc.freeze()  # what is loaded stays
 
 
 def _stored_index(study: Any) -> Any:

@@ -24,6 +24,7 @@ from hpcdp._base.parent import no_copy
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised
 from hpcdp._base.slow_draws import send_by
+from hpcdp.clusters._messages import say
 from hpcdp.errors import DONE, MechanismError
 
 _LOOK = 500  # milliseconds between looks at the thread that answers
@@ -147,22 +148,22 @@ class CallServing(Serving):
     def _answer_all(self, caller: Connection) -> None:
         lock = threading.Lock()
 
-        def say(message: bytes) -> None:
+        def tell(message: bytes) -> None:
             with lock:
-                caller.send_bytes(message)
+                say(caller.fileno(), message)
 
         with self._ending_with_files():
-            self._converse(caller, say)
+            self._converse(caller, tell)
 
-    def _converse(self, caller: Connection, say: Callable[[bytes], None]) -> None:
-        send_by(lambda message: say(pickle.dumps(("event", message))))
+    def _converse(self, caller: Connection, tell: Callable[[bytes], None]) -> None:
+        send_by(lambda message: tell(pickle.dumps(("event", message))))
         while True:
             try:
                 function, arguments = caller.recv()
             except EOFError:
                 return
-            say(pickle.dumps(("begun", None)))
-            say(_answer(function, arguments))
+            tell(pickle.dumps(("begun", None)))
+            tell(_answer(function, arguments))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from hpcdp._base.signals import deferred, ignored
+from hpcdp.clusters._messages import Heard
 from hpcdp.clusters.place import Hear, Place
 
 _PATIENCE = 120.0  # seconds; a process of this machine starts within a few
@@ -28,6 +29,7 @@ class _Worker:
 
     connection: Connection
     handle: int
+    heard: Heard
     call: object | None = None
     has_begun: bool = False
 
@@ -73,19 +75,20 @@ class Pool(Place):
                 self._connect()
                 continue
             try:
-                what, value = worker.connection.recv()
+                messages = worker.heard.read()
             except (EOFError, OSError):  # also in the middle of a message
                 self._lose(worker)
                 if worker.call is not None:
                     found.append((worker.call, DIED if worker.has_begun else UNBEGUN, None))
                 continue
-            if what == "begun":
-                worker.has_begun = True
-            elif what in (RETURNED, RAISED):
-                found.append((worker.call, what, value))
-                worker.call = None
-            elif self._hear is not None:
-                self._hear((0.0, value))
+            for what, value in messages:
+                if what == "begun":
+                    worker.has_begun = True
+                elif what in (RETURNED, RAISED):
+                    found.append((worker.call, what, value))
+                    worker.call = None
+                elif self._hear is not None:
+                    self._hear((0.0, value))
         return found
 
     def _connect(self) -> None:
@@ -93,7 +96,7 @@ class Pool(Place):
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         if descriptors:  # none where this process may open no more
-            self._workers.append(_Worker(Connection(descriptors[0]), (*descriptors, -1)[1]))
+            self._workers.append(_Worker(Connection(descriptors[0]), (*descriptors, -1)[1], Heard(descriptors[0])))
             self.known_threads = len(self._workers)
 
     def _lose(self, worker: _Worker) -> None:

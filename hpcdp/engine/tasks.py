@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 
+from hpcdp._base.again import resume_command
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.slow_draws import reporting
 from hpcdp.engine.context import ChunkError, Context, open_context
@@ -49,6 +50,11 @@ def run_task_inside(root: str, version: int, generation: Generation, task: Task)
                 runs[type(work)](context, generation, work, report)
     except OSError as error:
         raise unusable(root, error) from error
+    except MemoryError as error:
+        words = (
+            "a task found no more memory; what is committed is kept; with more memory, or fewer workers, go on with: "
+        )
+        raise StoreError(f"{words}{resume_command(root)}") from error
     except StudyError as error:  # the study was sound when the run began
         raise StoreError(str(error)) from error
     report.seconds = time.perf_counter() - begin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from pathlib import Path
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.store.arrays import read_array, write_array, write_parts
+from hpcdp.store.arrays import read_array, read_parts, write_array, write_parts
+
+_OTHER = "it has another shape or type than it should"
 
 
 def write_outputs(path: Path, schema: Schema, parts: Iterable[Outputs], size: int, chunk: int | None = None) -> None:
@@ -45,8 +47,20 @@ def read_outputs(path: Path, schema: Schema, size: int, out: Outputs | None = No
     else:
         outputs = _read_bits(path, shape) if schema.kind == "bool" else read_array(path, shape, out=out)
     if outputs.shape != shape or outputs.dtype != schema.dtype:
-        raise DamagedError("it has another shape or type than it should")
+        raise DamagedError(_OTHER)
     return outputs
+
+
+def read_chunks(path: Path, schema: Schema, size: int, chunk: int, some: Sequence[int]) -> Iterator[Outputs]:
+    """Some of the chunks of so many outputs, one after another; DamagedError as `read_outputs`."""
+    if schema.kind in ("int", "float"):
+        for outputs in read_parts(path, chunk, some, schema.shape(size)):
+            if outputs.dtype != schema.dtype:
+                raise DamagedError(_OTHER)
+            yield outputs
+        return
+    whole = read_outputs(path, schema, size)
+    yield from (whole[i * chunk : (i + 1) * chunk] for i in some)
 
 
 def _read_bits(path: Path, shape: tuple[int, ...]) -> Outputs:
@@ -59,7 +73,7 @@ def _read_bits(path: Path, shape: tuple[int, ...]) -> Outputs:
 def _read_strings(path: Path) -> Outputs:
     offsets, data = read_array(path / "offsets"), read_array(path / "data").tobytes()
     if offsets.ndim != 1 or offsets.size == 0:
-        raise DamagedError("it has another shape or type than it should")
+        raise DamagedError(_OTHER)
     out = np.empty(offsets.size - 1, object)
     out[:] = [data[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     return out

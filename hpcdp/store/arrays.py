@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.files import make_folders
-from hpcdp._base.opening import read_own
+from hpcdp._base.opening import read_own, read_rows
 from hpcdp.errors import DamagedError
+
+_MANY = 1 << 17  # words whose checksum is faster by a kernel, which takes some milliseconds to load
+_NOTHING = 0xFFFFFFFF  # what zlib takes as the checksum of nothing that was seen
 
 
 def write_array(
@@ -132,13 +136,26 @@ def read_array(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = 
     out: where it is put if its shape and type are these. Whoever reads compares a digest too: a checksum in the file is no
     more than what somebody wrote there.
     """
-    try:
+    with _damage(path):
         return read_own(path, *shapes, out=out)
+
+
+def read_parts(path: Path, rows: int, some: Sequence[int], *shapes: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+    """Some of an array's parts of so many rows, one after another; DamagedError as `read_array`."""
+    with _damage(path):
+        yield from read_rows(path, rows, some, *shapes)
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Whatever damaged metadata make a reader stumble over becomes a DamagedError."""
+    try:
+        yield
     except (FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"{path} is missing") from None
     except MemoryError:
         raise
-    except Exception as error:  # damaged metadata raise whatever they make the reader stumble over
+    except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DamagedError(f"{path} is damaged: {error}") from None
@@ -154,6 +171,18 @@ def fingerprint(outputs: NDArray[Any]) -> str:
         raw = np.frombuffer(data, np.uint8)
     else:
         raw = np.ascontiguousarray(outputs).reshape(-1).view(np.uint8)
-    words = raw[: raw.size // 8 * 8].view(np.uint64)
-    total = (int(np.add.reduce(words, dtype=np.uint64)) + int(raw[words.size * 8 :].sum(dtype=np.uint64))) % (1 << 64)
-    return f"{zlib.crc32(raw.data):08x}{total:016x}"
+    words, others = raw[: raw.size // 8 * 8].view(np.uint64), raw[raw.size // 8 * 8 :]
+    check, total = _check_and_sum(words)
+    total = (total + int(others.sum(dtype=np.uint64))) % (1 << 64)
+    return f"{zlib.crc32(others.data, check):08x}{total:016x}"
+
+
+def _check_and_sum(words: NDArray[np.uint64]) -> tuple[int, int]:
+    """CRC-32 of the bytes of words, and their sum modulo 2⁶⁴."""
+    if words.size < _MANY:
+        return zlib.crc32(words.view(np.uint8).data), int(np.add.reduce(words, dtype=np.uint64))
+    from hpcdp.store._print_kernels import LAGS, fold  # they load numba
+
+    rest = np.empty(LAGS[-1], np.uint64)
+    total = int(fold(words, rest))
+    return zlib.crc32(rest.view(np.uint8).data, _NOTHING), total

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.store._outputs import read_outputs, write_outputs
+from hpcdp.store._outputs import read_chunks, read_outputs, write_outputs
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.fence import behind, replace
 from hpcdp.store.layout import Generation, Layout
@@ -60,38 +59,44 @@ def read_blocks(
 
     out: of all outputs of the stage, where each is put; numbers are read straight to their place.
     """
-    block, outputs = -1, np.empty(0)
-    prints: list[str] = []
-    for chunk in chunks:
-        if stage.block_of(chunk) != block:
-            block = stage.block_of(chunk)
-            first = stage.block_chunks(block).start * stage.chunk
-            place = None if out is None else out[first : first + stage.block_size(block)]
-            outputs, prints = _load(layout, stage, law, block, schema, place)
-        number = chunk - stage.block_chunks(block).start
-        part = outputs[number * stage.chunk : number * stage.chunk + stage.chunk_size(chunk)]
-        if fingerprint(part) != prints[number]:
-            raise DamagedBlock(law, stage, block, chunk, layout, "its bytes do not match their checksum")
-        yield part
+    for block, some in groupby(chunks, stage.block_of):
+        begin = stage.block_chunks(block).start
+        numbers, first = [chunk - begin for chunk in some], begin * stage.chunk
+        place = None if out is None else out[first : first + stage.block_size(block)]
+        try:
+            parts, prints = _open(layout, stage, law, block, schema, numbers, place)
+            for number in numbers:
+                part = next(parts)
+                if fingerprint(part) != prints[number]:
+                    reason = "its bytes do not match their checksum"
+                    raise DamagedBlock(law, stage, block, begin + number, layout, reason)
+                yield part
+        except DamagedBlock:
+            raise
+        except DamagedError as error:
+            raise DamagedBlock(law, stage, block, begin, layout, str(error)) from None
 
 
-def _load(
-    layout: Layout, stage: Stage, law: str, block: int, schema: Schema, out: Outputs | None = None
-) -> tuple[Outputs, list[str]]:
+def _open(
+    layout: Layout, stage: Stage, law: str, block: int, schema: Schema, numbers: Sequence[int], out: Outputs | None
+) -> tuple[Iterator[Outputs], list[str]]:
+    """Chunks of a block by their numbers in it, as they are asked for, and the fingerprints of all of the block."""
     record, path = place_of(layout, stage, law, block)
-    try:
-        if is_pack(record):
-            outputs, prints = open_pack(layout, record, schema).block(stage.name_of(law, block))
-        else:
-            prints = _prints_at(layout.record("samples", record))
-            outputs = read_outputs(path, schema, stage.block_size(block), out)
-        if not _are_of(prints, stage, block):
-            raise DamagedError("its record has other fingerprints than one a chunk")
-    except DamagedError as error:
-        raise DamagedBlock(law, stage, block, stage.block_chunks(block)[0], layout, str(error)) from None
+    size = stage.block_size(block)
+    outputs = None
+    if is_pack(record):
+        outputs, prints = open_pack(layout, record, schema).block(stage.name_of(law, block))
+    else:
+        prints = _prints_at(layout.record("samples", record))
+        if out is not None:
+            outputs = read_outputs(path, schema, size, out)
+    if not _are_of(prints, stage, block):
+        raise DamagedError("its record has other fingerprints than one a chunk")
+    if outputs is None:
+        return read_chunks(path, schema, size, stage.chunk, numbers), prints
     if out is not None and outputs is not out:
         out[...] = outputs
-    return outputs, prints
+    return (outputs[i * stage.chunk : (i + 1) * stage.chunk] for i in numbers), prints
 
 
 def _prints_at(record: Path) -> Any:

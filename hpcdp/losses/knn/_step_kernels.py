@@ -174,12 +174,36 @@ def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ign
 
 
 @kernel()
-def sweep_distinct(a, b, k, table):  # type: ignore[no-untyped-def]
+def _among_first(a, b, t):  # type: ignore[no-untyped-def]
+    """How many of the first t entries of the merge are a's, which come first where they are equal."""
+    low, high = max(0, t - b.size), min(t, a.size)
+    while low < high:
+        middle = (low + high) // 2
+        if a[middle] <= b[t - middle - 1]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def sweep_distinct(a, b, k, table, begin, end):  # type: ignore[no-untyped-def]
     """`sweep` for training samples that are all distinct, at least k, and by class: the ball is a window of k, or k + 1 at a
     tie. Returns whether they are distinct, too; the runs are wrong if not.
+
+    begin, end: the entries of the merge that are met; begin: 0, or at least k, and the first run is what the last one is of
+    those before, whatever its start.
     """
     starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
-    from_a, state = np.empty(a.size + b.size, np.uint8), np.array([0, 0, 0, 1, 0])
+    from_a, state = np.empty(end, np.uint8), np.array([0, 0, 0, 1, 0])
+    if begin:
+        i = left = _among_first(a, b, begin - k)
+        for t in range(begin - k, begin):
+            from_a[t] = i < a.size and (t - i >= b.size or a[i] <= b[t - i])
+            i += from_a[t]
+        state[:3] = begin, i, left
+        starts[0], codes[0] = -np.inf, table[0, i - left]
+        votes[0, 0], votes[0, 1] = i - left, k - (i - left)
     while not _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):
         starts, votes, codes = _grow(starts), _grow(votes), _grow(codes)
     runs = state[3]

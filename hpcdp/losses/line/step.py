@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,7 @@ Ints = NDArray[np.int64]
 
 _MANY = 1 << 18  # outputs that are worth putting in order
 _GROUPS = 1 << 10
+_APART = 1 << 21  # training samples from which on a second thread is worth it
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,13 @@ class Votes:
 
 def pooled_atoms(a: Floats, b: Floats, k: int) -> Floats:
     """Values that at least k of the pooled training samples hold, sorted; a and b are sorted."""
-    half = (k + 1) // 2  # such a value is held by at least half of k points of one side
+    half = (k + 1) // 2  # such a value is held by at least half of k points of one side, one of every `half` among them
     found = []
     for side in (a, b):
-        head = side[: max(0, side.size - half + 1)]
-        found.append(head[head == side[half - 1 :]])
+        near, step = side[::half], half // 2
+        before, after = np.arange(near.size) * half - step, np.arange(near.size) * half + step
+        held = (side[np.maximum(before, 0)] == near) | (side[np.minimum(after, side.size - 1)] == near)
+        found.append(near[held])
     values = np.unique(np.concatenate(found))
     return values[holders(a, values) + holders(b, values) >= k]
 
@@ -72,10 +76,29 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
         return kernels.sweep(a, b, k, n0, n1, nothing, int(b.size + 1), table)
     table = kernels.vote_classes(k, n0, n1, thresholds)
     if a.size + b.size >= k:
-        distinct, *found = kernels.sweep_distinct(a, b, k, table)
-        if distinct:
-            return tuple(found)
+        found = _sweep_distinct(a, b, k, table)
+        if found is not None:
+            return found
     return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
+
+
+def _sweep_distinct(a: Floats, b: Floats, k: int, table: NDArray[np.int32]) -> tuple[Floats, Ints, Ints] | None:
+    """Runs of one class of training samples, at least k; None where they are not distinct. Many in two halves at once."""
+    size = a.size + b.size
+    if size >= max(_APART, 2 * k):
+        with ThreadPoolExecutor(2) as pool:
+            sweeps = [
+                pool.submit(kernels.sweep_distinct, a, b, k, table, *ends)
+                for ends in ((0, size // 2), (size // 2, size))
+            ]
+        (distinct, *left), (also, *right) = (sweep.result() for sweep in sweeps)
+        if not (distinct and also):
+            return None
+        if right[0].size < 2 or right[0][1] > left[0][-1]:  # else what meets there is no further run, but another one
+            starts, v0, v1 = (np.concatenate([one, other[1:]]) for one, other in zip(left, right, strict=True))
+            return starts, v0, v1
+    distinct, *found = kernels.sweep_distinct(a, b, k, table, 0, size)
+    return tuple(found) if distinct else None
 
 
 def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:
