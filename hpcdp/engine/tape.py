@@ -331,6 +331,8 @@ def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any
     cells = Cells(cells.least[beyond], cells.rates[beyond], cells.cutoffs[beyond])
     places = test.on_line(outputs)
     which = test.inside(places, direction, int(cells.least.min()))
+    if not which.size:  # as of nearly all chunks where δ is tiny
+        return {"hits": [0] * beyond.size, "union": 0}
     hits, union = count_leftover(*tape.log_weights(which), test.classes(places[which])[direction], cells)
     return {"hits": hits.tolist(), "union": union}
 

@@ -172,25 +172,27 @@ class Drawing(Stream):
     def log_weights(self, which: Ints) -> tuple[Floats, Floats]:
         """log w of these outputs, and how far the computed one may be from it, at most; (selected,) each."""
         count = self.proposal.count
-        if count == 1:
+        if count == 1 or not which.size:
             return np.zeros(which.size), np.zeros(which.size)
         ratios, magnitudes = np.zeros((which.size, count)), np.zeros(which.size)
-        terms = np.zeros(self.size)
+        terms = np.zeros(which.size)
         for entry in self.entries():
             table = self.proposal.tables.get(entry.kind)
             if table is None or entry.first >= table.shape[1]:
                 continue
             entry.add_log_ratios(which, table, ratios, magnitudes)
-            columns = entry.values.shape[1] if entry.kind == "order" else np.minimum(entry.used, entry.values.shape[1])
-            if entry.rows is None:
-                terms += columns
+            columns: Any = entry.values.shape[1]
+            if entry.rows is not None:
+                own = np.zeros(self.size)
+                own[entry.rows] = columns if entry.kind == "order" else np.minimum(entry.used, columns)
+                terms += own[which]
             else:
-                terms[entry.rows] += columns
+                terms += columns if entry.kind == "order" else np.minimum(entry.used[which], columns)
         weights = np.empty(which.size)
         with np.errstate(divide="ignore"):
             kernels.mix_log_weights(ratios, np.log(self.proposal.shares), weights)
         # sums of n terms are n roundings of no more than the sum of their sizes, a term itself a few of its own
-        return weights, _EXACT * ((terms[which] + 12.0) * magnitudes + count + 32.0)
+        return weights, _EXACT * ((terms + 12.0) * magnitudes + count + 32.0)
 
     # how it is drawn
 
