@@ -43,7 +43,7 @@ Bools = NDArray[np.bool_]
 State = dict[str, NDArray[Any]]
 
 _PREFIX = "projection."
-_FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
+_PROJECTING = "projecting"  # the name of the loss that brings vectors to the line, as bytes
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of what is aimed at that other cells may have
 
 
@@ -89,6 +89,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
     way = same_rows(ways)
     by_rows, flat, checked = way.by_rows, way.flat, way.checked
     projection: list[Projection | None] = [None]
+    projecting = ""
     entered: tuple[list[Bools], list[Bools]] = (
         [],
         [],
@@ -104,7 +105,8 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
     first = [take(side, Proposal.plain(), max(1, e.train // 2), 0) for side in (0, 1)]
     if problem.schema.columns not in (None, 1):
         sides = [Side(outputs, outputs.shape[0]) for outputs, _ in first]
-        projection[0] = _projecting_loss(problem).fit(*sides).projection()
+        projecting = _projecting(problem, *sides)
+        projection[0] = _projecting_loss(problem, projecting).fit(*sides).projection()
 
     def draw(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
         outputs, tape = first[side] if call == 0 else take(side, proposal, size, call)
@@ -128,6 +130,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         state |= {f"proposal{side}.{name}": array for name, array in proposal.state().items()}
     if projection[0] is not None:
         state |= projection_state(projection[0], _PREFIX)
+        state[_PROJECTING] = np.frombuffer(projecting.encode(), np.uint8)
     return state, replace(choice, state=_digest(state))
 
 
@@ -142,11 +145,19 @@ def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tupl
     )
 
 
-def _projecting_loss(problem: Problem) -> Any:
-    """The study's loss where it brings vectors to the line, else one that does."""
+def _projecting(problem: Problem, p: Side, q: Side) -> str:
+    """Name of the loss that brings vectors to the line: the study's where it does so, else what plain draws show to be best."""
     e = problem.study.estimate
-    is_own = kind_of(e.default_loss).projects
-    return make_loss(e.default_loss if is_own else _FALLBACK, e.parameters if is_own else {}, problem.study.folder)
+    if kind_of(e.default_loss).projects:
+        return e.default_loss
+    from hpcdp.losses.auto._vectors import projecting_loss  # and all that it takes
+
+    return projecting_loss(p, q, np.asarray(e.epsilons))
+
+
+def _projecting_loss(problem: Problem, name: str) -> Any:
+    e = problem.study.estimate
+    return make_loss(name, e.parameters if name == e.default_loss else {}, problem.study.folder)
 
 
 def _on_line(outputs: Outputs, projection: Projection | None) -> Floats:
@@ -197,8 +208,9 @@ class Judge:
             )
             for side in (0, 1)
         ]
+        projecting = state.get(_PROJECTING, np.zeros(0, np.uint8)).tobytes().decode()
         self._projection = restore_projection(
-            state, _PREFIX, lambda own: _projecting_loss(problem).restore_projection(own)
+            state, _PREFIX, lambda own: _projecting_loss(problem, projecting).restore_projection(own)
         )
         changes = np.append(True, (state["classes"][:, 1:] != state["classes"][:, :-1]).any(axis=0))
         self._starts = state["starts"][changes]
