@@ -28,6 +28,7 @@ _CODES = {name: code for code, name in _NAMES.items()}
 _COLUMNS = 8  # of variates of a kind that are made ahead for all outputs, where they are drawn one by one
 _AHEAD = 32  # of an output's variates that are made ready at once
 _EXACT = 2.0**-52
+_NOTHING: tuple[int, list[float]] = 0, []
 _MOST_KEPT = 1 << 24  # variates of a kind that are kept
 
 
@@ -73,7 +74,7 @@ class Drawing(Stream):
         self._own_bits = _Bits(seed)
         self._own_bits.is_a_tapes = True
         super().__init__(self._own_bits)
-        self.shared, self.is_closed = 0, False
+        self.shared, self.is_closed, self.one_by_one = 0, False, not by_rows
         self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
         self.starts = np.append(0, np.full(proposal.count, size)) if is_plain else proposal.starts(size)
         self._components, self._rows = self._mix()
@@ -137,7 +138,7 @@ class Drawing(Stream):
     def close(self) -> None:
         """The outputs are there: whoever kept the generator draws plainly from now on, and that belongs to no output."""
         self._end_output()
-        self.is_closed = True
+        self.is_closed, self.one_by_one = True, False
 
     def _end_output(self) -> None:
         for kind, used in self._used.items():
@@ -328,16 +329,15 @@ class Drawing(Stream):
     def _one(self, kind: str) -> float:
         """The next entry of the present output alone."""
         place = self._counted.get(kind, 0)
-        start, ready = self._ready.get(kind, (0, []))
-        if not 0 <= place - start < len(ready):
+        start, ready = self._ready.get(kind, _NOTHING)
+        if not 0 <= (at := place - start) < len(ready):
             if place >= self._most(kind):
                 self._counted[kind] = place + 1
                 return float(self._own_bits.one(_CODES[kind]))
             ready = self._reach(kind, place + 1)[self._at, place : place + _AHEAD].tolist()
-            start = place
-            self._ready[kind] = start, ready
+            at, self._ready[kind] = 0, (place, ready)
         self._counted[kind] = place + 1
-        return ready[place - start]
+        return ready[at]
 
     def _note(self, kind: str, key: Any, value: Any, base: Any = None, law: Any = None) -> None:
         """The present output's next entry of a kind that has a law of its own; key: what tells laws apart that are not alike."""
