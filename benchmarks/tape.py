@@ -337,7 +337,13 @@ def compare(name: str, delta: float, fewer: float, seed: int = SEED) -> dict[str
         if way == "tape":
             tests += float(np.asarray(result["leftover_draws"])[0, :, -1].sum())
             error = round((found - lower) / float(ndtri(study.estimate.confidence)), 3)
-        own = {"draws": tape.DRAWN[0] - before, "tests": tests, "kept": lower, "width": found - lower, "seconds": seconds}
+        own = {
+            "draws": tape.DRAWN[0] - before,
+            "tests": tests,
+            "kept": lower,
+            "width": found - lower,
+            "seconds": seconds,
+        }
         figures |= {f"{way} {part}": float(value) for part, value in own.items()}
     same = (figures["counting width"] / figures["tape width"]) ** 2
     for part in ("tests", "draws"):

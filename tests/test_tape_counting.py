@@ -79,14 +79,23 @@ def test_tapes_and_counting_agree(name: str, tmp_path: Path) -> None:
     assert abs(one - other) <= 3.0 * math.hypot(a, b)
 
 
-VECTORS: dict[str, Any] = {"call": "laplace", "stream": "philox", "keep": "none", "etas": [], "tape": True, "certify": [0.5]}
+VECTORS: dict[str, Any] = {
+    "call": "laplace",
+    "stream": "philox",
+    "keep": "none",
+    "etas": [],
+    "tape": True,
+    "certify": [0.5],
+}
 
 
 def test_plans_say_that_laplace_noise_gains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One column: half of the outputs have the largest loss."""
     monkeypatch.chdir(tmp_path)
     pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
-    study = write_study(tmp_path, **VECTORS, parameters={"epsilon": 1.0}, pairs=pairs, epsilons=[0.5, 0.9], test=1 << 19)
+    study = write_study(
+        tmp_path, **VECTORS, parameters={"epsilon": 1.0}, pairs=pairs, epsilons=[0.5, 0.9], test=1 << 19
+    )
     assert "nothing is gained" not in call("plan", study).stdout
     call("run", study, "--workers", 0)
     words = "nothing is gained by proposals: plain draws"

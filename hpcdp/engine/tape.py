@@ -26,7 +26,7 @@ from hpcdp.losses.tape._class_kernels import find_inside
 from hpcdp.losses.tape.levels import learn
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.ownership import find_rows, keeps_rows, same_rows
+from hpcdp.mechanisms.tape.ownership import ONE, OUTPUTS, find_rows, keeps_rows, same_rows
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.weighted_sums import Cells, count_leftover, sum_lower, sum_upper
 from hpcdp.planning.tape import CHUNK, FEW, Choice, DrawTape, LearnTape, stage_of
@@ -41,9 +41,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 State = dict[str, NDArray[Any]]
+Layout = list[tuple[str, int]]  # see `Tape.layout`
 
 _PREFIX = "projection."
 _PROJECTING = "projecting"  # the name of the loss that brings vectors to the line, as bytes
+_AGAIN = (
+    " (the same noise comes again: a mechanism that fails for its numbers has to return an output at all noise, however far "
+    "out; repair it, then resume with --allow-changed-code)"
+)
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of what is aimed at that other cells may have
 
 
@@ -74,7 +79,7 @@ def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: 
         with naming(where):
             return problem.sampler.draw_tape(problem.laws[law], law, stage, chunk, size, problem.schema, **how)
     except MechanismError as error:
-        raise ChunkError(where(), readable(str(error))) from error
+        raise ChunkError(where(), f"{readable(str(error))}{_AGAIN}") from error
 
 
 def _learn(context: Context, number: int) -> tuple[State, Choice]:
@@ -90,6 +95,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
     by_rows, flat, checked = way.by_rows, way.flat, way.checked
     projection: list[Projection | None] = [None]
     projecting = ""
+    layouts = [_trial_layout(context, law, flat) if by_rows else [] for law in laws]
     entered: tuple[list[Bools], list[Bools]] = (
         [],
         [],
@@ -97,6 +103,8 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
 
     def take(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
         outputs, tape = _draw(context, laws[side], "level", call, size, proposal=proposal, by_rows=by_rows, flat=flat)
+        if by_rows:
+            _refuse_others(tape, layouts[side], f"level chunk {call} of {problem.describe_law(laws[side])}")
         if declared is not None and side == 1:
             declared.refuse(outputs, f"level chunk {call} of {problem.describe_law(laws[1])}")
         entered[side].append(np.zeros(size, np.bool_) if declared is None or side == 1 else declared.holds(outputs))
@@ -264,10 +272,11 @@ def _chunks(context: Context, test: Judge, work: DrawTape, law: str) -> Iterator
     is_plain, choice, proposal = work.part == "leftover", test.choice, test.proposals[work.side]
     how = {"proposal": proposal, "by_rows": choice.by_rows, "flat": choice.flat, "is_plain": is_plain}
     total: dict[str, Any] | None = None
+    layout = _trial_layout(context, law, choice.flat) if choice.by_rows else []
     for chunk in range(work.start, work.stop):
         outputs, tape = _draw(context, law, work.part, chunk, choice.chunk, **how)
         if choice.by_rows:
-            _refuse_shared(tape)
+            _refuse_others(tape, layout, f"{work.part} chunk {chunk} of {context.problem.describe_law(law)}")
             if chunk == work.start:
                 _check_rows(context, law, work.part, chunk, outputs, choice, how)
         if work.side == 1 and context.problem.declared is not None:
@@ -287,12 +296,28 @@ def _added(a: Any, b: Any) -> Any:
     return a + b if isinstance(a, int) else [x + y for x, y in zip(a, b, strict=True)]
 
 
-def _refuse_shared(tape: Tape) -> None:
+def _refuse_others(tape: Tape, layout: Layout, where: str) -> None:
+    """Refuse a tape by rows on which trial draws say nothing."""
     if tape.shared:
         raise MechanismError(
-            f"the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did not in "
-            "trial draws"
+            f"{where}: the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did "
+            "not in trial draws"
         )
+    if tape.layout() != layout:
+        raise MechanismError(
+            f"{where}: the mechanism drew {_drawn(tape.layout())} for each output, and in trial draws {_drawn(layout)}, so that "
+            "these do not tell which outputs other entries are of; accepted: the same variates in each call, or, where chance "
+            "decides how many, a mechanism without size, which is called for one output"
+        )
+
+
+def _drawn(layout: Layout) -> str:
+    return ", ".join(f"{m} {kind}" for kind, m in layout[:8]) + (", …" if len(layout) > 8 else "") or "nothing"
+
+
+def _trial_layout(context: Context, law: str, flat: str) -> Layout:
+    """What a mechanism draws of each output, by rows, in trial draws."""
+    return _trial(context, law, OUTPUTS, ONE, by_rows=True, flat=flat)[1].layout()
 
 
 def _check_rows(

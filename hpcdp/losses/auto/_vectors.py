@@ -96,7 +96,7 @@ class AutoVectors:
 
 
 def projecting_loss(p: Side, q: Side, thresholds: Floats) -> str:
-    """Name of the loss that is to bring vectors to the line: "smooth", unless halves of training resolve that another is better."""
+    """The loss that is to bring vectors to the line: "smooth", unless halves of training resolve that another is better."""
     losses = {name: loss for name, loss in _losses().items() if hasattr(loss, "restore_projection")}
     return _choose(losses, p, q, np.asarray(thresholds, np.float64))[0]
 
