@@ -9,10 +9,11 @@ counting takes for the same certificate. `python -m benchmarks.tape NAME …` ru
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,16 @@ def sampled(database: NDArray[Any], size: int, rng: np.random.Generator) -> Floa
 def count(database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A count with three one-sided geometric variates, each of ε₀ = 1."""
     return np.asarray(int(database[0]) + rng.geometric(-math.expm1(-1.0), (size, _TERMS)).sum(axis=1) - _TERMS)
+
+
+DRAWN = [0]
+"""Outputs of `shifted` in this process, of all stages of all runs."""
+
+
+def shifted(database: NDArray[Any], size: int, rng: np.random.Generator) -> Floats:
+    """Standard normal noise, counted: what a run draws to learn, to look, to test."""
+    DRAWN[0] += size
+    return np.asarray(database[0] + rng.normal(size=size))
 
 
 def release(database: NDArray[Any], size: int, rng: np.random.Generator) -> Floats:
@@ -166,17 +177,24 @@ def grid_of(case: Case, delta: float) -> list[float]:
     return [round(value, 9) for value in np.linspace(0.0, case.last(delta), 21)]
 
 
-def study_of(case: Case, delta: float, seed: int = SEED, most: int | None = None, certify: bool = False) -> Study:
-    """A study with nothing but a target at the largest ε; certify: that ε alone, for which half the error is asked."""
+def study_of(
+    case: Case,
+    delta: float,
+    seed: int = SEED,
+    most: int | None = None,
+    certify: bool = False,
+    counted: float | None = None,
+) -> Study:
+    """A study with nothing but a target at the largest ε; certify: that ε alone; counted: without tape, to this error."""
     grid = grid_of(case, delta)
     d, other = case.pair(delta)
     estimate: dict[str, Any] = {
-        "tape": True,
+        "tape": counted is None,
         "epsilons": grid,
         "target": {
             "epsilon": grid[-1],
             "direction": case.direction,
-            "relative_error": case.asked,
+            "relative_error": case.asked if counted is None else counted,
             "most": most or case.most,
         },
     }
@@ -240,6 +258,8 @@ CERTIFIED = (
     ("gaussian 1", 1e-7, 0.5, 120.0),
 )
 """Law, δ, the share of it to be certified, and in how many seconds."""
+FORECAST = "gaussian 1/4", 1e-10
+"""Law and δ of a certificate that need not run."""
 _LONG = 500.0  # seconds from which on a case is run with `--long` alone
 
 
@@ -257,6 +277,85 @@ def certify(name: str, delta: float, share: float, seconds: float, seed: int = S
     print(
         f"{name:22} {delta:7.0e} {figures['delta']:9.3f} {figures['lower_up_to_leftover']:9.3f} {figures['lower']:9.3f} "
         f"{share:6.2f} {figures['draws']:9.1e} {figures['leftover']:9.1e} {taken:8.2f} {seconds:6.0f}",
+        flush=True,
+    )
+    return figures
+
+
+def forecast(name: str, delta: float, learned: bool = True, seed: int = SEED) -> dict[str, float]:
+    """The plain draws that a certificate takes, as `hpcdp plan` tells before a run and levels after learning; beside the formula.
+
+    Prints the line, and what the plan says; returns figures. Without `learned` nothing is drawn.
+    """
+    from hpcdp.notions.tape import KEPT_BACK
+    from hpcdp.planning.summary import plan
+
+    case = CASES[name]
+    study = study_of(case, delta, seed, _MOST, certify=True)
+    epsilon, header = study.epsilons[-1], study.study.model_copy(update={"claim": "gaussian(mu=0.25)"})
+    level = 0.9 * (1.0 - study.estimate.confidence) / 2  # of the leftover, of one direction of two
+    figures = {"formula": -math.log(level) * math.exp(epsilon) / (KEPT_BACK * delta)}
+    words = str(plan(study.model_copy(update={"study": header}), 1))
+    said = re.search(r"a certificate takes about ([\d.e+]+) plain draws without a hit.*", words)
+    figures["plan"] = float(said[1]) if said else math.nan
+    if learned:
+        needed = np.asarray(run_study(study)[0]["tape_needed"])[0]
+        figures["learned"] = float(needed[0 if case.direction == "forward" else 1])
+    print(
+        f"{name:22} {delta:7.0e} {figures['formula']:9.2e} {figures['plan']:9.2e} {figures.get('learned', math.nan):9.2e}  "
+        f"{said[0] if said else 'the plan does not tell'}",
+        flush=True,
+    )
+    return figures
+
+
+COMPARED = (("gaussian 1/4", 1e-5, 10.0), ("gaussian 1", 1e-5, 3.0))
+"""Law, δ, and how many times fewer test draws a certificate takes with the tape than by counting."""
+
+
+def compare(name: str, delta: float, fewer: float, seed: int = SEED) -> dict[str, float]:
+    """The certificate of one ε with the tape and by counting, each as its own target takes it, and their line; returns figures.
+
+    Counting asks for the error with which it is to keep what the tape kept; its draws are then scaled, as 1/error², to the same
+    distance of the bound from δ̂. tests: of both laws, plain ones for the leftover too; draws: all that the mechanism was called
+    for, to learn and to look as well, of which counting is not sparing.
+    """
+    from benchmarks import tape  # where the counter is, whatever this module is run as
+    from hpcdp._base.special import ndtri
+
+    case = replace(CASES[name], call="benchmarks.tape:shifted")
+    exact = float(case.exact(delta).delta(grid_of(case, delta)[-1], case.direction))
+    place = 0, 0 if case.direction == "forward" else 1, -1
+    figures: dict[str, float] = {}
+    error = None
+    for way in ("tape", "counting"):
+        before = tape.DRAWN[0]
+        study = study_of(case, delta, seed, 10**12, certify=True, counted=error)
+        result, seconds = run_study(study)
+        found, lower = (float(np.asarray(result[part])[place]) / exact for part in ("delta", "lower"))
+        tests = float(np.asarray(result["test" if way == "counting" else "draws"])[place].sum())
+        if way == "tape":
+            tests += float(np.asarray(result["leftover_draws"])[0, :, -1].sum())
+            error = round((found - lower) / float(ndtri(study.estimate.confidence)), 3)
+        own = {
+            "draws": tape.DRAWN[0] - before,
+            "tests": tests,
+            "kept": lower,
+            "width": found - lower,
+            "seconds": seconds,
+        }
+        figures |= {f"{way} {part}": float(value) for part, value in own.items()}
+    same = (figures["counting width"] / figures["tape width"]) ** 2
+    for part in ("tests", "draws"):
+        figures[f"{part} ratio"] = figures[f"counting {part}"] * same / figures[f"tape {part}"]
+    print(
+        f"{name:22} {delta:7.0e} "
+        + " ".join(
+            f"{figures[f'{way} kept']:6.3f} {figures[f'{way} tests']:8.2e} {figures[f'{way} draws']:8.2e} "
+            f"{figures[f'{way} seconds']:7.2f}"
+            for way in ("tape", "counting")
+        )
+        + f" {figures['tests ratio']:7.1f} {figures['draws ratio']:7.1f} {fewer:5.0f}",
         flush=True,
     )
     return figures
@@ -285,6 +384,14 @@ def main(
     for name, delta, share, seconds in CERTIFIED:
         if (name in names or not names) and (long or seconds < _LONG) and not (small and seconds > 20.0):
             found[f"certified, {name}, {delta:.0e}"] = certify(name, delta, share, seconds)
+    print(f"{'to certify':22} {'δ':>7} {'formula':>9} {'plan':>9} {'levels':>9}  what the plan says")
+    if FORECAST[0] in names or not names:
+        found[f"forecast, {FORECAST[0]}, {FORECAST[1]:.0e}"] = forecast(*FORECAST, learned=not small)
+    heads = " ".join(f"{way:>6} {'tests':>8} {'draws':>8} {'seconds':>7}" for way in ("tape", "counted"))
+    print(f"{'kept both ways':22} {'δ':>7} {heads} {'tests/':>7} {'draws/':>7} {'goal':>5}")
+    for name, delta, fewer in COMPARED[:1] if small else COMPARED:
+        if name in names or not names:
+            found[f"compared, {name}, {delta:.0e}"] = compare(name, delta, fewer)
     return found
 
 

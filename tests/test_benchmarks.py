@@ -174,4 +174,10 @@ def test_tape(capsys: pytest.CaptureFixture[str]) -> None:
         assert figures[name]["sigmas"] < 5.0  # false alarm: 6e-7 a cell
     found = figures["certified, gaussian 1/4, 1e-07"]
     assert 0.5 <= found["lower"] <= found["lower_up_to_leftover"] <= 1.0
+    told = figures["forecast, gaussian 1/4, 1e-10"]
+    assert abs(told["plan"] / told["formula"] - 1.0) < 0.05  # a plan prints two digits
+    both = figures["compared, gaussian 1/4, 1e-05"]
+    assert both["tests ratio"] >= 10.0
+    assert both["draws ratio"] >= 10.0
+    assert both["tape draws"] > both["tape tests"] > 0.0
     print(capsys.readouterr().out)

@@ -231,9 +231,8 @@ def test_tiny_figures_print_as_numbers_on_the_safe_side(value: float) -> None:
 
 def test_footnotes_say_what_numbers_rest_on(result: Result) -> None:
     alone = " ".join(text(changed(result, tape_by_rows=[0])).split())
-    assert (
-        "one output a call: all entries of a tape belong to its output; no assumption but that a call for one" in alone
-    )
+    assert "one output a call: all entries of a tape belong to its output; no assumption about it." in alone
+    assert "calls for one output: that calls for many have the same law was not looked at" in alone
     assert "not proved" not in alone
     elsewhere = " ".join(text(changed(result, tape_by_rows=[0], tape_checked=[0])).split())
     assert "randomness from elsewhere" in elsewhere

@@ -264,7 +264,38 @@ def test_a_mechanism_that_fails_at_tilted_noise_is_named(function: str, words: s
     study = taped(tmp_path, mechanism=FAILING, call=f"own:{function}", epsilons=[0.5, 1.8], certify=[1.8])
     done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, code=1)
     assert re.search(rf"(level|tape|leftover) chunk \d+ of (database|d|d_prime).*({words})", done.stderr), done.stderr
+    assert "has to return an output at all noise, however far out" in done.stderr
     assert not load_result(tmp_path / "s.zarr").complete
+
+
+OTHERWISE = """
+def shifted(database, size, rng):
+    noise = rng.normal(size=size)
+    if size == 1 << 13:
+        noise = noise + 0.0 * rng.exponential(size=size)
+    return 0.25 * database.sum() + noise
+"""
+
+
+def test_a_call_that_draws_otherwise_than_trial_draws_is_refused(tmp_path: Path, monkeypatch) -> None:
+    """Of a size that was not looked at, in levels; by chance in a chunk that is counted, which has the size of looks."""
+    study = taped(tmp_path, mechanism=OTHERWISE, train=1 << 14)
+    done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, code=1)
+    words = "the mechanism drew 1 normal, 1 exponential for each output, and in trial draws 1 normal"
+    assert re.search(
+        rf"level chunk 0 of database \w+ .*{words}|level chunk 0 of d(_prime)? of pair 0: {words}", done.stderr
+    )
+    store = tmp_path / "t.zarr"
+    study = taped(tmp_path, mechanism=OTHERWISE, train=1 << 15)
+    study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false"))
+    call("run", study, "--store", store, "--workers", 0)
+    for path in records(store, "tapes"):
+        path.unlink()
+    monkeypatch.setattr("hpcdp.engine.tape._trial_layout", lambda *_: [("normal", 2)])
+    done = call("resume", store, "--workers", 0, code=1)
+    words = "the mechanism drew 1 normal for each output, and in trial draws 2 normal"
+    for part in ("tape", "leftover"):
+        assert re.search(rf"{part} chunk \d+ of .*{words}", done.stderr), done.stderr
 
 
 RELEASE = """

@@ -26,7 +26,7 @@ from hpcdp.losses.tape._class_kernels import find_inside
 from hpcdp.losses.tape.levels import learn
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.ownership import find_rows, keeps_rows, same_rows
+from hpcdp.mechanisms.tape.ownership import ONE, OUTPUTS, find_rows, keeps_rows, same_rows
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.weighted_sums import Cells, count_leftover, sum_lower, sum_upper
 from hpcdp.planning.tape import CHUNK, FEW, Choice, DrawTape, LearnTape, stage_of
@@ -41,9 +41,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 State = dict[str, NDArray[Any]]
+Layout = list[tuple[str, int]]  # see `Tape.layout`
 
 _PREFIX = "projection."
-_FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
+_PROJECTING = "projecting"  # the name of the loss that brings vectors to the line, as bytes
+_AGAIN = (
+    " (the same noise comes again: a mechanism that fails for its numbers has to return an output at all noise, however far "
+    "out; repair it, then resume with --allow-changed-code)"
+)
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of what is aimed at that other cells may have
 
 
@@ -74,7 +79,7 @@ def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: 
         with naming(where):
             return problem.sampler.draw_tape(problem.laws[law], law, stage, chunk, size, problem.schema, **how)
     except MechanismError as error:
-        raise ChunkError(where(), readable(str(error))) from error
+        raise ChunkError(where(), f"{readable(str(error))}{_AGAIN}") from error
 
 
 def _learn(context: Context, number: int) -> tuple[State, Choice]:
@@ -89,6 +94,8 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
     way = same_rows(ways)
     by_rows, flat, checked = way.by_rows, way.flat, way.checked
     projection: list[Projection | None] = [None]
+    projecting = ""
+    layouts = [_trial_layout(context, law, flat) if by_rows else [] for law in laws]
     entered: tuple[list[Bools], list[Bools]] = (
         [],
         [],
@@ -96,6 +103,8 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
 
     def take(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
         outputs, tape = _draw(context, laws[side], "level", call, size, proposal=proposal, by_rows=by_rows, flat=flat)
+        if by_rows:
+            _refuse_others(tape, layouts[side], f"level chunk {call} of {problem.describe_law(laws[side])}")
         if declared is not None and side == 1:
             declared.refuse(outputs, f"level chunk {call} of {problem.describe_law(laws[1])}")
         entered[side].append(np.zeros(size, np.bool_) if declared is None or side == 1 else declared.holds(outputs))
@@ -104,7 +113,8 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
     first = [take(side, Proposal.plain(), max(1, e.train // 2), 0) for side in (0, 1)]
     if problem.schema.columns not in (None, 1):
         sides = [Side(outputs, outputs.shape[0]) for outputs, _ in first]
-        projection[0] = _projecting_loss(problem).fit(*sides).projection()
+        projecting = _projecting(problem, *sides)
+        projection[0] = _projecting_loss(problem, projecting).fit(*sides).projection()
 
     def draw(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
         outputs, tape = first[side] if call == 0 else take(side, proposal, size, call)
@@ -128,6 +138,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         state |= {f"proposal{side}.{name}": array for name, array in proposal.state().items()}
     if projection[0] is not None:
         state |= projection_state(projection[0], _PREFIX)
+        state[_PROJECTING] = np.frombuffer(projecting.encode(), np.uint8)
     return state, replace(choice, state=_digest(state))
 
 
@@ -142,11 +153,19 @@ def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tupl
     )
 
 
-def _projecting_loss(problem: Problem) -> Any:
-    """The study's loss where it brings vectors to the line, else one that does."""
+def _projecting(problem: Problem, p: Side, q: Side) -> str:
+    """Name of the loss that brings vectors to the line: the study's where it does so, else what plain draws show to be best."""
     e = problem.study.estimate
-    is_own = kind_of(e.default_loss).projects
-    return make_loss(e.default_loss if is_own else _FALLBACK, e.parameters if is_own else {}, problem.study.folder)
+    if kind_of(e.default_loss).projects:
+        return e.default_loss
+    from hpcdp.losses.auto._vectors import projecting_loss  # and all that it takes
+
+    return projecting_loss(p, q, np.asarray(e.epsilons))
+
+
+def _projecting_loss(problem: Problem, name: str) -> Any:
+    e = problem.study.estimate
+    return make_loss(name, e.parameters if name == e.default_loss else {}, problem.study.folder)
 
 
 def _on_line(outputs: Outputs, projection: Projection | None) -> Floats:
@@ -197,8 +216,9 @@ class Judge:
             )
             for side in (0, 1)
         ]
+        projecting = state.get(_PROJECTING, np.zeros(0, np.uint8)).tobytes().decode()
         self._projection = restore_projection(
-            state, _PREFIX, lambda own: _projecting_loss(problem).restore_projection(own)
+            state, _PREFIX, lambda own: _projecting_loss(problem, projecting).restore_projection(own)
         )
         changes = np.append(True, (state["classes"][:, 1:] != state["classes"][:, :-1]).any(axis=0))
         self._starts = state["starts"][changes]
@@ -252,10 +272,11 @@ def _chunks(context: Context, test: Judge, work: DrawTape, law: str) -> Iterator
     is_plain, choice, proposal = work.part == "leftover", test.choice, test.proposals[work.side]
     how = {"proposal": proposal, "by_rows": choice.by_rows, "flat": choice.flat, "is_plain": is_plain}
     total: dict[str, Any] | None = None
+    layout = _trial_layout(context, law, choice.flat) if choice.by_rows else []
     for chunk in range(work.start, work.stop):
         outputs, tape = _draw(context, law, work.part, chunk, choice.chunk, **how)
         if choice.by_rows:
-            _refuse_shared(tape)
+            _refuse_others(tape, layout, f"{work.part} chunk {chunk} of {context.problem.describe_law(law)}")
             if chunk == work.start:
                 _check_rows(context, law, work.part, chunk, outputs, choice, how)
         if work.side == 1 and context.problem.declared is not None:
@@ -275,12 +296,28 @@ def _added(a: Any, b: Any) -> Any:
     return a + b if isinstance(a, int) else [x + y for x, y in zip(a, b, strict=True)]
 
 
-def _refuse_shared(tape: Tape) -> None:
+def _refuse_others(tape: Tape, layout: Layout, where: str) -> None:
+    """Refuse a tape by rows on which trial draws say nothing."""
     if tape.shared:
         raise MechanismError(
-            f"the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did not in "
-            "trial draws"
+            f"{where}: the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did "
+            "not in trial draws"
         )
+    if tape.layout() != layout:
+        raise MechanismError(
+            f"{where}: the mechanism drew {_drawn(tape.layout())} for each output, and in trial draws {_drawn(layout)}, so that "
+            "these do not tell which outputs other entries are of; accepted: the same variates in each call, or, where chance "
+            "decides how many, a mechanism without size, which is called for one output"
+        )
+
+
+def _drawn(layout: Layout) -> str:
+    return ", ".join(f"{m} {kind}" for kind, m in layout[:8]) + (", …" if len(layout) > 8 else "") or "nothing"
+
+
+def _trial_layout(context: Context, law: str, flat: str) -> Layout:
+    """What a mechanism draws of each output, by rows, in trial draws."""
+    return _trial(context, law, OUTPUTS, ONE, by_rows=True, flat=flat)[1].layout()
 
 
 def _check_rows(
@@ -331,6 +368,8 @@ def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any
     cells = Cells(cells.least[beyond], cells.rates[beyond], cells.cutoffs[beyond])
     places = test.on_line(outputs)
     which = test.inside(places, direction, int(cells.least.min()))
+    if not which.size:  # as of nearly all chunks where δ is tiny
+        return {"hits": [0] * beyond.size, "union": 0}
     hits, union = count_leftover(*tape.log_weights(which), test.classes(places[which])[direction], cells)
     return {"hits": hits.tolist(), "union": union}
 

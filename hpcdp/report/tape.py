@@ -72,7 +72,8 @@ def basis_lines(result: Result) -> list[str]:
     if (~by_rows & checked).any():
         lines += _wrap(
             f"one output a call{_which(drawn, ~by_rows & checked)}: all entries of a tape belong to its output; "
-            "no assumption but that a call for one has the law of the study."
+            "no assumption about it. Numbers are of calls for one output: that calls for many have the same law was not "
+            "looked at."
         )
     if (~checked).any():
         lines += _wrap(

@@ -86,23 +86,37 @@ class AutoVectors:
         """The counter, and the loss whose it is."""
         thresholds = np.asarray(thresholds, np.float64)
         losses = _losses()
-        halves = list(zip(halves_of(self.p), halves_of(self.q), strict=True))
-        fewest = min(side.size for half in halves for side in half)
-        if fewest < FEWEST_LEARNED:
-            del losses["learned"]
-        if fewest < _FEWEST:
+        chosen, judged = _choose(losses, self.p, self.q, thresholds)
+        if judged is None:
             counter = ChosenCounter("smooth", self._default.counter(thresholds))
             seen = np.stack([counter.count(side.outputs) for side in (self.p, self.q)])
             return counter, Decision(["smooth"] * thresholds.size, seen)
-        scores = [_judge(losses, *pair) for pair in (halves, halves[::-1])]
-        folds = [_fold(judged, thresholds) for judged in scores]
-        chosen = "smooth"
-        for name in losses:
-            if resolved_better(folds, name, chosen, thresholds) > 0:
-                chosen = name
-        judged = sum(np.stack([count_losses(side, thresholds) for side in judged[chosen]]) for judged in scores)
         counter = ChosenCounter(chosen, losses[chosen].fit(self.p, self.q).counter(thresholds))
-        return counter, Decision([chosen] * thresholds.size, np.asarray(judged))
+        return counter, Decision([chosen] * thresholds.size, judged)
+
+
+def projecting_loss(p: Side, q: Side, thresholds: Floats) -> str:
+    """The loss that is to bring vectors to the line: "smooth", unless halves of training resolve that another is better."""
+    losses = {name: loss for name, loss in _losses().items() if hasattr(loss, "restore_projection")}
+    return _choose(losses, p, q, np.asarray(thresholds, np.float64))[0]
+
+
+def _choose(losses: dict[str, Loss], p: Side, q: Side, thresholds: Floats) -> tuple[str, NDArray[np.int64] | None]:
+    """The best by halves of training outputs that judge each other, and its counts there; None where these are too few."""
+    halves = list(zip(halves_of(p), halves_of(q), strict=True))
+    fewest = min(side.size for half in halves for side in half)
+    if fewest < FEWEST_LEARNED:
+        losses.pop("learned", None)
+    if fewest < _FEWEST:
+        return "smooth", None
+    scores = [_judge(losses, *pair) for pair in (halves, halves[::-1])]
+    folds = [_fold(judged, thresholds) for judged in scores]
+    chosen = "smooth"
+    for name in losses:
+        if resolved_better(folds, name, chosen, thresholds) > 0:
+            chosen = name
+    judged = sum(np.stack([count_losses(side, thresholds) for side in judged[chosen]]) for judged in scores)
+    return chosen, np.asarray(judged)
 
 
 Sides = tuple[Side, Side]

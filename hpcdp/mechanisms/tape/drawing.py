@@ -28,6 +28,7 @@ _CODES = {name: code for code, name in _NAMES.items()}
 _COLUMNS = 8  # of variates of a kind that are made ahead for all outputs, where they are drawn one by one
 _AHEAD = 32  # of an output's variates that are made ready at once
 _EXACT = 2.0**-52
+_NOTHING: tuple[int, list[float]] = 0, []
 _MOST_KEPT = 1 << 24  # variates of a kind that are kept
 
 
@@ -73,7 +74,7 @@ class Drawing(Stream):
         self._own_bits = _Bits(seed)
         self._own_bits.is_a_tapes = True
         super().__init__(self._own_bits)
-        self.shared, self.is_closed = 0, False
+        self.shared, self.is_closed, self.one_by_one = 0, False, not by_rows
         self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
         self.starts = np.append(0, np.full(proposal.count, size)) if is_plain else proposal.starts(size)
         self._components, self._rows = self._mix()
@@ -137,7 +138,7 @@ class Drawing(Stream):
     def close(self) -> None:
         """The outputs are there: whoever kept the generator draws plainly from now on, and that belongs to no output."""
         self._end_output()
-        self.is_closed = True
+        self.is_closed, self.one_by_one = True, False
 
     def _end_output(self) -> None:
         for kind, used in self._used.items():
@@ -172,25 +173,27 @@ class Drawing(Stream):
     def log_weights(self, which: Ints) -> tuple[Floats, Floats]:
         """log w of these outputs, and how far the computed one may be from it, at most; (selected,) each."""
         count = self.proposal.count
-        if count == 1:
+        if count == 1 or not which.size:
             return np.zeros(which.size), np.zeros(which.size)
         ratios, magnitudes = np.zeros((which.size, count)), np.zeros(which.size)
-        terms = np.zeros(self.size)
+        terms = np.zeros(which.size)
         for entry in self.entries():
             table = self.proposal.tables.get(entry.kind)
             if table is None or entry.first >= table.shape[1]:
                 continue
             entry.add_log_ratios(which, table, ratios, magnitudes)
-            columns = entry.values.shape[1] if entry.kind == "order" else np.minimum(entry.used, entry.values.shape[1])
-            if entry.rows is None:
-                terms += columns
+            columns: Any = entry.values.shape[1]
+            if entry.rows is not None:
+                own = np.zeros(self.size)
+                own[entry.rows] = columns if entry.kind == "order" else np.minimum(entry.used, columns)
+                terms += own[which]
             else:
-                terms[entry.rows] += columns
+                terms += columns if entry.kind == "order" else np.minimum(entry.used[which], columns)
         weights = np.empty(which.size)
         with np.errstate(divide="ignore"):
             kernels.mix_log_weights(ratios, np.log(self.proposal.shares), weights)
         # sums of n terms are n roundings of no more than the sum of their sizes, a term itself a few of its own
-        return weights, _EXACT * ((terms[which] + 12.0) * magnitudes + count + 32.0)
+        return weights, _EXACT * ((terms + 12.0) * magnitudes + count + 32.0)
 
     # how it is drawn
 
@@ -326,16 +329,15 @@ class Drawing(Stream):
     def _one(self, kind: str) -> float:
         """The next entry of the present output alone."""
         place = self._counted.get(kind, 0)
-        start, ready = self._ready.get(kind, (0, []))
-        if not 0 <= place - start < len(ready):
+        start, ready = self._ready.get(kind, _NOTHING)
+        if not 0 <= (at := place - start) < len(ready):
             if place >= self._most(kind):
                 self._counted[kind] = place + 1
                 return float(self._own_bits.one(_CODES[kind]))
             ready = self._reach(kind, place + 1)[self._at, place : place + _AHEAD].tolist()
-            start = place
-            self._ready[kind] = start, ready
+            at, self._ready[kind] = 0, (place, ready)
         self._counted[kind] = place + 1
-        return ready[place - start]
+        return ready[at]
 
     def _note(self, kind: str, key: Any, value: Any, base: Any = None, law: Any = None) -> None:
         """The present output's next entry of a kind that has a law of its own; key: what tells laws apart that are not alike."""

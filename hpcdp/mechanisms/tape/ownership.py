@@ -28,9 +28,9 @@ Floats = NDArray[np.float64]
 Trial = Callable[..., tuple[Outputs, Tape]]
 """Outputs and tape of (size, seed, by_rows=…, flat=…, exchanged=(rows, seed), proposal=…)."""
 
-_OUTPUTS = 61  # no usual number of columns
+OUTPUTS = 61  # no usual number of columns
 _MANY = 1 << 16  # outputs of a chunk: who draws in blocks of fewer is seen
-_ONE, _OTHER = 101, 202
+ONE, _OTHER = 101, 202  # seeds of looks
 _STRENGTHS = (1.0, 0.3)  # of wild noise; the next where a mechanism cannot bear it
 _MOST_WILD = 4096  # places of a kind with wild noise
 
@@ -95,24 +95,24 @@ def keeps_rows(one: Outputs, other: Outputs, rows: Any) -> bool:
 def _keeps(trial: Trial, flat: str, many: int) -> bool | None:
     """Whether any output changed as its own entries were exchanged; None where another did."""
     how: dict[str, Any] = {"by_rows": True, "flat": flat}
-    outputs, tape = trial(_OUTPUTS, _ONE, **how)
+    outputs, tape = trial(OUTPUTS, ONE, **how)
     if tape.shared or not tape.entries():
         return None
-    trial(_OUTPUTS, _OTHER, **how)
-    again, _ = trial(_OUTPUTS, _ONE, **how)
+    trial(OUTPUTS, _OTHER, **how)
+    again, _ = trial(OUTPUTS, ONE, **how)
     if not np.array_equal(outputs, again):
         return None
     has_moved = False
-    numbers = np.arange(_OUTPUTS)
+    numbers = np.arange(OUTPUTS)
     # each two outputs differ in a bit: one is exchanged without the other
-    halves = [(numbers >> bit & 1) == value for bit in range(_OUTPUTS.bit_length()) for value in (0, 1)]
+    halves = [(numbers >> bit & 1) == value for bit in range(OUTPUTS.bit_length()) for value in (0, 1)]
     for proposal in (Proposal.plain(), *_bearable(trial, tape, how)):
-        moved = _look(trial, _OUTPUTS, {**how, "proposal": proposal}, halves, tape.layout())
+        moved = _look(trial, OUTPUTS, {**how, "proposal": proposal}, halves, tape.layout())
         if moved is None:
             return None
         has_moved |= moved
     wild = [*_bearable(trial, tape, how, many)]
-    at_random = np.random.default_rng(_ONE).random(many) < 0.5
+    at_random = np.random.default_rng(ONE).random(many) < 0.5
     large = [np.arange(many) % 2 == 1, at_random]
     moved = _look(trial, many, {**how, "proposal": (*wild, Proposal.plain())[0]}, large, tape.layout())
     return None if moved is None else has_moved or moved
@@ -120,24 +120,24 @@ def _keeps(trial: Trial, flat: str, many: int) -> bool | None:
 
 def _look(trial: Trial, size: int, how: dict[str, Any], halves: list[Any], layout: Any) -> bool | None:
     """Whether any output changed as its noise was exchanged; None: another did, or other entries were asked for."""
-    outputs, tape = trial(size, _ONE, **how)
+    outputs, tape = trial(size, ONE, **how)
     if tape.shared or tape.layout() != layout:
         return None
     has_moved = False
     for number, rows in enumerate(halves):
-        other, tape = trial(size, _ONE, **how, exchanged=(rows, _OTHER + number))
+        other, tape = trial(size, ONE, **how, exchanged=(rows, _OTHER + number))
         if tape.shared or tape.layout() != layout or not keeps_rows(outputs, other, rows):
             return None
         has_moved |= not np.array_equal(outputs, other)
     return has_moved
 
 
-def _bearable(trial: Trial, tape: Tape, how: dict[str, Any], size: int = _OUTPUTS) -> Iterator[Proposal]:
+def _bearable(trial: Trial, tape: Tape, how: dict[str, Any], size: int = OUTPUTS) -> Iterator[Proposal]:
     """The wildest noise with which the mechanism gives outputs, if there is any."""
     for strength in _STRENGTHS:
         proposal = _wild(tape, strength)
         try:
-            trial(size, _ONE, **how, proposal=proposal)
+            trial(size, ONE, **how, proposal=proposal)
         except MechanismError:
             continue
         yield proposal
@@ -146,7 +146,7 @@ def _bearable(trial: Trial, tape: Tape, how: dict[str, Any], size: int = _OUTPUT
 
 def _wild(tape: Tape, strength: float) -> Proposal:
     """Outputs in groups of equal size: plain, far up, far down, wide, wider, and all of these at random."""
-    rng = np.random.default_rng(_ONE)
+    rng = np.random.default_rng(ONE)
     lengths: dict[str, int] = {}
     for entry in tape.entries():
         columns = 1 if entry.kind == "order" else int(entry.used.max(initial=0))
@@ -198,7 +198,7 @@ def _refuse_state(trial: Trial) -> bool:
     for before in (_OTHER, _OTHER + 1, _OTHER, _OTHER + 1):
         for _ in range(3):  # what is kept may be used some outputs later
             trial(3, before, by_rows=False)
-        after.setdefault(before, []).append(trial(3, _ONE, by_rows=False)[0])
+        after.setdefault(before, []).append(trial(3, ONE, by_rows=False)[0])
     same = [np.array_equal(one, other) for one, other in after.values()]
     if all(same) and not np.array_equal(after[_OTHER][0], after[_OTHER + 1][0]):
         raise MechanismError(
