@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, choose
+from hpcdp.engine._tape_choice import aims_of, choose, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -44,7 +44,6 @@ State = dict[str, NDArray[Any]]
 
 _PREFIX = "projection."
 _FALLBACK = "smooth"  # the loss that brings vectors to the line where the study's own does not
-_REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of what is aimed at that other cells may have
 
 
 def learn_tape(context: Context, generation: Generation, work: LearnTape, report: Report) -> None:
@@ -117,7 +116,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         e.train,
         CHUNK if by_rows else FEW,
         lambda deltas: aims_of(problem, deltas),
-        _REST_CERTIFIED if e.certify else _REST,
+        rest_of(problem),
     )
     classes = _classes(learned.losses, epsilons)
     state: State = {"starts": learned.cells.starts, "classes": classes}

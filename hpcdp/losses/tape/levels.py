@@ -32,8 +32,10 @@ Aims = Callable[[Floats], list[tuple[int, int]]]
 
 _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
+_SCARCE = (_ENOUGH, 40.0, 8.0)  # the same, tried in turn where there is nothing to climb on
 _FEWEST = 50.0  # outputs' worth in a set that tell anything of it
 _MOST_ELITE = 4_000
+_LEAST = 1e-20  # probability of a set from which on none rarer is looked for
 _STEP = 2.0  # between the logs of probabilities of two rungs of the final proposals
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
@@ -158,6 +160,9 @@ def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest:
                 rounds_left[direction] -= 1
             if t is None:
                 continue
+            if weights[direction][scores[direction] > t].sum() < _LEAST * weights[direction].size:
+                rounds_left[direction] = 0  # δ beyond is smaller still: L̂ rises no more, and draws would lead nowhere
+                continue
             reached[direction] = max(t, reached[direction])
             for side in (0, 1):
                 elite = pools[side].elite(scores[side] > t, weights[side])
@@ -183,19 +188,18 @@ def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, 
 
 def _rise(scores: Sequence[Floats], weights: Sequence[Floats], goal: float) -> float | None:
     """The largest t up to the goal above which there is enough of both laws, or much of one and nothing of the other."""
-    best = None
     pooled = np.concatenate([s[np.isfinite(s)] for s in scores])
     if not pooled.size:
         return goal if any((s > goal).sum() > 0 for s in scores) else None
     candidates = np.unique(
         np.append(np.quantile(pooled[pooled < goal], np.linspace(0.3, 1.0, 60)) if (pooled < goal).any() else [], goal)
     )
-    for t in candidates[::-1]:
-        told = [_told(w[s > t]) for s, w in zip(scores, weights, strict=True)]
-        if min(told) >= _ENOUGH or (max(told) >= _ENOUGH and min(told) == 0.0):
-            best = float(t)
-            break
-    return best
+    told = [(t, [_told(w[s > t]) for s, w in zip(scores, weights, strict=True)]) for t in candidates[::-1]]
+    for enough in _SCARCE:
+        for t, both in told:
+            if min(both) >= enough or (max(both) >= enough and min(both) == 0.0):
+                return float(t)
+    return None
 
 
 def _told(weights: Floats) -> float:
