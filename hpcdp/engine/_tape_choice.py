@@ -72,11 +72,7 @@ def choose(
     told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
     aims = aims_of(problem, told)
     gain = max(
-        (
-            float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300))
-            for d, j in aims
-            if directions[d].delta[j] > 0.0
-        ),
+        (float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300)) for d, j in aims),
         default=0.0,
     )
     proposals = learned.proposals
@@ -138,8 +134,10 @@ def choose(
     return choice, proposals
 
 
-def _round_up(aimed: int, bounds: Sequence[Direction], largest_error: float, least: float, most: int, chunk: int) -> int:
-    """Draws that the aims ask for, more where another δ̂ of at least `least` would have a larger relative error; whole chunks."""
+def _round_up(
+    aimed: int, bounds: Sequence[Direction], largest_error: float, least: float, most: int, chunk: int
+) -> int:
+    """Draws that aims ask for, more where another δ̂ of at least `least` would have a larger relative error; whole chunks."""
     others = 0.0
     for bound in bounds:
         told = (bound.delta > 3.0 * bound.error) & (bound.delta >= least)
@@ -157,7 +155,11 @@ def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direc
             Taught(classes[d][learned.cells_of[s]], learned.weights[s], learned.shares[s], learned.proposals[s].largest)
             for s in (0, 1)
         ]
-        found.append(Direction(taught[d], taught[1 - d], epsilons))
+        loss = (1.0 if d == 0 else -1.0) * learned.losses[learned.cells_of[d]]
+        which = np.flatnonzero(loss > epsilons[0])
+        density = (learned.shares[d] * learned.weights[d])[which]
+        by_loss = np.array([density @ np.maximum(0.0, -np.expm1(e - loss[which])) for e in epsilons])
+        found.append(Direction(taught[d], taught[1 - d], epsilons, by_loss))
     return found
 
 
@@ -168,4 +170,5 @@ def _declared(direction: Direction, inside: Bools) -> Direction:
         replace(p, classes=np.where(inside, p.classes, 0)),
         replace(q, classes=np.zeros_like(q.classes)),
         direction.epsilons,
+        direction.by_loss,
     )

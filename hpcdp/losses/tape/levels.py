@@ -124,11 +124,14 @@ class Learned:
         return replace(self, proposals=(Proposal.plain(), Proposal.plain()), weights=ones, shares=self.plain)  # type: ignore[arg-type]
 
 
-def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest: float = 1.5) -> Learned:
+def learn(
+    draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest: float = 1.5, main: float = 0.0
+) -> Learned:
     """Learn from draws of both laws.
 
     size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told
-    what is known, for which cells most of the draws are meant. rest: times their relative variance that other cells may have.
+    what is known, for which cells the draws are meant. rest: times their relative variance that other cells may have. main:
+    what they weigh at least when draws are shared out.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
@@ -173,7 +176,7 @@ def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest:
                     sample(side, numbers, counts)
         if not any(rounds_left):
             break
-    return _finish(pools, epsilons, sample, size, chunk, aims, rest)
+    return _finish(pools, epsilons, sample, size, chunk, aims, rest, main)
 
 
 def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
@@ -203,7 +206,11 @@ def _rise(scores: Sequence[Floats], weights: Sequence[Floats], goal: float) -> f
 
 
 def _told(weights: Floats) -> float:
-    return float(weights.sum() ** 2 / (weights @ weights)) if weights.size else 0.0
+    most = weights.max(initial=0.0)
+    if most <= 0.0:
+        return 0.0
+    shares = weights / most  # squares of tiny weights are no floats
+    return float(shares.sum() ** 2 / (shares @ shares))
 
 
 def _finish(
@@ -214,6 +221,7 @@ def _finish(
     chunk: int,
     aims: Aims,
     rest: float,
+    main: float,
 ) -> Learned:
     """The final proposals, with shares for the worst of all cells, and a last round drawn from them."""
     cells, losses, where, weights = _estimate(pools)
@@ -234,7 +242,7 @@ def _finish(
                 if elite:
                     numbers[side] += pools[side].add([one for _, one in fit(elite, narrows=is_aim)])
         sides.append(_side(pools[side], numbers[side], losses[where[side]], weights[side], epsilons, side))
-    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE)
+    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
     for side in (0, 1):
         kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
         numbers[side], shares[side] = [numbers[side][k] for k in kept], shares[side][kept]

@@ -35,13 +35,12 @@ class Side:
     factors: Floats
 
 
-def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float) -> list[Floats]:
+def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, main: float = 0.0) -> list[Floats]:
     """Shares of each side's components, 0 for those that are left out.
 
     deltas: δ̂ (2, epsilons), NaN for cells that do not count. goals: relative variances of cells, (2, epsilons), to each other; of
-    the least one are the cells that matter most, which weigh at least as much as all others; cells with a tenth of their δ̂ do
-    not count. inf: does not count.
-    plain: the least share of the first component.
+    the least one are the cells that matter most; cells with less than a tenth of their δ̂ do not count. inf: does not count.
+    plain: the least share of the first component. main: what the cells that matter most weigh at least, of all.
     """
     used = (deltas > _LEAST_TOLD) & (goals < np.inf)
     aims = used & (goals <= goals.min())
@@ -62,9 +61,9 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
                 variances[d] += square[d] * above(side.classes[d], terms, deltas.shape[1])
         cells = np.where(used, np.maximum(variances / max(float(variances[used].max()), 1e-300), 1e-300), 0.0)
         cells /= cells.sum()
-        main = float(cells[aims].sum())
-        if 0.0 < main < 0.5:
-            cells = np.where(aims, cells * 0.5 / main, cells * 0.5 / (1.0 - main))
+        own = float(cells[aims].sum())
+        if 0.0 < own < main:
+            cells = np.where(aims, cells * main / own, cells * (1.0 - main) / (1.0 - own))
         for at, (side, square) in enumerate(zip(sides, squares, strict=True)):
             worth = np.zeros(side.density.size)
             for d in (0, 1):
