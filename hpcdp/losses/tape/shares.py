@@ -2,8 +2,8 @@
 
 With weights w = f/Σ α_c g_c the variance of a cell is convex in the shares α, and a weighted sum of them over cells falls when
 each share is multiplied by the root of its derivative (Titterington 1976; Yu 2010: such steps never rise). Each cell weighs
-what its variance is: weights that build up over the steps instead run away with a cell that no share mends, to the cost of
-all others (seen: a hundred times the variance). Heuristic: the variances are those of training draws.
+what its variance is; weights that build up over the steps instead run away with a cell that no share mends (seen: two to
+three times the worst variance). Heuristic: the variances are those of training draws.
 """
 
 from __future__ import annotations
