@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.tape.levels import Learned
+from hpcdp.losses.tape.shares import least_counted
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.tape import DeclaredDirection, Direction, Taught, draws_for, leftover_for
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_OTHERS = 2.0  # times the relative error of the aims that others may have
+_REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of the aims that other cells may have
 _MORE = 16  # times the draws of the aims that this may take
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
 
@@ -47,6 +48,11 @@ def aims_of(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
     return [(d, len(e.epsilons) - 1) for d in directions]
 
 
+def rest_of(problem: Problem) -> float:
+    """Times the relative variance of the aims that other cells may have."""
+    return _REST_CERTIFIED if problem.study.estimate.certify else _REST
+
+
 def choose(
     problem: Problem,
     learned: Learned,
@@ -66,11 +72,7 @@ def choose(
     told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
     aims = aims_of(problem, told)
     gain = max(
-        (
-            float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300))
-            for d, j in aims
-            if directions[d].delta[j] > 0.0
-        ),
+        (float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300)) for d, j in aims),
         default=0.0,
     )
     proposals = learned.proposals
@@ -94,7 +96,9 @@ def choose(
         wanted = [
             draws_for(bounds[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most) for d, j in aims
         ]
-        draws = _round_up(max(wanted, default=1 << 20), bounds, e.target.relative_error, most, chunk)
+        least = least_counted(np.array([bounds[d].delta[j] for d, j in aims])) if aims else 0.0
+        largest_error = e.target.relative_error * math.sqrt(rest_of(problem))
+        draws = _round_up(max(wanted, default=1 << 20), bounds, largest_error, least, most, chunk)
     bets, leftover, needed = [], [], []
     for d, direction in enumerate(bounds):
         columns = [j for j in range(epsilons.size) if levels[d, j] > 0.0]
@@ -130,13 +134,15 @@ def choose(
     return choice, proposals
 
 
-def _round_up(aimed: int, bounds: Sequence[Direction], relative_error: float, most: int, chunk: int) -> int:
-    """Draws that the aims ask for, more where another cell that training tells would have too large an error; whole chunks."""
+def _round_up(
+    aimed: int, bounds: Sequence[Direction], largest_error: float, least: float, most: int, chunk: int
+) -> int:
+    """Draws that aims ask for, more where another δ̂ of at least `least` would have a larger relative error; whole chunks."""
     others = 0.0
     for bound in bounds:
-        told = bound.delta > 3.0 * bound.error
+        told = (bound.delta > 3.0 * bound.error) & (bound.delta >= least)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):  # of a tiny δ̂; `most` is the limit
-            ratios = np.sqrt(bound.variance[told]) / (_OTHERS * relative_error * bound.delta[told])
+            ratios = np.sqrt(bound.variance[told]) / (largest_error * bound.delta[told])
             others = max(others, float((ratios * ratios).max(initial=0.0)))
     wanted = max(aimed, math.ceil(min(others, _MORE * aimed, most)))
     return -(-wanted // chunk) * chunk
@@ -149,7 +155,11 @@ def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direc
             Taught(classes[d][learned.cells_of[s]], learned.weights[s], learned.shares[s], learned.proposals[s].largest)
             for s in (0, 1)
         ]
-        found.append(Direction(taught[d], taught[1 - d], epsilons))
+        loss = (1.0 if d == 0 else -1.0) * learned.losses[learned.cells_of[d]]
+        which = np.flatnonzero(loss > epsilons[0])
+        density = (learned.shares[d] * learned.weights[d])[which]
+        by_loss = np.array([density @ np.maximum(0.0, -np.expm1(e - loss[which])) for e in epsilons])
+        found.append(Direction(taught[d], taught[1 - d], epsilons, by_loss))
     return found
 
 
@@ -160,4 +170,5 @@ def _declared(direction: Direction, inside: Bools) -> Direction:
         replace(p, classes=np.where(inside, p.classes, 0)),
         replace(q, classes=np.zeros_like(q.classes)),
         direction.epsilons,
+        direction.by_loss,
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, choose
+from hpcdp.engine._tape_choice import aims_of, choose, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -49,7 +49,6 @@ _AGAIN = (
     " (the same noise comes again: a mechanism that fails for its numbers has to return an output at all noise, however far "
     "out; repair it, then resume with --allow-changed-code)"
 )
-_REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of what is aimed at that other cells may have
 
 
 def learn_tape(context: Context, generation: Generation, work: LearnTape, report: Report) -> None:
@@ -127,7 +126,8 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         e.train,
         CHUNK if by_rows else FEW,
         lambda deltas: aims_of(problem, deltas),
-        _REST_CERTIFIED if e.certify else _REST,
+        rest_of(problem),
+        0.5 if e.certify else 0.0,
     )
     classes = _classes(learned.losses, epsilons)
     state: State = {"starts": learned.cells.starts, "classes": classes}

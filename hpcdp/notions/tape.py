@@ -29,7 +29,8 @@ _MOST = 1 << 25  # draws from proposals
 _NO_LEFTOVER = 0.1  # of δ that it may cost to have no cut-off at all, and so no leftover
 _WORTH = 0.1  # of δ that must be left, or the leftover's draws are for nothing
 _MORE = 16  # times the draws of the estimate that bets may take
-_UNTOLD = 1 << 20  # draws where training does not tell δ at all; where it barely does, at most half of _MOST
+_UNTOLD = 1 << 20  # draws where training does not tell δ at all
+_LEAST_DELTA = 1e-100  # whose square is a float
 _LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
 
 
@@ -95,6 +96,8 @@ class Direction:
     p: Taught
     q: Taught
     epsilons: Floats
+    by_loss: Floats | None = None
+    """δ as L̂ tells it, E max(0, 1 − e^(ε − L̂)): off by what L̂ is off, but told where a difference of two tails is not."""
 
     def __post_init__(self) -> None:
         c = np.exp(self.epsilons)
@@ -154,11 +157,12 @@ class DeclaredDirection(Direction):
 def draws_for(direction: Direction, column: int, relative_error: float, level: float, least: int, most: int) -> int:
     """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it."""
     delta = float(direction.delta[column])
-    if not delta > float(direction.error[column]):
+    if not delta > 3.0 * float(direction.error[column]):
+        delta = 0.0 if direction.by_loss is None else float(direction.by_loss[column])
+    if not delta > _LEAST_DELTA:
         return min(most, max(least, _UNTOLD))
     wanted = float(direction.variance[column]) / (relative_error * delta) ** 2
-    enough = most if delta > 3.0 * float(direction.error[column]) else min(most, _MOST // 2)
-    draws = max(least, min(math.ceil(wanted), enough))
+    draws = max(least, math.ceil(min(wanted, most)))
     limit = max(draws, min(most, _MOST, _MORE * draws))
     near = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0
     cutoff = min(near, direction.q.largest) * (1.0 + 1e-9)

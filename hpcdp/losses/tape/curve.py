@@ -21,6 +21,7 @@ _APART, _PASSES = (
     4.0,
     3,
 )  # standard errors by which an atom lies beside the curve to be none of it; how often it is fitted
+_MOST = 0.5  # of both laws
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
 
 
@@ -56,7 +57,10 @@ def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats)
         if (now == apart).all():
             break
         apart = now
-    return np.where(apart, own, found)
+    found = np.where(apart, own, found)
+    # at ε = 0 a set that holds most of both laws for a difference that is not told would be told worse than nothing
+    even = told & (np.minimum(p, q) > _MOST) & (np.abs(found) <= _APART * error)
+    return np.where(even, 0.0, found)
 
 
 def _counts(share: Floats, variance: Floats) -> Floats:

@@ -32,8 +32,10 @@ Aims = Callable[[Floats], list[tuple[int, int]]]
 
 _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
+_SCARCE = (_ENOUGH, 40.0, 8.0)  # the same, tried in turn where there is nothing to climb on
 _FEWEST = 50.0  # outputs' worth in a set that tell anything of it
 _MOST_ELITE = 4_000
+_LEAST = 1e-20  # probability of a set from which on none rarer is looked for
 _STEP = 2.0  # between the logs of probabilities of two rungs of the final proposals
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
@@ -122,11 +124,14 @@ class Learned:
         return replace(self, proposals=(Proposal.plain(), Proposal.plain()), weights=ones, shares=self.plain)  # type: ignore[arg-type]
 
 
-def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest: float = 1.5) -> Learned:
+def learn(
+    draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest: float = 1.5, main: float = 0.0
+) -> Learned:
     """Learn from draws of both laws.
 
     size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told
-    what is known, for which cells most of the draws are meant. rest: times their relative variance that other cells may have.
+    what is known, for which cells the draws are meant. rest: times their relative variance that other cells may have. main:
+    what they weigh at least when draws are shared out.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
@@ -158,6 +163,9 @@ def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest:
                 rounds_left[direction] -= 1
             if t is None:
                 continue
+            if weights[direction][scores[direction] > t].sum() < _LEAST * weights[direction].size:
+                rounds_left[direction] = 0  # δ beyond is smaller still: L̂ rises no more, and draws would lead nowhere
+                continue
             reached[direction] = max(t, reached[direction])
             for side in (0, 1):
                 elite = pools[side].elite(scores[side] > t, weights[side])
@@ -168,7 +176,7 @@ def learn(draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest:
                     sample(side, numbers, counts)
         if not any(rounds_left):
             break
-    return _finish(pools, epsilons, sample, size, chunk, aims, rest)
+    return _finish(pools, epsilons, sample, size, chunk, aims, rest, main)
 
 
 def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
@@ -183,23 +191,26 @@ def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, 
 
 def _rise(scores: Sequence[Floats], weights: Sequence[Floats], goal: float) -> float | None:
     """The largest t up to the goal above which there is enough of both laws, or much of one and nothing of the other."""
-    best = None
     pooled = np.concatenate([s[np.isfinite(s)] for s in scores])
     if not pooled.size:
         return goal if any((s > goal).sum() > 0 for s in scores) else None
     candidates = np.unique(
         np.append(np.quantile(pooled[pooled < goal], np.linspace(0.3, 1.0, 60)) if (pooled < goal).any() else [], goal)
     )
-    for t in candidates[::-1]:
-        told = [_told(w[s > t]) for s, w in zip(scores, weights, strict=True)]
-        if min(told) >= _ENOUGH or (max(told) >= _ENOUGH and min(told) == 0.0):
-            best = float(t)
-            break
-    return best
+    told = [(t, [_told(w[s > t]) for s, w in zip(scores, weights, strict=True)]) for t in candidates[::-1]]
+    for enough in _SCARCE:
+        for t, both in told:
+            if min(both) >= enough or (max(both) >= enough and min(both) == 0.0):
+                return float(t)
+    return None
 
 
 def _told(weights: Floats) -> float:
-    return float(weights.sum() ** 2 / (weights @ weights)) if weights.size else 0.0
+    most = weights.max(initial=0.0)
+    if most <= 0.0:
+        return 0.0
+    shares = weights / most  # squares of tiny weights are no floats
+    return float(shares.sum() ** 2 / (shares @ shares))
 
 
 def _finish(
@@ -210,6 +221,7 @@ def _finish(
     chunk: int,
     aims: Aims,
     rest: float,
+    main: float,
 ) -> Learned:
     """The final proposals, with shares for the worst of all cells, and a last round drawn from them."""
     cells, losses, where, weights = _estimate(pools)
@@ -230,7 +242,7 @@ def _finish(
                 if elite:
                     numbers[side] += pools[side].add([one for _, one in fit(elite, narrows=is_aim)])
         sides.append(_side(pools[side], numbers[side], losses[where[side]], weights[side], epsilons, side))
-    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE)
+    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
     for side in (0, 1):
         kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
         numbers[side], shares[side] = [numbers[side][k] for k in kept], shares[side][kept]
