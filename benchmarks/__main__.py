@@ -21,6 +21,7 @@ NAMES = (
     "tiny_coverage",
     "tiny_points",
     "tape",
+    "tape_hidden",
     "racing",
     "local",
     "histogram",

@@ -326,8 +326,7 @@ def compare(name: str, delta: float, fewer: float, seed: int = SEED) -> dict[str
     case = replace(CASES[name], call="benchmarks.tape:shifted")
     exact = float(case.exact(delta).delta(grid_of(case, delta)[-1], case.direction))
     place = 0, 0 if case.direction == "forward" else 1, -1
-    figures: dict[str, float] = {}
-    error = None
+    figures, error = dict[str, float](), None
     for way in ("tape", "counting"):
         before = tape.DRAWN[0]
         study = study_of(case, delta, seed, 10**12, certify=True, counted=error)
@@ -346,8 +345,7 @@ def compare(name: str, delta: float, fewer: float, seed: int = SEED) -> dict[str
         }
         figures |= {f"{way} {part}": float(value) for part, value in own.items()}
     same = (figures["counting width"] / figures["tape width"]) ** 2
-    for part in ("tests", "draws"):
-        figures[f"{part} ratio"] = figures[f"counting {part}"] * same / figures[f"tape {part}"]
+    figures |= {f"{of} ratio": figures[f"counting {of}"] * same / figures[f"tape {of}"] for of in ("tests", "draws")}
     print(
         f"{name:22} {delta:7.0e} "
         + " ".join(

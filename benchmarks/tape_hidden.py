@@ -1,9 +1,9 @@
 """A region of D′'s random tape in which it returns what D returns in the best set: what a certificate makes of it.
 
 Normal noise, μ = ¼, δ = 10⁻⁷ without the region: of a mass of 10⁻⁶ P(S) < e^ε·Q(S), and of 10⁻⁸ a third of δ is gone. No proposal
-finds it; the plain draws for the leftover do. Prints how many of them hit, the rows beside the exact δ, and how runs warn; half a
-minute of the processor each. `python -m benchmarks.tape_hidden`; `--small`: the lesser at δ = 10⁻⁵ (training
-finds one as large as the other's there).
+finds it; the plain draws for the leftover do. Of the larger mass one draw or two that teach, or test, are in it by chance: then δ̂
+is 0. Prints how many hit, the rows beside the exact δ, and how runs warn. `python -m benchmarks.tape_hidden`: some 15 seconds of the
+processor for each of six runs; `--small`: the lesser mass at δ = 10⁻⁵, which training would find as large as the other's there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from hpcdp.analytic import GaussianShift
 from hpcdp.study.file import Study
 
 _MU = 0.25
-MASSES = (10.0, 0.1)
-"""Masses of regions, in δ."""
+MASSES, SEEDS = (10.0, 0.1), (1, 2, SEED)
+"""Masses of regions, in δ; seeds of runs."""
 
 
 def hidden(database: NDArray[Any], size: int, rng: np.random.Generator, *, mass: float, top: float) -> Floats:
@@ -85,15 +85,16 @@ def find(delta: float, mass: float, seed: int = SEED) -> dict[str, float]:
     return figures
 
 
-def main(small: bool = False) -> dict[float, dict[str, float]]:
-    """Print a line for each mass; returns figures by it, in δ."""
+def main(small: bool = False) -> dict[tuple[float, int], dict[str, float]]:
+    """Print a line for each mass and seed; returns figures by both, in δ."""
     delta = 1e-5 if small else 1e-7
     print("tape_hidden: rows in units of the δ that there is without the region")
     print(
         f"{'mass':>8} {'δ':>7} {'exact':>9} {'estimate':>9} {'within':>9} {'certified':>9} {'draws':>9} "
         f"{'hits':>6} {'expected':>8} {'seconds':>8}"
     )
-    return {mass: find(delta, mass * delta) for mass in (MASSES[1:] if small else MASSES)}
+    chosen = [(MASSES[1], SEEDS[0])] if small else [(mass, seed) for mass in MASSES for seed in SEEDS]
+    return {(mass, seed): find(delta, mass * delta, seed) for mass, seed in chosen}
 
 
 if __name__ == "__main__":

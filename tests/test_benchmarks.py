@@ -19,6 +19,7 @@ from benchmarks import (
     scheduler,
     streaming,
     tape,
+    tape_hidden,
     textbook,
     tiny,
     tiny_coverage,
@@ -167,6 +168,16 @@ def test_local(capsys: pytest.CaptureFixture[str]) -> None:
     print(capsys.readouterr().out)
 
 
+@pytest.mark.slow
+def test_tape_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = tape_hidden.main(small=True).values()
+    assert found["lower"] <= found["truth"] < 1.0
+    assert abs(found["hits"] - 1e-6 * found["draws"]) < 5.0 * (1e-6 * found["draws"]) ** 0.5 + 1.0
+    assert found["warned"] == (found["hits"] > 0.0)
+    print(capsys.readouterr().out)
+
+
+@pytest.mark.slow
 def test_tape(capsys: pytest.CaptureFixture[str]) -> None:
     figures = tape.main(small=True)
     for name in ("gaussian 1/4, 1e-07", "gaussian 1, 1e-07"):
