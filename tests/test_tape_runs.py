@@ -50,7 +50,7 @@ SMALL: dict[str, Any] = {
     "stream": "philox",
     "tape": True,
     "train": 1 << 14,
-    "test": 1 << 19,
+    "test": 1 << 20,
     "epsilons": [0.0, 0.5, 0.8],
     "certify": [0.8],
     "etas": [],

@@ -127,7 +127,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         CHUNK if by_rows else FEW,
         lambda deltas: aims_of(problem, deltas),
         rest_of(problem),
-        0.5 if e.certify else 0.0,
+        0.9 if e.certify else 0.0,
     )
     classes = _classes(learned.losses, epsilons)
     state: State = {"starts": learned.cells.starts, "classes": classes}
