@@ -103,7 +103,7 @@ def test_what_a_run_tells(whole: Path) -> None:
     assert min(drawn) >= 4
     truth = GaussianShift(0.25).delta(np.array(SMALL["epsilons"]), "forward")
     assert (result["lower"] <= truth).all()
-    assert result["lower"][0, :, 2].max() > 0.0  # of so few draws it is anything up to a third of the truth
+    assert result["lower"][0, :, 2].max() > 0.1 * truth[2]
     assert (np.abs(result["delta"][0] - truth) <= 4.5 * result["standard_error"][0]).all()
     assert (result["standard_error"][0, :, 2] < 0.15 * truth[2]).all()
 
