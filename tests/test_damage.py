@@ -26,6 +26,7 @@ from commands import (
     rewrite,
     show,
     started,
+    stored_problem,
     wait_until,
     write_study,
 )
@@ -210,7 +211,8 @@ def test_a_run_that_was_killed_while_it_made_its_store(tmp_path: Path, scheduler
     assert [path.name for path in other.rglob("*")] == ["samples", "mine.csv"]
 
 
-def test_damage_in_the_middle_of_a_run(tmp_path: Path, scheduler: str) -> None:
+@pytest.mark.parametrize("share", [0.01, 0.6])
+def test_damage_in_the_middle_of_a_run(share: float, tmp_path: Path, scheduler: str) -> None:
     settings = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "test": 16000}
     study, store = write_study(tmp_path, **settings), tmp_path / "s.zarr"
     hold(tmp_path, store, 1, "samples")  # before anything is counted
@@ -218,13 +220,17 @@ def test_damage_in_the_middle_of_a_run(tmp_path: Path, scheduler: str) -> None:
         wait_until(lambda: bool(records(store, "samples")), "a first block of samples")
         law, stage, block, size = records(store, "samples")[0].stem.split("-")
         (file,) = [p for p in (store / "samples" / law / stage / f"{block}-{size}" / "c").iterdir() if p.is_file()]
-        flip_bit(file, 0.01)
+        problem = stored_problem(store)
+        chunk = next(one for one in problem.kept_stages if one.name == stage).chunk
+        damaged = int(block) // chunk + int(share * file.stat().st_size) // (8 * chunk + 4)  # each has a checksum
+        flip_bit(file, share)
         assert not records(store, "counts")
         release(tmp_path)
         _, error = process.communicate(timeout=LONG)
     assert process.returncode == 1, error
     assert "Traceback" not in error
-    assert f"{stage} chunk 0 of samples/{law}/{stage}/{block}-{size} is damaged" in error
+    assert damaged or share < 0.1
+    assert f"{stage} chunk {damaged} of samples/{law}/{stage}/{block}-{size} is damaged" in error
     assert f"hpcdp resume {store}" in error
     assert json.loads(show(store))["complete"] is False
     assert "failed" in call("status", store).stdout

@@ -361,7 +361,22 @@ def _babble(words: bytes) -> None:
                 os.write(number, words)
 
 
-@pytest.mark.parametrize("words", [b"\x00\x00\x00\x08garbage!", b"\x7f\xff\xff\xff"], ids=["whole", "begun"])
+def _marked(message: bytes, size: int) -> bytes:
+    """As a message begins, of so many bytes."""
+    return b"\x93hpcdp\r\n" + size.to_bytes(8, "big") + message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"\x00\x00\x00\x08garbage!",
+        b"\x7f\xff\xff\xff",
+        _marked(b"", 1 << 40),
+        _marked(b"garbage", 7),
+        _marked(pickle.dumps(5), len(pickle.dumps(5))),
+    ],
+    ids=["whole", "begun", "endless", "no pickle", "no pair"],
+)
 def test_a_worker_that_says_what_is_no_message_is_ended(words: bytes) -> None:
     with open_pool(1) as pool:
         first = ask(pool, _pid)
@@ -374,15 +389,15 @@ def test_a_worker_that_says_what_is_no_message_is_ended(words: bytes) -> None:
 def test_half_a_message_keeps_nobody_waiting() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        for message in ("one", "two"):
+        for message in (("one", 1), ("two", 2)):
             say(theirs.fileno(), pickle.dumps(message))
         said, heard, found = ours.recv(1 << 16), Heard(ours.fileno()), []
         for place in range(len(said)):
             theirs.sendall(said[place : place + 1])
             found += heard.read()
-        assert found == ["one", "two"]
+        assert found == [("one", 1), ("two", 2)]
         theirs.sendall(said[:-1])
-        assert heard.read() == ["one"]
+        assert heard.read() == [("one", 1)]
         theirs.shutdown(socket.SHUT_WR)
         with pytest.raises(EOFError):
             heard.read()

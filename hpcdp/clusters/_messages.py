@@ -10,6 +10,7 @@ from typing import Any
 _HEAD = struct.Struct(">8sQ")
 _MARK = b"\x93hpcdp\r\n"
 _PIECE = 1 << 20  # bytes that are read at once
+_MOST = 1 << 30  # bytes of a message, of which none has nearly as many
 
 
 def say(connection: int, message: bytes) -> None:
@@ -25,8 +26,8 @@ class Heard:
     def __init__(self, connection: int) -> None:
         self._connection, self._bytes = connection, bytearray()
 
-    def read(self) -> list[Any]:
-        """Those that are whole by now, of a descriptor with something to read: waits for no more.
+    def read(self) -> list[tuple[str, Any]]:
+        """What is said and with what, of those that are whole by now, of a descriptor with something to read: waits for no more.
 
         Raises EOFError at the end, and where anything else was written than messages; OSError where it cannot be read.
         """
@@ -37,10 +38,20 @@ class Heard:
         found = []
         while len(self._bytes) >= _HEAD.size:
             mark, size = _HEAD.unpack_from(self._bytes)
-            if mark != _MARK:
+            if mark != _MARK or size > _MOST:
                 raise EOFError
             if len(self._bytes) < _HEAD.size + size:
                 break
-            found.append(pickle.loads(self._bytes[_HEAD.size : _HEAD.size + size]))
+            found.append(_unpickled(bytes(self._bytes[_HEAD.size : _HEAD.size + size])))
             del self._bytes[: _HEAD.size + size]
         return found
+
+
+def _unpickled(message: bytes) -> tuple[str, Any]:
+    try:
+        what, value = pickle.loads(message)
+    except Exception as error:  # of whatever was written there
+        raise EOFError from error
+    if not isinstance(what, str):
+        raise EOFError
+    return what, value

@@ -21,7 +21,7 @@ _RUNS = 16
 
 @kernel()
 def fold(words, rest):  # type: ignore[no-untyped-def]
-    """The sum modulo 2⁶⁴ of uint64 words, at least as many as the largest lag, of which so many are left in `rest`: divided
+    """The sum modulo 2⁶⁴ of uint64 words, more than the largest lag, of which so many are left in `rest`: divided
     by CRC-32's polynomial they leave what all leave. CRC-32 begins by inverting the first 32 bits, as is done here.
     """
     some = np.empty(_C + _RUNS * _A, np.uint64)  # the last words that were added to, in the processor's near cache

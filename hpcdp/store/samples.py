@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -63,6 +64,7 @@ def read_blocks(
         begin = stage.block_chunks(block).start
         numbers, first = [chunk - begin for chunk in some], begin * stage.chunk
         place = None if out is None else out[first : first + stage.block_size(block)]
+        number = 0
         try:
             parts, prints = _open(layout, stage, law, block, schema, numbers, place)
             for number in numbers:
@@ -74,7 +76,9 @@ def read_blocks(
         except DamagedBlock:
             raise
         except DamagedError as error:
-            raise DamagedBlock(law, stage, block, begin, layout, str(error)) from None
+            if place is not None:  # all were read at once, so one by one they tell which it is
+                deque(read_blocks(layout, stage, law, schema, stage.block_chunks(block)), 0)
+            raise DamagedBlock(law, stage, block, begin + number, layout, str(error)) from None
 
 
 def _open(
