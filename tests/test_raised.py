@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -259,10 +260,19 @@ def test_an_interruption_of_its_own_beside_a_handler_of_another_library(tmp_path
 def test_signals_are_handled_as_before_once_a_command_was_interrupted(tmp_path: Path) -> None:
     """Of a command in somebody's own process, such as a notebook's."""
     body = "import signal\n\ndef noisy(database, size, rng):\n    signal.raise_signal(signal.SIGINT)\n"
+    script = """
+import signal, sys
+from hpcdp.cli.command import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+numbers = signal.SIGINT, signal.SIGTERM
+before = [signal.getsignal(number) for number in numbers]
+print(main(["run", sys.argv[1]]), [signal.getsignal(number) for number in numbers] == before)
+"""
     study = write_study(tmp_path, body)
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    assert "interrupted" in call("run", study, code=130).stderr
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    command = [sys.executable, "-c", script, str(study)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=True)
+    assert done.stdout == "130 True\n"
+    assert "interrupted" in done.stderr
 
 
 @pytest.mark.parametrize("which", ["stdout", "stderr"])
