@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from distributed import Client
@@ -24,6 +25,19 @@ from hpcdp.study.trust import names_code
 
 REALS = Schema("float", None)
 REFINED = {"refine": 30_000, "validation": 20_000, "train": 2000, "test": 30_000, "chunk": 10_000, "keep": "none"}
+TAPED: dict[str, Any] = {
+    "call": "own:shifted",
+    "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]",
+    "stream": "philox",
+    "tape": True,
+    "train": 1 << 14,
+    "test": 1 << 20,
+    "epsilons": [0.0, 0.5, 0.8],
+    "certify": [0.8],
+    "etas": [],
+    "keep": "none",
+}
+"""A random tape of a mechanism of the study's own, as `write_study` takes it."""
 
 
 def make_study(

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 from commands import call, contents, kill_group, one_message, records, rewrite, show, started, wait_until, write_study
-from studies import make_study
+from studies import TAPED, make_study
 
 from hpcdp import load_result
 from hpcdp.analytic import GaussianShift
@@ -43,19 +43,7 @@ def shifted(database, size, rng):
         time.sleep(0.1)
     return 0.25 * database.sum() + rng.normal(size=size)
 """
-SMALL: dict[str, Any] = {
-    "mechanism": NORMAL,
-    "call": "own:shifted",
-    "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]",
-    "stream": "philox",
-    "tape": True,
-    "train": 1 << 14,
-    "test": 1 << 20,
-    "epsilons": [0.0, 0.5, 0.8],
-    "certify": [0.8],
-    "etas": [],
-    "keep": "none",
-}
+SMALL: dict[str, Any] = {**TAPED, "mechanism": NORMAL}
 
 
 def taped(folder: Path, **changes: Any) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses.tape.curve import delta_by_loss
 from hpcdp.losses.tape.levels import Learned
 from hpcdp.losses.tape.shares import least_counted
 from hpcdp.mechanisms.tape.proposal import Proposal
@@ -25,6 +26,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of the aims that other cells may have
+_MAIN_CERTIFIED = 0.9  # what aims weigh at least, of all, where a certificate is asked for
 _MORE = 16  # times the draws of the aims that this may take
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
 
@@ -51,6 +53,11 @@ def aims_of(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
 def rest_of(problem: Problem) -> float:
     """Times the relative variance of the aims that other cells may have."""
     return _REST_CERTIFIED if problem.study.estimate.certify else _REST
+
+
+def main_of(problem: Problem) -> float:
+    """What the aims weigh at least when draws are shared out, of all cells."""
+    return _MAIN_CERTIFIED if problem.study.estimate.certify else 0.0
 
 
 def choose(
@@ -158,7 +165,7 @@ def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direc
         loss = (1.0 if d == 0 else -1.0) * learned.losses[learned.cells_of[d]]
         which = np.flatnonzero(loss > epsilons[0])
         density = (learned.shares[d] * learned.weights[d])[which]
-        by_loss = np.array([density @ np.maximum(0.0, -np.expm1(e - loss[which])) for e in epsilons])
+        by_loss = np.array([delta_by_loss(loss[which], density, e) for e in epsilons])
         found.append(Direction(taught[d], taught[1 - d], epsilons, by_loss))
     return found
 

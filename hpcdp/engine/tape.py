@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, choose, rest_of
+from hpcdp.engine._tape_choice import aims_of, choose, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -127,7 +127,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         CHUNK if by_rows else FEW,
         lambda deltas: aims_of(problem, deltas),
         rest_of(problem),
-        0.9 if e.certify else 0.0,
+        main_of(problem),
     )
     classes = _classes(learned.losses, epsilons)
     state: State = {"starts": learned.cells.starts, "classes": classes}

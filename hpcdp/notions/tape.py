@@ -97,7 +97,7 @@ class Direction:
     q: Taught
     epsilons: Floats
     by_loss: Floats | None = None
-    """δ as L̂ tells it, E max(0, 1 − e^(ε − L̂)): off by what L̂ is off, but told where a difference of two tails is not."""
+    """δ as L̂ tells it, which is told where a difference of two tails is not."""
 
     def __post_init__(self) -> None:
         c = np.exp(self.epsilons)

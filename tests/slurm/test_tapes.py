@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import call, contents, hold, records, release, show, started, wait_until, write_study
 from disturbed import STEERED, set_pause
+from studies import TAPED
 from throwaway import ThrowawaySlurm
 
 PROFILE = Path(__file__).parents[2] / "slurm" / "test.toml"
@@ -22,24 +23,12 @@ def shifted(database, size, rng):
     return 0.25 * database.sum() + rng.normal(size=size)
 """
 )
-STUDY = {
-    "call": "own:shifted",
-    "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]",
-    "stream": "philox",
-    "tape": True,
-    "train": 1 << 14,
-    "test": 1 << 20,
-    "epsilons": [0.0, 0.5, 0.8],
-    "certify": [0.8],
-    "etas": [],
-    "keep": "none",
-}
 
 
 @pytest.mark.slow
 def test_interrupted_and_resumed(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     """On jobs until something is drawn, on other jobs from there; the same in one process of this machine."""
-    study, store, here = write_study(tmp_path, OWN, **STUDY), tmp_path / "s.zarr", tmp_path / "here.zarr"
+    study, store, here = write_study(tmp_path, OWN, **TAPED), tmp_path / "s.zarr", tmp_path / "here.zarr"
     set_pause(tmp_path, 0.1)
     hold(tmp_path, store, 1, "tapes")
     with started("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path) as process:

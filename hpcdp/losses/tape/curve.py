@@ -17,10 +17,8 @@ Ints = NDArray[np.int64]
 _KNOTS, _GROUPS = 200, 1600
 _WINDOWS, _LEAST_GROUPS = 6, 6  # in which the curve is fitted, of so many groups at least
 _ALONE = 100.0  # outputs' worth of both sides that let an atom speak for itself
-_APART, _PASSES = (
-    4.0,
-    3,
-)  # standard errors by which an atom lies beside the curve to be none of it; how often it is fitted
+_APART = 4.0  # standard errors by which an atom lies beside the curve to be none of it
+_PASSES = 3  # how often it is fitted
 _MOST = 0.5  # of both laws
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
 
@@ -154,3 +152,11 @@ def _with_ends(inside: Floats, a: Floats, b: Floats, cuts: Ints) -> Floats:
                 else:
                     found[: cuts[count] if count < cuts.size else found.size] = sign
     return found
+
+
+def delta_by_loss(losses: Floats, densities: Floats, epsilon: float) -> float:
+    """δ as L̂ tells it, E max(0, 1 − e^(ε − L̂)) over draws of the law in question, each with its density.
+
+    It varies less than a difference of two tails, and is off by what L̂ is off: good enough to share draws out. Heuristic.
+    """
+    return float(densities @ np.maximum(0.0, -np.expm1(epsilon - losses)))

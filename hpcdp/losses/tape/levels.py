@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.cells import LineCells
-from hpcdp.losses.tape.curve import fit_weighted, weighted_sums
+from hpcdp.losses.tape.curve import delta_by_loss, fit_weighted, weighted_sums
 from hpcdp.losses.tape.fit import Component, Elite, fit, log_ratios, wild
 from hpcdp.losses.tape.shares import Side, best_shares
 from hpcdp.mechanisms.tape.generator import Tape
@@ -223,7 +223,7 @@ def _finish(
     rest: float,
     main: float,
 ) -> Learned:
-    """The final proposals, with shares for the worst of all cells, and a last round drawn from them."""
+    """The final proposals, with shares by the variances of all cells, and a last round drawn from them."""
     cells, losses, where, weights = _estimate(pools)
     deltas = _deltas(losses, where, weights, epsilons)
     wanted = aims(deltas)
@@ -274,10 +274,7 @@ def _shares_of(densities: Floats) -> Floats:
 
 
 def _deltas(losses: Floats, where: tuple[Ints, Ints], weights: tuple[Floats, Floats], epsilons: Floats) -> Floats:
-    """δ̂ of both directions at each ε, (2, epsilons), as L̂ tells it: E max(0, 1 − e^(ε − L̂)); NaN where few draws do.
-
-    It varies less than a difference of two tails, and is too large by what L̂ is off: good enough to share draws out.
-    """
+    """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it."""
     found = np.full((2, epsilons.size), np.nan)
     for direction in (0, 1):
         scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
@@ -288,7 +285,7 @@ def _deltas(losses: Floats, where: tuple[Ints, Ints], weights: tuple[Floats, Flo
             above = score > epsilon
             other = weights[1 - direction][scores[1 - direction] > epsilon]
             if _told(weight[above]) >= _FEWEST and (not other.size or _told(other) >= _FEWEST):
-                found[direction, j] = weight[above] @ -np.expm1(epsilon - score[above]) / own.size
+                found[direction, j] = delta_by_loss(score[above], weight[above], epsilon) / own.size
     return found
 
 
