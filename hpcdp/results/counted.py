@@ -15,9 +15,10 @@ from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.losses.counts import above, below, eta_thresholds
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
 from hpcdp.notions.anchors import anchor_level
-from hpcdp.notions.bounds import joint_lower, split_lower, standard_error
+from hpcdp.notions.bounds import standard_error
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import is_resolved, largest_upper, needed_tests
+from hpcdp.notions.separating import needed_to_pass
 from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span
@@ -55,14 +56,9 @@ class Counted(Derived):
         found = standard_error(x[..., 0], n[..., 0], x[..., 1], n[..., 1], inflation)
         return np.where(exceed.min(axis=-1) >= 0, found, np.nan)
 
-    def bound_at(self, arrays: Arrays, place: Place) -> tuple[Callable[[int], float], int]:
-        a, b, inflation, level = rates_of(arrays, place)
-
-        def joint_or_split(n: int) -> float:
-            cell = (round(a * n), n, round(b * n), n, inflation, level)
-            return max(float(joint_lower(*cell)), float(split_lower(*cell)))
-
-        return joint_or_split, int(arrays["test"][1][place][0])
+    def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+        """See `hpcdp.notions.separating`: asymptotic."""
+        return needed_to_pass(*rates_of(arrays, place), claimed, self.tests_at(arrays, place))
 
     def resample(
         self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
+from hpcdp.notions.separating import fewest
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
 from hpcdp.planning.index import Index
@@ -48,14 +49,19 @@ class Literal(Derived):
         found = 2.0 * inflation * np.sqrt(risk * (1.0 - risk) / (tests + 2.0))
         return np.where(errors >= 0, found, np.nan)
 
-    def bound_at(self, arrays: Arrays, place: Place) -> tuple[Callable[[int], float], int]:
+    def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+        """By the bound itself."""
         errors, tests = (int(arrays[name][1][place]) for name in self.counts)
         level, inflation = float(arrays["level"][1][place]), math.exp(float(arrays["epsilon"][1][place[2]]))
 
-        def at_this_risk(n: int) -> float:
-            return 1.0 - 2.0 * inflation * float(binomial_upper(round(errors / tests * 2 * n), 2 * n, level))
+        def passes(n: int) -> bool:
+            return 1.0 - 2.0 * inflation * float(binomial_upper(round(errors / tests * 2 * n), 2 * n, level)) > claimed
 
-        return at_this_risk, tests // 2
+        return fewest(passes, self.tests_at(arrays, place))
+
+    def tests_at(self, arrays: Arrays, place: Place) -> int:
+        """Half of the test samples are of each database."""
+        return int(arrays[self.counts[1]][1][place]) // 2
 
     def resample(
         self,

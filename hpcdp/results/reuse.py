@@ -14,6 +14,7 @@ from hpcdp.notions.levels import share_level
 from hpcdp.notions.prequential import blocks, prequential_lower
 from hpcdp.notions.resolution import largest_upper
 from hpcdp.notions.reused import BlockBounds, block_bounds, make_reused_cells
+from hpcdp.notions.separating import fewest
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import CELL, counted_cells, maximum_of
@@ -38,15 +39,16 @@ class Reused(Counted):
     def bounds(self, *arrays: Any) -> Floats:
         return block_bounds(*arrays)
 
-    def bound_at(self, arrays: Arrays, place: Place) -> tuple[Callable[[int], float], int]:
-        """Of all samples per database, every block at the rates of the pool."""
+    def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+        """By the bound itself, of all samples per database, every block at the rates of the pool."""
         a, b, inflation, level = rates_of(arrays, place)
 
-        def of_blocks(n: int) -> float:
+        def passes(n: int) -> bool:
             sizes = np.array([len(block) for block in blocks(n, first_block(n))])
-            return float(prequential_lower(np.rint(a * sizes), sizes, np.rint(b * sizes), sizes, inflation, level))
+            counts = np.rint(a * sizes), sizes, np.rint(b * sizes), sizes
+            return bool(prequential_lower(*counts, inflation, level) > claimed)
 
-        return of_blocks, int(arrays["test"][1][place][0])
+        return fewest(passes, self.tests_at(arrays, place))
 
     def resample(
         self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator

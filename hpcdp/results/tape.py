@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.special import ndtri
 from hpcdp.errors import StoreError
+from hpcdp.notions.separating import fewest
 from hpcdp.notions.weighted import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
 from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean
 from hpcdp.planning.index import Index, TapeSpan, first_of
@@ -127,17 +128,12 @@ class Tape(Derived):
     def careful_error(self, arrays: Arrays) -> Floats:
         return np.asarray(arrays["standard_error"][1])
 
-    def bound_at(self, arrays: Arrays, place: Place) -> tuple[Callable[[int], float], int]:
-        """The bound up to the leftover, below δ̂ in proportion to 1/√n, less what the leftover may take. Heuristic."""
-        names = ("delta", "lower_up_to_leftover", "draws")
-        delta, within, now = (arrays[n][1][place] for n in names)
-        draws = int(now.min())
+    def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+        """By the bound up to the leftover, below δ̂ in proportion to 1/√n, less what the leftover may take. Heuristic."""
+        delta, within = (float(arrays[name][1][place]) for name in ("delta", "lower_up_to_leftover"))
+        now = self.tests_at(arrays, place)
         taken = 1.0 if arrays["leftover_limit"][1][place] == 0.0 else 2.0  # half of the room is the leftover's
-
-        def scaled(n: int) -> float:
-            return float(delta - taken * (delta - within) * math.sqrt(draws / n))
-
-        return scaled, draws
+        return fewest(lambda n: delta - taken * (delta - within) * math.sqrt(now / n) > claimed, now)
 
     def resample(
         self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator
@@ -188,7 +184,7 @@ class Tape(Derived):
         return int(arrays["draws"][1][place].min())
 
     def leftover_needed(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
-        """Plain draws without a hit with which the bound would pass a claim, beside those of `bound_at`. Heuristic.
+        """Plain draws without a hit with which the bound would pass a claim, beside those of `needed_to_pass`. Heuristic.
 
         Half of what δ̂ is above the claim is for the leftover where the bounds of both means must narrow; None where plain
         draws hit the leftover, which no number of draws takes away.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,6 @@ VIOLATION, NOT_SEPARABLE, CONSISTENT = "violation", "not separable", "consistent
 CELLS, PURE = "delta", "pure"
 """Families of bounds, each of which holds together at the study's confidence."""
 
-_MOST_TESTS = 2**50  # beyond this many nobody can draw; counts stay exact in float64
 _FEW_ERRORS = 2.0  # a gap of fewer standard errors is chance, however few cells there are
 
 
@@ -38,10 +37,10 @@ class Separation:
 
     gap: δ̂ − claimed. standard_error: asymptotic. chance: at most this is the probability that noise alone gives so many
     standard errors at one of the cells (normal tail times cells, so asymptotic). test: test samples per database at which
-    a bound of that cell would pass the claim at the estimated rates, to two digits; None beyond 2^50, and at an ε that
-    `estimate.certify` leaves out. now: test samples there are. Both count all samples where every one teaches and tests; of
-    random tapes both are draws from proposals. leftover: of random tapes, how many plain draws without a hit the bound takes
-    beside these; None of others, and where plain draws hit the leftover.
+    a bound of that cell would pass the claim at the estimated rates (asymptotic), two digits, rounded up; None beyond 2^50,
+    and at an ε that `estimate.certify` leaves out. now: test samples there are. Both count all samples where every one teaches
+    and tests; of random tapes both are draws from proposals. leftover: of random tapes, how many plain draws without a hit
+    the bound takes beside these; None of others, and where plain draws hit the leftover.
     """
 
     pair: int
@@ -306,10 +305,9 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
     chance = min(1.0, int((score > -np.inf).sum()) * float(ndtr(-most)))
     certify = result.study.estimate.certify
     if certify is None or result["epsilon"][column] in certify:
-        bound, now = result.way.bound_at(result.arrays, place)
-        needed = _needed(bound, float(claimed[place]), now)
+        needed = result.way.needed_to_pass(result.arrays, place, float(claimed[place]))
     else:
-        needed, now = None, result.way.tests_at(result.arrays, place)
+        needed = None
     return Separation(
         pair=pair,
         direction=DIRECTIONS[direction],
@@ -318,23 +316,10 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
         standard_error=float(error[place]),
         chance=chance,
         is_chance=most < _FEW_ERRORS or chance > 1.0 - result.confidence,
-        test=needed,
-        now=now,
+        test=None if needed is None else round_up(needed),
+        now=result.way.tests_at(result.arrays, place),
         leftover=None if needed is None else result.way.leftover_needed(result.arrays, place, float(claimed[place])),
     )
-
-
-def _needed(bound: Callable[[int], float], claimed: float, now: int) -> int | None:
-    """The fewest test samples at which the bound passes the claim, within 1 %, rounded up to two digits."""
-    few, many = now, now
-    while bound(many) <= claimed:
-        few, many = many, 2 * many
-        if many > _MOST_TESTS:
-            return None
-    while many > few * 1.01 and many > few + 1:
-        middle = round(math.sqrt(few * many))
-        few, many = (few, middle) if bound(middle) > claimed else (middle, many)
-    return round_up(many)
 
 
 def round_up(value: float) -> int:

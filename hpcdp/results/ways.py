@@ -74,8 +74,8 @@ class Derived(ABC):
         """Standard error of each δ̂ with (x + 1)/(n + 2) put in; NaN where counts are missing. Asymptotic."""
 
     @abstractmethod
-    def bound_at(self, arrays: Arrays, place: Place) -> tuple[Callable[[int], float], int]:
-        """The certified bound of a cell as a function of samples per database, at its rates and level; their number now."""
+    def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+        """Samples per database after which a cell's bound would pass a claim at its rates and level; None beyond 2⁵⁰."""
 
     @abstractmethod
     def resample(
