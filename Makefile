@@ -13,7 +13,7 @@ LOADED := hpcdp.cli.running, hpcdp.engine.sequential_audit, hpcdp.clusters.jobs,
 	matplotlib.backends.backend_agg, sklearn.datasets
 EDITABLE := --no-build-isolation --no-deps -e .
 
-.PHONY: help install quickstart test kernels lint format bench release-check lock clean
+.PHONY: help install quickstart test kernels lint format site bench release-check lock clean
 
 help:
 	@echo "make install     .venv with hpcdp in it"
@@ -23,6 +23,7 @@ help:
 	@echo "make format      let ruff format and mend the code"
 	@echo "make bench       the benchmarks         ARGS=\"...\" is passed to them"
 	@echo "make release-check  what is too long for tests: longer settings, the soak of 200 kills"
+	@echo "make site        the documentation for a browser: build/site/html/index.html"
 	@echo "make lock        pin the newest packages in requirements.lock (needs uv)"
 	@echo "make clean       remove .venv, caches and build files, not runs"
 
@@ -74,6 +75,9 @@ format: install
 	.venv/bin/python -m ruff check --fix .
 	.venv/bin/python -m ruff format .
 
+site: install
+	.venv/bin/python docs/site/build.py build/site
+
 bench: install
 	.venv/bin/python -m benchmarks $(ARGS)
 
@@ -83,7 +87,7 @@ release-check: install
 
 # One version of each package for all supported Pythons, so that a result does not depend on the Python.
 lock:
-	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --fork-strategy fewest \
+	uv pip compile pyproject.toml --extra parquet --extra dev --extra docs --universal --python-version 3.11 --fork-strategy fewest \
 	    --upgrade --generate-hashes --no-emit-index-url --no-annotate --no-header -q -o requirements.lock
 
 clean:

@@ -3,7 +3,8 @@
 A comment before a fenced block says what is done with it: `file: NAME` writes it, `python` runs it as a script, `output`
 compares it with what the script before printed, `run` runs the lines that begin with "$ " as commands and compares what
 they print with the lines below them (`run: exit 2`: the last one ends with that code, and stderr is compared), `not run: …`
-says why not. "..." stands for any text in a line or, alone on its line, for any lines.
+says why not. "..." stands for any text in a line or, alone on its line, for any lines. A comment `after: PAGE …` says that
+a page goes on in the folders of others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -38,7 +40,8 @@ DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}" for name in DOCS)]
 CHECKED = ("python", "toml", "csv", "console")  # languages whose blocks must say what is done with them
 
-_BLOCK = re.compile(r"(?:^<!-- (?P<note>.+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(r"(?:^<!-- (?P<note>[^\n]+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_AFTER = re.compile(r"^<!-- after: (.+) -->$", re.M)
 _NOTE = re.compile(r"file: \S+|python|run|run: exit \d+|output|not run: .+")
 
 
@@ -56,6 +59,12 @@ def read_blocks(page: str) -> list[Block]:
     """All fenced blocks of a page in order."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return [Block(page, m["note"] or "", m["language"], m["text"]) for m in _BLOCK.finditer(text)]
+
+
+def pages_before(page: str) -> list[str]:
+    """Names of the pages of docs/ in whose folders a page goes on."""
+    found = _AFTER.search((ROOT / page).read_text(encoding="utf-8"))
+    return found[1].split() if found else []
 
 
 def agrees(expected: str, found: str) -> bool:
@@ -129,8 +138,11 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
     def follow(page: str) -> Path:
         nonlocal server
         if page not in folders:
+            before = [follow(f"docs/{name}") for name in pages_before(page)]
             folders[page] = tmp_path_factory.mktemp("page")
             reader = Reader(folders[page])
+            for folder in before:
+                shutil.copytree(folder, folders[page], ignore=shutil.ignore_patterns(".bin"), dirs_exist_ok=True)
             server = server or Server(reader.environment | worker_environment())
             with server.listening(reader.door):
                 for block in read_blocks(page):
@@ -155,44 +167,15 @@ def test_the_quickstart_prints_what_the_readme_says(scheduler: str, tmp_path: Pa
     assert agrees(f"{said}...\n", found), found
 
 
+FOLLOWED = ["README.md", *(f"docs/{name}" for name in DOCS if any(b.note for b in read_blocks(f"docs/{name}")))]
+"""The pages with blocks of which something is said."""
+
+
 @pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/study.md",
-        "docs/auditing.md",
-        "docs/recipes.md",
-        "docs/tiny.md",
-        "docs/tape.md",
-        "docs/black-boxes.md",
-        "docs/store.md",
-        "docs/extending.md",
-        "docs/cluster.md",
-        "docs/other-clusters.md",
-        pytest.param("docs/tutorial.md", marks=pytest.mark.slow),
-    ],
+    "page", [pytest.param(page, marks=pytest.mark.slow if pages_before(page) else ()) for page in FOLLOWED]
 )
 def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) -> None:
     assert read(page).is_dir()
-
-
-def test_every_page_with_blocks_is_followed() -> None:
-    """The list above is all pages whose blocks do something."""
-    active = {page for page in PAGES if any(b.note and not b.note.startswith("not run") for b in read_blocks(page))}
-    named = (
-        "study",
-        "auditing",
-        "recipes",
-        "tiny",
-        "tape",
-        "black-boxes",
-        "store",
-        "extending",
-        "tutorial",
-        "cluster",
-        "other-clusters",
-    )
-    assert active == {"README.md", *(f"docs/{name}.md" for name in named)}
 
 
 def test_the_script_prints_the_spectrum_of_its_store(tmp_path: Path) -> None:

@@ -1,0 +1,208 @@
+"""Put the pages of the site together and have Sphinx build it, strictly: `python docs/site/build.py FOLDER`.
+
+Pages stay where readers of the repository find them; here they keep their places, so that their links to files hold, but for
+names: no two pages of the site share one. Commands, API and the list of figures are generated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GALLERY = {
+    "eureka": "Eureka (S&P 2024)",
+    "fdp": "f-DP (USENIX Security 2025)",
+    "local": "The local approach (S&P 2022)",
+    "histogram": "Histograms (ICTCS 2023)",
+    "at_risk": "Privacy at risk (PoPETs 2021)",
+    "dpsgd_digits": "DP-SGD on digits",
+}
+"""Folders of workflows with pages, and what they are called in the menu."""
+SECTIONS = {
+    "Start": ["docs/tutorial", "docs/which", "docs/errors", "docs/glossary"],
+    "How to": [
+        *(f"docs/{name}" for name in ("library", "binary", "data-frame", "python", "claims", "auditing", "sequential")),
+        *(
+            f"docs/{name}"
+            for name in ("trained-models", "tiny", "tape", "cluster", "cluster-troubles", "other-clusters")
+        ),
+    ],
+    "Reference": [
+        f"docs/{name}"
+        for name in ("commands", "study", "black-boxes", "callables", "store", "exact", "extending", "api")
+    ],
+    "Gallery": ["docs/gallery"],
+    "Background": ["docs/mathematics", "docs/papers", "docs/design", "docs/benchmarks", "CONTRIBUTING", "CHANGELOG"],
+}
+_LINK = re.compile(r"(\]\()([^)\s#]*)((?:#[^)\s]*)?\))")
+_FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
+_FILES = ("*.toml", "*.csv", "*.json", "*.py", "*.sh", "*.png")  # what pages link to
+
+
+def page_names() -> dict[str, str]:
+    """Every page of the repository that is one of the site, and its name there; both with their folders."""
+    found = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+    found |= {f"docs/{page.name}": f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))}
+    for page in sorted((ROOT / "workflows").rglob("README.md")):
+        place = page.parent.relative_to(ROOT).as_posix()
+        found[f"{place}/README.md"] = f"{place}/{'-'.join(place.split('/')[1:])}.md"
+    return found
+
+
+def relink(text: str, page: str, names: dict[str, str]) -> str:
+    """A page whose links to renamed pages have their new names; blocks of code stay."""
+
+    def change(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), link[2])) if link[2] else page
+        if "://" in link[2] or path not in names:
+            return link[0]
+        new = posixpath.relpath(names[path], posixpath.dirname(names[page]) or ".")
+        return f"{link[1]}{new if link[2] else ''}{link[3]}"
+
+    parts = _FENCE.split(text)
+    return "".join(part if part.startswith("```") else _LINK.sub(change, part) for part in parts)
+
+
+def stage(source: Path) -> None:
+    """Write all that Sphinx reads into an empty folder."""
+    names = page_names()
+    for page, name in names.items():
+        target = source / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = relink((ROOT / page).read_text(encoding="utf-8"), page, names)
+        target.write_text(_with_study(text, ROOT / page) if page.startswith("workflows/") else text, encoding="utf-8")
+    for folder in ("workflows", "slurm", "docs/images"):
+        for pattern in _FILES:
+            for file in (ROOT / folder).rglob(pattern):
+                copy = source / file.relative_to(ROOT)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, copy)
+    shutil.copyfile(ROOT / "LICENSE", source / "LICENSE")
+    for name, make in {"commands": commands_page, "api": api_page, "gallery": lambda: gallery_page(names)}.items():
+        (source / "docs" / f"{name}.md").write_text(make(), encoding="utf-8")
+    home = source / "index.md"
+    home.write_text(_home(home.read_text(encoding="utf-8")), encoding="utf-8")
+    shutil.copyfile(Path(__file__).with_name("conf.py"), source / "conf.py")
+
+
+def _with_study(text: str, page: Path) -> str:
+    """A figure's page with the studies that are beside it."""
+    studies = sorted(page.parent.glob("study*.toml"))
+    if not studies:
+        return text
+    blocks = [f"`{study.name}`:\n\n```toml\n{study.read_text(encoding='utf-8').rstrip()}\n```\n" for study in studies]
+    return f"{text.rstrip()}\n\n## Its studies\n\n" + "\n".join(blocks)
+
+
+def _home(readme: str) -> str:
+    """The README without its list of pages, which the menu has, and the menu."""
+    before, _, after = readme.partition("## Documentation\n")
+    text = before + after[after.index("Apache License") :]
+    for caption, pages in SECTIONS.items():
+        listed = "\n".join(pages)
+        text += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{listed}\n```\n"
+    return text
+
+
+def gallery_page(names: dict[str, str]) -> str:
+    """Every figure of the workflows: its picture, what it shows, its page with study and command."""
+    lines = ["# Gallery", "", "Each picture is of runs of hpcdp; its page has studies, command and what came out.", ""]
+    listed = []
+    for folder, title in GALLERY.items():
+        overview = names[f"workflows/{folder}/README.md"]
+        lines += [f"## {title}", "", f"[All of it](../{overview})", ""]
+        listed.append(f"{title} </{overview.removesuffix('.md')}>")
+        for page, name in sorted(names.items(), key=lambda both: _natural(both[0])):
+            place = page.removesuffix("/README.md")
+            if place.startswith(f"workflows/{folder}/"):
+                heading, picture = _first_lines(ROOT / page)
+                listed.append(f"/{name.removesuffix('.md')}")
+                if picture:
+                    lines += [f"[![{heading}](../{place}/{picture})](../{name})", "", f"[{heading}](../{name})", ""]
+    return "\n".join([*lines, "```{toctree}", ":hidden:", "", *listed, "```", ""])
+
+
+def _natural(text: str) -> list[str | int]:
+    """Orders fig4a before fig10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
+
+
+def _first_lines(page: Path) -> tuple[str, str | None]:
+    """The heading of a page and its first picture."""
+    text = page.read_text(encoding="utf-8")
+    picture = re.search(r"!\[[^\]]*\]\(([^)]+)\)", text)
+    return text.partition("\n")[0].removeprefix("# "), picture[1] if picture else None
+
+
+def commands_page() -> str:
+    """Every command with its arguments, as its `--help` has them."""
+    from hpcdp.cli._arguments import make_parser
+
+    lines = [
+        "# Commands",
+        "",
+        "What `hpcdp COMMAND --help` prints. [Which command?](which.md) begins with what you want.",
+        "",
+    ]
+    for name, parser in _commands(make_parser()):
+        help_text = _formatted(parser)
+        lines += [f"## {name}", "", f"```text\n{help_text.rstrip()}\n```", ""]
+    return "\n".join(lines)
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.items()
+
+
+def _formatted(parser: argparse.ArgumentParser) -> str:
+    """Help of a width that does not depend on the terminal."""
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)  # type: ignore[assignment]
+    return parser.format_help()
+
+
+def api_page() -> str:
+    """What `import hpcdp` offers, from docstrings."""
+    import hpcdp
+
+    said = "All that is public. Docstrings say which bound is finite-sample, asymptotic or heuristic."
+    lines = ["# Python API", "", said, ""]
+    kinds: dict[str, Callable[[object], bool]] = {
+        "Functions": lambda value: not isinstance(value, type),
+        "Classes": lambda value: isinstance(value, type) and not issubclass(value, Exception),
+        "Exceptions": lambda value: isinstance(value, type) and issubclass(value, Exception),
+    }
+    public = [name for name in hpcdp.__all__ if not name.startswith("_")]
+    for title, belongs in kinds.items():
+        lines += [f"## {title}", ""]
+        for name in public:
+            value = getattr(hpcdp, name)
+            if belongs(value):
+                directive = {"Functions": "autofunction", "Exceptions": "autoexception"}.get(title, "autoclass")
+                members = "\n   :members:" if title == "Classes" else ""
+                lines += [f"### {name}", "", "```{eval-rst}", f".. {directive}:: hpcdp.{name}{members}", "```", ""]
+    return "\n".join(lines)
+
+
+def build(folder: Path) -> int:
+    """Build the site into a folder; warnings, and links that lead nowhere, fail it. Returns Sphinx's exit code."""
+    source = folder / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    stage(source)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-d", str(folder / "read")]
+    return subprocess.call([*command, str(source), str(folder / "html")], env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python docs/site/build.py FOLDER")
+    sys.exit(build(Path(sys.argv[1])))
