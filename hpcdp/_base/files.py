@@ -42,7 +42,8 @@ def open_regular(path: Path, most: int) -> Iterator[BufferedReader]:
         yield file
 
 
-def _open_any(path: Path) -> BufferedReader:
+@contextmanager
+def _open_any(path: Path) -> Iterator[BufferedReader]:
     """A regular file of any size."""
     try:
         _refuse_special(os.stat(path))
@@ -51,13 +52,9 @@ def _open_any(path: Path) -> BufferedReader:
         if error.errno == errno.ELOOP:  # the file is at fault, and not what it lies on
             raise ValueError("it is a link that leads back to itself; accepted: a regular file") from None
         raise
-    file = open(handle, "rb")
-    try:
+    with open(handle, "rb") as file:
         _refuse_special(os.fstat(handle))
-    except ValueError:
-        file.close()
-        raise
-    return file
+        yield file
 
 
 def _refuse_large(size: int, most: int) -> None:
