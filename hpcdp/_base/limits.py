@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+from hpcdp.errors import StudyError
 
 _KEPT = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE)
 
@@ -22,6 +25,17 @@ def kept_limits() -> Iterator[None]:
         for which, wanted in zip(_KEPT, before, strict=True):
             if (found := resource.getrlimit(which)) != wanted:
                 _put_back(which, wanted, found[1])
+
+
+def refuse_few_files(more: int, what: str) -> None:
+    """StudyError where this process may not open so many files beside those that it has open. what: needs them, in words."""
+    limit = open_files()
+    open_now = sum(int(name) < limit for name in os.listdir("/dev/fd")) - 1  # but for the one that lists them
+    if limit < open_now + more:
+        raise StudyError(
+            f"{what}: needs {open_now + more} open files in the process that leads the run, of which {open_now} are open "
+            f"already; given: a limit of {limit} (ulimit -n); accepted: {open_now + more} and more, or fewer workers"
+        )
 
 
 def _put_back(which: int, wanted: tuple[int, int], hard: int) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp._base.below import Child, die_with
+from hpcdp._base.limits import refuse_few_files
 from hpcdp._base.slow_draws import Slot, slots_of
 from hpcdp._base.threads import worker_environment
 from hpcdp.clusters._serving import Serving
@@ -136,6 +137,22 @@ def _start(channel: int) -> Child | None:
     finally:
         os.close(read)
     return Child(pid, write)
+
+
+_OWN, _CHANNEL, _WORKER = 1, 3, 2
+"""Files that the driver keeps open: memory that workers share; the nursery's pipe and the channel; a connection and a handle each."""
+_AT_ONCE = (
+    3  # more that it opened at the same time, in runs of five kinds of studies under limits of one file less each time
+)
+_SCHEDULER = 14  # more with Dask's two loops: at least, as it sometimes takes one more
+
+
+def refuse_few_files_for(workers: int, is_scheduled: bool = False) -> None:
+    """StudyError where this process may not open as many files as it surely needs for so many workers."""
+    more = _OWN + (_CHANNEL if _forked is None else 0) + _WORKER * workers + _AT_ONCE
+    refuse_few_files(
+        more + _SCHEDULER * is_scheduled, f"a run on {workers} worker process{'es' if workers > 1 else ''}"
+    )
 
 
 class Processes:
