@@ -140,10 +140,8 @@ def _start(channel: int) -> Child | None:
 
 
 _OWN, _CHANNEL, _WORKER = 1, 3, 2
-"""Files that the driver keeps open: memory that workers share; the nursery's pipe and the channel; a connection and a handle each."""
-_AT_ONCE = (
-    3  # more that it opened at the same time, in runs of five kinds of studies under limits of one file less each time
-)
+"""Files that the driver keeps open: memory that workers share; the nursery's pipe and the channel; two of each worker."""
+_AT_ONCE = 3  # more that it opened at one time, in five kinds of studies under limits of one file less each time
 _SCHEDULER = 14  # more with Dask's two loops: at least, as it sometimes takes one more
 
 
