@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcdp._base.again import resume_command
+from hpcdp._base.limits import describe_lowered
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError
 from hpcdp.errors import StoreError
@@ -50,6 +52,14 @@ class Report:
 def unusable(store: str | Path, error: OSError) -> StoreError:
     """What the file system refused, as one readable error."""
     return StoreError(
-        f"cannot use the store {store}: {error.strerror or error}; what is committed is kept; "
+        f"{describe_lowered(error.errno)}cannot use the store {store}: {error.strerror or error}; what is committed is kept; "
         f"when the store can be written again: {resume_command(store)}"
+    )
+
+
+def no_memory(store: str | Path) -> StoreError:
+    """That memory ran out, and for whom."""
+    return StoreError(
+        f"{describe_lowered(errno.ENOMEM)}a task found no more memory; what is committed is kept; with more memory, or fewer "
+        f"workers, go on with: {resume_command(store)}"
     )
