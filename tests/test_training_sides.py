@@ -1,4 +1,4 @@
-"""Training samples of a pair that are not kept: the mechanism is called in the task's thread, and draws while others are sorted."""
+"""Training samples of a pair that are not kept: drawn in the task's own thread, one side while the other is sorted."""
 
 from __future__ import annotations
 

@@ -104,6 +104,13 @@ def at_risk(what: str, code: int) -> Iterator[None]:
             _memory[_RISK:_SIZE] = before
 
 
+def end_at_once(what: str, code: int) -> None:
+    """Have the parent say what was done here and end with this exit code, where this process can say nothing any more."""
+    if _memory is not None and os.getpid() == _worker:
+        with at_risk(what, code):
+            os._exit(code)
+
+
 def _attend(child: int, memory: mmap.mmap, drawing: Slot) -> int:
     """Pass signals on until the child ends; the exit code."""
     adopt_orphans()

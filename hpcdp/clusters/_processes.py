@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp._base.below import Child, die_with
+from hpcdp._base.descriptors import hold, let_go, lost
 from hpcdp._base.limits import refuse_few_files
 from hpcdp._base.slow_draws import Slot, slots_of
 from hpcdp._base.threads import worker_environment
@@ -58,7 +59,12 @@ def fork_nursery() -> None:
         _become_nursery(parent, read, write)
     os.close(read)
     _forked = Child(pid, write), channel
+    hold(*_descriptors(_forked))
     atexit.register(_end_unused)
+
+
+def _descriptors(forked: tuple[Child, Channel]) -> tuple[int, ...]:
+    return forked[0].pipe, *(end_of_channel.fileno() for end_of_channel in forked[1])
 
 
 def _make_channel() -> Channel:
@@ -77,6 +83,8 @@ def _end_unused() -> None:
     global _forked
     if _forked is not None:
         nursery, channel = _forked
+        if lost():  # its end of the pipe may be closed, which it takes for our end
+            return
         _end(nursery)
         for end_of_channel in channel:
             end_of_channel.close()
@@ -162,6 +170,8 @@ class Processes:
         self._starts = 0
         self._theirs: socket.socket
         self.channel, self._theirs = _forked[1] if _forked is not None else _make_channel()
+        if _forked is not None:
+            let_go(*_descriptors(_forked))
         self._notes, self._slots = _share(count)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hpcdp-processes", daemon=True)
