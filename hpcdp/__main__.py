@@ -2,16 +2,15 @@
 
 import os
 import sys
-from contextlib import suppress
-from pathlib import Path
 
-from hpcdp._base.threads import worker_environment
+from hpcdp._base.early import leaving_early, start_again
 
 _WITH_WORKERS = ("run", "risk", "resume", "audit")
 
 
 def main() -> int:
     """Run the command of this process's arguments; returns its exit code."""
+    leaving_early()
     _have_environment_of_workers()  # before anything is loaded that would be loaded twice
     from hpcdp.cli.command import main as command
 
@@ -20,6 +19,11 @@ def main() -> int:
 
 def _have_environment_of_workers() -> None:
     """Start this command again where its workers' environment differs, so that it can fork them."""
+    from contextlib import suppress
+    from pathlib import Path
+
+    from hpcdp._base.threads import worker_environment
+
     lacks = worker_environment()
     here = sys.argv[1:2] and sys.argv[1] in _WITH_WORKERS and not any(word.startswith("--cl") for word in sys.argv)
     if (
@@ -29,7 +33,7 @@ def _have_environment_of_workers() -> None:
         and Path(sys.argv[0]) in (Path(sys.executable).with_name("hpcdp"), Path(__file__))
     ):
         with suppress(OSError):
-            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | lacks)
+            start_again([sys.executable, *sys.orig_argv[1:]], os.environ | lacks)
 
 
 if __name__ == "__main__":

@@ -98,6 +98,24 @@ def test_a_flipped_bit_and_a_missing_file_among_samples(whole: Path, copy: Path,
     assert show(copy) == show(whole / "s.zarr")
 
 
+def test_files_that_are_links_to_themselves(whole: Path, copy: Path, scheduler: str) -> None:
+    """Damage of what they stood for, as any other: the store itself can be read and written."""
+    first, second = blocks(copy, "test")[0], blocks(copy, "train")[0]
+    for path in (first / "c" / "0", second / "zarr.json"):
+        path.unlink()
+        path.symlink_to(path.name)
+    lines = damaged_lines(call("resume", copy, "--cluster", scheduler).stderr)
+    assert len(lines) == 2
+    for line, path in zip(sorted(lines), (first, second), strict=True):
+        assert str(path.relative_to(copy)) in line
+        assert "it is a link that leads back to itself" in line
+    assert show(copy) == show(whole / "s.zarr")
+    assert damaged_lines(call("resume", copy, "--cluster", scheduler).stderr) == []
+    (copy / "lower" / "zarr.json").unlink()
+    (copy / "lower" / "zarr.json").symlink_to("zarr.json")
+    assert show(copy) == show(whole / "s.zarr"), "derived from the records"
+
+
 def test_a_truncated_count_record(whole: Path, copy: Path, scheduler: str) -> None:
     (record, *_), before = records(copy, "counts"), contents(copy)
     record.write_bytes(record.read_bytes()[:-40])

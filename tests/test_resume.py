@@ -112,6 +112,21 @@ def test_interrupted(tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     assert show(store) == undisturbed
 
 
+def test_workers_that_end_a_call_once_nobody_hears_them(tmp_path: Path) -> None:
+    """They say nothing of it: the run was interrupted, and the driver has told so."""
+    study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
+    hold(tmp_path, store, 1)
+    with started("run", study, "--store", store, "--workers", 2, folder=tmp_path, by_user=True) as process:
+        wait_until(lambda: len(records(store)) >= 1, "a record")
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.5)  # in which the driver leaves; workers get four seconds
+        release(tmp_path)
+        _, err = process.communicate(timeout=LONG)
+    assert process.returncode == 130, err
+    said = [line for line in err.splitlines() if line.startswith("hpcdp: ")]
+    assert said == [f"hpcdp: interrupted; what is committed is kept; go on with: hpcdp resume {store}"]
+
+
 # gives the command the terminal that is its stdin, as a login does
 ON_A_TERMINAL = """
 import fcntl, os, sys, termios

@@ -37,12 +37,23 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
 @contextmanager
 def open_regular(path: Path, most: int) -> Iterator[BufferedReader]:
     """The same file, to read from; it may grow. Raises as `read_bytes` does."""
-    _refuse_special(os.stat(path))
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be another file by now
+    with _open_any(path) as file:
+        _refuse_large(os.fstat(file.fileno()).st_size, most)
+        yield file
+
+
+@contextmanager
+def _open_any(path: Path) -> Iterator[BufferedReader]:
+    """A regular file of any size."""
+    try:
+        _refuse_special(os.stat(path))
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be another file by now
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # the file is at fault, and not what it lies on
+            raise ValueError("it is a link that leads back to itself; accepted: a regular file") from None
+        raise
     with open(handle, "rb") as file:
-        found = os.fstat(handle)
-        _refuse_special(found)
-        _refuse_large(found.st_size, most)
+        _refuse_special(os.fstat(handle))
         yield file
 
 
@@ -71,11 +82,8 @@ def read_metadata(path: Path, form: int = 3, node: str = "array") -> dict[str, A
 
 def read_tail(path: Path, most: int) -> bytes:
     """The last bytes of a file, `most` of them; raises as `read_bytes` does."""
-    _refuse_special(os.stat(path))
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as file:
-        _refuse_special(os.fstat(handle))
-        file.seek(max(0, os.fstat(handle).st_size - most))
+    with _open_any(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
         return file.read(most)
 
 

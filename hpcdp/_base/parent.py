@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hpcdp._base.below import adopt_orphans, die_with, kill_below, reap
+from hpcdp._base.early import telling_end
 from hpcdp._base.slow_draws import Slot, note_in, patient
 from hpcdp._base.terminal import plain
 
@@ -50,6 +51,7 @@ def fork_command() -> int | None:
         die_with(parent)
         _memory, _worker = memory, os.getpid()
         note_in(drawing)
+        telling_end(say_end)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return None
 
@@ -100,6 +102,13 @@ def at_risk(what: str, code: int) -> Iterator[None]:
     finally:
         if _memory is not None and before is not None:
             _memory[_RISK:_SIZE] = before
+
+
+def end_at_once(what: str, code: int) -> None:
+    """Have the parent say what was done here and end with this exit code, where this process can say nothing any more."""
+    if _memory is not None and os.getpid() == _worker:
+        with at_risk(what, code):
+            os._exit(code)
 
 
 def _attend(child: int, memory: mmap.mmap, drawing: Slot) -> int:

@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from hpcdp._base.descriptors import hold, let_go, lost
 from hpcdp._base.shared import while_inside
 
 
@@ -19,6 +20,8 @@ def end_results() -> None:
 
 def _to_stderr() -> tuple[Any, int | None]:
     before = sys.stdout, _divert()
+    if before[1] is not None:
+        hold(before[1])
     sys.stdout = sys.stderr
     return before
 
@@ -26,9 +29,14 @@ def _to_stderr() -> tuple[Any, int | None]:
 def _put_back(before: tuple[Any, int | None]) -> None:
     _flush()
     sys.stdout, copy = before
-    if copy is not None:
-        os.dup2(copy, 1)
-        os.close(copy)
+    if copy is None:
+        return
+    is_lost = copy in lost()
+    let_go(copy)
+    if is_lost and sys.exc_info()[1] is not None:  # which tells more
+        return
+    os.dup2(copy, 1)
+    os.close(copy)
 
 
 def _divert() -> int | None:

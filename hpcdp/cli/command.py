@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hpcdp._base.again import resume_command
+from hpcdp._base.early import leave_early, over
 from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         end_results()
         say_end(code)
+        over()
     leave(code)
     return code
 
@@ -103,7 +105,7 @@ def _interruptible() -> Iterator[None]:
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):  # also one of other libraries, which does not tell whether a signal came
-        own = interrupt if handler is signal.default_int_handler else Once(handler)
+        own = interrupt if handler in (signal.default_int_handler, leave_early) else Once(handler)
         before[signal.SIGINT] = signal.signal(signal.SIGINT, own)
     try:
         yield

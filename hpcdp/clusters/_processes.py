@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp._base.below import Child, die_with
+from hpcdp._base.descriptors import hold, let_go, lost
+from hpcdp._base.limits import refuse_few_files
 from hpcdp._base.slow_draws import Slot, slots_of
 from hpcdp._base.threads import worker_environment
 from hpcdp.clusters._serving import Serving
@@ -57,7 +59,12 @@ def fork_nursery() -> None:
         _become_nursery(parent, read, write)
     os.close(read)
     _forked = Child(pid, write), channel
+    hold(*_descriptors(_forked))
     atexit.register(_end_unused)
+
+
+def _descriptors(forked: tuple[Child, Channel]) -> tuple[int, ...]:
+    return forked[0].pipe, *(end_of_channel.fileno() for end_of_channel in forked[1])
 
 
 def _make_channel() -> Channel:
@@ -76,6 +83,8 @@ def _end_unused() -> None:
     global _forked
     if _forked is not None:
         nursery, channel = _forked
+        if lost():  # its end of the pipe may be closed, which it takes for our end
+            return
         _end(nursery)
         for end_of_channel in channel:
             end_of_channel.close()
@@ -138,6 +147,20 @@ def _start(channel: int) -> Child | None:
     return Child(pid, write)
 
 
+_OWN, _CHANNEL, _WORKER = 1, 3, 2
+"""Files that the driver keeps open: memory that workers share; the nursery's pipe and the channel; two of each worker."""
+_AT_ONCE = 3  # more that it opened at one time, in five kinds of studies under limits of one file less each time
+_SCHEDULER = 14  # more with Dask's two loops: at least, as it sometimes takes one more
+
+
+def refuse_few_files_for(workers: int, is_scheduled: bool = False) -> None:
+    """StudyError where this process may not open as many files as it surely needs for so many workers."""
+    more = _OWN + (_CHANNEL if _forked is None else 0) + _WORKER * workers + _AT_ONCE
+    refuse_few_files(
+        more + _SCHEDULER * is_scheduled, f"a run on {workers} worker process{'es' if workers > 1 else ''}"
+    )
+
+
 class Processes:
     """Keeps `count` worker processes, until it is stopped. channel: on which they may say how they are reached."""
 
@@ -147,6 +170,8 @@ class Processes:
         self._starts = 0
         self._theirs: socket.socket
         self.channel, self._theirs = _forked[1] if _forked is not None else _make_channel()
+        if _forked is not None:
+            let_go(*_descriptors(_forked))
         self._notes, self._slots = _share(count)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hpcdp-processes", daemon=True)

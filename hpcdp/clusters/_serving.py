@@ -152,7 +152,7 @@ class CallServing(Serving):
             with lock:
                 say(caller.fileno(), message)
 
-        with self._ending_with_files():
+        with self._ending_with_files(), suppress(ConnectionError):  # the caller is gone
             self._converse(caller, tell)
 
     def _converse(self, caller: Connection, tell: Callable[[bytes], None]) -> None:

@@ -28,11 +28,12 @@ def open_local(workers: int, dashboard: bool = False, modules: tuple[str, ...] =
     import dask
     from distributed import Client, SpecCluster
 
-    from hpcdp.clusters._processes import Processes  # which load all that workers need
+    from hpcdp.clusters._processes import Processes, refuse_few_files_for  # which load all that workers need
     from hpcdp.clusters._serving import DaskServing
     from hpcdp.clusters.certificates import security_in_memory
     from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
 
+    refuse_few_files_for(workers, is_scheduled=True)
     security = security_in_memory()
     own = {"host": "127.0.0.1", "protocol": "tls://", "security": security}
     scheduler = {**own, "port": 0, "dashboard_address": "127.0.0.1:0" if dashboard else None}

@@ -131,9 +131,10 @@ class Pool(Place):
 @contextmanager
 def open_pool(size: int, modules: tuple[str, ...] = ()) -> Iterator[Pool]:
     """So many worker processes of one thread each. modules: what calls need, loaded before they are forked."""
-    from hpcdp.clusters._processes import Processes
+    from hpcdp.clusters._processes import Processes, refuse_few_files_for
     from hpcdp.clusters._serving import CallServing
 
+    refuse_few_files_for(size)
     ending = ExitStack()
     try:
         with deferred():

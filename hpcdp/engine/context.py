@@ -107,16 +107,21 @@ class Context:
             return self._keep(law, self._load_training(law) if side is None else side)
 
     def sides(self, number: int) -> tuple[Side, Side]:
-        """The training samples of both laws of a pair; many that are kept are read and sorted side by side."""
+        """The training samples of both laws of a pair; many are sorted side by side, and those that are kept are read so too."""
         d, d_prime = self.problem.pair_laws[number]
         stage = self.problem.train
-        if stage in self.problem.kept_stages and stage.total >= _APART and d != d_prime:
+        if stage.total >= _APART and d != d_prime:
             with self._lock:
                 missing = [law for law in (d, d_prime) if law not in self._sides]
                 if len(missing) == 2:
                     with ThreadPoolExecutor(2) as pool:
-                        for law, side in zip(missing, list(pool.map(self._load_training, missing)), strict=True):
-                            self._keep(law, side)
+                        if stage in self.problem.kept_stages:
+                            sides = list(pool.map(self._load_training, missing))
+                        else:  # a mechanism is called in this thread alone: it draws while what it drew before is sorted
+                            sorting = [pool.submit(self._as_side, self._gathered(law)) for law in missing]
+                            sides = [future.result() for future in sorting]
+                    for law, side in zip(missing, sides, strict=True):
+                        self._keep(law, side)
         return self.training(d), self.training(d_prime)
 
     def _keep(self, law: str, side: Side) -> Side:
@@ -132,18 +137,32 @@ class Context:
         return _SIDES_BYTES // max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
 
     def _load_training(self, law: str) -> Side:
+        return self._as_side(self._gathered(law))
+
+    @property
+    def _is_scalar(self) -> bool:
+        schema = self.problem.schema
+        return schema.kind == "float" and schema.columns is None
+
+    def _gathered(self, law: str) -> Outputs | StreamedSide:
+        """The training outputs of a law in the order of their chunks."""
         stage, schema = self.problem.train, self.problem.schema
-        is_scalar = schema.kind == "float" and schema.columns is None
-        by_blocks = schema.kind in getattr(self.loss, "block_kinds", ()) and not is_scalar
+        by_blocks = schema.kind in getattr(self.loss, "block_kinds", ()) and not self._is_scalar
         if by_blocks and stage.total * schema.bytes_in_memory > STREAMED_BYTES:
             return StreamedSide(lambda: self._training_chunks(law), stage.total, schema.dtype)
         outputs = np.empty(schema.shape(stage.total), schema.dtype)
         for _ in self._training_chunks(law, outputs):
             pass
-        if is_scalar:
+        return outputs
+
+    def _as_side(self, found: Outputs | StreamedSide) -> Side:
+        """Training outputs as a loss takes them."""
+        if isinstance(found, StreamedSide):
+            return found
+        if self._is_scalar:
             # the order of training samples carries nothing
-            return Side(ascending(outputs, is_own=True), stage.total, is_sorted=True)
-        return Side(outputs, stage.total)
+            return Side(ascending(found, is_own=True), len(found), is_sorted=True)
+        return Side(found, len(found))
 
     def _training_chunks(self, law: str, out: Outputs | None = None) -> Iterator[Outputs]:
         """The training chunks of a law, each put into `out`, whose fingerprints are kept when all were drawn."""

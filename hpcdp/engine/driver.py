@@ -21,7 +21,7 @@ from hpcdp.engine.failures import RunFailed, describe_killed, failed
 from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.last_draw import take_last_draw
 from hpcdp.engine.monitor import Monitor
-from hpcdp.engine.outcomes import Failure, unusable
+from hpcdp.engine.outcomes import Failure, no_memory, unusable
 from hpcdp.engine.places import Options, Places, at_once, refuse_place
 from hpcdp.engine.progress import Progress, Silent
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_samples_aside
@@ -239,6 +239,8 @@ def _store_errors(store: str | Path) -> Iterator[None]:
         if isinstance(error, HpcdpError):
             raise
         raise unusable(store, error) from error
+    except MemoryError as error:
+        raise no_memory(store) from error
 
 
 def _note_run(layout: Layout, lease: Lease, key: str, failed: Sequence[str] = (), stopped: str | None = None) -> None:

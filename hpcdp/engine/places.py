@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.slow_draws import topic_of
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place, silence_dask
+from hpcdp.clusters._processes import refuse_few_files_for
 from hpcdp.clusters.folder import job_folder
 from hpcdp.clusters.here import Here, open_beside, open_inside
 from hpcdp.clusters.place import DaskPlace
@@ -67,6 +68,8 @@ def refuse_place(options: Options) -> None:
         raise StudyError(
             f"workers: 0, one process of this machine, was given beside {other}; accepted: workers 0 alone, or {other} without it"
         )
+    if options.workers and options.client is None and parse_place(options.cluster).is_here:
+        refuse_few_files_for(options.workers)
 
 
 class Places:

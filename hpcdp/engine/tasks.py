@@ -9,12 +9,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.slow_draws import reporting
 from hpcdp.engine.context import ChunkError, Context, open_context
 from hpcdp.engine.last_draw import noted_in
-from hpcdp.engine.outcomes import Failure, Report, unusable
+from hpcdp.engine.outcomes import Failure, Report, no_memory, unusable
 from hpcdp.engine.ways import Run, runs_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.mechanisms.outputs import Outputs
@@ -51,10 +50,7 @@ def run_task_inside(root: str, version: int, generation: Generation, task: Task)
     except OSError as error:
         raise unusable(root, error) from error
     except MemoryError as error:
-        words = (
-            "a task found no more memory; what is committed is kept; with more memory, or fewer workers, go on with: "
-        )
-        raise StoreError(f"{words}{resume_command(root)}") from error
+        raise no_memory(root) from error
     except StudyError as error:  # the study was sound when the run began
         raise StoreError(str(error)) from error
     report.seconds = time.perf_counter() - begin

@@ -199,7 +199,7 @@ class Sampler:
 
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)
-        with kept_limits():
+        with kept_limits(self.named):
             if isinstance(database, Conditional):
                 return database.draw(self.mechanism, size, rng)
             return self.mechanism.draw(database, size, rng)

@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.descriptors import is_open, lost
 from hpcdp._base.limits import FEWEST_FILES, open_files
-from hpcdp._base.parent import at_risk
+from hpcdp._base.parent import at_risk, end_at_once
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import noting, watched
 from hpcdp._base.threads import worker_threads
@@ -66,7 +67,10 @@ def try_out(
         what = f"{sampler.named} (trial draws)"
         with at_risk(what, WRONG), worker_threads(threads), noting(note):
             before = open_files()
-            found = _try_out(sampler, databases, needed, note)
+            try:
+                found = _try_out(sampler, databases, needed, note)
+            finally:  # whatever it raised then comes from that
+                _refuse_lost(sampler)
             if open_files() < min(before, FEWEST_FILES):
                 raise MechanismError(
                     f"it lowered the limit of open files from {before} to {open_files()} for good; accepted: a soft limit, which "
@@ -77,6 +81,17 @@ def try_out(
         raise StudyError(f"{sampler.named}: {readable(str(error))} (seen in trial draws)") from error
     finally:
         sampler.end()
+
+
+def _refuse_lost(sampler: Sampler) -> None:
+    """MechanismError where trial draws closed what the command rests on; where nobody can be told here, its parent tells."""
+    if not (closed := lost()):
+        return
+    numbers = ", ".join(map(str, closed))
+    words = f"it closed file descriptors of hpcdp ({numbers}); accepted: a mechanism that closes what it opened"
+    if not is_open(2):
+        end_at_once(f"{sampler.named}: {words} (seen in trial draws)", WRONG)
+    raise MechanismError(words)
 
 
 def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None]) -> Trial:

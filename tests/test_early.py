@@ -1,0 +1,62 @@
+"""Ctrl-C while a command starts: one word and exit code 130 from its first own line on, and what follows its end is quiet."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import COMMAND, LONG, write_study
+
+from hpcdp._base.threads import VARIABLES
+
+# Sends SIGINT to itself as a module is looked for the first time, or as Python itself starts the second time.
+SIGNALLING = """
+import os, signal, sys
+
+class Signalling:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["AT_IMPORT_OF"] and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+
+if os.environ["AT_IMPORT_OF"] != "sitecustomize":
+    sys.meta_path.insert(0, Signalling())
+elif "HPCDP_HOLDS_INTERRUPTIONS" in os.environ:
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+MOMENTS = (
+    "hpcdp._base.threads",  # before the command starts again
+    "sitecustomize",
+    "hpcdp.cli.command",
+    "argparse",
+    "hpcdp.engine.driver",  # in the process that works
+)
+
+
+def start(folder: Path, moment: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """`hpcdp run` of a study, interrupted at a moment."""
+    (folder / "sitecustomize.py").write_text(SIGNALLING)
+    environment = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, "PYTHONHASHSEED")}
+    environment |= {"PYTHONPATH": str(folder), "AT_IMPORT_OF": moment}
+    command = [*COMMAND, "run", str(write_study(folder))]
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False, **settings
+    )
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_interruption_while_a_command_starts(moment: str, tmp_path: Path) -> None:
+    done = start(tmp_path, moment)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nhpcdp: interrupted\n")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_who_ignores_interruptions_goes_on_ignoring_them(tmp_path: Path) -> None:
+    """As a shell's script has what it starts in the background do."""
+    done = start(tmp_path, "argparse", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "s.zarr").is_dir()

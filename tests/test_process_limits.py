@@ -1,0 +1,82 @@
+"""What a process may open, write and hold: too low limits are told before anything is drawn, and of who lowered them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from commands import hpcdp, one_message, write_study
+
+LOWERING = """
+import resource
+import threading
+
+
+def lowering(database, size, rng, which, limit, trials):
+    if trials or threading.current_thread() is not threading.main_thread():
+        resource.setrlimit(getattr(resource, which), (limit, limit))
+    return database.sum() + rng.laplace(size=size)
+"""
+LIMITS = {
+    "RLIMIT_FSIZE": (
+        500,
+        "of the bytes of a file (RLIMIT_FSIZE) of its process from none to 500; cannot use the store",
+    ),
+    "RLIMIT_NOFILE": (5, "of open files (RLIMIT_NOFILE) of its process from 4,096 to 5; cannot use the store"),
+    "RLIMIT_DATA": (
+        1 << 20,
+        "of the bytes of its data (RLIMIT_DATA) of its process from none to 1,048,576; a task found",
+    ),
+}
+SMALL = {"databases": [[0.0, 1.0]], "train": 1000, "test": 1000}
+
+
+def limited(files: int) -> list[str]:
+    """Begin a command with a limit of open files."""
+    return ["/bin/sh", "-c", f'ulimit -n {files} && exec "$@"', "sh"]
+
+
+@pytest.mark.parametrize("words", [(), ("--workers", "2"), ("--workers", "4")])
+def test_few_open_files_are_refused_with_the_number_that_is_enough(words: tuple[str, ...], tmp_path: Path) -> None:
+    command = ("run", write_study(tmp_path, **SMALL), *words)
+    line = one_message(hpcdp(*command, folder=tmp_path, prefix=limited(10), code=2))
+    found = re.search(r"needs (\d+) open files .* given: a limit of 10 \(ulimit -n\)", line)
+    assert found, line
+    assert bool(words) != (tmp_path / "runs").exists(), "a number of workers that is given is refused before all else"
+    enough = int(found[1])
+    assert f"needs {enough} open" in hpcdp(*command, folder=tmp_path, prefix=limited(enough - 1), code=2).stderr
+    hpcdp(*command, folder=tmp_path, prefix=limited(enough))
+
+
+def powerless() -> list[str]:
+    """Begin a command without the right to raise a hard limit again, which root has in most places."""
+    status = Path("/proc/self/status").read_text()
+    effective = re.search(r"CapEff:\s*(\w+)", status)
+    if effective is None or not int(effective[1], 16) >> 24 & 1:
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("root may raise limits again, and there is no setpriv to give that up with")
+    return ["setpriv", "--bounding-set=-sys_resource"]
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+@pytest.mark.parametrize("which", LIMITS)
+def test_whose_code_lowered_a_limit_is_told(which: str, isolated: bool, tmp_path: Path) -> None:
+    limit, words = LIMITS[which]
+    parameters = {"which": which, "limit": limit, "trials": False}
+    changes = {"call": "own:lowering", "parameters": parameters, **SMALL}
+    study = write_study(tmp_path, LOWERING, **changes)
+    if not isolated:
+        study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false"))
+    prefix = [*powerless(), *limited(4096)]
+    said = one_message(hpcdp("run", study, "--workers", int(isolated), folder=tmp_path, prefix=prefix, code=1))
+    assert f"hpcdp: mechanism.call own:lowering lowered the limit {words}" in said
+
+
+def test_a_limit_that_trial_draws_lowered_is_told(tmp_path: Path) -> None:
+    parameters = {"which": "RLIMIT_FSIZE", "limit": 500, "trials": True}
+    study = write_study(tmp_path, LOWERING, call="own:lowering", parameters=parameters, **SMALL)
+    said = one_message(hpcdp("run", study, folder=tmp_path, prefix=[*powerless(), *limited(4096)], code=1))
+    assert f"hpcdp: mechanism.call own:lowering lowered the limit {LIMITS['RLIMIT_FSIZE'][1]}" in said
