@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, choose, main_of, rest_of
+from hpcdp.engine._tape_choice import aims_of, choose, directions_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -139,7 +139,9 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
     if projection[0] is not None:
         state |= projection_state(projection[0], _PREFIX)
         state[_PROJECTING] = np.frombuffer(projecting.encode(), np.uint8)
-    return state, replace(choice, state=_digest(state))
+    odd = (direction.unexplained for direction in directions_of(learned, classes, epsilons))
+    unexplained = tuple(tuple((j, *told) for j, told in one.items()) for one in odd)
+    return state, replace(choice, state=_digest(state), unexplained=unexplained)
 
 
 def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tuple[Outputs, Tape]:

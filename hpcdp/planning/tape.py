@@ -49,7 +49,8 @@ class Choice:
     standard error, by direction and ε. gain: times the draws that plain counting would take for the same standard error
     (heuristic). needed: plain draws after which a certificate keeps most of δ, of each direction. checked: whether it was seen
     that outputs depend on their own entries of the tape alone. declared: whether forward sets are counted only where the study
-    declares that D′ has no output, so that P alone is bounded. state: digest of the learned arrays.
+    declares that D′ has no output, so that P alone is bounded. state: digest of the learned arrays. unexplained: by direction
+    what `hpcdp.notions.tape.Direction.unexplained` says, as (column, draws, worth).
     """
 
     by_rows: bool
@@ -65,10 +66,12 @@ class Choice:
     needed: tuple[float, float]
     declared: bool
     state: str
+    unexplained: tuple[tuple[tuple[int, int, float], ...], ...] = ((), ())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
+        """As JSON values; `unexplained` where there is any, which leaves the keys of all other draws as they were."""
+        found = asdict(self)
+        return found if any(self.unexplained) else {name: v for name, v in found.items() if name != "unexplained"}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Choice:
@@ -80,6 +83,7 @@ class Choice:
         bets = tuple(Bets(**{key: tuple(value) for key, value in one.items()}) for one in data["bets"])
         plain = {key: data[key] for key in ("by_rows", "flat", "checked", "draws", "gain", "declared", "state")}
         pairs = {key: tuple(data[key]) for key in ("leftover", "needed")}
+        pairs["unexplained"] = tuple(tuple(map(tuple, one)) for one in data.get("unexplained", ((), ())))
         return cls(**plain, **pairs, bets=bets, **{key: rows(key) for key in ("levels", "delta", "error")})  # type: ignore[arg-type]
 
     @property
