@@ -24,7 +24,7 @@ CHUNK, FEW = 1 << 16, FEWEST_TAPE
 """Outputs of a chunk: drawn in one call, and in a call each."""
 
 _LEVELS = 12  # rounds of draws that learning takes, about
-_WEIGHING = 4.0  # times what a plain draw costs, about, for what is known of a tape
+_WEIGHING = 3.0  # times what a plain draw on a tape costs, about, where it is weighed
 _APART = 3.0  # standard errors by which a pair has to be behind another to be left out
 PARTS = ("tape", "leftover")
 
@@ -230,7 +230,7 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
         assert choice is not None
         chunk = costs.drawing(choice.chunk, 1 if choice.by_rows else choice.chunk)
         for part, side, missing in _missing(problem, index, number, choice):
-            each = chunk * (_WEIGHING if part == "tape" else 1.5)
+            each = chunk * (_WEIGHING if part == "tape" else 1.3)
             left.append((number, choice, part, side, missing, each))
     target = task_seconds(sum(each * sum(map(len, missing)) for *_, missing, each in left), workers)
     for number, choice, part, side, missing, each in left:
