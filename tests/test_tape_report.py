@@ -417,7 +417,7 @@ def test_plans_say_what_a_certificate_takes(result: Result) -> None:
     records, costs = Records(result.store), Costs(1e-8, 0.0, 0.0, 0.0, 0.0)
     index, problem = records.index, records.problem
     after = dict(describe_tape(problem, index, costs, 1))
-    assert f"{int(result['draws'][0, 0, 0, 0]):,} draws of both laws" in after["proposals"]
+    assert f"{int(result['draws'][0, 0, 0, 0]):,} draws of each law" in after["proposals"]
     said = " ".join(words for _, words in describe_tape(problem, index, costs, 1))
     for draws in result["leftover_draws"].max(axis=2)[0]:
         assert not draws or f"{draws:,} plain draws" in said

@@ -50,6 +50,12 @@ _AGAIN = (
     "out; repair it, then resume with --allow-changed-code)"
 )
 
+_INSTEAD = (
+    "; what was drawn stays in the store, and a resume meets the same call again; accepted: the same variates in each call; or "
+    "the mechanism without size, as by `def alone(database, rng): return mechanism(database, 1, rng)[0]`, which is called for "
+    "one output and needs no look at rows (it learns and draws anew: no test of rows may go on with it); or estimate.tape = false"
+)
+
 
 def learn_tape(context: Context, generation: Generation, work: LearnTape, report: Report) -> None:
     """Learn these pairs, and record what was chosen of each."""
@@ -303,13 +309,12 @@ def _refuse_others(tape: Tape, layout: Layout, where: str) -> None:
     if tape.shared:
         raise MechanismError(
             f"{where}: the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did "
-            "not in trial draws"
+            f"not in trial draws{_INSTEAD}"
         )
     if tape.layout() != layout:
         raise MechanismError(
             f"{where}: the mechanism drew {_drawn(tape.layout())} for each output, and in trial draws {_drawn(layout)}, so that "
-            "these do not tell which outputs other entries are of; accepted: the same variates in each call, or, where chance "
-            "decides how many, a mechanism without size, which is called for one output"
+            f"these do not tell which outputs other entries are of{_INSTEAD}"
         )
 
 
@@ -332,6 +337,7 @@ def _check_rows(
     if not keeps_rows(outputs, again, rows):
         raise MechanismError(
             f"{part} chunk {chunk}: outputs changed when the noise of others was exchanged, which they did not in trial draws"
+            f"{_INSTEAD}"
         )
 
 

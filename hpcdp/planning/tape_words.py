@@ -151,7 +151,7 @@ def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, 
         if choice.gain <= 1.0
         else f"gain about {choice.gain:.2g} at the ε it is for"
     )
-    lines: Words = [("proposals", f"pair {number}: {choice.draws:,} draws of both laws, {how}; {gain} (heuristic)")]
+    lines: Words = [("proposals", f"pair {number}: {choice.draws:,} draws of each law, {how}; {gain} (heuristic)")]
     for direction, (draws, needed) in enumerate(zip(choice.leftover, choice.needed, strict=True)):
         law = ("D′", "D")[direction]
         head = f"pair {number}, {DIRECTIONS[direction]}: "
