@@ -68,14 +68,16 @@ class Taught:
     def inside(self, column: int, cutoff: float) -> tuple[Floats, Floats]:
         """Weights in the set of an ε up to a cut-off, those within a hundredth of each other as one, and their shares."""
         weights, sums, shares = self._binned
-        own, total = shares[:, column + 1 :].sum(axis=1), sums[:, column + 1 :].sum(axis=1)
+        if column + 1 >= shares.shape[1]:
+            return np.zeros(0), np.zeros(0)
+        own, total = shares[:, column + 1], sums[:, column + 1]
         which = (own > 0.0) & (weights <= cutoff)
         own = own[which]
         return np.minimum(total[which] / own, weights[which]), own
 
     @cached_property
     def _binned(self) -> tuple[Floats, Floats, Floats]:
-        """Of bins of weights the largest, (bins,); by class the sums of shares · weights, and of shares, (bins, classes)."""
+        """Of bins of weights the largest, (bins,); sums of shares · weights, and of shares, from each class on, (bins, classes)."""
         cells = int(self.classes.max(initial=0)) + 1
         which = np.flatnonzero((self.weights > 0.0) & (self.classes > 0))
         weights, shares, classes = self.weights[which], self.shares[which], self.classes[which]
@@ -85,7 +87,9 @@ class Taught:
         np.maximum.at(largest, bins, weights)
         places = bins * cells + classes
         sums, parts = (
-            np.bincount(places, v, count * cells).astype(np.float64).reshape(count, cells)
+            np.asfortranarray(
+                np.bincount(places, v, count * cells).reshape(count, cells)[:, ::-1].cumsum(axis=1)[:, ::-1]
+            )
             for v in (weights * shares, shares)
         )
         return largest, sums, parts
