@@ -77,7 +77,7 @@ class Taught:
 
     @cached_property
     def _binned(self) -> tuple[Floats, Floats, Floats]:
-        """Of bins of weights the largest, (bins,); sums of shares · weights, and of shares, from each class on, (bins, classes)."""
+        """Of bins the largest weight, (bins,); sums of shares · weights, and shares, from each class on, (bins, classes)."""
         cells = int(self.classes.max(initial=0)) + 1
         which = np.flatnonzero((self.weights > 0.0) & (self.classes > 0))
         weights, shares, classes = self.weights[which], self.shares[which], self.classes[which]
