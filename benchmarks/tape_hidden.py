@@ -2,8 +2,9 @@
 
 Normal noise, μ = ¼, δ = 10⁻⁷ without the region: of a mass of 10⁻⁶ P(S) < e^ε·Q(S), and of 10⁻⁸ a third of δ is gone. No proposal
 finds it; the plain draws for the leftover do. Of the larger mass one draw or two that teach, or test, are in it by chance: then δ̂
-is 0, and a warning tells of the former. Prints how many hit, the rows beside the exact δ, and how runs warn. `python -m benchmarks.tape_hidden`: some 15 seconds
-of the processor for each of six runs; `--small`: the lesser mass at δ = 10⁻⁵; training would find the other's there.
+is 0, and a warning tells of the former. Prints how many hit, the rows beside the exact δ, and how runs warn.
+`python -m benchmarks.tape_hidden`: some 15 seconds of the processor for each of six runs; `--small`: the lesser mass at δ = 10⁻⁵;
+training would find the other's there.
 """
 
 from __future__ import annotations
