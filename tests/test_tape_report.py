@@ -417,7 +417,7 @@ def test_plans_say_what_a_certificate_takes(result: Result) -> None:
     records, costs = Records(result.store), Costs(1e-8, 0.0, 0.0, 0.0, 0.0)
     index, problem = records.index, records.problem
     after = dict(describe_tape(problem, index, costs, 1))
-    assert f"{int(result['draws'][0, 0, 0, 0]):,} draws of both laws" in after["proposals"]
+    assert f"{int(result['draws'][0, 0, 0, 0]):,} draws of each law" in after["proposals"]
     said = " ".join(words for _, words in describe_tape(problem, index, costs, 1))
     for draws in result["leftover_draws"].max(axis=2)[0]:
         assert not draws or f"{draws:,} plain draws" in said
@@ -431,6 +431,37 @@ def test_plans_say_what_a_certificate_takes(result: Result) -> None:
     delta = float(curve.delta(np.array([AIM]), "forward")[0])
     assert needed == pytest.approx(math.log(1.0 / (0.9 * 0.025)) * math.exp(AIM) / (0.28 * delta), rel=0.05)
     assert "does not allow it" in words
+
+
+SLOW_ON_TAPES = """
+import time
+
+def shifted(database, size, rng):
+    if type(rng).__name__ == "Tape":
+        time.sleep(2e-5 * size)
+    return database[0] + rng.normal(size=size)
+
+def alone(database, rng):
+    if type(rng).__name__ == "Tape":
+        time.sleep(1e-4)
+    return database[0] + rng.normal()
+"""
+
+
+@pytest.mark.parametrize(("name", "least"), [("shifted", 2e-5), ("alone", 1e-4)])
+def test_plans_time_draws_on_tapes(tmp_path: Path, name: str, least: float) -> None:
+    """A sleep is never shorter than asked for, so that the forecast has a least value; plain draws take a thousandth of it."""
+    (tmp_path / "slow.py").write_text(SLOW_ON_TAPES)
+    (tmp_path / "study.toml").write_text(
+        f'[study]\nname = "t"\nseed = 1\nclaim = "gaussian(mu=1)"\n[mechanism]\ncall = "slow:{name}"\n'
+        "[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n[estimate]\ntape = true\nepsilons = [4.0]\n"
+        "certify = [4.0]\ntarget = { epsilon = 4.0, relative_error = 0.1, most = 1_000_000_000 }\n"
+    )
+    words = " ".join(hpcdp("plan", "study.toml", folder=tmp_path).stdout.split())
+    found = re.search(r"takes about (\S+) plain draws without a hit, ([\d.]+) (s|min|h) in one process", words)
+    assert found is not None, words
+    seconds = float(found[2]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[3]]
+    assert seconds >= 0.8 * least * float(found[1])
 
 
 def test_commands_on_such_a_store(result: Result, tmp_path: Path) -> None:

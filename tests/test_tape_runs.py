@@ -282,6 +282,7 @@ def test_a_call_that_draws_otherwise_than_trial_draws_is_refused(tmp_path: Path,
     monkeypatch.setattr("hpcdp.engine.tape._trial_layout", lambda *_: [("normal", 2)])
     done = call("resume", store, "--workers", 0, code=1)
     words = "the mechanism drew 1 normal for each output, and in trial draws 2 normal"
+    assert "def alone(database, rng): return mechanism(database, 1, rng)[0]" in done.stderr
     for part in ("tape", "leftover"):
         assert re.search(rf"{part} chunk \d+ of .*{words}", done.stderr), done.stderr
 

@@ -75,7 +75,7 @@ def choose(
     """
     e = problem.study.estimate
     epsilons, chunk = np.asarray(e.epsilons), CHUNK if by_rows else FEW
-    directions = _directions(learned, classes, epsilons)
+    directions = directions_of(learned, classes, epsilons)
     told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
     aims = aims_of(problem, told)
     gain = max(
@@ -85,7 +85,7 @@ def choose(
     proposals = learned.proposals
     if gain < _GAIN:
         learned = learned.plainly()
-        proposals, directions, gain = learned.proposals, _directions(learned, classes, epsilons), 1.0
+        proposals, directions, gain = learned.proposals, directions_of(learned, classes, epsilons), 1.0
     bounds = directions
     if declared is not None:
         bounds = [_declared(directions[0], declared), directions[1]]
@@ -155,7 +155,8 @@ def _round_up(
     return -(-wanted // chunk) * chunk
 
 
-def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direction]:
+def directions_of(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direction]:
+    """Both directions, as training draws tell of them. classes: of cells, (2, cells)."""
     found = []
     for d in (0, 1):
         taught = [

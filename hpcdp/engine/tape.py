@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, choose, main_of, rest_of
+from hpcdp.engine._tape_choice import aims_of, choose, directions_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -48,6 +48,12 @@ _PROJECTING = "projecting"  # the name of the loss that brings vectors to the li
 _AGAIN = (
     " (the same noise comes again: a mechanism that fails for its numbers has to return an output at all noise, however far "
     "out; repair it, then resume with --allow-changed-code)"
+)
+
+_INSTEAD = (
+    "; what was drawn stays in the store, and a resume meets the same call again; accepted: the same variates in each call; or "
+    "the mechanism without size, as by `def alone(database, rng): return mechanism(database, 1, rng)[0]`, which is called for "
+    "one output and needs no look at rows (it learns and draws anew: no test of rows may go on with it); or estimate.tape = false"
 )
 
 
@@ -139,7 +145,9 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
     if projection[0] is not None:
         state |= projection_state(projection[0], _PREFIX)
         state[_PROJECTING] = np.frombuffer(projecting.encode(), np.uint8)
-    return state, replace(choice, state=_digest(state))
+    odd = (direction.unexplained for direction in directions_of(learned, classes, epsilons))
+    unexplained = tuple(tuple((j, *told) for j, told in one.items()) for one in odd)
+    return state, replace(choice, state=_digest(state), unexplained=unexplained)
 
 
 def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tuple[Outputs, Tape]:
@@ -301,13 +309,12 @@ def _refuse_others(tape: Tape, layout: Layout, where: str) -> None:
     if tape.shared:
         raise MechanismError(
             f"{where}: the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did "
-            "not in trial draws"
+            f"not in trial draws{_INSTEAD}"
         )
     if tape.layout() != layout:
         raise MechanismError(
             f"{where}: the mechanism drew {_drawn(tape.layout())} for each output, and in trial draws {_drawn(layout)}, so that "
-            "these do not tell which outputs other entries are of; accepted: the same variates in each call, or, where chance "
-            "decides how many, a mechanism without size, which is called for one output"
+            f"these do not tell which outputs other entries are of{_INSTEAD}"
         )
 
 
@@ -330,6 +337,7 @@ def _check_rows(
     if not keeps_rows(outputs, again, rows):
         raise MechanismError(
             f"{part} chunk {chunk}: outputs changed when the noise of others was exchanged, which they did not in trial draws"
+            f"{_INSTEAD}"
         )
 
 

@@ -32,6 +32,9 @@ _MORE = 16  # times the draws of the estimate that bets may take
 _UNTOLD = 1 << 20  # draws where training does not tell δ at all
 _LEAST_DELTA = 1e-100  # whose square is a float
 _LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
+_FEW, _TELLING = 25.0, 50.0  # plain draws' worth that tell hardly anything of a set, and that tell it
+_MANY = 100.0  # times as many draws as they are worth, where one or a few carry all
+_COUNTS = 0.1  # of P(S), from which e^ε·Q(S) matters
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +56,28 @@ class Taught:
         sums = [np.bincount(self.classes, part, cells + 1)[::-1].cumsum()[::-1][1 : cells + 1] for part in parts]
         return sums[0], sums[1], np.maximum(0.0, sums[2] - sums[0] ** 2 / max(1, self.classes.size))
 
+    def worth(self, cells: int) -> tuple[Ints, Floats, Floats]:
+        """Of the set of each ε: draws in it, its probability, and how many plain draws would tell as much of that."""
+        parts = (np.ones(self.classes.size), self.shares * self.weights, (self.shares * self.weights) ** 2)
+        count, share, square = (
+            np.bincount(self.classes, part, cells + 1)[::-1].cumsum()[::-1][1 : cells + 1] for part in parts
+        )
+        worth = np.divide(share * share, square, out=np.zeros(cells), where=square > 0.0)
+        return count.astype(np.int64), share, worth
+
     def inside(self, column: int, cutoff: float) -> tuple[Floats, Floats]:
         """Weights in the set of an ε up to a cut-off, those within a hundredth of each other as one, and their shares."""
         weights, sums, shares = self._binned
-        own, total = shares[:, column + 1 :].sum(axis=1), sums[:, column + 1 :].sum(axis=1)
+        if column + 1 >= shares.shape[1]:
+            return np.zeros(0), np.zeros(0)
+        own, total = shares[:, column + 1], sums[:, column + 1]
         which = (own > 0.0) & (weights <= cutoff)
         own = own[which]
         return np.minimum(total[which] / own, weights[which]), own
 
     @cached_property
     def _binned(self) -> tuple[Floats, Floats, Floats]:
-        """Of bins of weights the largest, (bins,); by class the sums of shares · weights, and of shares, (bins, classes)."""
+        """Of bins the largest weight, (bins,); sums of shares · weights, and shares, from each class on, (bins, classes)."""
         cells = int(self.classes.max(initial=0)) + 1
         which = np.flatnonzero((self.weights > 0.0) & (self.classes > 0))
         weights, shares, classes = self.weights[which], self.shares[which], self.classes[which]
@@ -73,7 +87,9 @@ class Taught:
         np.maximum.at(largest, bins, weights)
         places = bins * cells + classes
         sums, parts = (
-            np.bincount(places, v, count * cells).astype(np.float64).reshape(count, cells)
+            np.asfortranarray(
+                np.bincount(places, v, count * cells).reshape(count, cells)[:, ::-1].cumsum(axis=1)[:, ::-1]
+            )
             for v in (weights * shares, shares)
         )
         return largest, sums, parts
@@ -116,6 +132,17 @@ class Direction:
     variance: Floats = None  # type: ignore[assignment]
     plain: Floats = None  # type: ignore[assignment]
 
+    @cached_property
+    def unexplained(self) -> dict[int, tuple[int, float]]:
+        """By column, where proposals reach S with many draws, of P and of Q, and yet a few of Q's carry nearly all of Q(S).
+
+        How many of Q's lie in S, and how many plain draws would tell as much of Q(S). What leads those few there has next to no
+        share in the proposals: a region of tape that they miss, or sets that were learned badly. Heuristic.
+        """
+        (_, p, p_worth), (reached, q, worth) = (side.worth(self.epsilons.size) for side in (self.p, self.q))
+        few = (worth <= _FEW) & (reached >= _MANY * worth) & (np.exp(self.epsilons) * q >= _COUNTS * p) & (q > 0.0)
+        return {int(j): (int(reached[j]), float(worth[j])) for j in np.flatnonzero(few & (p_worth >= _TELLING))}
+
     def bet(self, column: int, draws: int, level: float, cutoff: float) -> tuple[float, float, float]:
         """λ, κ, and the bound up to the leftover that is to be expected."""
         parts = split_level(level)
@@ -155,7 +182,12 @@ class DeclaredDirection(Direction):
 
 
 def draws_for(direction: Direction, column: int, relative_error: float, level: float, least: int, most: int) -> int:
-    """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it."""
+    """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it.
+
+    Where training cannot explain what it saw, its variance tells nothing of how many that takes.
+    """
+    if column in direction.unexplained:
+        most = min(most, _UNTOLD)
     delta = float(direction.delta[column])
     if not delta > 3.0 * float(direction.error[column]):
         delta = 0.0 if direction.by_loss is None else float(direction.by_loss[column])

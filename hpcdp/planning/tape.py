@@ -24,7 +24,7 @@ CHUNK, FEW = 1 << 16, FEWEST_TAPE
 """Outputs of a chunk: drawn in one call, and in a call each."""
 
 _LEVELS = 12  # rounds of draws that learning takes, about
-_WEIGHING = 4.0  # times what a plain draw costs, about, for what is known of a tape
+_WEIGHING = 3.0  # times what a plain draw on a tape costs, about, where it is weighed
 _APART = 3.0  # standard errors by which a pair has to be behind another to be left out
 PARTS = ("tape", "leftover")
 
@@ -49,7 +49,8 @@ class Choice:
     standard error, by direction and ε. gain: times the draws that plain counting would take for the same standard error
     (heuristic). needed: plain draws after which a certificate keeps most of δ, of each direction. checked: whether it was seen
     that outputs depend on their own entries of the tape alone. declared: whether forward sets are counted only where the study
-    declares that D′ has no output, so that P alone is bounded. state: digest of the learned arrays.
+    declares that D′ has no output, so that P alone is bounded. state: digest of the learned arrays. unexplained: by direction
+    what `hpcdp.notions.tape.Direction.unexplained` says, as (column, draws, worth).
     """
 
     by_rows: bool
@@ -65,10 +66,12 @@ class Choice:
     needed: tuple[float, float]
     declared: bool
     state: str
+    unexplained: tuple[tuple[tuple[int, int, float], ...], ...] = ((), ())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
+        """As JSON values; `unexplained` where there is any, which leaves the keys of all other draws as they were."""
+        found = asdict(self)
+        return found if any(self.unexplained) else {name: v for name, v in found.items() if name != "unexplained"}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Choice:
@@ -80,6 +83,7 @@ class Choice:
         bets = tuple(Bets(**{key: tuple(value) for key, value in one.items()}) for one in data["bets"])
         plain = {key: data[key] for key in ("by_rows", "flat", "checked", "draws", "gain", "declared", "state")}
         pairs = {key: tuple(data[key]) for key in ("leftover", "needed")}
+        pairs["unexplained"] = tuple(tuple(map(tuple, one)) for one in data.get("unexplained", ((), ())))
         return cls(**plain, **pairs, bets=bets, **{key: rows(key) for key in ("levels", "delta", "error")})  # type: ignore[arg-type]
 
     @property
@@ -226,7 +230,7 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
         assert choice is not None
         chunk = costs.drawing(choice.chunk, 1 if choice.by_rows else choice.chunk)
         for part, side, missing in _missing(problem, index, number, choice):
-            each = chunk * (_WEIGHING if part == "tape" else 1.5)
+            each = chunk * (_WEIGHING if part == "tape" else 1.3)
             left.append((number, choice, part, side, missing, each))
     target = task_seconds(sum(each * sum(map(len, missing)) for *_, missing, each in left), workers)
     for number, choice, part, side, missing, each in left:

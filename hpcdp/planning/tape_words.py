@@ -10,12 +10,12 @@ import numpy as np
 from hpcdp._base.rounding import at_most, duration
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
-from hpcdp.planning.tape import CHUNK, PARTS, Choice, known_choice, tested_pairs
+from hpcdp.planning.tape import PARTS, Choice, known_choice, tested_pairs
 from hpcdp.study.problem import DIRECTIONS, Problem
 
 Words = list[tuple[str, str]]
 
-_PLAIN = 1.5  # times what a draw costs, for a plain one whose class is looked up
+_LOOKED_UP = 2.0e-9  # seconds in which a plain draw's set is looked up
 _SHOWN = 4  # pairs whose choices are told
 
 
@@ -127,13 +127,11 @@ def _aim(problem: Problem) -> tuple[float, float, str] | None:
 
 def _takes(draws: float, costs: Costs, workers: int) -> str:
     """How long plain draws take, if all rows are drawn in one call."""
-    seconds = _PLAIN * costs.drawing(1, 0) * draws + _PLAIN * costs.drawing(0, 1) * draws / CHUNK
-    alone = (
-        f", {duration(_PLAIN * costs.drawing(1, 1) * draws / workers)} if each output needs a call"
-        if costs.call
-        else ""
-    )
-    return f"{duration(seconds / workers)} {_where(workers)} by rows{alone}"
+    each, apart = _LOOKED_UP + costs.drawing(1, 0), _LOOKED_UP + costs.drawing(1, 1)
+    if not costs.call:  # one output a call is all there is, or costs nothing besides
+        return f"{duration(each * draws / workers)} {_where(workers)}"
+    alone = f"{duration(apart * draws / workers)} if each output needs a call"
+    return f"{duration(each * draws / workers)} {_where(workers)} by rows, {alone}"
 
 
 def _where(workers: int) -> str:
@@ -141,7 +139,7 @@ def _where(workers: int) -> str:
 
 
 def _time(draws: int, calls: int, costs: Costs, workers: int) -> str:
-    return f"{duration(_PLAIN * costs.drawing(draws, calls) / workers)} {_where(workers)}"
+    return f"{duration((costs.drawing(draws, calls) + _LOOKED_UP * draws) / workers)} {_where(workers)}"
 
 
 def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, int], str] | None) -> Words:
@@ -153,7 +151,7 @@ def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, 
         if choice.gain <= 1.0
         else f"gain about {choice.gain:.2g} at the ε it is for"
     )
-    lines: Words = [("proposals", f"pair {number}: {choice.draws:,} draws of both laws, {how}; {gain} (heuristic)")]
+    lines: Words = [("proposals", f"pair {number}: {choice.draws:,} draws of each law, {how}; {gain} (heuristic)")]
     for direction, (draws, needed) in enumerate(zip(choice.leftover, choice.needed, strict=True)):
         law = ("D′", "D")[direction]
         head = f"pair {number}, {DIRECTIONS[direction]}: "

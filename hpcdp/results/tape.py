@@ -18,13 +18,11 @@ from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean
 from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.tape import Choice, known_choice, spans_of, stage_of, tested_pairs
 from hpcdp.results.cells import CELL, maximum_of
+from hpcdp.results.tape_warnings import INFLATED, fallen_words, unexplained_words
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import DIRECTIONS, Problem
-
-INFLATED = ("D′", "D")
-"""The law that e^ε multiplies, of each direction."""
 
 UNLEARNED, LEARNED, LEFT_OUT, DRAWN = range(4)
 """What is known of a pair: nothing; what levels learned of it; that it was left out of the test by that; all its draws."""
@@ -61,6 +59,8 @@ class Tape(Derived):
     logs: sums of ⌊log(1 + λw)/u⌋ of the first side and of ⌈−log(1 − κw)/u⌉ of the other, up to the cut-off, whole numbers of
     `unit`, u = 2⁻⁴⁰: kept as quotient and remainder by 2⁴⁰; quotient −1 where the cell has no bet. rates: λ and κ, cutoff: M, NaN
     without a bet.
+    training_error: the standard error of training_delta. training_reached, training_worth: what `Direction.unexplained` tells;
+    0 and NaN where it tells nothing.
     By pair: tape_stage (see `UNLEARNED` to `DRAWN`), tape_by_rows, tape_checked, tape_declared (whether forward sets are within
     what is declared that D′ cannot output, so that P alone is bounded), tape_gain; tape_needed by direction too: plain
     draws after which a certificate keeps most of δ, 0 where none are needed, −1 where training cannot tell.
@@ -200,12 +200,13 @@ class Tape(Derived):
 
     def warnings(self, arrays: Arrays) -> tuple[str, ...]:
         hits, draws = (arrays[f"leftover_{name}"][1].max(axis=2, initial=0) for name in ("hits", "draws"))
-        return tuple(
+        met = tuple(
             f"pair {pair}, {DIRECTIONS[direction]}: {hits[pair, direction]:,} of {draws[pair, direction]:,} plain draws of "
             f"{INFLATED[direction]} lie in the leftover: a region of tape that proposals do not reach leads there. δ̂ and what is "
             "certified up to the leftover may be far too large; the certified row takes it into account."
             for pair, direction in np.argwhere(hits > 0)[:_WARNED]
         )
+        return met + unexplained_words(arrays)[:_WARNED] + fallen_words(arrays)[:_WARNED]
 
     def tested(self, arrays: Arrays, estimate: Estimate) -> int:
         return int(arrays["draws"][1].max(initial=0))
@@ -320,10 +321,13 @@ def _leftover(problem: Problem, index: Index, number: int, choice: Choice, direc
 
 def _unknown(shape: tuple[int, int, int]) -> Arrays:
     """The arrays of pairs of which nothing is known."""
-    by_cell = ("delta", "standard_error", "lower", "lower_up_to_leftover", "training_delta", "cutoff")
+    training = ("training_delta", "training_error", "training_worth")
+    by_cell = ("delta", "standard_error", "lower", "lower_up_to_leftover", "cutoff", *training)
     found: Arrays = {name: (CELL, np.full(shape, np.nan)) for name in by_cell}
     found |= {"level": (CELL, np.zeros(shape)), "leftover_limit": (CELL, np.ones(shape))}
-    found |= {name: (CELL, np.zeros(shape, np.int64)) for name in ("leftover_draws", "leftover_hits")}
+    found |= {
+        name: (CELL, np.zeros(shape, np.int64)) for name in ("leftover_draws", "leftover_hits", "training_reached")
+    }
     sides = (*CELL, "side")
     found |= {name: (sides, np.full((*shape, 2), np.nan)) for name in ("weights", "squares", "rates")}
     found |= {"draws": (sides, np.zeros((*shape, 2), np.int64))}
@@ -339,6 +343,11 @@ def _unknown(shape: tuple[int, int, int]) -> Arrays:
 def _describe(found: Arrays, number: int, choice: Choice) -> None:
     """Write down what levels chose of a pair."""
     found["training_delta"][1][number] = choice.delta
+    found["training_error"][1][number] = choice.error
+    for direction, odd in enumerate(choice.unexplained):
+        for column, reached, worth in odd:
+            found["training_reached"][1][number, direction, column] = reached
+            found["training_worth"][1][number, direction, column] = worth
     found["tape_stage"][1][number] = LEARNED
     found["tape_by_rows"][1][number] = choice.by_rows
     found["tape_checked"][1][number] = choice.checked

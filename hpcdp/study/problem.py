@@ -347,7 +347,7 @@ def try_study(
 ) -> Trial:
     """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
     e = study.estimate
-    trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads)
+    trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads, e.tape)
     if study.at_risk is not None:
         return trial  # nothing is learned
     fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]

@@ -35,6 +35,7 @@ _TRIAL_SECONDS = 1.0
 _TIMING_SECONDS = 3.0
 _WAITING = 2.0  # seconds after which a program's start is told of
 _REPEATS = 0.5  # more equal outputs within a call than between two, as a share, after which it is looked at closely
+_TAPE_SIZE, _ALONE_SIZE = 1 << 16, 256  # outputs of the largest timed call on a tape by rows, and one by one
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
 
@@ -54,13 +55,18 @@ class Trial:
 
 
 def try_out(
-    sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None], threads: int = 1
+    sampler: Sampler,
+    databases: Iterable[Input],
+    needed: int,
+    note: Callable[[str], None],
+    threads: int = 1,
+    is_tape: bool = False,
 ) -> Trial:
     """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
 
     needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
     test samples would overlap. Databases come in order of importance. note: told of draws that take long. threads: that
-    numerical libraries may use, as in workers.
+    numerical libraries may use, as in workers. is_tape: whether draws are noted on random tapes, which takes longer.
     """
 
     try:
@@ -68,7 +74,7 @@ def try_out(
         with at_risk(what, WRONG), worker_threads(threads), noting(note):
             before = open_files()
             try:
-                found = _try_out(sampler, databases, needed, note)
+                found = _try_out(sampler, databases, needed, note, is_tape)
             finally:  # whatever it raised then comes from that
                 _refuse_lost(sampler)
             if open_files() < min(before, FEWEST_FILES):
@@ -94,7 +100,9 @@ def _refuse_lost(sampler: Sampler) -> None:
     raise MechanismError(words)
 
 
-def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None]) -> Trial:
+def _try_out(
+    sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None], is_tape: bool
+) -> Trial:
     begin = time.perf_counter()
     schemas: list[Schema] = []
     seen: list[float] = []
@@ -139,7 +147,7 @@ def _try_out(sampler: Sampler, databases: Iterable[Input], needed: int, note: Ca
     for database, found in zip(tried, schemas, strict=True):
         if found.kind != schema.kind == "bytes":
             sampler.trial(database, size, 0, schema)
-    timing = _time(sampler, first, tried, size)
+    timing = _time_tape(sampler, first, schema, size) if is_tape else _time(sampler, first, tried, size)
     _refuse_slow_chunks(sampler, timing)
     extremes = (min(seen), max(seen)) if seen else None
     return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs), extremes)
@@ -281,6 +289,34 @@ def _time(sampler: Sampler, first: Input, tried: Sequence[Input], size: int) -> 
             break
     calls, draws = (sum(each) / len(found) for each in zip(*((t.per_call, t.per_draw) for t in found), strict=True))
     return Timing(calls, draws, found[0].outputs)
+
+
+def _time_tape(sampler: Sampler, first: Input, schema: Schema, size: int) -> Timing:
+    """What plain draws on random tapes cost: by rows, and what a call for each costs besides; of calls alone, where rows fail."""
+    from hpcdp.mechanisms.tape.proposal import Proposal
+
+    key, most = sampler.key(first), _TAPE_SIZE if size == TRIAL_SIZE else size
+    plain = {"proposal": Proposal.plain(), "is_plain": True}
+
+    def rows(size: int) -> Outputs:
+        outputs, tape = sampler.draw_tape(first, key, None, 2, size, schema, **plain, by_rows=True)
+        if tape.shared:
+            raise MechanismError("it draws what belongs to no output")
+        return outputs
+
+    def alone(size: int) -> Outputs:
+        return sampler.draw_tape(first, key, None, 2, size, schema, **plain, by_rows=False)[0]
+
+    alone(1)  # kernels are loaded at a first call
+    many = min(_ALONE_SIZE, most)
+    apart = time_draws(alone, many)
+    each = apart.per_draw + apart.per_call / many  # no call is for more than one
+    try:
+        rows(1)
+        found = time_draws(rows, most)
+    except MechanismError:
+        return Timing(0.0, each, apart.outputs)
+    return Timing(max(0.0, each - found.per_draw), found.per_draw, found.outputs)
 
 
 def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:
