@@ -159,7 +159,13 @@ def _directions(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direc
     found = []
     for d in (0, 1):
         taught = [
-            Taught(classes[d][learned.cells_of[s]], learned.weights[s], learned.shares[s], learned.proposals[s].largest)
+            Taught(
+                classes[d][learned.cells_of[s]],
+                learned.weights[s],
+                learned.shares[s],
+                learned.proposals[s].largest,
+                learned.within[s][d],
+            )
             for s in (0, 1)
         ]
         loss = (1.0 if d == 0 else -1.0) * learned.losses[learned.cells_of[d]]

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.cells import LineCells
+from hpcdp.losses.tape.chains import Near, is_chain
 from hpcdp.losses.tape.curve import delta_by_loss, fit_weighted, weighted_sums
-from hpcdp.losses.tape.fit import Component, Elite, fit, log_ratios, wild
+from hpcdp.losses.tape.elite import Component, Elite, log_ratios
+from hpcdp.losses.tape.fit import fit, wild
 from hpcdp.losses.tape.shares import Side, best_shares
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import PLAIN
@@ -35,12 +38,14 @@ _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a
 _SCARCE = (_ENOUGH, 40.0, 8.0)  # the same, tried in turn where there is nothing to climb on
 _FEWEST = 50.0  # outputs' worth in a set that tell anything of it
 _MOST_ELITE = 4_000
+_MOST_NEAR = 200_000  # draws that tell where a set ends
 _LEAST = 1e-20  # probability of a set from which on none rarer is looked for
 _STEP = 2.0  # between the logs of probabilities of two rungs of the final proposals
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
 _MOST_LOG = 300.0  # of a ratio, whose square is a number still
-_MOST_SHARED = 40_000  # draws that shares are chosen by
+_MOST_EDGES = 24  # chained components of a direction
+_MOST_SHARED = 10_000  # draws that shares are chosen by
 
 
 @dataclass
@@ -90,16 +95,21 @@ class Pool:
         logs = np.log(shares)
         return np.concatenate([np.logaddexp.reduce(r[:, list(numbers)] + logs, axis=1) for r in self.ratios])
 
-    def elite(self, chosen: NDArray[np.bool_], weights: Floats) -> list[Elite]:
-        """The chosen draws by tape, the first of too many."""
+    def elite(self, chosen: NDArray[np.bool_], weights: Floats, most: int = _MOST_ELITE) -> list[Elite]:
+        """The chosen draws by tape, every so many of too many."""
         found, start = [], 0
-        step = max(1, int(chosen.sum()) // _MOST_ELITE)
-        for tape in self.tapes:
+        step = max(1, int(chosen.sum()) // most)
+        for tape, outputs in zip(self.tapes, self.outputs, strict=True):
             which = np.flatnonzero(chosen[start : start + tape.size])[::step]
             if which.size:
-                found.append(Elite(tape, which, weights[start + which]))
+                found.append(Elite(tape, which, weights[start + which], outputs[which]))
             start += tape.size
         return found
+
+    def of(self, elites: Sequence[Elite], values: NDArray[Any]) -> NDArray[Any]:
+        """What the draws of the elites have of values of all draws."""
+        starts = dict(zip(map(id, self.tapes), np.cumsum([0, *(tape.size for tape in self.tapes)]), strict=False))
+        return np.concatenate([values[starts[id(elite.tape)] + elite.which] for elite in elites])
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +117,8 @@ class Learned:
     """What the levels taught: cells with L̂, a proposal of each law; and the draws that taught it, with their weights by it.
 
     cells_of, weights: of all draws of both laws. shares: of each draw, so that the mean of φ(w) of fresh draws is about
-    their sum of shares·φ(w). plain: the shares of draws whose weight is 1.
+    their sum of shares·φ(w). plain: the shares of draws whose weight is 1. within: of each law by direction and ε the variance of
+    w·1_S of a draw within its stratum, as a share of that of all draws, (2, epsilons).
     """
 
     cells: LineCells
@@ -117,11 +128,13 @@ class Learned:
     weights: tuple[Floats, Floats]
     shares: tuple[Floats, Floats]
     plain: tuple[Floats, Floats]
+    within: tuple[Floats, Floats]
 
     def plainly(self) -> Learned:
         """The same with plain draws for the test."""
-        ones = tuple(np.ones(side.size) for side in self.weights)
-        return replace(self, proposals=(Proposal.plain(), Proposal.plain()), weights=ones, shares=self.plain)  # type: ignore[arg-type]
+        ones, whole = (tuple(np.ones(side.shape) for side in sides) for sides in (self.weights, self.within))
+        plain = (Proposal.plain(), Proposal.plain())
+        return replace(self, proposals=plain, weights=ones, shares=self.plain, within=whole)  # type: ignore[arg-type]
 
 
 def learn(
@@ -224,39 +237,22 @@ def _finish(
     main: float,
 ) -> Learned:
     """The final proposals, with shares by the variances of all cells, and a last round drawn from them."""
-    cells, losses, where, weights = _estimate(pools)
-    deltas = _deltas(losses, where, weights, epsilons)
-    wanted = aims(deltas)
-    goals = np.full(deltas.shape, rest)
-    for d, j in wanted:
-        goals[d, j] = 1.0
-    sides = []
-    numbers: list[list[int]] = [[0], [0]]
-    for side in (0, 1):
-        for direction in (0, 1):
-            score = (losses if direction == 0 else -losses)[where[side]]
-            own = [float(epsilons[j]) for d, j in wanted if d == direction]
-            told = epsilons[deltas[direction] > 0.0]
-            for t, is_aim in _ladder(score, weights[side], told, own):
-                elite = pools[side].elite(score > t, weights[side])
-                if elite:
-                    numbers[side] += pools[side].add([one for _, one in fit(elite, narrows=is_aim)])
-        sides.append(_side(pools[side], numbers[side], losses[where[side]], weights[side], epsilons, side))
-    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
-    for side in (0, 1):
-        kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
-        numbers[side], shares[side] = [numbers[side][k] for k in kept], shares[side][kept]
-        if kept.size > 1:
-            last = size * (_LAST if chunk >= size else 1)
-            sample(side, numbers[side], [max(1, int(s * last)) for s in shares[side]])
-    cells, losses, where, weights = _estimate(pools)
-    proposals, final, per_draw = [], [], []
+    for is_last in (False, True):  # chains end where sets do, which the last draws have moved
+        cells, losses, where, weights = _estimate(pools)
+        numbers, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main)
+        for side in (0, 1):
+            if numbers[side][1:] and not is_last:
+                last = size * (_LAST if chunk >= size else 1)
+                sample(side, numbers[side], [max(1, int(s * last)) for s in shares[side]])
+    proposals, final, per_draw, within = [], [], [], []
     for side, pool in enumerate(pools):
         whole = _whole_shares(shares[side], chunk)
         proposals.append(join([pool.components[n] for n in numbers[side][1:]], whole, PLAIN))
         mixture = pool.log_mixture(whole, numbers[side])
         final.append(np.exp(-mixture))
         per_draw.append(_shares_of(weights[side] * np.exp(mixture)))
+        components = [pool.components[n] for n in numbers[side][1:]]
+        within.append(_side(pool, components, losses[where[side]], weights[side], epsilons, side).within(whole))
     return Learned(
         cells,
         losses,
@@ -265,7 +261,45 @@ def _finish(
         (final[0], final[1]),
         (per_draw[0], per_draw[1]),
         (_shares_of(weights[0]), _shares_of(weights[1])),
+        (within[0], within[1]),
     )
+
+
+def _mixtures(
+    pools: tuple[Pool, Pool],
+    epsilons: Floats,
+    losses: Floats,
+    where: tuple[Ints, Ints],
+    weights: tuple[Floats, Floats],
+    aims: Aims,
+    rest: float,
+    main: float,
+) -> tuple[list[list[int]], list[Floats]]:
+    """Numbers of the components of each law's final mixture, the plain one first, and their shares."""
+    deltas = _deltas(losses, where, weights, epsilons)
+    wanted = aims(deltas)
+    goals = np.full(deltas.shape, rest)
+    for d, j in wanted:
+        goals[d, j] = 1.0
+    sides, candidates = [], list[list[Component]]()
+    for side in (0, 1):
+        found = list[Component]()
+        for direction in (0, 1):
+            score = (losses if direction == 0 else -losses)[where[side]]
+            own = [float(epsilons[j]) for d, j in wanted if d == direction]
+            told = epsilons[deltas[direction] > 0.0]
+            for t, is_aim in _ladder(score, weights[side], told, own):
+                found += [one for _, one in fit(pools[side].elite(score > t, weights[side]), narrows=is_aim)]
+            found += _chains(pools[side], score, weights[side], told)
+        candidates.append(found)
+        sides.append(_side(pools[side], found, losses[where[side]], weights[side], epsilons, side))
+    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
+    numbers = list[list[int]]()
+    for side in (0, 1):
+        kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
+        numbers.append([0, *pools[side].add([candidates[side][k - 1] for k in kept[1:]])])
+        shares[side] = shares[side][kept]
+    return numbers, shares
 
 
 def _shares_of(densities: Floats) -> Floats:
@@ -306,16 +340,43 @@ def _ladder(score: Floats, weights: Floats, epsilons: Floats, aims: Sequence[flo
     return found
 
 
-def _side(pool: Pool, numbers: Sequence[int], scores: Floats, weights: Floats, epsilons: Floats, side: int) -> Side:
-    """Draws of a law for `best_shares`: every so many, so that they are not too many."""
-    step = max(1, scores.size // _MOST_SHARED)
-    ratios = np.concatenate([part[:, list(numbers)] for part in pool.ratios])[::step]
-    classes = np.stack([np.searchsorted(epsilons, sign * scores[::step], "left") for sign in (1.0, -1.0)])
+def _chains(pool: Pool, score: Floats, weights: Floats, epsilons: Floats) -> list[Component]:
+    """Chained components that begin where the sets of ε do, and end where the next begins."""
+    some = np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64)) if epsilons.size else []
+    edges, held = list[float](), -1
+    for epsilon in epsilons[some]:
+        inside = score > epsilon
+        if inside.sum() != held and _told(weights[inside]) >= _FEWEST:
+            edges.append(float(epsilon))
+            held = int(inside.sum())
+    classes = np.searchsorted(edges, score, "left")  # how many edges lie below
+    found = list[Component]()
+    for at, epsilon in enumerate(edges):
+        near = pool.elite((classes >= at) & (classes <= at + 2), weights, _MOST_NEAR)
+        sides = Near(near, np.sign(pool.of(near, classes) - at - 1))
+        found += [one for _, one in fit(pool.elite(score > epsilon, weights), near=sides) if is_chain(one)]
+    return found
+
+
+def _side(
+    pool: Pool, components: Sequence[Component], scores: Floats, weights: Floats, epsilons: Floats, side: int
+) -> Side:
+    """Draws of a law for `best_shares`: every so many of those in any set, so that they are not too many."""
+    classes = np.stack([np.searchsorted(epsilons, sign * scores, "left") for sign in (1.0, -1.0)])
+    inside = np.flatnonzero(classes.any(axis=0))
+    step = max(1, inside.size // _MOST_SHARED)
+    inside = inside[::step]
+    ends = np.cumsum([0, *(tape.size for tape in pool.tapes)])
+    parts = np.split(inside, np.searchsorted(inside, ends[1:-1]))
+    ratios = [
+        log_ratios(tape, part - start, components)
+        for tape, part, start in zip(pool.tapes, parts, ends[:-1], strict=True)
+    ]
     factors = np.ones((2, epsilons.size))
     factors[1 - side] = np.exp(epsilons)
-    inside = classes.any(axis=0)
-    density = weights[::step] / ratios.shape[0]
-    return Side(np.exp(np.clip(ratios[inside], -_MOST_LOG, _MOST_LOG)), density[inside], classes[:, inside], factors)
+    every = np.exp(np.clip(np.pad(np.concatenate(ratios), ((0, 0), (1, 0))), -_MOST_LOG, _MOST_LOG))
+    chains = np.array([False, *map(is_chain, components)])
+    return Side(every, weights[inside] * (step / scores.size), classes[:, inside], factors, chains)
 
 
 def _whole_shares(shares: Sequence[float] | Floats, chunk: int) -> Floats:
