@@ -171,12 +171,13 @@ def learn(
             if not rounds_left[direction]:
                 continue
             scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
-            t = _rise(scores, weights, goal)
+            above = [Above(*side) for side in zip(scores, weights, strict=True)]
+            t = _rise(scores, above, goal)
             if t is None or t <= reached[direction] + 1e-6 or t >= goal:
                 rounds_left[direction] -= 1
             if t is None:
                 continue
-            if weights[direction][scores[direction] > t].sum() < _LEAST * weights[direction].size:
+            if above[direction].mass(t) < _LEAST * weights[direction].size:
                 rounds_left[direction] = 0  # δ beyond is smaller still: L̂ rises no more, and draws would lead nowhere
                 continue
             reached[direction] = max(t, reached[direction])
@@ -202,7 +203,29 @@ def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, 
     return cells, fit_weighted(cells, *p, *q), where, weights  # type: ignore[return-value]
 
 
-def _rise(scores: Sequence[Floats], weights: Sequence[Floats], goal: float) -> float | None:
+class Above:
+    """Draws by score: what lies above thresholds."""
+
+    def __init__(self, scores: Floats, weights: Floats) -> None:
+        order = np.argsort(-scores, kind="stable")
+        self._scores, own = -scores[order], weights[order]
+        self._mass, self._squares = (np.concatenate([[0.0], np.cumsum(part)]) for part in (own, own * own))
+
+    def held(self, t: float) -> int:
+        """How many draws."""
+        return int(np.searchsorted(self._scores, -t, "left"))
+
+    def mass(self, t: float) -> float:
+        """Their weight."""
+        return float(self._mass[self.held(t)])
+
+    def told(self, t: float) -> float:
+        """What they are worth in draws of equal weights."""
+        held = self.held(t)
+        return float(self._mass[held] ** 2 / self._squares[held]) if self._squares[held] > 0.0 else 0.0
+
+
+def _rise(scores: Sequence[Floats], above: Sequence[Above], goal: float) -> float | None:
     """The largest t up to the goal above which there is enough of both laws, or much of one and nothing of the other."""
     pooled = np.concatenate([s[np.isfinite(s)] for s in scores])
     if not pooled.size:
@@ -210,20 +233,12 @@ def _rise(scores: Sequence[Floats], weights: Sequence[Floats], goal: float) -> f
     candidates = np.unique(
         np.append(np.quantile(pooled[pooled < goal], np.linspace(0.3, 1.0, 60)) if (pooled < goal).any() else [], goal)
     )
-    told = [(t, [_told(w[s > t]) for s, w in zip(scores, weights, strict=True)]) for t in candidates[::-1]]
+    told = [(t, [side.told(t) for side in above]) for t in candidates[::-1]]
     for enough in _SCARCE:
         for t, both in told:
             if min(both) >= enough or (max(both) >= enough and min(both) == 0.0):
                 return float(t)
     return None
-
-
-def _told(weights: Floats) -> float:
-    most = weights.max(initial=0.0)
-    if most <= 0.0:
-        return 0.0
-    shares = weights / most  # squares of tiny weights are no floats
-    return float(shares.sum() ** 2 / (shares @ shares))
 
 
 def _finish(
@@ -288,9 +303,10 @@ def _mixtures(
             score = (losses if direction == 0 else -losses)[where[side]]
             own = [float(epsilons[j]) for d, j in wanted if d == direction]
             told = epsilons[deltas[direction] > 0.0]
-            for t, is_aim in _ladder(score, weights[side], told, own):
+            above = Above(score, weights[side])
+            for t, is_aim in _ladder(above, score.size, told, own):
                 found += [one for _, one in fit(pools[side].elite(score > t, weights[side]), narrows=is_aim)]
-            found += _chains(pools[side], score, weights[side], told)
+            found += _chains(pools[side], score, weights[side], above, told)
         candidates.append(found)
         sides.append(_side(pools[side], found, losses[where[side]], weights[side], epsilons, side))
     shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
@@ -313,26 +329,25 @@ def _deltas(losses: Floats, where: tuple[Ints, Ints], weights: tuple[Floats, Flo
     for direction in (0, 1):
         scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
         score, own = scores[direction], weights[direction]
+        mine, other = Above(score, own), Above(scores[1 - direction], weights[1 - direction])
         inside = np.flatnonzero(score > epsilons[0])
         score, weight = score[inside], own[inside]
         for j, epsilon in enumerate(epsilons):
-            above = score > epsilon
-            other = weights[1 - direction][scores[1 - direction] > epsilon]
-            if _told(weight[above]) >= _FEWEST and (not other.size or _told(other) >= _FEWEST):
+            if mine.told(epsilon) >= _FEWEST and (not other.held(epsilon) or other.told(epsilon) >= _FEWEST):
+                above = score > epsilon
                 found[direction, j] = delta_by_loss(score[above], weight[above], epsilon) / own.size
     return found
 
 
-def _ladder(score: Floats, weights: Floats, epsilons: Floats, aims: Sequence[float]) -> list[tuple[float, bool]]:
+def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -> list[tuple[float, bool]]:
     """Thresholds for proposals, rarer and rarer: from where plain draws are few, a step apart, to the largest ε; and the aims."""
-    found = [(e, True) for e in aims if _told(weights[score > e]) >= _FEWEST]
+    found = [(e, True) for e in aims if above.told(e) >= _FEWEST]
     if not epsilons.size:
         return found
     last = np.log(0.05) + _STEP
     for epsilon in np.unique(np.append(epsilons, np.linspace(epsilons[0], epsilons[-1], 41))):
-        inside = score > epsilon
-        mass = float(weights[inside].sum() / weights.size)
-        if mass <= 0.0 or _told(weights[inside]) < _FEWEST:
+        mass = above.mass(epsilon) / draws
+        if mass <= 0.0 or above.told(epsilon) < _FEWEST:
             break
         if np.log(mass) <= last - _STEP and not any(abs(epsilon - e) < 1e-9 for e in aims):
             last = np.log(mass)
@@ -340,15 +355,14 @@ def _ladder(score: Floats, weights: Floats, epsilons: Floats, aims: Sequence[flo
     return found
 
 
-def _chains(pool: Pool, score: Floats, weights: Floats, epsilons: Floats) -> list[Component]:
+def _chains(pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats) -> list[Component]:
     """Chained components that begin where the sets of ε do, and end where the next begins."""
     some = np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64)) if epsilons.size else []
     edges, held = list[float](), -1
     for epsilon in epsilons[some]:
-        inside = score > epsilon
-        if inside.sum() != held and _told(weights[inside]) >= _FEWEST:
+        if above.held(epsilon) != held and above.told(epsilon) >= _FEWEST:
             edges.append(float(epsilon))
-            held = int(inside.sum())
+            held = above.held(epsilon)
     classes = np.searchsorted(edges, score, "left")  # how many edges lie below
     found = list[Component]()
     for at, epsilon in enumerate(edges):

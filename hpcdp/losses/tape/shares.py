@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -23,7 +24,7 @@ _STEPS = 60
 _LEAST_TOLD = 1e-100  # of δ̂: squares of relative variances must stay floats
 _COUNTS = 0.1  # of the least δ̂ that matters most: of cells below nothing is asked
 _NEVER_LESS = 0.02  # of E w², which is what few draws tell of a variance within a stratum
-_LEAST = 0.004  # share of a component below which it is left out
+_LEAST, _LEAST_CHAIN = 0.004, 0.0005  # share of a component below which it is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +40,24 @@ class Side:
     factors: Floats
     chains: Bools | None = None
 
+    @cached_property
+    def _sorted(self) -> list[tuple[Floats, Floats, Ints]]:
+        """Of each direction ratios and densities of the draws in any of its sets by class, and where classes 1, 2, … begin."""
+        found = []
+        for classes in self.classes:
+            order = np.argsort(classes, kind="stable")
+            ends = np.searchsorted(classes[order], np.arange(1, self.factors.shape[1] + 2))
+            inside = order[ends[0] :]
+            found.append((self.ratios[inside], self.density[inside], ends - ends[0]))
+        return found
+
     def strata_variances(self, alpha: Floats) -> Floats:
         """Variances of w·1_S of a draw, (2, epsilons), where draws of each component are a stratum of fixed size."""
-        own = self.density / (self.ratios @ alpha)
-        terms = np.stack([own[:, None] * self.ratios, (own / (self.ratios @ alpha))[:, None] * self.ratios])
         found = np.zeros(self.factors.shape)
-        for d, classes in enumerate(self.classes):
-            order = np.argsort(classes, kind="stable")
-            ends = np.searchsorted(classes[order], np.arange(1, found.shape[1] + 2))
-            sums = np.stack([terms[:, order[a:b]].sum(axis=1) for a, b in pairwise(ends)], axis=1)
+        for d, (ratios, density, ends) in enumerate(self._sorted):
+            own = density / (mixed := ratios @ alpha)
+            terms = np.stack([own, own / mixed])
+            sums = np.stack([terms[:, a:b] @ ratios[a:b] for a, b in pairwise(ends)], axis=1)
             means, squares = sums[:, ::-1].cumsum(axis=1)[:, ::-1]  # (cells, components)
             found[d] = np.maximum(squares - means**2, _NEVER_LESS * squares) @ alpha
         return found
@@ -79,7 +89,7 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
     kept = [np.flatnonzero(side.chains | (np.arange(side.chains.size) == 0)) for side in sides]  # type: ignore[operator,union-attr]
     few = [replace(side, ratios=side.ratios[:, own]) for side, own in zip(sides, kept, strict=True)]
     alone = [np.zeros(side.ratios.shape[1]) for side in sides]
-    for found, own, values in zip(alone, kept, _shares(few, deltas, goals, plain, main), strict=True):
+    for found, own, values in zip(alone, kept, _shares(few, deltas, goals, plain, main, True), strict=True):
         found[own] = values
     used, aims, squares = _cells(sides, deltas, goals)
     which = aims if main > 0.0 else used
@@ -100,8 +110,12 @@ def _cells(sides: Sequence[Side], deltas: Floats, goals: Floats) -> tuple[Bools,
     return used, aims, [np.where(used, (s.factors / np.where(used, deltas, 1.0)) ** 2 / goals, 0.0) for s in sides]
 
 
-def _shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, main: float) -> list[Floats]:
-    """As if draws were of one stratum, which steps are known to solve."""
+def _shares(
+    sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, main: float, chains: bool = False
+) -> list[Floats]:
+    """By variances of draws that are one stratum, which steps are known to lower; of chains each cell weighs what that of its
+    strata is, which no such proof covers.
+    """
     used, aims, squares = _cells(sides, deltas, goals)
     alphas = [np.full(side.ratios.shape[1], 1.0 / side.ratios.shape[1]) for side in sides]
     if not used.any():
@@ -114,7 +128,10 @@ def _shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, 
             mixed.append(side.ratios @ alpha)
             terms = side.density / mixed[-1]
             for d in (0, 1):
-                variances[d] += square[d] * above(side.classes[d], terms, deltas.shape[1])
+                if not chains:
+                    variances[d] += square[d] * above(side.classes[d], terms, deltas.shape[1])
+            if chains:
+                variances += square * side.strata_variances(alpha)
         cells = np.where(used, np.maximum(variances / max(float(variances[used].max()), 1e-300), 1e-300), 0.0)
         cells /= cells.sum()
         own = float(cells[aims].sum())
@@ -127,7 +144,7 @@ def _shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, 
             slopes = (side.density * worth / mixed[at] ** 2) @ side.ratios
             alphas[at] = _floored(np.where(kept[at], alphas[at] * np.sqrt(slopes), 0.0), plain)
             if step == _STEPS // 2:
-                kept[at] = (alphas[at] >= _LEAST) | (np.arange(alphas[at].size) == 0)
+                kept[at] = (alphas[at] >= (_LEAST_CHAIN if chains else _LEAST)) | (np.arange(alphas[at].size) == 0)
                 alphas[at] = _floored(np.where(kept[at], alphas[at], 0.0), plain)
     return alphas
 
