@@ -27,6 +27,10 @@ Bools = NDArray[np.bool_]
 
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of the aims that other cells may have
 _MAIN_CERTIFIED = 0.9  # what aims weigh at least, of all, where a certificate is asked for
+_TAUGHT, _MOST_TAUGHT = (
+    32,
+    1 << 21,
+)  # what the test may take over the draws of the last round of training, and the most of these
 _MORE = 16  # times the draws of the aims that this may take
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
 
@@ -58,6 +62,14 @@ def rest_of(problem: Problem) -> float:
 def main_of(problem: Problem) -> float:
     """What the aims weigh at least when draws are shared out, of all cells."""
     return _MAIN_CERTIFIED if problem.study.estimate.certify else 0.0
+
+
+def last_of(problem: Problem) -> int:
+    """Draws of each law of the last round of training at least: a part of what the test may take."""
+    e = problem.study.estimate
+    if e.target is None:
+        return e.test // _TAUGHT
+    return min(_MOST_TAUGHT, e.target.most // _TAUGHT)
 
 
 def choose(

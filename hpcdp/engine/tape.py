@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, choose, main_of, rest_of
+from hpcdp.engine._tape_choice import aims_of, choose, last_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -128,6 +128,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         lambda deltas: aims_of(problem, deltas),
         rest_of(problem),
         main_of(problem),
+        last_of(problem),
     )
     classes = _classes(learned.losses, epsilons)
     state: State = {"starts": learned.cells.starts, "classes": classes}

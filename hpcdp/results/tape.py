@@ -114,7 +114,9 @@ class Tape(Derived):
 
     def flat(self, told: dict[str, Any]) -> dict[str, Any]:
         sums, left = told["sums"], told["leftover"]
-        sides = [(name, sums[name] or ("", "")) for name in ("weights", "squares", "spreads", "logs")] + [("draws", told["draws"])]
+        sides = [(name, sums[name] or ("", "")) for name in ("weights", "squares", "spreads", "logs")] + [
+            ("draws", told["draws"])
+        ]
         return {
             "lower_up_to_leftover": told["lower_up_to_leftover"],
             **{f"leftover_{name}": value for name, value in left.items()},

@@ -27,14 +27,16 @@ _JUDGED = 1_000  # outputs by which it is judged how many modes there are
 _GAIN = 0.1  # of the log-likelihood of an output that was kept out, from which on another mode is worth it
 
 
-def fit(elites: Sequence[Elite], narrows: bool = False, near: Near | None = None) -> list[tuple[float, Component]]:
+def fit(
+    elites: Sequence[Elite], narrows: bool = False, near: Near | None = None, splits: bool = True
+) -> list[tuple[float, Component]]:
     """Components with their shares of the weight: one, or several where outputs that were kept out gain by it.
 
     narrows: each twice where some of its normals are spread less than plain ones, as wide as plain ones and as wide as found: the
     former bounds the weights of the latter. near: outputs on both sides of the set's edge; each also with a chain
-    that leads there, where there is one.
+    that leads there, where there is one. splits: whether modes are told apart.
     """
-    found = _modes(elites)
+    found = _modes(elites, splits)
     if narrows or near is not None:
         weights = np.concatenate([elite.weights for elite in elites])
         places = find_places(elites) if narrows else []
@@ -69,11 +71,11 @@ def _narrowed(component: Component, places: Sequence[Place], weights: Floats) ->
     return {**component, "normal": table} if is_new else None
 
 
-def _modes(elites: Sequence[Elite]) -> list[tuple[float, Component]]:
+def _modes(elites: Sequence[Elite], splits: bool) -> list[tuple[float, Component]]:
     weights = np.concatenate([elite.weights for elite in elites])
     places = find_places(elites)
     found = [(1.0, fit_product(places, weights))]
-    if not weights.size or len(places) > _MOST_PLACES:
+    if not (splits and weights.size) or len(places) > _MOST_PLACES:
         return found
     modes = _count_modes(elites)
     return (_expectation(elites, places, weights, modes) if modes > 1 else None) or found

@@ -38,6 +38,7 @@ _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a
 _SCARCE = (_ENOUGH, 40.0, 8.0)  # the same, tried in turn where there is nothing to climb on
 _FEWEST = 50.0  # outputs' worth in a set that tell anything of it
 _MOST_ELITE = 4_000
+_BLOCK = 1 << 16  # draws whose ratios are formed at once
 _MOST_NEAR = 200_000  # draws that tell where a set ends
 _LEAST = 1e-20  # probability of a set from which on none rarer is looked for
 _STEP = 2.0  # between the logs of probabilities of two rungs of the final proposals
@@ -45,39 +46,45 @@ _PLAIN_SHARE = 0.125  # of the draws that are plain
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
 _MOST_LOG = 300.0  # of a ratio, whose square is a number still
 _MOST_EDGES = 24  # chained components of a direction
-_MOST_SHARED = 10_000  # draws that shares are chosen by
+_MOST_SHARED = 6_000  # draws that shares are chosen by
 
 
 @dataclass
 class Pool:
-    """Weighted draws of one law: components, how many draws each gave, and of all draws the log-ratios to the plain law."""
+    """Weighted draws of one law: components, how many draws each gave, and the log-ratios to the plain law of draws of levels.
+
+    Of the last draws, which are many, ratios are formed anew where they are asked for.
+    """
 
     components: list[Component] = field(default_factory=lambda: [{}])
     counts: list[int] = field(default_factory=lambda: [0])
     outputs: list[Floats] = field(default_factory=list)
     tapes: list[Tape] = field(default_factory=list)
-    ratios: list[Floats] = field(default_factory=list)
+    ratios: list[Floats | None] = field(default_factory=list)
 
     def add(self, components: Sequence[Component]) -> range:
         """New components; their numbers."""
         if components:
             for at, tape in enumerate(self.tapes):
-                new = log_ratios(tape, np.arange(tape.size), components)
-                self.ratios[at] = np.hstack([self.ratios[at], new])
+                known = self.ratios[at]
+                if known is not None:
+                    self.ratios[at] = np.hstack([known, log_ratios(tape, np.arange(tape.size), components)])
             self.components += components
             self.counts += [0] * len(components)
         return range(len(self.components) - len(components), len(self.components))
 
-    def take(self, outputs: Floats, tape: Tape, numbers: Sequence[int]) -> None:
-        """Draws of these components, in the proposal's order."""
+    def take(self, outputs: Floats, tape: Tape, numbers: Sequence[int], keeps: bool) -> None:
+        """Draws of these components, in the proposal's order; keeps: their ratios."""
         for number, size in zip(numbers, np.diff(tape.starts).tolist(), strict=True):
             self.counts[number] += size
-        own = np.zeros((tape.size, len(self.components)))
-        if len(self.components) > 1:
-            own[:, 1:] = log_ratios(tape, np.arange(tape.size), self.components[1:])
         self.outputs.append(outputs)
         self.tapes.append(tape)
-        self.ratios.append(own)
+        self.ratios.append(self._ratios(tape, np.arange(tape.size), self.components) if keeps else None)
+
+    @staticmethod
+    def _ratios(tape: Tape, which: Ints, components: Sequence[Component]) -> Floats:
+        """Of the plain component, the first, and of others, (selected, components)."""
+        return np.pad(log_ratios(tape, which, components[1:]), ((0, 0), (1, 0)))
 
     @property
     def size(self) -> int:
@@ -88,12 +95,21 @@ class Pool:
         """Of all draws, by the mixture of all that was drawn from."""
         used = np.flatnonzero(self.counts)
         logs = np.log(np.asarray(self.counts, np.float64)[used] / self.size)
-        return np.exp(-np.concatenate([np.logaddexp.reduce(r[:, used] + logs, axis=1) for r in self.ratios]))
+        own = [self.components[n] for n in used]
+        parts = [
+            np.logaddexp.reduce(known[:, used] + logs, axis=1) if known is not None else self._mixed(tape, logs, own)
+            for known, tape in zip(self.ratios, self.tapes, strict=True)
+        ]
+        return np.exp(-np.concatenate(parts))
 
-    def log_mixture(self, shares: Floats, numbers: Sequence[int]) -> Floats:
-        """log of a mixture's density over the plain one's, of all draws."""
-        logs = np.log(shares)
-        return np.concatenate([np.logaddexp.reduce(r[:, list(numbers)] + logs, axis=1) for r in self.ratios])
+    def log_mixture(self, shares: Floats, components: Sequence[Component]) -> Floats:
+        """log of a mixture's density over the plain one's, of all draws; components: the plain one first."""
+        return np.concatenate([self._mixed(tape, np.log(shares), components) for tape in self.tapes])
+
+    def _mixed(self, tape: Tape, logs: Floats, components: Sequence[Component]) -> Floats:
+        blocks = [np.arange(start, min(tape.size, start + _BLOCK)) for start in range(0, tape.size, _BLOCK)]
+        parts = [np.logaddexp.reduce(self._ratios(tape, block, components) + logs, axis=1) for block in blocks]
+        return np.concatenate(parts)
 
     def elite(self, chosen: NDArray[np.bool_], weights: Floats, most: int = _MOST_ELITE) -> list[Elite]:
         """The chosen draws by tape, every so many of too many."""
@@ -138,24 +154,31 @@ class Learned:
 
 
 def learn(
-    draw: Draw, epsilons: Floats, size: int, chunk: int, aims: Aims, rest: float = 1.5, main: float = 0.0
+    draw: Draw,
+    epsilons: Floats,
+    size: int,
+    chunk: int,
+    aims: Aims,
+    rest: float = 1.5,
+    main: float = 0.0,
+    last: int = 0,
 ) -> Learned:
     """Learn from draws of both laws.
 
     size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told
     what is known, for which cells the draws are meant. rest: times their relative variance that other cells may have. main:
-    what they weigh at least when draws are shared out.
+    what they weigh at least when draws are shared out. last: draws of each law of the last round at least, which decide sets.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
-    def sample(side: int, numbers: Sequence[int], counts: Sequence[int]) -> None:
+    def sample(side: int, numbers: Sequence[int], counts: Sequence[int], keeps: bool = True) -> None:
         pool, total = pools[side], sum(counts)
         numbers = [0, *numbers] if numbers[0] else list(numbers)
         counts = [0, *counts] if len(counts) < len(numbers) else list(counts)
         proposal = join([pool.components[n] for n in numbers[1:]], np.asarray(counts) / total, PLAIN)
         outputs, tape = draw(side, proposal, total, calls[side])
         calls[side] += 1
-        pool.take(outputs, tape, numbers)
+        pool.take(outputs, tape, numbers, keeps)
 
     for side in (0, 1):
         sample(side, [0], [size // 2])
@@ -190,7 +213,8 @@ def learn(
                     sample(side, numbers, counts)
         if not any(rounds_left):
             break
-    return _finish(pools, epsilons, sample, size, chunk, aims, rest, main)
+    last = max(last, size * (_LAST if chunk >= size else 1))
+    return _finish(pools, epsilons, sample, size, last, chunk, aims, rest, main)
 
 
 def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
@@ -244,30 +268,32 @@ def _rise(scores: Sequence[Floats], above: Sequence[Above], goal: float) -> floa
 def _finish(
     pools: tuple[Pool, Pool],
     epsilons: Floats,
-    sample: Callable[[int, Sequence[int], Sequence[int]], None],
+    sample: Callable[[int, Sequence[int], Sequence[int], bool], None],
     size: int,
+    last: int,
     chunk: int,
     aims: Aims,
     rest: float,
     main: float,
 ) -> Learned:
     """The final proposals, with shares by the variances of all cells, and a last round drawn from them."""
-    for is_last in (False, True):  # chains end where sets do, which the last draws have moved
-        cells, losses, where, weights = _estimate(pools)
-        numbers, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main)
-        for side in (0, 1):
-            if numbers[side][1:] and not is_last:
-                last = size * (_LAST if chunk >= size else 1)
-                sample(side, numbers[side], [max(1, int(s * last)) for s in shares[side]])
+    cells, losses, where, weights = _estimate(pools)
+    mixtures, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main)
+    for side in (0, 1):
+        numbers = [0, *pools[side].add(mixtures[side])]
+        for _ in range(-(-last // size) if len(numbers) > 1 else 0):
+            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], False)
+    cells, losses, where, weights = _estimate(pools)
+    # chains end where sets do, which the last draws have moved
+    mixtures, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main)
     proposals, final, per_draw, within = [], [], [], []
     for side, pool in enumerate(pools):
         whole = _whole_shares(shares[side], chunk)
-        proposals.append(join([pool.components[n] for n in numbers[side][1:]], whole, PLAIN))
-        mixture = pool.log_mixture(whole, numbers[side])
+        proposals.append(join(mixtures[side], whole, PLAIN))
+        mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
         final.append(np.exp(-mixture))
         per_draw.append(_shares_of(weights[side] * np.exp(mixture)))
-        components = [pool.components[n] for n in numbers[side][1:]]
-        within.append(_side(pool, components, losses[where[side]], weights[side], epsilons, side).within(whole))
+        within.append(_side(pool, mixtures[side], losses[where[side]], weights[side], epsilons, side).within(whole))
     return Learned(
         cells,
         losses,
@@ -289,8 +315,8 @@ def _mixtures(
     aims: Aims,
     rest: float,
     main: float,
-) -> tuple[list[list[int]], list[Floats]]:
-    """Numbers of the components of each law's final mixture, the plain one first, and their shares."""
+) -> tuple[list[list[Component]], list[Floats]]:
+    """The components of a mixture for each law but the plain one, and shares, the plain one's first."""
     deltas = _deltas(losses, where, weights, epsilons)
     wanted = aims(deltas)
     goals = np.full(deltas.shape, rest)
@@ -304,18 +330,21 @@ def _mixtures(
             own = [float(epsilons[j]) for d, j in wanted if d == direction]
             told = epsilons[deltas[direction] > 0.0]
             above = Above(score, weights[side])
+            modes = 1
             for t, is_aim in _ladder(above, score.size, told, own):
-                found += [one for _, one in fit(pools[side].elite(score > t, weights[side]), narrows=is_aim)]
-            found += _chains(pools[side], score, weights[side], above, told)
+                tilted = fit(pools[side].elite(score > t, weights[side]), narrows=is_aim)
+                modes = max(modes, len(tilted) - is_aim)
+                found += [one for _, one in tilted]
+            found += _chains(pools[side], score, weights[side], above, told, modes > 1)
         candidates.append(found)
         sides.append(_side(pools[side], found, losses[where[side]], weights[side], epsilons, side))
     shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
-    numbers = list[list[int]]()
+    mixtures = list[list[Component]]()
     for side in (0, 1):
         kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
-        numbers.append([0, *pools[side].add([candidates[side][k - 1] for k in kept[1:]])])
+        mixtures.append([candidates[side][k - 1] for k in kept[1:]])
         shares[side] = shares[side][kept]
-    return numbers, shares
+    return mixtures, shares
 
 
 def _shares_of(densities: Floats) -> Floats:
@@ -355,8 +384,10 @@ def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -
     return found
 
 
-def _chains(pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats) -> list[Component]:
-    """Chained components that begin where the sets of ε do, and end where the next begins."""
+def _chains(
+    pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool
+) -> list[Component]:
+    """Chained components that begin where the sets of ε do, and end where the next begins; splits: modes are told apart."""
     some = np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64)) if epsilons.size else []
     edges, held = list[float](), -1
     for epsilon in epsilons[some]:
@@ -368,7 +399,9 @@ def _chains(pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: 
     for at, epsilon in enumerate(edges):
         near = pool.elite((classes >= at) & (classes <= at + 2), weights, _MOST_NEAR)
         sides = Near(near, np.sign(pool.of(near, classes) - at - 1))
-        found += [one for _, one in fit(pool.elite(score > epsilon, weights), near=sides) if is_chain(one)]
+        found += [
+            one for _, one in fit(pool.elite(score > epsilon, weights), near=sides, splits=splits) if is_chain(one)
+        ]
     return found
 
 
