@@ -228,17 +228,20 @@ def _led_exponential(of: _Values, place: int, rest: Floats, c: float, weights: F
     if not inside.any():
         return {chain.CODE: chain.BEYOND, chain.TAIL: _tail(x, weights)}
     x, start, own = x[inside], start[inside], weights[inside]
-    bins = np.where(x <= start, np.minimum((x / start * chain.BINS).astype(np.int64), chain.BINS - 1), chain.BINS)
+    firsts = np.arange(chain.BINS + 1) * (start / chain.BINS)[:, None]
+    if (step := of.steps[place]) > 0.0:
+        firsts = step * np.ceil(np.arange(chain.BINS + 1) * np.rint(start / step)[:, None] / chain.BINS)
+    bins = (x[:, None] >= firsts[:, 1:]).sum(axis=1)
+    widths = np.diff(firsts, axis=1)
     tail = _tail(x - start, own)
     found = np.bincount(bins, own, chain.BINS + 1) + 1e-4 * own.sum() / (chain.BINS + 1)
     heights = np.ones(chain.BINS + 1)
     for _ in range(_ROUNDS):
-        area = start * heights[:-1].mean() + tail * heights[-1]
-        pieces = np.append(np.full(chain.BINS, own @ (start / chain.BINS / area)), own @ (tail / area))
-        heights = found / pieces
+        weights = own / (widths @ heights[:-1] + tail * heights[-1])
+        heights = found / np.append(np.maximum(weights @ widths, 1e-300), tail * weights.sum())
         heights /= heights[-1]
     return {
         chain.CODE: chain.LED,
         chain.TAIL: tail,
-        **{chain.OWN + b: max(_FLATTEST, float(h)) for b, h in enumerate(heights[:-1])},
+        **{chain.OWN + b: float(np.clip(h, _FLATTEST, 1.0 / _FLATTEST**2)) for b, h in enumerate(heights[:-1])},
     }

@@ -23,6 +23,7 @@ FREE, LED, BEYOND = 0.0, 1.0, 2.0
 
 _SLACK = 0.25  # of a step, by which ℓ may be off for the same lattice values
 _NEAR = 0.5  # ℓ from which on a normal is drawn beyond it
+_ROUNDING = 1e-9  # of a step
 _LOG_ROOT_TAU = 0.9189385332046727
 
 
@@ -60,12 +61,37 @@ def _scored(value, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
+def _first(b, start, row):  # type: ignore[no-untyped-def]
+    """Where bin b of those up to ℓ begins; of a lattice at a whole number of steps."""
+    if row[STEP] > 0.0:
+        return row[STEP] * np.ceil(b * np.rint(start / row[STEP]) / BINS)
+    return b * (start / BINS)
+
+
+@kernel(error_model="numpy")
 def _area(start, row):  # type: ignore[no-untyped-def]
     """Of bins up to ℓ with these heights, and a tail that starts with height 1."""
-    width, total = start / BINS, row[TAIL]
+    total = row[TAIL]
     for b in range(BINS):
-        total += row[OWN + b] * width
+        total += row[OWN + b] * (_first(b + 1, start, row) - _first(b, start, row))
     return total
+
+
+@kernel(error_model="numpy")
+def _led(coin, size, start, row):  # type: ignore[no-untyped-def]
+    """An exponential by heights; coin uniform, size a standard exponential. On a lattice its law within a step is its own."""
+    place = coin * _area(start, row)
+    for b in range(BINS):
+        low, high = _first(b, start, row), _first(b + 1, start, row)
+        area = row[OWN + b] * (high - low)
+        if place < area:
+            value = min(high, low + place / row[OWN + b])
+            if row[STEP] > 0.0:
+                step = row[STEP]
+                value = min(np.floor(value / step + _ROUNDING) * step, high - step) + size % step
+            return value
+        place -= area
+    return start + row[TAIL] * size
 
 
 @kernel(error_model="numpy")
@@ -82,16 +108,11 @@ def chain_exponentials(values, coins, table, first, scores, base):  # type: igno
         for i in range(values.shape[0]):
             if row[CODE] != FREE:
                 start = _start(row[THRESHOLD] - scores[i], row)
-                room = _room(row[THRESHOLD] - scores[i], start, row) if row[CODE] == BEYOND else 0.0
-                beyond = start + row[TAIL] * _within(values[i, j], room / row[TAIL])
                 if row[CODE] == LED and start > 0.0:
-                    place, width, b = coins[i, j] * _area(start, row), start / BINS, 0
-                    while b < BINS and place >= row[OWN + b] * width:
-                        place -= row[OWN + b] * width
-                        b += 1
-                    values[i, j] = beyond if b == BINS else min(start, b * width + place / row[OWN + b])
+                    values[i, j] = _led(coins[i, j], values[i, j], start, row)
                 else:
-                    values[i, j] = beyond
+                    room = _room(row[THRESHOLD] - scores[i], start, row) if row[CODE] == BEYOND else 0.0
+                    values[i, j] = start + row[TAIL] * _within(values[i, j], room / row[TAIL])
             scores[i] += _scored(values[i, j], row)
 
 
@@ -135,12 +156,15 @@ def _exponential(x, rest, row):  # type: ignore[no-untyped-def]
     head = -np.log(row[TAIL])
     if row[CODE] == LED and start > 0.0:
         head = -np.log(_area(start, row))
-        if x <= start:
-            width, b = start / BINS, 0
-            while b < BINS - 1 and x >= (b + 1) * width:
+        if x < start:
+            b = 0
+            while b < BINS - 1 and x >= _first(b + 1, start, row):
                 b += 1
-            own = np.log(row[OWN + b])
-            return own + head + x, abs(own) + abs(head) + x + 1.0
+            own, size = np.log(row[OWN + b]), x
+            if row[STEP] > 0.0:  # within its step an exponential, of the density of a flat one on the average
+                size = np.floor(x / row[STEP]) * row[STEP]
+                own += np.log(row[STEP]) - _held(row[STEP])
+            return own + head + size, abs(own) + abs(head) + x + 3.0
     room = _room(rest, start, row) if row[CODE] == BEYOND else 0.0
     if x < start or (room > 0.0 and x >= start + room):
         return -np.inf, 0.0
