@@ -113,7 +113,7 @@ def _edge(known: float, beside: Floats, inside: NDArray[np.bool_]) -> tuple[floa
 
 def _values(elites: Sequence[Elite], kind: str) -> _Values | None:
     """Of a kind whose places all outputs asked for, in the same way; None: of none."""
-    rows, steps = [], {}
+    rows, steps = [], dict[int, float]()
     for elite in elites:
         entries = sorted((entry for entry in elite.tape.entries() if entry.kind == kind), key=lambda entry: entry.first)
         if not entries or any(entry.rows is not None for entry in entries):

@@ -388,7 +388,11 @@ def _chains(
     pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool
 ) -> list[Component]:
     """Chained components that begin where the sets of ε do, and end where the next begins; splits: modes are told apart."""
-    some = np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64)) if epsilons.size else []
+    some = (
+        np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))
+        if epsilons.size
+        else np.zeros(0, np.int64)
+    )
     edges, held = list[float](), -1
     for epsilon in epsilons[some]:
         if above.held(epsilon) != held and above.told(epsilon) >= _FEWEST:

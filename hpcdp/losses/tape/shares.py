@@ -86,7 +86,7 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
     every = _shares(sides, deltas, goals, plain, main)
     if not all(side.chains is not None and side.chains.any() for side in sides):
         return every
-    kept = [np.flatnonzero(side.chains | (np.arange(side.chains.size) == 0)) for side in sides]  # type: ignore[operator,union-attr]
+    kept = [np.flatnonzero(side.chains | (np.arange(side.chains.size) == 0)) for side in sides]  # type: ignore[union-attr]
     few = [replace(side, ratios=side.ratios[:, own]) for side, own in zip(sides, kept, strict=True)]
     alone = [np.zeros(side.ratios.shape[1]) for side in sides]
     for found, own, values in zip(alone, kept, _shares(few, deltas, goals, plain, main, True), strict=True):
@@ -96,7 +96,7 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
 
     def worth(alphas: list[Floats]) -> float:
         parts = [s.strata_variances(a) * square for s, a, square in zip(sides, alphas, squares, strict=True)]
-        return float((sum(parts)[which] ** 2).sum())
+        return float((np.sum(parts, axis=0)[which] ** 2).sum())
 
     return min(every, alone, key=worth)
 
