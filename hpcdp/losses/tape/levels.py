@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ _MOST_ELITE = 4_000
 _BLOCK = 1 << 16  # draws whose ratios are formed at once
 _MOST_NEAR = 200_000  # draws that tell where a set ends
 _LEAST = 1e-20  # probability of a set from which on none rarer is looked for
+_RUNG = 1.0  # the same, at most, of two chains
 _STEP = 2.0  # between the logs of probabilities of two rungs of the final proposals
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
@@ -243,6 +245,11 @@ class Above:
         """Their weight."""
         return float(self._mass[self.held(t)])
 
+    def level(self, mass: float) -> float:
+        """A score above which there is about so much weight, not more."""
+        at = int(np.searchsorted(self._mass, mass, "right")) - 1
+        return float(-self._scores[min(at, self._scores.size - 1)])
+
     def told(self, t: float) -> float:
         """What they are worth in draws of equal weights."""
         held = self.held(t)
@@ -278,7 +285,7 @@ def _finish(
 ) -> Learned:
     """The final proposals, with shares by the variances of all cells, and a last round drawn from them."""
     cells, losses, where, weights = _estimate(pools)
-    mixtures, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main)
+    mixtures, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main, True)
     for side in (0, 1):
         numbers = [0, *pools[side].add(mixtures[side])]
         for _ in range(-(-last // size) if len(numbers) > 1 else 0):
@@ -315,8 +322,12 @@ def _mixtures(
     aims: Aims,
     rest: float,
     main: float,
+    spreads: bool = False,
 ) -> tuple[list[list[Component]], list[Floats]]:
-    """The components of a mixture for each law but the plain one, and shares, the plain one's first."""
+    """The components of a mixture for each law but the plain one, and shares, the plain one's first.
+
+    spreads: half is spread evenly over chains, as what the present L̂ takes for the edge of a set may be none.
+    """
     deltas = _deltas(losses, where, weights, epsilons)
     wanted = aims(deltas)
     goals = np.full(deltas.shape, rest)
@@ -341,6 +352,8 @@ def _mixtures(
     shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
     mixtures = list[list[Component]]()
     for side in (0, 1):
+        if spreads and (chains := np.array([False, *map(is_chain, candidates[side])])).any():
+            shares[side] = 0.5 * shares[side] + 0.5 * chains / chains.sum()
         kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
         mixtures.append([candidates[side][k - 1] for k in kept[1:]])
         shares[side] = shares[side][kept]
@@ -387,17 +400,25 @@ def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -
 def _chains(
     pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool
 ) -> list[Component]:
-    """Chained components that begin where the sets of ε do, and end where the next begins; splits: modes are told apart."""
+    """Chained components that begin where the sets of ε do, and some between, and end where the next begins.
+
+    splits: modes are told apart.
+    """
     some = (
         np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))
         if epsilons.size
         else np.zeros(0, np.int64)
     )
+    levels = epsilons[some].tolist()
+    for low, high in pairwise([*levels]):  # sets that fall by more than a rung are cut, so that draws are everywhere
+        mass = above.mass(low)
+        steps = int(np.log(mass / above.mass(high)) / _RUNG) if above.mass(high) > 0.0 else 0
+        levels += [t for k in range(1, steps + 1) if low < (t := above.level(mass * np.exp(-k * _RUNG))) < high]
     edges, held = list[float](), -1
-    for epsilon in epsilons[some]:
-        if above.held(epsilon) != held and above.told(epsilon) >= _FEWEST:
-            edges.append(float(epsilon))
-            held = above.held(epsilon)
+    for t in sorted(levels):
+        if above.held(t) != held and above.told(t) >= _FEWEST:
+            edges.append(float(t))
+            held = above.held(t)
     classes = np.searchsorted(edges, score, "left")  # how many edges lie below
     found = list[Component]()
     for at, epsilon in enumerate(edges):
