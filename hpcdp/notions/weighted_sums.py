@@ -84,7 +84,9 @@ def spread(weights: Floats, squares: Floats, sizes: ArrayLike) -> Floats:
     cannot be told, w² is taken, which is more in the mean. weights, squares: (strata, cells). sizes: (strata,), at least 1.
     """
     n = np.asarray(sizes, np.float64)[:, None]
-    within = np.maximum(0.0, squares - weights * weights / n) * n / np.maximum(1.0, n - 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of weights whose squares are no floats nothing is known
+        left = np.nan_to_num(squares - weights * weights / n, nan=np.inf)
+        within = np.maximum(0.0, left) * n / np.maximum(1.0, n - 1.0)
     return np.asarray(np.where(n > 1.0, within, squares).sum(axis=0))
 
 
