@@ -2,7 +2,8 @@
 
 Each law at δ = 10⁻⁷ and 10⁻¹⁰, 21 ε from 0 to the ε of that δ (of a threshold release, whose δ does not depend on ε, to 3): the
 largest relative error of the estimate and the largest relative standard error of all ε, the largest error in standard errors
-(of ε where that is not 0), and seconds of the processor; and what counting takes for the same certificate. `python -m benchmarks.tape NAME …` runs some of them; `--small` those of a few seconds,
+(of ε where that is not 0), seconds of the processor, and what counting takes for the same certificate.
+`python -m benchmarks.tape NAME …` runs some of them; `--small` those of a few seconds,
 `--long` one of a quarter of an hour too; `--all-epsilons` prints every ε.
 """
 

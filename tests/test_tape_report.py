@@ -73,7 +73,9 @@ def test_rows_follow_from_the_recorded_sums_and_hold(result: Result) -> None:
         c = math.exp(cell["epsilon"])
         assert cell["delta"] == pytest.approx(max(0.0, p / n - c * q / m), rel=1e-12, abs=1e-18)
         variance = p2 / n**2 + c * c * q2 / m**2
-        whole = [(squares / n - (total / n) ** 2) / n for squares, total in zip(cell["sums"]["squares"], (p, q), strict=True)]
+        whole = [
+            (squares / n - (total / n) ** 2) / n for squares, total in zip(cell["sums"]["squares"], (p, q), strict=True)
+        ]
         assert variance <= 1.01 * (whole[0] + c * c * whole[1])  # of draws that are one stratum
         assert cell["standard_error"] == pytest.approx(math.sqrt(variance), rel=1e-9)
         truth = float(curve.delta(np.array([cell["epsilon"]]), cell["direction"])[0])

@@ -91,9 +91,9 @@ def choose(
     told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
     aims = aims_of(problem, told)
     gain = max(
-        (float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300)) for d, j in aims),
+        (float(directions[d].plain[j] / max(directions[d].unstratified[j], 1e-300)) for d, j in aims),
         default=0.0,
-    )
+    )  # bounds know of no strata
     proposals = learned.proposals
     if gain < _GAIN:
         learned = learned.plainly()

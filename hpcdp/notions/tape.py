@@ -110,6 +110,7 @@ class Direction:
             "error": np.sqrt(vp + c * c * vq),
             "variance": self.p.within * np.maximum(0.0, p2 - p * p)
             + c * c * self.q.within * np.maximum(0.0, q2 - q * q),
+            "unstratified": np.maximum(0.0, p2 - p * p) + c * c * np.maximum(0.0, q2 - q * q),
             "plain": p * (1.0 - p) + c * c * q * (1.0 - q),
         }
         self.__dict__.update(found)
@@ -117,6 +118,7 @@ class Direction:
     delta: Floats = None  # type: ignore[assignment]
     error: Floats = None  # type: ignore[assignment]
     variance: Floats = None  # type: ignore[assignment]
+    unstratified: Floats = None  # type: ignore[assignment]
     plain: Floats = None  # type: ignore[assignment]
 
     def bet(self, column: int, draws: int, level: float, cutoff: float) -> tuple[float, float, float]:
