@@ -37,7 +37,7 @@ SECTIONS = {
     ],
     "Reference": [
         f"docs/{name}"
-        for name in ("commands", "study", "black-boxes", "callables", "store", "exact", "extending", "api")
+        for name in ("commands", "study", "black-boxes", "callables", "store", "exact", "proposals", "extending", "api")
     ],
     "Gallery": ["docs/gallery"],
     "Background": ["docs/mathematics", "docs/papers", "docs/design", "docs/benchmarks", "CONTRIBUTING", "CHANGELOG"],
