@@ -22,7 +22,7 @@ from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.last_draw import take_last_draw
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import Failure, unusable
-from hpcdp.engine.places import Options, Places, at_once, refuse_place
+from hpcdp.engine.places import Options, Places, at_once, refuse_place, refuse_unsendable
 from hpcdp.engine.progress import Progress, Silent
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_samples_aside
 from hpcdp.engine.settled import settled
@@ -167,6 +167,7 @@ def run_problem(
     """
     where = parse_place(options.cluster)
     refuse_place(options)
+    refuse_unsendable(problem, options, where)
     refuse_endless(problem, trial, at_once(options, where))
     with opened(problem, store, options, progress) as (layout, lease, version):
         _drive(layout, lease, version, problem, trial, options, where, progress)
