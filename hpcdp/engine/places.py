@@ -175,7 +175,9 @@ def _alone(problem: Problem) -> AbstractContextManager[Place]:
     if not names_code(problem.study):
         return open_inside()
     section = problem.study.mechanism
-    is_ours = section.function is not None and "isolated" not in section.model_fields_set  # it runs in this process anyway
+    is_ours = (
+        section.function is not None and "isolated" not in section.model_fields_set
+    )  # it runs in this process anyway
     if section.isolated and not is_ours:
         return _pool_of_one(problem)
     return open_beside(

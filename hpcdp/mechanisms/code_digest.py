@@ -1,7 +1,7 @@
 """A digest of what a function does: its code, and all that the code reads, as far as that is the user's own.
 
-Of code: bytecode, constants, names and defaults, but neither its own name nor lines or files, and with them the version of Python,
-whose bytecode it is. Of what it reads: closure cells and globals, by value; functions, classes and modules of the user's own as
+Of code: bytecode, constants, names and defaults, but neither its own name nor lines or files; and the version of Python, whose
+bytecode it is. Of what it reads: closure cells and globals, by value; functions, classes and modules of the user's own as
 deep as they go, those of installed packages by name. What has no value that can be read, such as a lock or a handle of a compiled
 library, is named: whether it is the same another time nobody can tell.
 """
@@ -135,7 +135,10 @@ class _Walk:
                 yield self.digest(key, where)
                 yield self.digest(item, f"{where}[{key!r:.40}]")
         elif isinstance(value, _RANDOM):
-            yield from (b"random", self._named(kind))  # not its state: each draw changes that, and it is no part of a law
+            yield from (
+                b"random",
+                self._named(kind),
+            )  # not its state: each draw changes that, and it is no part of a law
         elif isinstance(value, np.ndarray) and kind is np.ndarray and value.dtype != object and not value.dtype.names:
             yield from (b"array", digest_array(value).encode())
         elif kind is types.CodeType:
@@ -264,7 +267,9 @@ class _Walk:
         yield from self._all((list(items or ()), list(pairs or ())), where)
 
     def _named(self, kind: type) -> bytes:
-        return f"{kind.__module__}:{kind.__qualname__}".encode() if not is_own(kind.__module__) else kind.__name__.encode()
+        return (
+            f"{kind.__module__}:{kind.__qualname__}".encode() if not is_own(kind.__module__) else kind.__name__.encode()
+        )
 
 
 def _is_of(value: Any, package: str, names: tuple[str, ...]) -> bool:

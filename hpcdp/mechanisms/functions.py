@@ -145,4 +145,6 @@ def other_there(name: str) -> StudyError:
     )
 
 
-_INSTEAD = 'accepted: workers=0 without timeout, or a function of a module that is found there, as "package.module:name"'
+_INSTEAD = (
+    'accepted: workers=0 without timeout, or a function of a module that is found there, as "package.module:name"'
+)

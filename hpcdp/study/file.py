@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 import pydantic
 from pydantic import (
     BeforeValidator,
@@ -89,7 +90,11 @@ def _bounds_pure(loss: Any) -> bool:
 
 
 _LISTED, _CALLED = "(list)", "(call)"
-_NAME, _PROGRAM, _FUNCTION = "(name)", "(program)", "(function)"  # messages leave out parts of a location in parentheses
+_NAME, _PROGRAM, _FUNCTION = (
+    "(name)",
+    "(program)",
+    "(function)",
+)  # messages leave out parts of a location in parentheses
 
 
 def _kind_of_call(value: Any) -> str:
@@ -168,11 +173,20 @@ class MechanismSection(Section):
         return self
 
 
+def _listed(value: Any) -> Any:
+    """An array as the list of its rows."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+Rowed = Annotated[list[Any], BeforeValidator(_listed)]
+"""A database of numbers."""
+
+
 class GivenPair(Section):
     """One ordered pair (D, D')."""
 
-    d: list[Any]
-    d_prime: list[Any]
+    d: Rowed
+    d_prime: Rowed
 
 
 class GivenCall(Section):
@@ -185,7 +199,7 @@ class GivenCall(Section):
 class Relative(Section):
     """T, and the neighbours of each of its databases: one row removed, or one row edited to other values."""
 
-    databases: list[list[Any]] | None = None
+    databases: list[Rowed] | None = None
     file: str | None = None
     call: str | None = None
     rows: Rows = "all"
@@ -487,7 +501,7 @@ class Study(Section):
         place = Path(folder or ".").absolute()
         mechanism = data.get("mechanism")
         function = mechanism.get("call") if isinstance(mechanism, Mapping) else None
-        if callable(function):
+        if isinstance(mechanism, Mapping) and callable(function):
             call = import_path(function, place) or FunctionCall.of(function)
             data = {**data, "mechanism": {**mechanism, "call": call}}
         try:

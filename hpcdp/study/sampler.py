@@ -78,7 +78,10 @@ class Sampler:
             mechanism = bind_program(section.call, parameters, study.folder)
             source = program_digest(section.call, study.folder)
         elif isinstance(section.call, FunctionCall):
-            mechanism, source = bind(given_function(section), parameters, call, section.reproducible), section.call.digest
+            mechanism, source = (
+                bind(given_function(section), parameters, call, section.reproducible),
+                section.call.digest,
+            )
         elif call == STORED:
             mechanism = load_stored(parameters, study.folder)
             source = files_digest(mechanism)
@@ -101,9 +104,7 @@ class Sampler:
             )
         if section.timeout is not None:
             function = given_function(section) if isinstance(section.call, FunctionCall) else None
-            mechanism = ApartMechanism(
-                call, parameters, study.folder, section.reproducible, section.timeout, function
-            )
+            mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout, function)
         chunk = min(e.chunk, max(e.train, e.test))
         return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible, study.study.stream)
 
