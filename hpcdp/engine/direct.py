@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any, overload
 from hpcdp.engine.auditing import refuse_tape, with_audited_loss, with_etas
 from hpcdp.engine.driver import read_study, run
 from hpcdp.engine.progress import Progress
-from hpcdp.errors import StudyError
+from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.mechanisms.functions import name_of
 from hpcdp.notions.box import Limits
 from hpcdp.results.audit import Audit, Orientation
 from hpcdp.results.audit import audit as audit_result
 from hpcdp.results.result import Result
+from hpcdp.store.again import resume_command
 from hpcdp.study.claims import Claim, as_claim, parse_claim
 from hpcdp.study.file import Study
 
 if TYPE_CHECKING:
     from distributed import Client
 
+_KEPT = "the same call with a store, which keeps what is done"
 _HOW = ("cluster", "workers", "client", "allow_changed_code", "progress")
 _EPSILONS: Mapping[str, Any] = {"start": 0.0, "stop": 2.0, "count": 21}
 
@@ -136,11 +138,15 @@ def _run(study: Study, store: str | Path | None, **how: Any) -> Result:
 def _temporary(study: Study) -> Iterator[tuple[Path, Callable[[Result], None]]]:
     """A store in a temporary folder, and what has that go with a result; it goes at once where none is told."""
     folder = tempfile.mkdtemp(prefix="hpcdp-")
+    place = Path(folder) / f"{study.name}.zarr"
     owners: list[Result] = []
     try:
-        yield Path(folder) / f"{study.name}.zarr", owners.append
+        yield place, owners.append
         weakref.finalize(owners[0], _remove, folder, os.getpid())
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, HpcdpError):
+            lost = resume_command(place)
+            error.args = tuple(one.replace(lost, _KEPT) if isinstance(one, str) else one for one in error.args)
         shutil.rmtree(folder, ignore_errors=True)
         raise
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.global_state import kept
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import Place, Where, default_workers, parse_place
@@ -40,6 +39,7 @@ from hpcdp.planning.task import Task
 from hpcdp.planning.ways import all_done, schedule, sized
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, load_result
+from hpcdp.store.again import resume_command
 from hpcdp.store.fence import refuse_gone
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
