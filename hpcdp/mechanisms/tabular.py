@@ -96,7 +96,8 @@ class Frames:
                 raise StudyError(f"{at}: an index of one level; given: {frame.index.nlevels} levels")
             if _kind_of(frame) != _kind_of(frames[0]) or frame.dtypes.tolist() != frames[0].dtypes.tolist():
                 raise StudyError(
-                    f"{at}: columns, dtypes with their categories, and index as in the first, {_kind_of(frames[0])}; given: {_kind_of(frame)}"
+                    f"{at}: columns, dtypes with their categories, and index as in the first, {_kind_of(frames[0])}; "
+                    f"given: {_kind_of(frame)}"
                 )
             codes.append(_encode(frame, values, at))
         return cls(frames[0].iloc[:0].copy(), values), codes
@@ -107,7 +108,8 @@ class Frames:
 
         example = self.example
         columns = {
-            place: self._column(codes[:, _OWN + place], example.iloc[:, place].dtype) for place in range(example.shape[1])
+            place: self._column(codes[:, _OWN + place], example.iloc[:, place].dtype)
+            for place in range(example.shape[1])
         }
         index = pd.Index(self._column(codes[:, 1], example.index.dtype), name=example.index.name)
         if index.dtype == np.int64 and np.array_equal(index, np.arange(len(index))):

@@ -194,6 +194,8 @@ def _contents(result: Result) -> list[NDArray[Any]]:
     from hpcdp.study.versions import stored_databases
 
     if result.study.framed:
-        raise StudyError("--show-rows: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows")
+        raise StudyError(
+            "--show-rows: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows"
+        )
     layout = open_layout(result.store)
     return stored_databases(layout, latest_version(layout))
