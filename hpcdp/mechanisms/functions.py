@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -61,35 +62,38 @@ def _is_importable(name: str) -> bool:
     return spec is not None and spec.origin == origin
 
 
-_held: dict[str, Any] = {}  # what tasks of this process's runs need and stores do not have, by digest
+_held: ContextVar[Mapping[str, Any]] = ContextVar("hpcdp_held")
 
 
-def held(digest: str) -> Any:
-    """What has this digest and was handed to this process; None where nothing was."""
-    return _held.get(digest)
+def held(key: str) -> Any:
+    """What this call was handed by a digest or a name; None where it was handed no such thing."""
+    return _held.get({}).get(key)
 
 
-@contextmanager
-def holding(objects: Mapping[str, Any]) -> Iterator[None]:
-    """Tasks that run in this process within find these objects."""
-    before = dict(_held)
-    _held.update(objects)
-    try:
-        yield
-    finally:
-        _held.clear()
-        _held.update(before)
+@dataclass(frozen=True)
+class Handed:
+    """Objects that go with each call within this process."""
+
+    objects: Mapping[str, Any]
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A function of hpcdp's with these objects at hand."""
+        before = _held.set(self.objects)
+        try:
+            return function(*arguments)
+        finally:
+            _held.reset(before)
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """What goes to workers with each call, by value. name: of the function, for messages. body: a pickle of the objects by
-    digest, which only the processes of one run see. digests: of those that are functions, as they are when they leave.
+    """The same for calls in other processes, by value. name: of the function, for messages. body: a pickle of the objects,
+    which only the processes of one run see. digests: of those that are functions, as they are when they leave.
     """
 
     name: str
     body: bytes = field(repr=False)
-    digests: Mapping[str, str | None]
+    digests: Mapping[str, str | None] = field(hash=False)
 
     @classmethod
     def of(cls, name: str, objects: Mapping[str, Any]) -> Parcel:
@@ -113,24 +117,24 @@ class Parcel:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """In a worker: a function of hpcdp's with these objects at hand."""
-        if any(key not in _held for key in self.digests):
-            self._unpack()
-        return function(*arguments)
+        return Handed(_unpacked(self)).call(function, *arguments)
 
-    def _unpack(self) -> None:
-        try:
-            found = pickle.loads(self.body)
-        except interruptions():
-            raise
-        except BaseException as error:
-            raise StudyError(
-                f"mechanism.call: {self.name} cannot be had in another process: {describe_raised(error)}; {_INSTEAD}"
-            ) from None
-        for key, digest in self.digests.items():
-            if digest != _digest_of(found[key]):
-                raise other_there(self.name)
-        _held.clear()
-        _held.update(found)
+
+@lru_cache(maxsize=2)
+def _unpacked(parcel: Parcel) -> Mapping[str, Any]:
+    """Its objects; StudyError where this process cannot have them, or has others of their names."""
+    try:
+        found: dict[str, Any] = pickle.loads(parcel.body)
+    except interruptions():
+        raise
+    except BaseException as error:
+        raise StudyError(
+            f"mechanism.call: {parcel.name} cannot be had in another process: {describe_raised(error)}; {_INSTEAD}"
+        ) from None
+    for key, digest in parcel.digests.items():
+        if digest != _digest_of(found[key]):
+            raise other_there(parcel.name)
+    return found
 
 
 def _digest_of(found: Any) -> str | None:
