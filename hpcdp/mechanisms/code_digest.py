@@ -63,7 +63,9 @@ def digest_value(value: Any) -> CodeDigest:
 def is_own(module: str | None) -> bool:
     """Whether a module is the user's: neither Python's, nor hpcdp, nor of an installed package."""
     top = (module or "").partition(".")[0]
-    if top == "hpcdp" or (top in sys.stdlib_module_names and top != "__main__"):
+    if top == "__main__":  # whatever runs it, such as a command of a package
+        return True
+    if top == "hpcdp" or top in sys.stdlib_module_names:
         return False
     file = getattr(sys.modules.get(str(module)), "__file__", None)
     return file is None or not _is_installed(file)
