@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -51,6 +53,14 @@ def import_path(function: Callable[..., Any], folder: Path) -> str | None:
         return None
 
 
+_PLAIN = {
+    "importlib",
+    "_frozen_importlib",
+    "_frozen_importlib_external",
+    "zipimport",
+}  # pytest's own loader changes code
+
+
 def _is_importable(name: str) -> bool:
     """Whether an import would find a module where this one came from, not only in this process's memory."""
     parent = name.rpartition(".")[0]
@@ -59,7 +69,7 @@ def _is_importable(name: str) -> bool:
     finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
     specs = (find(name, places, None) for find in finders if find is not None)
     spec = next((spec for spec in specs if spec is not None), None)
-    return spec is not None and spec.origin == origin
+    return spec is not None and spec.origin == origin and type(spec.loader).__module__.partition(".")[0] in _PLAIN
 
 
 _held: ContextVar[Mapping[str, Any]] = ContextVar("hpcdp_held")
@@ -98,10 +108,9 @@ class Parcel:
     @classmethod
     def of(cls, name: str, objects: Mapping[str, Any]) -> Parcel:
         """Objects as they are now; StudyError where they cannot be sent."""
-        import cloudpickle
-
+        own = {module for found in objects.values() if callable(found) for module in digest_function(found).modules}
         try:
-            body = cloudpickle.dumps(dict(objects))
+            body = _pickled(objects, own)
         except interruptions():
             raise
         except BaseException as error:  # whatever a class of someone else raises
@@ -118,6 +127,27 @@ class Parcel:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """In a worker: a function of hpcdp's with these objects at hand."""
         return Handed(_unpacked(self)).call(function, *arguments)
+
+
+_pickling = threading.Lock()
+
+
+def _pickled(objects: Mapping[str, Any], own: set[str]) -> bytes:
+    """With functions of the user's own modules by value, as they are here; of a module that cannot be, as an import finds it."""
+    import cloudpickle
+
+    with _pickling, ExitStack() as after:  # what is by value is a setting of the whole process
+        for module in (sys.modules[name] for name in own if name in sys.modules and name != "__main__"):
+            if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
+                cloudpickle.register_pickle_by_value(module)
+                after.callback(cloudpickle.unregister_pickle_by_value, module)
+        try:
+            return bytes(cloudpickle.dumps(dict(objects)))
+        except interruptions():
+            raise
+        except BaseException:
+            after.close()
+            return bytes(cloudpickle.dumps(dict(objects)))
 
 
 @lru_cache(maxsize=2)
@@ -138,7 +168,7 @@ def _unpacked(parcel: Parcel) -> Mapping[str, Any]:
 
 
 def _digest_of(found: Any) -> str | None:
-    return digest_function(found).digest if callable(found) else None
+    return digest_function(found, code_alone=True).digest if callable(found) else None
 
 
 def other_there(name: str) -> StudyError:

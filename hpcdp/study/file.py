@@ -153,7 +153,7 @@ class MechanismSection(Section):
             return {}
         if isinstance(self.call, FunctionCall):
             return {self.call.digest: self._function}
-        return {str(self.call): digest_function(self._function).digest}
+        return {str(self.call): digest_function(self._function, code_alone=True).digest}
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:
