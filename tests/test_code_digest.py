@@ -208,3 +208,39 @@ def test_the_version_of_python_is_part_of_it(monkeypatch: pytest.MonkeyPatch) ->
     before = digest(scaled)
     monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
     assert digest(scaled) != before
+
+
+def test_what_it_writes_is_its_state() -> None:
+    """A count of calls is not what it does, a global that it only reads is."""
+    source = "calls = 0\ndef f(database, rng):\n    global calls\n    calls += 1\n    return OTHER"
+    function = made(f"{source}\nOTHER = 1")
+    before = digest(function)
+    function(None, None)
+    assert digest(function) == before
+    assert digest(made(f"{source}\nOTHER = 2")) != before
+
+    def counted(first: int) -> Callable[..., Any]:
+        calls = first
+
+        def inner(database: Any, rng: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return calls
+
+        return inner
+
+    assert digest(counted(1)) == digest(counted(2))
+
+
+def test_the_code_alone() -> None:
+    """A table that calls fill is no code; constants and functions are."""
+    source = (
+        "known = {}\nSCALE = 1.0\ndef g(x):\n    return x * SCALE\ndef f(x):\n    known[x] = g(x)\n    return known[x]"
+    )
+    function = made(source)
+    before, whole = digest_function(function, code_alone=True).digest, digest(function)
+    function(3)
+    assert digest(function) != whole
+    assert digest_function(function, code_alone=True).digest == before
+    for change in (("SCALE = 1.0", "SCALE = 2.0"), ("x * SCALE", "x + SCALE")):
+        assert digest_function(made(source.replace(*change)), code_alone=True).digest != before

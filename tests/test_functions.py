@@ -18,7 +18,7 @@ from commands import call, contents, one_message, show
 from test_code_digest import Adds
 
 import hpcdp
-from hpcdp.errors import StudyError
+from hpcdp.errors import StoreError, StudyError
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.results.verdict import VIOLATION
 
@@ -130,6 +130,7 @@ def own_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "functions_own.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delitem(sys.modules, "functions_own", raising=False)
     return importlib.import_module("functions_own")
 
 
@@ -158,7 +159,7 @@ def test_a_module_that_was_changed_in_this_process_alone(own: Any, tmp_path: Pat
     """Is called here as it is; workers, who import it anew, would call another."""
     own.SCALE = 2.0
     there = study_of(own.noisy, tmp_path)
-    with pytest.raises(StudyError, match="is not the function that was given, where it is imported anew"):
+    with pytest.raises(StoreError, match="is not the function that was given, where it is imported anew"):
         hpcdp.run(there, tmp_path / "w.zarr", workers=1)
     assert hpcdp.run(there, tmp_path / "s.zarr").complete
     double = study_of(lambda database, size, rng: database.sum() + 2.0 * rng.laplace(size=size), tmp_path)
@@ -208,6 +209,25 @@ def test_what_cannot_be_sent_stays_here(tmp_path: Path) -> None:
             tmp_path / "l.zarr",
             workers=2,
         )
+
+
+def asserting(database: Any, size: int, rng: np.random.Generator) -> Any:
+    """A function of a module that pytest compiles otherwise than Python does."""
+    assert size > 0
+    return helped(database) + rng.laplace(size=size)
+
+
+def helped(database: Any) -> Any:
+    assert database.shape == (1,)
+    return database.sum()
+
+
+def test_functions_of_test_modules_are_sent_by_value(tmp_path: Path) -> None:
+    study = study_of(asserting)
+    assert study.mechanism.call.function == "asserting"  # type: ignore[union-attr]
+    hpcdp.run(study, tmp_path / "w.zarr", workers=1)
+    hpcdp.run(study, tmp_path / "h.zarr")
+    assert of_results(tmp_path / "w.zarr") == of_results(tmp_path / "h.zarr")
 
 
 class Counts:
