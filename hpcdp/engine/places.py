@@ -125,8 +125,10 @@ def _stays(problem: Problem, options: Options, where: Where, note: Callable[[str
     """Whether one process of this machine does so much work: where it is little, and where workers cannot have the function."""
     if options.client is not None or options.dashboard or not where.is_here:
         return False
-    if options.workers is not None or runs_here(None, seconds):
-        return runs_here(options.workers, seconds)
+    if runs_here(options.workers, seconds):
+        return True
+    if options.workers is not None:
+        return False
     try:
         parcel_of(problem)
     except StudyError as error:
