@@ -27,7 +27,7 @@ import numpy as np
 from hpcdp._base.raised import interruptions
 from hpcdp.keys import digest_array, digest_bytes
 
-_READ, _IMPORTED = {"LOAD_GLOBAL", "LOAD_NAME"}, {"IMPORT_NAME"}
+_READ, _IMPORTED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}, {"IMPORT_NAME"}
 _WRITTEN, _WRITTEN_CELLS = {"STORE_GLOBAL"}, {"STORE_DEREF"}
 _OF_CLASSES = {  # what Python makes for a class, and what only describes it
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__firstlineno__",
