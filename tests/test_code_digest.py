@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import math
 import subprocess
 import sys
@@ -190,6 +191,19 @@ def test_a_module_of_the_users_own_by_its_file(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "digested_helpers.py").write_text("WIDTH = 2  # now said\n")
     assert digest(reads) != first
     assert digest(imports) != second
+
+
+def test_a_module_that_is_called_as_one_of_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is the user's own all the same, where it is: its functions are digested, and not named."""
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = []
+    for shift in (1, 2):
+        (tmp_path / "antigravity.py").write_text(f"def shifted(x, rng):\n    return x + {shift}\n")
+        monkeypatch.delitem(sys.modules, "antigravity", raising=False)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        importlib.invalidate_caches()
+        digests.append(digest(importlib.import_module("antigravity").shifted))
+    assert digests[0] != digests[1]
 
 
 def test_what_has_none_is_named() -> None:

@@ -81,10 +81,10 @@ def is_own(module: str | None) -> bool:
     top = (module or "").partition(".")[0]
     if top == "__main__":  # whatever runs it, such as a command of a package
         return True
-    if top == "hpcdp" or top in sys.stdlib_module_names:
+    if top == "hpcdp":
         return False
     file = getattr(sys.modules.get(str(module)), "__file__", None)
-    return file is None or not _is_installed(file)
+    return top not in sys.stdlib_module_names if file is None else not _is_installed(file)
 
 
 _HPCDP = Path(__file__).parents[1]
