@@ -29,11 +29,9 @@ GALLERY = {
 SECTIONS = {
     "Start": ["docs/tutorial", "docs/which", "docs/errors", "docs/glossary"],
     "How to": [
-        *(f"docs/{name}" for name in ("library", "binary", "data-frame", "python", "claims", "auditing", "sequential")),
-        *(
-            f"docs/{name}"
-            for name in ("trained-models", "tiny", "tape", "cluster", "cluster-troubles", "other-clusters")
-        ),
+        *(f"docs/{name}" for name in ("functions", "library", "binary", "data-frame", "python", "claims", "auditing")),
+        *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny", "tape")),
+        *(f"docs/{name}" for name in ("cluster", "cluster-troubles", "other-clusters")),
     ],
     "Reference": [
         f"docs/{name}"

@@ -6,12 +6,12 @@ import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.descriptors import lost
 from hpcdp._base.limits import describe_lowered
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError
 from hpcdp.errors import StoreError
+from hpcdp.store.again import resume_command
 from hpcdp.store.samples import DamagedBlock
 from hpcdp.study.declared import RefutedError
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.errors import StudyError
 from hpcdp.report.exposed import NOISE, Exposure, find_exposure
 from hpcdp.report.table import grid
 from hpcdp.report.tape import basis_lines, raced_lines
 from hpcdp.results.result import Result
+from hpcdp.store.again import resume_command
 from hpcdp.study.problem import DIRECTIONS
 
 _SHOWN = 30  # rows that a table lists
@@ -189,9 +189,13 @@ def contents_lines(result: Result) -> list[str]:
 
 
 def _contents(result: Result) -> list[NDArray[Any]]:
-    """The databases of a result, from its store."""
+    """The databases of a result, from its store; StudyError where it holds codes of DataFrames alone."""
     from hpcdp.store.root import latest_version, open_layout
     from hpcdp.study.versions import stored_databases
 
+    if result.study.framed:
+        raise StudyError(
+            "--show-rows: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows"
+        )
     layout = open_layout(result.store)
     return stored_databases(layout, latest_version(layout))
