@@ -5,13 +5,16 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from hpcdp._base.threads import worker_environment
+from hpcdp import WINDOWS
 
 _WITH_WORKERS = ("run", "risk", "resume", "audit")
 
 
 def main() -> int:
     """Run the command of this process's arguments; returns its exit code."""
+    if sys.platform == "win32":  # before what Windows lacks is imported
+        print(WINDOWS, file=sys.stderr)
+        return 2
     _have_environment_of_workers()  # before anything is loaded that would be loaded twice
     from hpcdp.cli.command import main as command
 
@@ -20,6 +23,8 @@ def main() -> int:
 
 def _have_environment_of_workers() -> None:
     """Start this command again where its workers' environment differs, so that it can fork them."""
+    from hpcdp._base.threads import worker_environment
+
     lacks = worker_environment()
     here = sys.argv[1:2] and sys.argv[1] in _WITH_WORKERS and not any(word.startswith("--cl") for word in sys.argv)
     if (
