@@ -160,9 +160,8 @@ def _say_losses(kinds: dict[str, Any]) -> None:
             then["required"] = ["parameters"]
         rules.append({"if": {"required": ["loss"], "properties": {"loss": first}}, "then": then})
     knn = {"properties": {"parameters": {"$ref": "#/$defs/knn"}}}
-    rules.append(
-        {"if": {"not": {"required": ["loss"]}}, "then": knn}
-    )  # whose parameters they are where no loss is named
+    rules.append({"if": {"not": {"required": ["loss"]}}, "then": knn})  # whose parameters they are then
+    estimate["allOf"] = rules
 
 
 def _mechanisms() -> Iterator[dict[str, Any]]:
