@@ -16,11 +16,12 @@ from jsonschema import Draft202012Validator
 from pydantic.fields import FieldInfo
 from test_docs import PAGES, read_blocks
 
+from hpcdp._base.models import keys_of
 from hpcdp.errors import StudyError
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
-from hpcdp.study.schema import UNITS, described, keys_of, study_schema
+from hpcdp.study.schema import UNITS, described, study_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 Path_ = tuple[str | int, ...]

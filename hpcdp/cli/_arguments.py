@@ -214,6 +214,7 @@ def make_parser() -> argparse.ArgumentParser:
     text = "print a script that completes hpcdp's commands and options in a shell; how to install it is in its head"
     completion = add("completion", starting.completion, text)
     completion.add_argument("shell", choices=starting.SHELLS, metavar="SHELL", help=" | ".join(starting.SHELLS))
+    completion.set_defaults(parser=parser)
     return parser
 
 

@@ -83,22 +83,15 @@ def schema(_options: argparse.Namespace) -> None:
 
 
 def completion(options: argparse.Namespace) -> None:
-    """Print a shell's script of completions, made from the parser."""
+    """Print a shell's script of completions, made from the parser of all arguments."""
     import shtab
 
-    from hpcdp.cli._arguments import make_parser
-
-    parser = make_parser()
-    for command in _commands(parser):
+    (group,) = (action for action in options.parser._actions if isinstance(action, argparse._SubParsersAction))
+    for command in group.choices.values():
         for action in command._actions:
             if action.metavar in _FILES + _FOLDERS:
                 setattr(action, "complete", shtab.FILE if action.metavar in _FILES else shtab.DIRECTORY)  # noqa: B010
-    print(shtab.complete(parser, options.shell))
-
-
-def _commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    (group,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    return list(group.choices.values())
+    print(shtab.complete(options.parser, options.shell))
 
 
 def _template(name: str) -> str:

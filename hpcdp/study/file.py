@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,8 +21,9 @@ from pydantic import (
     model_validator,
 )
 
-from hpcdp._base.files import read_toml
+from hpcdp._base.files import parse_toml
 from hpcdp._base.messages import accepted_keys, describe_errors
+from hpcdp._base.places import Places
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
 from hpcdp.losses import LOSSES, kind_of
@@ -422,24 +423,29 @@ class Study(Section):
         """Read a study file; raises StudyError with one message for all that is wrong with it."""
         path = Path(path)
         try:
-            data = read_toml(path)
+            text = path.read_text(encoding="utf-8")
+            data = parse_toml(text)
         except FileNotFoundError:
             raise StudyError(f"no study file at {path}") from None
         except OSError as error:
             raise StudyError(f"cannot read the study file {path}: {error}") from None
         except ValueError as error:
             raise StudyError(f"{path} is not TOML: {error}") from None
-        return cls.from_dict(data, path.resolve().parent)
+        return cls._validated(data, path.resolve().parent, Places(path, text).describe)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], folder: str | Path | None = None) -> Study:
         """Validate a study given as nested dictionaries with the keys of the study file."""
+        return cls._validated(data, Path(folder or ".").absolute(), None)
+
+    @classmethod
+    def _validated(cls, data: Mapping[str, Any], folder: Path, where: Callable[[str], str] | None) -> Study:
         if "folder" in data:
             raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
         try:
-            return cls.model_validate({**data, "folder": Path(folder or ".").absolute()})
+            return cls.model_validate({**data, "folder": folder})
         except pydantic.ValidationError as error:
-            raise StudyError(describe_errors(error, cls)) from None
+            raise StudyError(describe_errors(error, cls, where)) from None
 
     def to_dict(self) -> dict[str, Any]:
         """The study as JSON values, defaults filled in; equal studies give equal dictionaries, which `from_dict` reads again."""

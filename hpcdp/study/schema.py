@@ -6,10 +6,9 @@ import inspect
 import json
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel
-
+from hpcdp._base.models import keys_of
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, SCORES, STORED, load_builtin
 from hpcdp.study.at_risk import Population
@@ -99,26 +98,6 @@ def study_schema() -> dict[str, Any]:
 def described() -> dict[str, str]:
     """What every key means, as the table of docs/study.md has it."""
     return dict(json.loads((files("hpcdp.study") / "described.json").read_text(encoding="utf-8")))
-
-
-def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, type[BaseModel], str]]:
-    """Every key of a study file as docs/study.md writes it, the model that has it, and its name there."""
-    for name, field in model.model_fields.items():
-        if name == "folder":
-            continue
-        yield prefix + name, model, name
-        for inner, many in _nested(field.annotation):
-            yield from keys_of(inner, f"{prefix}{name}{'[]' if many else ''}.")
-
-
-def _nested(annotation: Any) -> Iterator[tuple[type[BaseModel], bool]]:
-    """The models inside an annotation, and whether each is in a list."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation, False
-        return
-    for part in get_args(annotation):
-        for model, many in _nested(part):
-            yield model, many or get_origin(annotation) is list
 
 
 def _given(key: str) -> dict[str, Any]:
