@@ -88,7 +88,7 @@ class MechanismSection(Section):
         Key("law"),
     ]
     parameters: Annotated[dict[str, Any], Key("law")] = Field(default_factory=dict)
-    reproducible: Annotated[bool, Key("law")] = True
+    reproducible: Annotated[bool, Key("law", absent=True)] = True
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
     isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
     impossible: Annotated[
