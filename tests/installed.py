@@ -1,6 +1,6 @@
 """hpcdp as a user has it: built, installed where the source tree is not, and used in an empty folder.
 
-`python -m tests.installed` does the first study of `hpcdp init` from a wheel, with the packages of this interpreter's environment;
+`python -m tests.installed` does the first study of `hpcdp init` from a wheel, with those of this interpreter's packages;
 --all does every study, from the wheel that a source distribution makes; --lowest and --python PYTHON install the packages
 anew: the lowest versions that pyproject.toml declares, and those of the lock. It prints what each step took.
 """
@@ -57,7 +57,7 @@ def step(what: str, *command: str | Path, folder: Path, environment: dict[str, s
 
 
 def build(folder: Path, from_source: bool) -> Path:
-    """A wheel, of a copy of what git knows: what lies about in a working tree is in no release. from_source: by way of an sdist."""
+    """A wheel, of a copy of what git knows, for what else lies about is in no release. from_source: by way of an sdist."""
     tree = folder / "tree"
     tree.mkdir()
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -91,7 +91,9 @@ def install(folder: Path, wheel: Path, python: str | None, lowest: bool) -> Path
     elif python:
         step("packages", *into, "--require-hashes", "--no-compile", "-r", ROOT / "requirements.lock", folder=folder)
     else:  # those of this environment; its own link to the source tree is not followed from there
-        own = step("where packages go", inside, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder)
+        own = step(
+            "where packages go", inside, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder
+        )
         (Path(own.strip()) / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
     step("install", *into, "--no-deps", "--no-index", wheel, folder=folder)
     found = step("import", inside, "-c", "import hpcdp; print(hpcdp.__file__)", folder=folder, environment=clean())
@@ -119,7 +121,9 @@ def use(folder: Path, python: Path, kind: str) -> None:
     empty.mkdir()
 
     def call(*words: str | Path) -> str:
-        return step(f"hpcdp {' '.join(map(str, words))}", python.with_name("hpcdp"), *words, folder=empty, environment=clean())
+        return step(
+            f"hpcdp {' '.join(map(str, words))}", python.with_name("hpcdp"), *words, folder=empty, environment=clean()
+        )
 
     *_, said = call("init", kind).splitlines()
     words = said.removeprefix("next: hpcdp ").split()

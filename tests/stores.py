@@ -1,7 +1,7 @@
 """Small stores of earlier versions, which every later one opens: `python -m tests.stores` adds those of this version.
 
-With a commit, `python -m tests.stores COMMIT`, it makes those of that commit's code, with the packages that are installed. An archive
-holds a store, and what `show --format json` printed of it then.
+With a commit, `python -m tests.stores COMMIT`, it makes those of that commit's code, with the packages that are installed. An
+archive holds a store, and what `show --format json` printed of it then.
 """
 
 from __future__ import annotations
