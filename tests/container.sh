@@ -33,6 +33,7 @@ unshare --mount --pid --fork sh -eu -c '
     mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount --bind /dev "$root/dev"
+    mount -t tmpfs tmpfs "$root/dev/shm"
     mount -o remount,bind,ro "$root"
     mount -t tmpfs tmpfs "$root/tmp"
     mount -t tmpfs tmpfs "$root/work"
@@ -44,12 +45,12 @@ unshare --mount --pid --fork sh -eu -c '
         /opt/hpcdp/enter.sh init function
         /opt/hpcdp/enter.sh run function.toml
         /opt/hpcdp/enter.sh verify runs/function.zarr
-        before=\$(find /tmp -name \"*.nbc\" | wc -l)
         /opt/hpcdp/enter.sh init table >/dev/null
         /opt/hpcdp/enter.sh run table.toml >/dev/null
         /opt/hpcdp/enter.sh python -c \"import hpcdp; print(hpcdp.__version__)\"
+        before=\$(find /opt/hpcdp/kernels -name \"*.nbc\" | wc -l)
         after=\$(find /tmp -name \"*.nbc\" | wc -l)
-        echo \"container: \$before compiled kernels came with it, \$((after - before)) were compiled for the second study\"
+        echo \"container: \$before compiled kernels came with it, \$((after - before)) were compiled for the studies\"
         test \$before -gt 0 -a \$before = \$after
     "
 ' sh "$root"
