@@ -13,7 +13,7 @@ LOADED := hpcdp.cli.running, hpcdp.engine.sequential_audit, hpcdp.clusters.jobs,
 	matplotlib.backends.backend_agg, sklearn.datasets
 EDITABLE := --no-build-isolation --no-deps -e .
 
-.PHONY: help install quickstart test kernels lint format site bench release-check lock clean
+.PHONY: help install quickstart test kernels lint format site bench wheel wheel-check release-check lock clean
 
 help:
 	@echo "make install     .venv with hpcdp in it"
@@ -22,7 +22,9 @@ help:
 	@echo "make lint        ruff and mypy"
 	@echo "make format      let ruff format and mend the code"
 	@echo "make bench       the benchmarks         ARGS=\"...\" is passed to them"
-	@echo "make release-check  what is too long for tests: longer settings, the soak of 200 kills"
+	@echo "make wheel       dist/hpcdp-VERSION.whl"
+	@echo "make wheel-check a wheel installed where the source tree is not does a study"
+	@echo "make release-check  what is too long for tests: longer settings, the soak of 200 kills, the package"
 	@echo "make site        the documentation for a browser: build/site/html/index.html"
 	@echo "make lock        pin the newest packages in requirements.lock (needs uv)"
 	@echo "make clean       remove .venv, caches and build files, not runs"
@@ -81,14 +83,30 @@ site: install
 bench: install
 	.venv/bin/python -m benchmarks $(ARGS)
 
+wheel: install
+	.venv/bin/python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist .
+
+wheel-check: install
+	.venv/bin/python -m tests.installed $(ARGS)
+
+# Other interpreters where there are any; the lowest packages once; the steps of containers in roots of two releases of Debian, with
+# the Pythons that these have (3.13, and 3.14 when this was written).
 release-check: install
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m release $(ARGS)
 	.venv/bin/python -m benchmarks soak
+	.venv/bin/python -m tests.installed --all
+	.venv/bin/python -m tests.installed --all --lowest
+	for python in python3.12 python3.13 python3.14; do ! command -v $$python || \
+	    .venv/bin/python -m tests.installed --all --python $$python || exit 1; done
+	for suite in trixie sid; do SUITE=$$suite sh tests/container.sh || exit 1; done
 
 # One version of each package for all supported Pythons, so that a result does not depend on the Python.
 lock:
 	uv pip compile pyproject.toml --extra parquet --extra dev --extra docs --universal --python-version 3.11 --fork-strategy fewest \
 	    --upgrade --generate-hashes --no-emit-index-url --no-annotate --no-header -q -o requirements.lock
+	uv pip compile pyproject.toml --extra parquet --universal --python-version 3.11 --fork-strategy fewest \
+	    --constraint requirements.lock --generate-hashes --no-emit-index-url --no-annotate --no-header -q \
+	    -o containers/requirements.lock
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from hpcdp.study.file import Study
 
 __version__ = "0.1.0"
+
+WINDOWS = "hpcdp runs on Linux, not on Windows itself: install it in WSL, the Windows Subsystem for Linux."
 
 _WHERE = {  # no module is called like one of these: once imported it would stand in its place
     "HpcdpError": "errors",
@@ -71,6 +74,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what is asked for, so that `import hpcdp` costs nothing."""
     if name in _WHERE:
+        if sys.platform == "win32":
+            raise ImportError(WINDOWS)
         import importlib
 
         if _WHERE[name].startswith(("results.", "engine.")):

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from hpcdp import WINDOWS
 from hpcdp._base.early import leaving_early, start_again
 
 _WITH_WORKERS = ("run", "risk", "resume", "audit")
@@ -10,6 +11,9 @@ _WITH_WORKERS = ("run", "risk", "resume", "audit")
 
 def main() -> int:
     """Run the command of this process's arguments; returns its exit code."""
+    if sys.platform == "win32":  # before what Windows lacks is imported
+        print(WINDOWS, file=sys.stderr)
+        return 2
     leaving_early()
     _have_environment_of_workers()  # before anything is loaded that would be loaded twice
     from hpcdp.cli.command import main as command

@@ -204,11 +204,11 @@ def test_wrong_commands(folder: Path, arguments: list[str], code: int, words: li
 
 @pytest.mark.parametrize("loss", ["[]", "3", '["knn", 3]', "{}"])
 def test_a_loss_that_is_none_is_one_message(tmp_path: Path, loss: str) -> None:
-    (tmp_path / "s.toml").write_text(STUDY.replace("[estimate]\n", f"[estimate]\nloss = {loss}\n"))
+    (path := tmp_path / "s.toml").write_text(STUDY.replace("[estimate]\n", f"[estimate]\nloss = {loss}\n"))
     losses = "auto | frequency | histogram | kde | knn | learned | literal-knn | smooth"
     accepted = f'{losses}, or a list of several of them without auto, or "package.module:Class"'
     given = loss.replace('"', "'")
-    assert call("plan", tmp_path / "s.toml", code=2).stderr == f"hpcdp: estimate.loss: {accepted}; given: {given}\n"
+    assert call("plan", path, code=2).stderr == f"hpcdp: estimate.loss: {accepted}; given: {given} ({path}, line 12)\n"
 
 
 def test_how_to_go_on_is_typed_as_it_is_printed(tmp_path: Path) -> None:

@@ -96,8 +96,11 @@ def test_a_study_that_is_nested_deeply(tmp_path: Path) -> None:
 def test_a_grid_of_a_billion_points(tmp_path: Path) -> None:
     for key in ("epsilons", "etas"):
         path = write_study(tmp_path, FAST, **{key: {"start": 0.5, "stop": 1.0, "count": 10**9}})
+        line = 1 + path.read_text().splitlines().index(
+            next(x for x in path.read_text().splitlines() if x.startswith(key))
+        )
         assert refused("plan", path) == (
-            f"hpcdp: estimate.{key}: count is an integer from 1 to 100,000; given: 1000000000"
+            f"hpcdp: estimate.{key}: count is an integer from 1 to 100,000; given: 1000000000 ({path}, line {line})"
         )
 
 
@@ -269,4 +272,4 @@ def test_options_that_contradict_each_other(tmp_path: Path) -> None:
 def test_what_is_true_or_false(tmp_path: Path) -> None:
     study = write_study(tmp_path, FAST)
     study.write_text(study.read_text().replace("[mechanism]", '[mechanism]\nisolated = "no"'))
-    assert refused("plan", study) == "hpcdp: mechanism.isolated: true or false; given: 'no'"
+    assert refused("plan", study) == f"hpcdp: mechanism.isolated: true or false; given: 'no' ({study}, line 8)"

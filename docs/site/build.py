@@ -31,14 +31,22 @@ SECTIONS = {
     "How to": [
         *(f"docs/{name}" for name in ("functions", "library", "binary", "data-frame", "python", "claims", "auditing")),
         *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny", "tape")),
-        *(f"docs/{name}" for name in ("cluster", "cluster-troubles", "other-clusters")),
+        *(f"docs/{name}" for name in ("cluster", "cluster-troubles", "other-clusters", "containers")),
     ],
     "Reference": [
         f"docs/{name}"
         for name in ("commands", "study", "black-boxes", "callables", "store", "exact", "proposals", "extending", "api")
     ],
     "Gallery": ["docs/gallery"],
-    "Background": ["docs/mathematics", "docs/papers", "docs/design", "docs/benchmarks", "CONTRIBUTING", "CHANGELOG"],
+    "Background": [
+        "docs/mathematics",
+        "docs/papers",
+        "docs/design",
+        "docs/benchmarks",
+        "CONTRIBUTING",
+        "SECURITY",
+        "CHANGELOG",
+    ],
 }
 _LINK = re.compile(r"(\]\()([^)\s#]*)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
@@ -48,6 +56,7 @@ _FILES = ("*.toml", "*.csv", "*.json", "*.py", "*.sh", "*.png")  # what pages li
 def page_names() -> dict[str, str]:
     """Every page of the repository that is one of the site, and its name there; both with their folders."""
     found = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+    found["SECURITY.md"] = "SECURITY.md"
     found |= {f"docs/{page.name}": f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))}
     for page in sorted((ROOT / "workflows").rglob("README.md")):
         place = page.parent.relative_to(ROOT).as_posix()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
+
+from hpcdp._base.models import keys_of, model_at, own_keys
 
 
 def did_you_mean(given: str, accepted: Iterable[str]) -> str:
@@ -16,9 +18,10 @@ def did_you_mean(given: str, accepted: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def describe_errors(error: ValidationError, model: type[BaseModel]) -> str:
-    """One line that names every key that is wrong."""
-    return "; ".join(_explain(model, item) for item in error.errors())
+def describe_errors(error: ValidationError, model: type[BaseModel], where: Callable[[str], str] | None = None) -> str:
+    """One line that names every key that is wrong. where: what follows each message, to say where its key is written."""
+    messages = [_explain(model, item) for item in error.errors()]
+    return "; ".join(messages if where is None else (message + where(message) for message in messages))
 
 
 def explain_each(error: ValidationError, model: type[BaseModel], name: str, given: Mapping[str, Any]) -> dict[str, str]:
@@ -54,18 +57,20 @@ def explain_each(error: ValidationError, model: type[BaseModel], name: str, give
 
 
 def accepted_keys(model: type[BaseModel], location: tuple[Any, ...] = ()) -> str:
-    """The keys that the section at this location accepts."""
-    for part in location:
-        field = model.model_fields.get(part) if isinstance(part, str) else None
-        if field is None:
-            continue
-        found = [t for t in (field.annotation, *getattr(field.annotation, "__args__", ())) if isinstance(t, type)]
-        nested = [t for t in found if issubclass(t, BaseModel)]
-        for t in getattr(field.annotation, "__args__", ()):
-            nested += [u for u in getattr(t, "__args__", ()) if isinstance(u, type) and issubclass(u, BaseModel)]
-        if nested:
-            model = nested[0]
-    return ", ".join(key for key in model.model_fields if key != "folder")
+    """The keys that the table at this location accepts."""
+    return ", ".join(own_keys(model_at(model, location)))
+
+
+def _nearest(model: type[BaseModel], location: tuple[Any, ...]) -> str:
+    """The key that was meant, perhaps: of the same table, or else one of that name in another."""
+    given = str(location[-1])
+    if near := did_you_mean(given, own_keys(model_at(model, location[:-1]))):
+        return near
+    names: dict[str, str] = {}
+    for key, _, name in keys_of(model):
+        names.setdefault(name, key)
+    close = given if given in names else next(iter(get_close_matches(given, names, n=1)), None)
+    return f"; did you mean {names[close]}?" if close else ""
 
 
 def _explain(model: type[BaseModel], item: Any) -> str:
@@ -75,8 +80,7 @@ def _explain(model: type[BaseModel], item: Any) -> str:
     kind, given = item["type"], _short(item["input"])
     if kind == "extra_forbidden":
         accepted = accepted_keys(model, location[:-1])
-        meant = did_you_mean(str(location[-1]), accepted.split(", "))
-        return f"{key}: unknown key (given: {given}); accepted: {accepted}{meant}"
+        return f"{key}: unknown key (given: {given}); accepted: {accepted}{_nearest(model, location)}"
     if kind == "missing":
         return f"{key}: required and missing; accepted keys here: {accepted_keys(model, location[:-1])}"
     message = _said(item)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp import __version__
-from hpcdp.cli import auditing, jobs, reading, running
+from hpcdp.cli import auditing, jobs, reading, running, starting
 from hpcdp.errors import WRONG
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 
@@ -58,6 +58,12 @@ def make_parser() -> argparse.ArgumentParser:
     def add_picture(command: argparse.ArgumentParser) -> None:
         text = "draw the picture, or do not (default: unless the plan is done in one process)"
         command.add_argument("--plot", action=_EitherWay, help=text)
+
+    init = add("init", starting.init, "write a study and a mechanism to change, and say the next command")
+    text = f"what to start from: {', '.join(starting.KINDS)} (default: function)"
+    init.add_argument("kind", nargs="?", choices=tuple(starting.KINDS), default="function", metavar="KIND", help=text)
+    text = "where to; made if it is missing (default: this one)"
+    init.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER", help=text)
 
     plan = add("plan", running.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error")
     plan.add_argument("study", metavar="STUDY", help="a study file")
@@ -201,6 +207,14 @@ def make_parser() -> argparse.ArgumentParser:
     compare.add_argument("--format", choices=("table", "json"), default="table")
 
     add("mechanisms", reading.mechanisms, "list the built-in mechanisms and their parameters")
+    text = (
+        "print the JSON Schema (Draft 2020-12) of study files, with what each key means, for editors and other programs"
+    )
+    add("schema", starting.schema, text)
+    text = "print a script that completes hpcdp's commands and options in a shell; how to install it is in its head"
+    completion = add("completion", starting.completion, text)
+    completion.add_argument("shell", choices=starting.SHELLS, metavar="SHELL", help=" | ".join(starting.SHELLS))
+    completion.set_defaults(parser=parser)
     return parser
 
 

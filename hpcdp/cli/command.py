@@ -12,10 +12,12 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdp._base.early import leave_early, over
 from hpcdp._base.parent import fork_command, leave, say_end
+from hpcdp._base.places import located
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
 from hpcdp._base.signals import Once, as_interruptions, ignored
@@ -66,7 +68,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         with _interruptible(), as_interruptions():
             return int(options.command(options) or DONE)
     except StudyError as error:
-        return _fail(error, WRONG, options.debug)
+        return _fail(error, WRONG, options.debug, getattr(options, "study", None))
     except Stopped as error:
         return _stopped(error, options)
     except HpcdpError as error:
@@ -114,10 +116,11 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _fail(error: Exception, code: int, debug: bool) -> int:
+def _fail(error: Exception, code: int, debug: bool, study: str | None = None) -> int:
+    """Say what was wrong, with the line of the study file where the message names a key of it."""
     if debug:
         traceback.print_exception(error)
-    print(f"hpcdp: {error}", file=sys.stderr)
+    print(f"hpcdp: {located(str(error), Path(study)) if study else error}", file=sys.stderr)
     return code
 
 

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms.pair_draws import PairDraws, bind_population, bind_query
 from hpcdp.mechanisms.user_code import import_callable, source_digest
-from hpcdp.study.section import Key, Section
+from hpcdp.study.section import Key, Section, one_of_types
 
 _MOST = 10**9  # pairs: their sensitivities are sorted in memory
 _PAIRS_A_CHUNK = 50
@@ -25,6 +25,14 @@ def _covers(value: Any) -> Any:
     if len(set(found)) < len(found):
         raise ValueError(f"distinct numbers; given: {value!r}")
     return tuple(sorted(float(v) for v in found))
+
+
+_SHARE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+Covers = Annotated[
+    tuple[float, ...],
+    BeforeValidator(_covers),
+    one_of_types(_SHARE, {"type": "array", "items": _SHARE, "minItems": 1, "uniqueItems": True}),
+]
 
 
 class Population(Section):
@@ -56,7 +64,7 @@ class AtRisk(Section):
     rows: Annotated[int, Field(ge=1, le=_MOST), Key("law")]
     pairs: Annotated[int, Field(ge=1, le=_MOST), Key("family", "grow")]
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("law")]
-    cover: Annotated[tuple[float, ...], BeforeValidator(_covers), Key("nothing", "change")]
+    cover: Annotated[Covers, Key("nothing", "change")]
     confidence: Annotated[float, Field(ge=1e-9, lt=1), Key("nothing", "change")] = 0.95
     chunk: Annotated[int, Field(ge=1, le=_MOST), Key("pilot")] = _PAIRS_A_CHUNK
 

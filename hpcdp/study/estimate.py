@@ -9,7 +9,17 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
-from hpcdp.study.section import Key, OptionalGrid, Section, duration_seconds, grid
+from hpcdp.study.section import (
+    DURATION,
+    NULL,
+    Key,
+    OptionalGrid,
+    Section,
+    duration_seconds,
+    grid,
+    grid_ways,
+    one_of_types,
+)
 
 _LOSS, _LOSS_OF_PARAMETERS = "auto", "knn"
 _TAPE = {"keep": "none", "train": 1 << 16}  # what tape = true means where nothing is said
@@ -61,16 +71,28 @@ def _orders(value: Any) -> Any:
     return orders
 
 
-Levels = Annotated[tuple[float, ...], BeforeValidator(lambda v: v if v == () else grid(v))]
+Levels = Annotated[
+    tuple[float, ...],
+    BeforeValidator(lambda v: v if v == () else grid(v)),
+    one_of_types(*grid_ways(empty=True, minimum=0, maximum=_MOST_EPSILON)),
+]
 """() is what `Study` makes of no ε, which is accepted with [pure] and with losses that bound pure ε."""
 
-Orders = Annotated[tuple[float, ...] | None, BeforeValidator(_orders)]
-Certified = Annotated[tuple[float, ...] | None, BeforeValidator(lambda v: v if v is None else grid(v))]
+Orders = Annotated[
+    tuple[float, ...] | None,
+    BeforeValidator(_orders),
+    one_of_types(*grid_ways(empty=True, most=_MOST_ORDERS, minimum=1, maximum=LARGEST_ORDER), NULL),
+]
+Certified = Annotated[
+    tuple[float, ...] | None,
+    BeforeValidator(lambda v: v if v is None else grid(v)),
+    one_of_types(*grid_ways(minimum=0, maximum=_MOST_EPSILON), NULL),
+]
 Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
 Validation = Annotated[int, Field(ge=1, le=_MOST)]
-Time = Annotated[str, BeforeValidator(_time)]
+Time = Annotated[str, BeforeValidator(_time), one_of_types(DURATION)]
 
 
 class Target(Section):

@@ -24,8 +24,9 @@ from pydantic import (
     model_validator,
 )
 
-from hpcdp._base.files import read_toml
+from hpcdp._base.files import parse_toml
 from hpcdp._base.messages import accepted_keys, describe_errors
+from hpcdp._base.places import Places
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json, digest_json
 from hpcdp.losses import LOSSES, kind_of
@@ -123,7 +124,7 @@ class MechanismSection(Section):
         Key("law"),
     ]
     parameters: Annotated[dict[str, Any], Key("law")] = Field(default_factory=dict)
-    reproducible: Annotated[bool, Key("law")] = True
+    reproducible: Annotated[bool, Key("law", absent=True)] = True
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
     isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
     impossible: Annotated[
@@ -517,14 +518,15 @@ class Study(Section):
         """Read a study file; raises StudyError with one message for all that is wrong with it."""
         path = Path(path)
         try:
-            data = read_toml(path)
+            text = path.read_text(encoding="utf-8")
+            data = parse_toml(text)
         except FileNotFoundError:
             raise StudyError(f"no study file at {path}") from None
         except OSError as error:
             raise StudyError(f"cannot read the study file {path}: {error}") from None
         except ValueError as error:
             raise StudyError(f"{path} is not TOML: {error}") from None
-        return cls.from_dict(data, path.resolve().parent)
+        return cls._validated(data, path.resolve().parent, Places(path, text).describe)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], folder: str | Path | None = None) -> Study:
@@ -534,6 +536,10 @@ class Study(Section):
         another function: one that an import finds is the same as its "package.module:name"; of others a store keeps the
         name and a digest, and who goes on with it gives the function again.
         """
+        return cls._validated(data, Path(folder or ".").absolute(), None)
+
+    @classmethod
+    def _validated(cls, data: Mapping[str, Any], folder: Path, where: Callable[[str], str] | None) -> Study:
         if "folder" in data:
             raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
         place = Path(folder or ".").absolute()
@@ -545,7 +551,7 @@ class Study(Section):
         try:
             study = cls.model_validate({**data, "folder": place})
         except pydantic.ValidationError as error:
-            raise StudyError(describe_errors(error, cls)) from None
+            raise StudyError(describe_errors(error, cls, where)) from None
         if isinstance(mechanism, Mapping) and callable(function):
             study.mechanism.holding(function, mechanism)
         return study

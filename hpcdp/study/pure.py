@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from hpcdp.study.section import Key, Section
+from hpcdp.study.section import NULL, Key, Section, one_of_types
 
 _FLOOR, _LOWER_FLOOR, _MANY = 1e-3, 1e-4, 10**5  # τ, τ with so many training samples: settings of the paper's Section V
 
@@ -50,6 +50,10 @@ Interval = tuple[float, float]
 Point = Number | tuple[Number, ...]
 
 
+_NUMBER = {"type": ["number", "string", "boolean"]}
+_INTERVAL = {"type": "array", "prefixItems": [{"type": "number"}] * 2, "minItems": 2, "maxItems": 2}
+
+
 class Pure(Section):
     """[pure]: in place of cells by ε, one set and one output of each pair, chosen by training.
 
@@ -57,9 +61,23 @@ class Pure(Section):
     density. at: outputs at which an interval for the loss is wanted. test: which pairs get fresh samples.
     """
 
-    within: Annotated[tuple[Interval, ...] | None, BeforeValidator(_intervals), Key("learned")] = None
-    floor: Annotated[float | None, BeforeValidator(_floor)] = None
-    at: Annotated[tuple[Point, ...], BeforeValidator(_points), Key("family")] = ()
+    within: Annotated[
+        tuple[Interval, ...] | None,
+        BeforeValidator(_intervals),
+        one_of_types({"type": "array", "items": _INTERVAL, "minItems": 1}, NULL),
+        Key("learned"),
+    ] = None
+    floor: Annotated[
+        float | None,
+        BeforeValidator(_floor),
+        one_of_types({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, NULL),
+    ] = None
+    at: Annotated[
+        tuple[Point, ...],
+        BeforeValidator(_points),
+        one_of_types({"type": "array", "items": {"anyOf": [_NUMBER, {"type": "array", "items": _NUMBER}]}}),
+        Key("family"),
+    ] = ()
     test: Annotated[Literal["winner", "all"], Key("family")] = "winner"
 
     def floor_of(self, train: int) -> float:

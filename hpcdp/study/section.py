@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     SerializationInfo,
     SerializerFunctionWrapHandler,
+    WithJsonSchema,
     model_serializer,
     model_validator,
 )
@@ -163,10 +164,32 @@ def _seconds(value: Any) -> Any:
     return float(value)
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
-Grid = Annotated[tuple[float, ...], BeforeValidator(grid)]
-OptionalGrid = Annotated[tuple[float, ...], BeforeValidator(lambda v: () if v in ([], ()) else grid(v))]
+def one_of_types(*kinds: dict[str, Any]) -> WithJsonSchema:
+    """What a JSON Schema says of a key that a file may write in several ways, which no type shows."""
+    return WithJsonSchema({"anyOf": list(kinds)}, mode="validation")
+
+
+def grid_ways(empty: bool = False, most: int = _MOST_POINTS, **bounds: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two ways of `grid`. bounds: of its points, in JSON Schema's words."""
+    point = {"type": "number", **bounds}
+    listed = {"type": "array", "items": point, "minItems": 0 if empty else 1, "maxItems": most, "uniqueItems": True}
+    parts = {"start": point, "stop": {"type": "number"}, "count": {"type": "integer", "minimum": 1, "maximum": most}}
+    return listed, {"type": "object", "properties": parts, "required": [*parts], "additionalProperties": False}
+
+
+NULL = {"type": "null"}
+DURATION = {"type": "string", "pattern": _DURATION}
+Seconds = Annotated[float, BeforeValidator(_seconds), one_of_types({"type": "number", "exclusiveMinimum": 0}, DURATION)]
+OptionalGrid = Annotated[
+    tuple[float, ...],
+    BeforeValidator(lambda v: () if v in ([], ()) else grid(v)),
+    one_of_types(*grid_ways(empty=True, exclusiveMinimum=0)),
+]
 Rows = Annotated[
     Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...],
     BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
+    one_of_types(
+        {"const": "all"},
+        {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "uniqueItems": True},
+    ),
 ]

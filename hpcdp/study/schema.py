@@ -1,0 +1,157 @@
+"""The JSON Schema of study files, from the models that read them: for editors, forms and other programs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+from hpcdp._base.models import keys_of
+from hpcdp.losses import LOSSES
+from hpcdp.mechanisms import BUILTINS, SCORES, STORED, load_builtin
+from hpcdp.study.at_risk import Population
+from hpcdp.study.estimate import Target
+from hpcdp.study.file import Header, Pairs, Relative, Study
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_SAMPLES, _SHARE, _RATIO = "samples per database", "probability", "ε: logarithm of a ratio of probabilities"
+
+UNITS = {
+    "study.seed": "none",
+    "mechanism.call.timeout": "seconds",
+    "mechanism.call.start_timeout": "seconds",
+    "mechanism.timeout": "seconds",
+    "pairs.relative.rows": "row numbers from 0",
+    "pairs.distributional[].index": "row numbers from 0",
+    "pairs.domain.lower": "of the database's number",
+    "pairs.domain.upper": "of the database's number",
+    "pairs.domain.points": "buckets",
+    "pairs.domain.lipschitz": "density of an output per unit of the input",
+    "estimate.epsilons": _RATIO,
+    "estimate.etas": "ratio of probabilities, q/p",
+    "estimate.train": _SAMPLES,
+    "estimate.test": _SAMPLES,
+    "estimate.chunk": "samples",
+    "estimate.confidence": _SHARE,
+    "estimate.refine": _SAMPLES,
+    "estimate.validation": _SAMPLES,
+    "estimate.target.epsilon": _RATIO,
+    "estimate.target.delta": _SHARE,
+    "estimate.target.most": _SAMPLES,
+    "estimate.target.relative_error": "share of δ̂",
+    "estimate.target.precision": _RATIO,
+    "estimate.time": "a duration in s, min, h or d",
+    "estimate.renyi": "order of a divergence",
+    "estimate.certify": _RATIO,
+    "pure.within": "of the outputs",
+    "pure.floor": "probability, or density in the outputs' own unit",
+    "pure.at": "of the outputs",
+    "at_risk.rows": "rows of a database",
+    "at_risk.pairs": "pairs of databases",
+    "at_risk.scale": "of the query's answer",
+    "at_risk.cover": "share of pairs",
+    "at_risk.confidence": _SHARE,
+    "at_risk.chunk": "pairs of databases",
+}
+"""What numbers of a study file are in, by key; what is not here takes no numbers of its own."""
+
+
+def study_schema() -> dict[str, Any]:
+    """Draft 2020-12 of the study file. What no schema can say (sums, the mechanism's outputs) only a run refuses."""
+    found = Study.model_json_schema()
+    kinds, texts = found["$defs"], described()
+    del found["properties"]["folder"]
+    places = {Study.__name__: found, **kinds}
+    for key, model, name in keys_of(Study):
+        place = places[model.__name__]["properties"][name]
+        place["description"] = texts.get(key, f"The section [{name}].")
+        if key in UNITS:
+            place["x-unit"] = UNITS[key]
+        place.pop("title", None)
+    for model, keys in (
+        (Pairs, ("given", "relative", "distributional", "domain")),
+        (Relative, ("databases", "file", "call")),
+        (Target, ("epsilon", "delta", "precision")),
+        (Population, ("file", "call")),
+    ):
+        kinds[model.__name__]["oneOf"] = [_given(key) for key in keys]
+    kinds[Relative.__name__]["if"] = _given("values")
+    kinds[Relative.__name__]["then"] = {"properties": {"relation": {"const": "edit"}}, "required": ["relation"]}
+    kinds[Header.__name__]["properties"]["name"]["pattern"] = "^[A-Za-z0-9_+-][A-Za-z0-9._+-]*$"
+    several = {"type": "array", "items": {"$ref": "#/$defs/Distributional"}, "minItems": 1}
+    pairs = kinds[Pairs.__name__]["properties"]
+    pairs["given"]["anyOf"][0]["oneOf"][0]["minItems"] = 1
+    pairs["distributional"]["anyOf"] = [{"$ref": "#/$defs/Distributional"}, several, {"type": "null"}]
+    for key in ("databases", "values"):
+        kinds[Relative.__name__]["properties"][key]["anyOf"][0]["minItems"] = 1
+    kinds["AtRisk"]["properties"]["query"]["pattern"] = ":"
+    kinds["Distributional"]["properties"]["values"] |= {"minItems": 2, "uniqueItems": True}
+    _say_sections(found)
+    _say_losses(kinds)
+    kinds["MechanismSection"]["allOf"] = list(_mechanisms())
+    text = "A study file of hpcdp: TOML, whose paths are relative to it. What no schema can say is refused before anything runs."
+    return {"$schema": _DIALECT, **found, "title": "A study of hpcdp", "description": text}
+
+
+def described() -> dict[str, str]:
+    """What every key means, as the table of docs/study.md has it."""
+    return dict(json.loads((files("hpcdp.study") / "described.json").read_text(encoding="utf-8")))
+
+
+def _given(key: str) -> dict[str, Any]:
+    """A table in which a key is given, and is not null, which TOML lacks."""
+    return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
+
+
+def _say_sections(found: dict[str, Any]) -> None:
+    """[at_risk] says all that other sections would; ε may be left out with [pure] and with a loss that bounds pure ε."""
+    others = [key for key in found["required"] if key != "study"]
+    found["required"] = ["study"]
+    found["$defs"]["Estimate"]["required"].remove("epsilons")
+    found["if"], found["then"] = _given("at_risk"), {"not": {"anyOf": [_given(key) for key in (*others, "pure")]}}
+    spared = [name for name, kind in LOSSES.items() if kind.bounds_pure]
+    bounds = {"properties": {"estimate": {"required": ["loss"], "properties": {"loss": {"enum": spared}}}}}
+    points = {"properties": {"estimate": {"required": ["epsilons"], "properties": {"epsilons": {"minItems": 1}}}}}
+    found["else"] = {"required": others, "anyOf": [_given("pure"), bounds, points]}
+
+
+def _say_losses(kinds: dict[str, Any]) -> None:
+    """The names of losses, and of each its parameters."""
+    estimate, names = kinds["Estimate"], {"enum": list(LOSSES)}
+    rules: list[dict[str, Any]] = [{"not": {"allOf": [_given("target"), _given("time")]}}]
+    own = {"type": "string", "pattern": ":"}
+    one = {"type": "array", "items": {"anyOf": [names, own]}, "minItems": 1, "maxItems": 1}
+    alone = [name for name, kind in LOSSES.items() if kind.way or kind.otherwise]
+    ours = {"enum": [name for name in LOSSES if name not in alone]}
+    several = {"type": "array", "items": ours, "minItems": 2, "uniqueItems": True}
+    estimate["properties"]["loss"]["anyOf"] = [names, own, one, several]
+    refined: dict[str, Any] = {"required": ["refine"], "properties": {"refine": {"minimum": 1}}}
+    chosen = {"anyOf": [refined, _given("target"), _given("time")]}
+    rules.append({"if": {"required": ["loss"], "properties": {"loss": several}}, "then": chosen})
+    for name, kind in LOSSES.items():
+        parameters = kind.parameters.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
+        kinds[name] = parameters
+        first = {"anyOf": [{"const": name}, {"type": "array", "minItems": 1, "prefixItems": [{"const": name}]}]}
+        then: dict[str, Any] = {"properties": {"parameters": {"$ref": f"#/$defs/{name}"}}}
+        if parameters.get("required"):
+            then["required"] = ["parameters"]
+        rules.append({"if": {"required": ["loss"], "properties": {"loss": first}}, "then": then})
+    knn = {"properties": {"parameters": {"$ref": "#/$defs/knn"}}}
+    rules.append({"if": {"not": {"required": ["loss"]}}, "then": knn})  # whose parameters they are then
+    estimate["allOf"] = rules
+
+
+def _mechanisms() -> Iterator[dict[str, Any]]:
+    """Of each built-in mechanism which parameters it takes."""
+    taken = {STORED: ({"files"}, {"files"}), SCORES: ({"files", "score"}, {"files", "score", "parameters"})}
+    for name in BUILTINS:
+        own = [p for p in inspect.signature(load_builtin(name)).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        taken[name] = ({p.name for p in own if p.default is p.empty}, {p.name for p in own})
+    for name, (required, known) in taken.items():
+        parameters = {"propertyNames": {"enum": sorted(known)}, "required": sorted(required)}
+        then: dict[str, Any] = {"properties": {"parameters": parameters}}
+        if required:
+            then["required"] = ["parameters"]
+        yield {"if": {"properties": {"call": {"const": name}}}, "then": then}
