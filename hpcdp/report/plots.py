@@ -23,6 +23,7 @@ from hpcdp.results.verdict import PURE, verify
 if TYPE_CHECKING:
     from hpcdp.engine.repeats import Repeats
     from hpcdp.results.comparison import Comparison
+    from hpcdp.study.claims import Claim
 
 _STEPS = 400  # of the curves of claims and exact laws
 
@@ -46,9 +47,10 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
-    _draw_spectrum(axes[0], result, _is_about_small(result) if log is None else log)
+    claim = claim_of(result)
+    draw_largest(axes[0], result, claim, _is_about_small(result) if log is None else log, _title(result))
     if points:
-        _draw_tradeoff(axes[1], result, points)
+        draw_points(axes[1], result, claim, points)
     return save(figure, path)
 
 
@@ -137,20 +139,20 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     return save(figure, path)
 
 
-def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
+def draw_largest(axis: Any, result: Result, claim: Claim | None, log: bool, title: str) -> None:
+    """Draw the largest δ at each ε with its bounds, beside the claim and the exact curve."""
     ends = span([result])
     if result.is_tape:
         draw_tape(axis, result, ends)
     else:
         draw_spectrum(axis, result, ends, CERTIFIED, "o", None, SHADE)
     fine = np.linspace(*ends, _STEPS)
-    claim = claim_of(result)
     if claim is not None:
         axis.plot(fine, claim.implied(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
     truth = exact_of(result, fine)
     if truth is not None:
         axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")
-    finish(axis, [result], [CERTIFIED], log, _title(result), TAPE_WORDS if result.is_tape else CERTIFIED_WORDS)
+    finish(axis, [result], [CERTIFIED], log, title, TAPE_WORDS if result.is_tape else CERTIFIED_WORDS)
 
 
 def _title(result: Result) -> str:
@@ -173,9 +175,9 @@ def _title(result: Result) -> str:
     return "\n".join(lines)
 
 
-def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> None:
+def draw_points(axis: Any, result: Result, claim: Claim | None, points: list[dict[str, Any]]) -> None:
+    """Draw trade-off points with their limits, beside the claimed and the exact curve."""
     axis.plot([0, 1], [1, 0], color=QUIET, linewidth=0.8, linestyle=":", label="perfect privacy")
-    claim = claim_of(result)
     if claim is not None:
         grid = np.linspace(0, 1, 401)
         axis.plot(

@@ -20,6 +20,7 @@ from hpcdp.study.distributions import Conditional
 from hpcdp.study.problem import Problem
 
 _MOST_VALUES = 40  # of a discrete output that a figure shows
+_MOST_PAIRS = 60
 
 
 def draw_limits(result: Result) -> Any:
@@ -28,6 +29,8 @@ def draw_limits(result: Result) -> Any:
 
     found = result.pure
     entries = [] if found is None else found["rows"] or [found]
+    if len(entries) > _MOST_PAIRS:  # names of more could not be read
+        entries = sorted(entries, key=lambda entry: -entry["certified"])[:_MOST_PAIRS]
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()
     numbers = np.arange(len(entries))
@@ -42,6 +45,8 @@ def draw_limits(result: Result) -> Any:
 
 
 def _finish(result: Result, axes: Any, names: list[str], note: str = "") -> None:
+    if len(result.pairs) > _MOST_PAIRS == len(names):
+        note += f"; the {_MOST_PAIRS} largest limits"
     axes.set_xticks(range(len(names)), names)
     axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε{note}")
     axes.set_ylim(0.0, 1.1 * max(1e-3, axes.dataLim.y1))

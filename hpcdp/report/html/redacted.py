@@ -1,0 +1,68 @@
+"""A study and what was said of its runs, as they may be handed on: without inline databases, local paths or texts of others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from hpcdp._base.raised import readable
+
+LEFT_OUT = "(left out)"
+"""In the place of what is not handed on."""
+
+_PATHS = ("file", "files", "folder")  # keys whose values are paths, however short
+_READ = re.compile(r"\b(file|store)\(\s*([^()]*|.*[/\\].*)\)")
+_RAISED = re.compile(r"^(.*? raised [^\s:]+)")
+
+
+def redacted(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A study as `Study.to_dict` has it, and the keys of what is left out of it."""
+    gone: list[str] = []
+    found = _without(study, "", gone)
+    if (claim := found["study"].get("claim")) is not None:
+        found["study"]["claim"] = short_claim(study["study"]["claim"])
+        gone = [key for key in gone if key != "study.claim"]
+        gone += ["study.claim: its folders"] if found["study"]["claim"] != study["study"]["claim"] else []
+        assert claim
+    return found, sorted(dict.fromkeys(gone))
+
+
+def short_claim(text: str) -> str:
+    """A claim whose files and stores have lost their folders."""
+    return _READ.sub(lambda found: f"{found[1]}({_last(found[2])})", text)
+
+
+def _last(path: str) -> str:
+    return PurePath(path.replace("\\", "/").strip()).name
+
+
+def _without(value: Any, key: str, gone: list[str]) -> Any:
+    is_data = key in ("pairs.given.d", "pairs.given.d_prime", "pairs.relative.databases", "pairs.relative.values")
+    is_data |= key.startswith("pairs.") and ".parameters." in key and isinstance(value, list)
+    if value is None or value == []:
+        return value
+    if is_data or key.rpartition(".")[2] in _PATHS or (isinstance(value, str) and _is_path(value)):
+        gone.append(key)
+        return LEFT_OUT
+    if isinstance(value, Mapping):
+        return {name: _without(one, f"{key}.{name}" if key else name, gone) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without(one, key, gone) for one in value]
+    return value
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or "\\" in text or text.startswith("~")
+
+
+def failure_words(line: str) -> str:
+    """What failed, up to the name of what was raised: its text may hold rows, and names files."""
+    raised = _RAISED.match(line)
+    return f"{raised[1] if raised else line.partition(': ')[0]} (its text is left out)"
+
+
+def stop_words(text: str) -> str:
+    """Why a run ended early, without paths."""
+    return " ".join(LEFT_OUT if _is_path(word) else word for word in readable(text).split())
