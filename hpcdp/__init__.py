@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from hpcdp.notions.curve import TradeOffCurve
     from hpcdp.results.audit import audit
     from hpcdp.results.composition import Spectrum, parallel, post_process, sequential, union
-    from hpcdp.results.result import Result, load_result
+    from hpcdp.results.exported import load_result
+    from hpcdp.results.result import Result
     from hpcdp.results.verdict import verify
     from hpcdp.study.file import Study
 
@@ -25,7 +26,7 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "StoreError": "errors",
     "StudyError": "errors",
     "Result": "results.result",
-    "load_result": "results.result",
+    "load_result": "results.exported",
     "RunFailed": "engine.failures",
     "resume": "engine.driver",
     "run": "engine.driver",

@@ -31,7 +31,7 @@ def draw_sensitivities(result: Result, upright: bool = False) -> Any:
     values = np.sort(result["risk_sensitivity"])
     if not values.size:
         raise StudyError("plot: pairs are missing; accepted: a complete store")
-    figure = Figure(figsize=(5.5, 8.0) if upright else (11.0, 4.4), layout="constrained")
+    figure = Figure(figsize=(4.9, 8.0) if upright else (11.0, 4.4), layout="constrained")
     left, right = figure.subplots(*((2, 1) if upright else (1, 2)))
     left.hist(values, bins=_BINS, color=CERTIFIED)
     right.plot(values, np.arange(1, values.size + 1) / values.size, color=CERTIFIED, label="empirical distribution")

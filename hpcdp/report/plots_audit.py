@@ -29,7 +29,7 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
     from matplotlib.patches import Rectangle
 
     check_path(path)
-    figure = Figure(figsize=(5.5, 9.0) if upright else (13, 5.4), layout="constrained")
+    figure = Figure(figsize=(4.9, 8.6) if upright else (13, 5.4), layout="constrained")
     whole, near = figure.subplots(*((2, 1) if upright else (1, 2)))
     box = audit.worst
     centre, corner = (box.alpha, box.beta), (box.alpha_upper, box.beta_upper)

@@ -14,7 +14,6 @@ from hpcdp.losses.protocol import Side
 from hpcdp.report.histogram import assumed
 from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
-from hpcdp.store.layout import Layout
 from hpcdp.store.samples import read_blocks
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.problem import Problem
@@ -80,13 +79,13 @@ def draw_loss(result: Result) -> Any:
         raise StudyError(
             "--loss: accepted with a study that has [pure], whose densities are estimated and whose tests are done"
         )
-    problem = Records(result.store).problem
+    problem = Records(result.layout.root).problem
     if problem.train not in problem.kept_stages:
         raise StudyError('--loss: needs the training samples; accepted: estimate.keep = "train" or "all"')
     chunks = range(problem.train.chunks)
     sides = []
     for law in problem.pair_laws[found["pair"]]:
-        parts = list(read_blocks(Layout(result.store), problem.train, law, problem.schema, chunks))
+        parts = list(read_blocks(result.layout, problem.train, law, problem.schema, chunks))
         sides.append(Side(np.concatenate(parts), problem.train.total))
     if sides[0].outputs.ndim > 1:
         raise StudyError("--loss: accepted with outputs of one column")

@@ -209,5 +209,5 @@ def _contents(result: Result) -> list[NDArray[Any]]:
     from hpcdp.store.root import latest_version, open_layout
     from hpcdp.study.versions import stored_databases
 
-    layout = open_layout(result.store)
+    layout = open_layout(result.layout.root)
     return stored_databases(layout, latest_version(layout))

@@ -62,12 +62,12 @@ def exact_curve(result: Result, pair: int) -> Curve | None:
 @lru_cache(maxsize=1)
 def _stored_pairs(result: Result) -> list[Pair] | None:
     """Pairs of a result; those of the last one are kept, because neighbours are told apart by the bytes of all."""
-    from hpcdp.store.layout import Layout
+    from hpcdp.results.exported import Exported
     from hpcdp.store.root import latest_version
     from hpcdp.study.databases import enumerate_pairs
     from hpcdp.study.versions import stored_databases
 
-    if result.study.pairs.distributional is not None:
+    if result.study.pairs.distributional is not None or isinstance(result, Exported):
         return None
-    layout = Layout(result.store)
+    layout = result.layout
     return enumerate_pairs(result.study, stored_databases(layout, latest_version(layout)))

@@ -61,7 +61,7 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
     claim = asked.claim if asked is not None else table.claim_of(result)
     if claim is not None and not show_rows:
         claim = replace(claim, text=short_claim(claim.text))
-    judged = _judged(result, claim)
+    judged = judge(result, claim)
     audited = replace(asked, claim=claim) if asked is not None and claim is not None else _audited(result, claim)
     sections = [*_sections(result, claim, audited, key), *_exposed(result, show_rows)]
     notes = [*table.warning_lines(result), *_notes(result, claim, judged, audited)]
@@ -77,7 +77,7 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
     )
 
 
-def _judged(result: Result, claim: Claim | None) -> Verdict | None:
+def judge(result: Result, claim: Claim | None) -> Verdict | None:
     """What the result says of a claim; None of one that cannot be judged by these results."""
     with suppress(StudyError):
         return None if claim is None else verify(result, claim)
@@ -115,8 +115,8 @@ def _sections(result: Result, claim: Claim | None, audited: Audit | None, key: s
         yield Section("tradeoff", "Trade-off", [], own, [listed.tradeoff_table(result)])
     if audited is not None:
         words = [
-            "This test of the same claim is a family of its own: it and the verdict above each hold at the confidence, not both at "
-            "once.",
+            "This test of the same claim is a family of its own: it and the verdict above each hold at the confidence, not both "
+            "at once.",
             *paragraphs(audits.verdict_lines(audited)),
         ]
         own = [pictures.audit_picture(audited, key)]

@@ -12,7 +12,7 @@ from hpcdp.notions.at_risk import RHO
 from hpcdp.report import tape
 from hpcdp.report.exposed import Exposure, find_exposure, pair_words
 from hpcdp.report.histogram import assumed
-from hpcdp.report.html.marks import ASSUMED, ASYMPTOTIC, COUNT, FINITE, GIVEN, HEURISTIC, LEFTOVER, REFUTED
+from hpcdp.report.html.marks import ASSUMED, ASYMPTOTIC, COUNT, FINITE, GIVEN, HEURISTIC, LEFTOVER, LIMITED, REFUTED
 from hpcdp.report.html.tables import Column, Entry, Table, decimals, general, lower_column, make_table, thousands
 from hpcdp.report.pure import output_text
 from hpcdp.results.audit import Audit
@@ -63,7 +63,7 @@ def spectrum_table(result: Result, claim: Claim | None) -> Table:
         *([Column("standard_error", "± error", ASYMPTOTIC, share, _is_resolved)] if errors else []),
     ]
     if any(not entry["resolved"] for entry in entries):
-        limited = ASYMPTOTIC if result.is_tape else FINITE
+        limited = ASYMPTOTIC if result.is_tape else LIMITED
         columns += [
             Column("resolved", "tells something", HEURISTIC, lambda value: "yes" if value else "not resolved"),
             Column("limit", "learned sets ≤", limited, at_most),
@@ -222,7 +222,9 @@ def box_table(audit: Audit) -> Table:
         Column("violated", "claim violated", FINITE, _said("violated")),
     ]
     entries = [vars(box) for box in sorted(audit.boxes, key=lambda box: -box.margin)]
-    return make_table("Audit: one test a pair, the largest margin first", columns, entries, PAIRS, "audit --format json")
+    return make_table(
+        "Audit: one test a pair, the largest margin first", columns, entries, PAIRS, "audit --format json"
+    )
 
 
 def bounds_table(audit: Audit) -> Table:

@@ -24,9 +24,7 @@ from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 
 
-def write_page(
-    found: Result | Audit | Sequence[Result | Audit], path: str | Path, show_rows: bool = False
-) -> None:
+def write_page(found: Result | Audit | Sequence[Result | Audit], path: str | Path, show_rows: bool = False) -> None:
     """Write a page of one or several results to a file; equal stores give equal bytes.
 
     Args:
@@ -56,14 +54,18 @@ def render(found: Sequence[Result | Audit], show_rows: bool = False) -> str:
     reports = [describe(one, f"r{number}", show_rows) for number, one in enumerate(found)]
     style = _style(reports)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return environment().get_template("page.html").render(
-        reports=reports,
-        title=", ".join(report.name for report in reports),
-        style=Markup(style),  # our own text and colours
-        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-        marks=MARKS,
-        version=metadata.version("hpcdp"),
-        show_rows=show_rows,
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            reports=reports,
+            title=", ".join(report.name for report in reports),
+            style=Markup(style),  # our own text and colours
+            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+            marks=MARKS,
+            version=metadata.version("hpcdp"),
+            show_rows=show_rows,
+        )
     )
 
 

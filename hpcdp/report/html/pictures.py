@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.rounding import at_least, share
+from hpcdp.notions.implied import outline
+from hpcdp.report._colours import CERTIFIED
+from hpcdp.report._spectra import SHADE
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report.html.listed import POINTS, leading_points
 from hpcdp.report.html.svg import to_svg
 from hpcdp.report.plots import draw_largest, draw_points, save
 from hpcdp.results.audit import Audit
+from hpcdp.results.composition import Spectrum
 from hpcdp.results.result import Result
 
 if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
 
-_SIZE = (5.5, 4.4)  # inches: as wide as a telephone, where text is still read
+_SIZE = (4.9, 4.9)  # inches: about as wide as a telephone, where text is still read
+_WIDE = 52  # characters of a line of a legend
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,10 @@ def audit_picture(audit: Audit, key: str) -> Picture:
         f"claim is {at_least(box.margin, '+.4g')}. The table below has every box."
     )
     with _fonts():
-        return _picture(draw_audit(audit, upright=True), f"{key}-audit", f"Audit of {audit.claim.text}", words)
+        figure = draw_audit(audit, upright=True)
+    for axis, title in zip(figure.axes, ("", "around its box"), strict=True):
+        axis.set_title(title)
+    return _picture(figure, f"{key}-audit", f"Audit of {audit.claim.text}", words)
 
 
 def pure_picture(result: Result, key: str) -> Picture:
@@ -96,7 +105,9 @@ def risk_picture(result: Result, key: str) -> Picture:
 
     with _fonts():
         figure = draw_sensitivities(result, upright=True)
-    words = "A histogram of sampled sensitivities and their empirical distribution, with the sensitivity of every cover."
+    words = (
+        "A histogram of sampled sensitivities and their empirical distribution, with the sensitivity of every cover."
+    )
     return _picture(figure, f"{key}-risk", "Sampled sensitivities", words)
 
 
@@ -107,6 +118,21 @@ def small_picture(result: Result, claim: Claim | None, key: str) -> Picture | No
     if result.study.counts_levels:
         return spectrum_pictures(result, claim, key)[int(result.study.estimate.has_budget or result.is_tape)]
     return pure_picture(result, key) if result.pure is not None else None
+
+
+def curve_picture(spectrum: Spectrum, key: str) -> Picture:
+    """A spectrum that no result has: estimates, and what its lower bounds imply."""
+    figure, axis = _figure()
+    ends = (float(spectrum.epsilon[0]), float(spectrum.epsilon[-1]))
+    x, y = outline(spectrum.epsilon, spectrum.lower, *(ends if ends[0] < ends[1] else (0.0, 2.0 * ends[1] or 1.0)))
+    axis.fill_between(x, y, 0.0, color=CERTIFIED, alpha=SHADE, linewidth=0)
+    axis.plot(x, y, color=CERTIFIED, label="lower bounds: δ is on or above the line")
+    axis.plot(spectrum.epsilon, spectrum.delta, "o", color=CERTIFIED, markerfacecolor="white", label="estimates")
+    axis.set(xlabel="ε", ylabel="δ(ε)", ylim=(0.0, None))
+    axis.grid(alpha=0.25)
+    axis.legend(frameon=False)
+    words = f"δ against ε: {spectrum!r}. The table has numbers."
+    return _picture(figure, key, "Spectrum", words)
 
 
 def _fonts() -> Any:
@@ -124,5 +150,11 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _picture(figure: Any, key: str, caption: str, words: str) -> Picture:
+    for axis in figure.axes:
+        if (legend := axis.get_legend()) is not None:  # below, where it hides nothing
+            for text in legend.get_texts():
+                text.set_text(textwrap.fill(text.get_text(), _WIDE))
+            legend.set_loc("upper center")
+            legend.set_bbox_to_anchor((0.5, -0.13), transform=axis.transAxes)
     with _fonts():
         return Picture(caption, to_svg(save(figure, None), key, caption, words))

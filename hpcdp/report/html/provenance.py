@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcdp._base.raised import readable
-from hpcdp.errors import DamagedError
+from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
 from hpcdp.report.html.redacted import failure_words, redacted, stop_words
 from hpcdp.report.html.toml import to_toml
+from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
-from hpcdp.store.records import read_records
+from hpcdp.store.records import foreign, read_records
 from hpcdp.store.root import open_latest
 from hpcdp.study.bodies import read_study_record
 
@@ -51,6 +52,8 @@ class Provenance:
 
 def provenance_of(result: Result, show_rows: bool) -> Provenance:
     """Of a result in a store. show_rows: with inline databases, local paths, and what was raised."""
+    if isinstance(result, Exported):
+        return _exported(result, show_rows)
     layout, version = open_latest(result.store)
     body, given = read_study_record(layout, version), result.study.to_dict()
     study, gone = (given, []) if show_rows else redacted(given)
@@ -69,7 +72,21 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
         )
     bodies = [found for _, found in read_records(layout, "runs") if not isinstance(found, DamagedError)]
     runs = [_run(found, show_rows) for found in bodies[-_RUNS:]]
-    return Provenance(to_toml(study), gone, result.study.seed, digests, runs, len(bodies) - len(runs), _commands(result, runs))
+    return Provenance(
+        to_toml(study), gone, result.study.seed, digests, runs, len(bodies) - len(runs), _commands(result, runs)
+    )
+
+
+def _exported(result: Exported, show_rows: bool) -> Provenance:
+    """As it was written into a copy."""
+    if show_rows:
+        raise StudyError(
+            f"--show-rows: accepted with a store; given: {result.address}, an exported copy, which says no more than it was given"
+        )
+    with foreign(result.address):
+        found = dict(result.head["provenance"])
+        digests = [(str(what), str(digest)) for what, digest in found["digests"]]
+        return Provenance(**found | {"digests": digests, "runs": [Run(**run) for run in found["runs"]]})
 
 
 def _run(body: Mapping[str, Any], show_rows: bool) -> Run:

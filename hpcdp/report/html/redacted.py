@@ -8,12 +8,19 @@ from pathlib import PurePath
 from typing import Any
 
 from hpcdp._base.raised import readable
+from hpcdp.study.claims import factors_of
 
 LEFT_OUT = "(left out)"
 """In the place of what is not handed on."""
 
+_LISTS: dict[str, list[Any]] = {  # so that what is left is a study still
+    "pairs.given.d": [LEFT_OUT],
+    "pairs.given.d_prime": [LEFT_OUT],
+    "pairs.relative.databases": [[LEFT_OUT]],
+    "pairs.relative.values": [LEFT_OUT],
+}
 _PATHS = ("file", "files", "folder")  # keys whose values are paths, however short
-_READ = re.compile(r"\b(file|store)\(\s*([^()]*|.*[/\\].*)\)")
+_READ = re.compile(r"\s*(file|store)\s*\((.*)\)\s*", re.DOTALL)
 _RAISED = re.compile(r"^(.*? raised [^\s:]+)")
 
 
@@ -21,17 +28,26 @@ def redacted(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A study as `Study.to_dict` has it, and the keys of what is left out of it."""
     gone: list[str] = []
     found = _without(study, "", gone)
-    if (claim := found["study"].get("claim")) is not None:
-        found["study"]["claim"] = short_claim(study["study"]["claim"])
+    if (claim := study["study"].get("claim")) is not None:
+        found["study"]["claim"] = short_claim(claim)
         gone = [key for key in gone if key != "study.claim"]
-        gone += ["study.claim: its folders"] if found["study"]["claim"] != study["study"]["claim"] else []
-        assert claim
+        gone += ["study.claim: its folders"] if short_claim(claim) != claim else []
     return found, sorted(dict.fromkeys(gone))
+
+
+def reads_files(claim: str) -> bool:
+    """Whether a claim is of a file or a store."""
+    return any(_READ.fullmatch(factor) for factor in factors_of(claim))
 
 
 def short_claim(text: str) -> str:
     """A claim whose files and stores have lost their folders."""
-    return _READ.sub(lambda found: f"{found[1]}({_last(found[2])})", text)
+    return text if not reads_files(text) else "*".join(_short_factor(factor) for factor in factors_of(text))
+
+
+def _short_factor(text: str) -> str:
+    found = _READ.fullmatch(text)
+    return text if found is None else f"{found[1]}({_last(found[2])})"
 
 
 def _last(path: str) -> str:
@@ -39,10 +55,12 @@ def _last(path: str) -> str:
 
 
 def _without(value: Any, key: str, gone: list[str]) -> Any:
-    is_data = key in ("pairs.given.d", "pairs.given.d_prime", "pairs.relative.databases", "pairs.relative.values")
-    is_data |= key.startswith("pairs.") and ".parameters." in key and isinstance(value, list)
+    is_data = key.startswith("pairs.") and ".parameters." in key and isinstance(value, list)
     if value is None or value == []:
         return value
+    if key in _LISTS:
+        gone.append(key)
+        return _LISTS[key]
     if is_data or key.rpartition(".")[2] in _PATHS or (isinstance(value, str) and _is_path(value)):
         gone.append(key)
         return LEFT_OUT

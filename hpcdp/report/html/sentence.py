@@ -35,8 +35,8 @@ def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
         )
     elif verdict.verdict == CONSISTENT:
         words = (
-            f"No violation of the claim {claim} was found, where one is called so at confidence {sure} only; this does not say "
-            "that the claim holds: no number of samples shows that a mechanism is private."
+            f"No violation of the claim {claim} was found at confidence {sure}; this does not say that the claim holds: no number "
+            "of samples shows that a mechanism is private."
         )
     else:
         words = (
@@ -68,7 +68,7 @@ def _unclaimed(result: Result) -> str:
             return "No claim is judged, and pairs are missing, so that nothing is known yet."
         entry = result.risk[-1]
         return (
-            f"No claim is judged: with confidence {sure} (finite-sample) at least {entry['cover']:g} of the sampled kind of pairs "
+            f"No claim is judged: with confidence {sure} (finite-sample) at least {entry['cover']:g} of such pairs "
             f"have a sensitivity of at most {at_most(entry['sensitivity'], '.6g')}; this says nothing of the other pairs."
         )
     if not result.study.counts_levels:

@@ -9,10 +9,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
-_STYLE = "{http://www.w3.org/2000/svg}style"
 _FONT_SIZE = re.compile(r"(\d+(?:\.\d+)?)px")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
-_SETTINGS: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": "hpcdp", "axes.unicode_minus": True}
 
 ElementTree.register_namespace("", _SVG)
 
@@ -28,7 +26,7 @@ def to_svg(figure: Any, key: str, title: str, description: str) -> str:
     for axis in figure.axes:
         axis.patch.set_visible(False)
     written = io.StringIO()
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hpcdp"}):
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     root = ElementTree.fromstring(written.getvalue().partition("?>")[2].partition(">")[2])
     for parent in list(root.iter()):

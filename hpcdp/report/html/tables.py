@@ -98,5 +98,3 @@ def thousands(value: Any) -> str:
 def lower_column(key: str = "lower", heading: str = "certified ≥", form: Callable[[Any], str] = at_least) -> Column:
     """A certified lower bound."""
     return Column(key, heading, FINITE, form)
-
-
