@@ -51,7 +51,7 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
     target.mkdir(parents=True, exist_ok=True)
     for old in [target / HEAD, *target.glob("by-*.parquet")]:
         old.unlink(missing_ok=True)
-    dataset = shown.data
+    dataset = shown.data.drop_vars([name for name, values in shown.data.variables.items() if not values.size])
     _write(target / ARRAYS, _netcdf(dataset, shown))
     _write(target / "result.json", (shown.to_json() + "\n").encode())
     left_out = _write_parquet(dataset, target)
@@ -85,7 +85,9 @@ def _head(result: Result, shown: Result, show_rows: bool, target: Path) -> bytes
         "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
         "pure": finite(shown.pure),
         "provenance": asdict(provenance_of(result, show_rows)),
-        "arrays": {name: [list(dims), values.dtype.str] for name, (dims, values) in result.arrays.items()},
+        "arrays": {
+            name: [list(dims), values.dtype.str, list(values.shape)] for name, (dims, values) in result.arrays.items()
+        },
         "digests": {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(target.iterdir())
@@ -101,7 +103,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _netcdf(dataset: xr.Dataset, result: Result) -> bytes:
-    """NetCDF 3, which scipy writes: a count beyond its integers is a float, exact up to 2^53."""
+    """NetCDF 3, which scipy writes: a count beyond its integers is a float, exact up to 2^53. Nothing is empty in it."""
     held = dataset.assign_coords(direction=result["direction"].astype(np.int8))
     for name, values in held.variables.items():
         if values.dtype.kind in "iu" and values.size and int(np.abs(values).max()) > _LARGEST:

@@ -133,8 +133,11 @@ def _arrays(data: bytes, described: Mapping[str, Any]) -> Arrays:
 
     found: Arrays = {}
     with xr.open_dataset(io.BytesIO(data), engine="scipy", decode_cf=False) as stored:
-        for name, (dims, dtype) in described.items():
+        for name, (dims, dtype, shape) in described.items():
             if np.dtype(dtype).kind not in "biuf":
                 raise ValueError(f"{name}: of type {dtype}")
-            found[name] = (tuple(dims), stored[name].values.astype(dtype))
+            values = np.empty(shape, dtype) if 0 in shape else stored[name].values.astype(dtype)
+            if values.shape != tuple(shape):
+                raise ValueError(f"{name}: of shape {values.shape}, not {shape}")
+            found[name] = (tuple(dims), values)
     return found

@@ -90,7 +90,8 @@ class Result(Shown):
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else "incomplete"
-        return f"<hpcdp.Result {self.name}: {len(self.pairs):,} pairs, {self['epsilon'].size} ε, {state}>"
+        many = "1 pair" if len(self.pairs) == 1 else f"{len(self.pairs):,} pairs"
+        return f"<hpcdp.Result {self.name}: {many}, {self['epsilon'].size} ε, {state}>"
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]

@@ -48,7 +48,9 @@ DARK = {
 """Of the dark theme, by the same names."""
 
 DRAWN = 3.0
-"""The least contrast of what is drawn."""
+"""The least contrast of what is drawn. Thin lines on dark ground get `_DRAWN_LIGHT`."""
+
+_DRAWN_LIGHT = 5.0
 
 _HEX = re.compile(r"#[0-9a-f]{6}")
 _INKS = ("#000000", "#262626", "#ffffff")  # which the style sheet has as the theme's ink and paper
@@ -70,11 +72,11 @@ def contrast(one: str, other: str) -> float:
 def seen_on(colour: str, ground: str) -> str:
     """The colour, made darker on light ground or lighter on dark until it has the contrast of what is drawn."""
     hue, light, saturation = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255.0 for i in (1, 3, 5)))
-    step = -0.01 if luminance(ground) > 0.5 else 0.01
+    step, least = (-0.01, DRAWN) if luminance(ground) > 0.5 else (0.01, _DRAWN_LIGHT)
     if step > 0.0:
         light = max(light, 1.0 - light)  # dark colours become as light as they were dark
     found = _hex(hue, light, saturation)
-    while contrast(found, ground) < DRAWN and 0.0 <= light + step <= 1.0:
+    while contrast(found, ground) < least and 0.0 <= light + step <= 1.0:
         light += step
         found = _hex(hue, light, saturation)
     return found

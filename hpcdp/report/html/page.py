@@ -19,7 +19,7 @@ from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_on
 from hpcdp.report.html.contents import Report, describe
-from hpcdp.report.html.marks import MARKS
+from hpcdp.report.html.marks import MARKS, Mark
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 
@@ -62,11 +62,18 @@ def render(found: Sequence[Result | Audit], show_rows: bool = False) -> str:
             title=", ".join(report.name for report in reports),
             style=Markup(style),  # our own text and colours
             policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-            marks=MARKS,
+            marks=_marks(reports),
             version=metadata.version("hpcdp"),
             show_rows=show_rows,
         )
     )
+
+
+def _marks(reports: Sequence[Report]) -> list[Mark]:
+    """Those that stand above some column, for the legend."""
+    tables = [table for report in reports for section in report.sections for table in section.tables]
+    used = {column.mark for table in tables for column in table.columns}
+    return [mark for mark in MARKS if mark in used]
 
 
 def _style(reports: Sequence[Report]) -> str:

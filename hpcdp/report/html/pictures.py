@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SIZE = (4.9, 4.9)  # inches: about as wide as a telephone, where text is still read
 _WIDE = 52  # characters of a line of a legend
+_BELOW = -0.5  # inches from an axis to its legend
 
 
 @dataclass(frozen=True)
@@ -150,11 +151,15 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _picture(figure: Any, key: str, caption: str, words: str) -> Picture:
+    from matplotlib.transforms import ScaledTranslation
+
     for axis in figure.axes:
         if (legend := axis.get_legend()) is not None:  # below, where it hides nothing
             for text in legend.get_texts():
                 text.set_text(textwrap.fill(text.get_text(), _WIDE))
+            below = axis.transAxes + ScaledTranslation(0.0, _BELOW, figure.dpi_scale_trans)
             legend.set_loc("upper center")
-            legend.set_bbox_to_anchor((0.5, -0.13), transform=axis.transAxes)
+            legend.set_bbox_to_anchor((0.5, 0.0), transform=below)
+            legend.set_frame_on(False)
     with _fonts():
         return Picture(caption, to_svg(save(figure, None), key, caption, words))

@@ -35,8 +35,8 @@ def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
         )
     elif verdict.verdict == CONSISTENT:
         words = (
-            f"No violation of the claim {claim} was found at confidence {sure}; this does not say that the claim holds: no number "
-            "of samples shows that a mechanism is private."
+            f"No violation of the claim {claim} was found at confidence {sure}; this does not say that the claim holds: no "
+            "number of samples shows that a mechanism is private."
         )
     else:
         words = (
