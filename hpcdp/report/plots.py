@@ -11,7 +11,7 @@ from hpcdp._base.rounding import percent
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
 from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
-from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, draw_legend, draw_spectrum, finish, is_seen, span
+from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, Floats, draw_legend, draw_spectrum, finish, is_seen, span
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report._tape_spectra import draw_tape
 from hpcdp.report.exposed import find_exposure, pair_words
@@ -48,7 +48,8 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
     claim = claim_of(result)
-    draw_largest(axes[0], result, claim, _is_about_small(result) if log is None else log, _title(result))
+    truth, scale = exact_of(result, levels_of(result)), _is_about_small(result) if log is None else log
+    draw_largest(axes[0], result, claim, truth, scale, _title(result))
     if points:
         draw_points(axes[1], result, claim, points)
     return save(figure, path)
@@ -139,17 +140,21 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     return save(figure, path)
 
 
-def draw_largest(axis: Any, result: Result, claim: Claim | None, log: bool, title: str) -> None:
-    """Draw the largest δ at each ε with its bounds, beside the claim and the exact curve."""
+def levels_of(result: Result) -> Floats:
+    """The ε at which curves of claims and exact laws are drawn beside a result, shape (400,)."""
+    return np.linspace(*span([result]), _STEPS)
+
+
+def draw_largest(axis: Any, result: Result, claim: Claim | None, truth: Floats | None, log: bool, title: str) -> None:
+    """Draw the largest δ at each ε with its bounds, beside the claim and, where it is known at `levels_of`, the exact δ."""
     ends = span([result])
     if result.is_tape:
         draw_tape(axis, result, ends)
     else:
         draw_spectrum(axis, result, ends, CERTIFIED, "o", None, SHADE)
-    fine = np.linspace(*ends, _STEPS)
+    fine = levels_of(result)
     if claim is not None:
         axis.plot(fine, claim.implied(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
-    truth = exact_of(result, fine)
     if truth is not None:
         axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")
     finish(axis, [result], [CERTIFIED], log, title, TAPE_WORDS if result.is_tape else CERTIFIED_WORDS)

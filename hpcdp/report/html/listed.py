@@ -116,7 +116,8 @@ def exposed_table(result: Result, found: Exposure) -> Table:
     """Pairs where the most exposed one leads, the largest δ̂ first; never what is in a row."""
     near = {found.pair, *found.close.tolist()}
     lower = np.nan_to_num(result["lower"][:, :, found.column].max(axis=1), nan=0.0)
-    rest = [pair for pair in np.argsort(-lower, kind="stable").tolist() if pair not in set(found.order.tolist())]
+    ordered = np.argsort(-lower, kind="stable")
+    rest = ordered[~np.isin(ordered, found.order)].tolist()
     entries = []
     for pair in [*found.order.tolist(), *rest][:PAIRS]:
         told = not np.isnan(found.delta[pair])

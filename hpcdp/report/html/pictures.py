@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,15 +14,17 @@ from hpcdp.report._spectra import SHADE
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report.html.listed import POINTS, leading_points
 from hpcdp.report.html.svg import to_svg
-from hpcdp.report.plots import draw_largest, draw_points, save
+from hpcdp.report.plots import draw_largest, draw_points, levels_of, save
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
+from hpcdp.results.exact import exact_of
 from hpcdp.results.result import Result
 
 if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
 
 _SIZE = (4.9, 4.9)  # inches: about as wide as a telephone, where text is still read
+_EXACT = 1000  # pairs whose exact curves are worth a wait
 _WIDE = 52  # characters of a line of a legend
 _BELOW = -0.5  # inches from an axis to its legend
 
@@ -36,10 +39,12 @@ class Picture:
 
 def spectrum_pictures(result: Result, claim: Claim | None, key: str) -> list[Picture]:
     """The spectrum with a linear and with a logarithmic axis."""
-    found = []
+    found, truth = [], None
+    if len(result.pairs) <= _EXACT:  # and never by the clock: equal stores make equal pages
+        truth = exact_of(result, levels_of(result), math.inf)
     for log, scale in ((False, "linear"), (True, "logarithmic")):
         figure, axis = _figure()
-        draw_largest(axis, result, claim, log, "")
+        draw_largest(axis, result, claim, truth, log, "")
         found.append(
             _picture(figure, f"{key}-{scale}", f"Spectrum, {scale} axis", _spectrum_words(result, claim, scale))
         )

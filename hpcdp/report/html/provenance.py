@@ -9,7 +9,7 @@ from typing import Any
 from hpcdp._base.raised import readable
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
-from hpcdp.report.html.redacted import failure_words, redacted, stop_words
+from hpcdp.report.html.redacted import failure_words, redacted, shortened, stop_words
 from hpcdp.report.html.toml import to_toml
 from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
@@ -56,10 +56,11 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
         return _exported(result, show_rows)
     layout, version = open_latest(result.store)
     body, given = read_study_record(layout, version), result.study.to_dict()
-    study, gone = (given, []) if show_rows else redacted(given)
+    study, private = (given, []) if show_rows else redacted(given)
+    text, long = shortened(study)
     arrays = {name: digest_array(values) for name, (_, values) in result.arrays.items()}
     digests = [
-        ("study, as it is printed here", digest_json(study)),
+        ("study, as it is handed on here", digest_json(study)),
         ("source of the mechanism", body["source"]),
         ("results", digest_json(arrays)),
         *body.get("sources", {}).items(),
@@ -73,7 +74,13 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
     bodies = [found for _, found in read_records(layout, "runs") if not isinstance(found, DamagedError)]
     runs = [_run(found, show_rows) for found in bodies[-_RUNS:]]
     return Provenance(
-        to_toml(study), gone, result.study.seed, digests, runs, len(bodies) - len(runs), _commands(result, runs)
+        to_toml(text),
+        [*private, *long],
+        result.study.seed,
+        digests,
+        runs,
+        len(bodies) - len(runs),
+        _commands(result, runs),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -19,6 +20,7 @@ _LISTS: dict[str, list[Any]] = {  # so that what is left is a study still
     "pairs.relative.databases": [[LEFT_OUT]],
     "pairs.relative.values": [LEFT_OUT],
 }
+_LONGEST = 20_000  # characters of a list in a text
 _PATHS = ("file", "files", "folder")  # keys whose values are paths, however short
 _READ = re.compile(r"\s*(file|store)\s*\((.*)\)\s*", re.DOTALL)
 _RAISED = re.compile(r"^(.*? raised [^\s:]+)")
@@ -33,6 +35,21 @@ def redacted(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         gone = [key for key in gone if key != "study.claim"]
         gone += ["study.claim: its folders"] if short_claim(claim) != claim else []
     return found, sorted(dict.fromkeys(gone))
+
+
+def shortened(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A study for a text, and the keys of its lists that are too long for one, in whose place it says how long they are."""
+    gone: list[str] = []
+    return _short(study, "", gone), gone
+
+
+def _short(value: Any, key: str, gone: list[str]) -> Any:
+    if isinstance(value, list) and len(json.dumps(value)) > _LONGEST:
+        gone.append(f"{key}, {len(value):,} entries")
+        return f"{LEFT_OUT}: {len(value):,} entries"
+    if isinstance(value, Mapping):
+        return {name: _short(one, f"{key}.{name}" if key else name, gone) for name, one in value.items()}
+    return value
 
 
 def reads_files(claim: str) -> bool:
