@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcdp._base.rounding import percent
+from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
 from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
@@ -75,6 +76,7 @@ def save(figure: Any, path: str | Path | None) -> Any:
         words = [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts, *(legend.get_texts() if legend else ())]
         for text in words:  # not the numbers at the axes, whose powers of ten are formulas
             text.set_parse_math(False)
+            text.set_text("\n".join(map(plain, text.get_text().split("\n"))))
     if path is not None:
         write_figure(figure, Path(path))
     return figure

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 _FONT_SIZE = re.compile(r"(\d+(?:\.\d+)?)px")
+_USED = re.compile(r"(?:^|url\()#([^)]+)")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 ElementTree.register_namespace("", _SVG)
@@ -34,6 +35,10 @@ def to_svg(figure: Any, key: str, title: str, description: str) -> str:
             parent.remove(child)
     for element in root.iter():
         _plain_attributes(element, key)
+    used = {place for element in root.iter() for value in element.attrib.values() for place in _USED.findall(value)}
+    for element in root.iter():
+        if element.get("id") not in used:
+            element.attrib.pop("id", None)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-labelledby": f"{key}-title {key}-description"}
