@@ -15,7 +15,7 @@ from hpcdp._base.files import replaced
 from hpcdp.errors import StudyError
 from hpcdp.report.html.page import write_page
 from hpcdp.report.html.provenance import provenance_of
-from hpcdp.report.html.redacted import LEFT_OUT, reads_files, redacted
+from hpcdp.report.html.redacted import LEFT_OUT, reads_files, redacted, short_claim
 from hpcdp.results.exported import ARRAYS, FORMAT, HEAD
 from hpcdp.results.result import Result, finite
 from hpcdp.study.file import Study
@@ -47,6 +47,7 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
         raise StudyError(
             f"FOLDER: a new one, an empty one or an earlier export; given: {target}, which holds other files"
         )
+    provenance = asdict(provenance_of(result, show_rows))  # before anything is written: it reads the store
     shown = result if show_rows else _without_rows(result)
     target.mkdir(parents=True, exist_ok=True)
     for old in [target / HEAD, *target.glob("by-*.parquet")]:
@@ -54,10 +55,17 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
     dataset = shown.data.drop_vars([name for name, values in shown.data.variables.items() if not values.size])
     _write(target / ARRAYS, _netcdf(dataset, shown))
     _write(target / "result.json", (shown.to_json() + "\n").encode())
-    left_out = _write_parquet(dataset, target)
+    left_out = [*_write_parquet(dataset, target), *_claims(result)]
     write_page(result, target / "report.html", show_rows)
-    _write(target / HEAD, _head(result, shown, show_rows, target))
+    _write(target / HEAD, _head(result, shown, provenance, show_rows, target))
     return left_out
+
+
+def _claims(result: Result) -> list[str]:
+    claim = result.study.study.claim
+    if claim is None or not reads_files(claim):
+        return []
+    return [f"no claim: {short_claim(claim)} names what the copy does not hold; report.html has been judged by it"]
 
 
 def _without_rows(result: Result) -> Result:
@@ -68,11 +76,11 @@ def _without_rows(result: Result) -> Result:
     return found
 
 
-def _head(result: Result, shown: Result, show_rows: bool, target: Path) -> bytes:
+def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: bool, target: Path) -> bytes:
     study, _ = (result.study.to_dict(), []) if show_rows else redacted(result.study.to_dict())
     claim = study["study"].get("claim")
-    if claim is not None and reads_files(claim):
-        study["study"]["claim"] = None  # whoever reads the copy has not what it names
+    if claim is not None and reads_files(claim):  # whoever reads the copy has not what it names
+        study["study"]["claim"] = None
     Study.from_dict(study)
     limits = None if result.study.at_risk is not None else result.resolution.limits
     head = {
@@ -84,7 +92,7 @@ def _head(result: Result, shown: Result, show_rows: bool, target: Path) -> bytes
         "columns": result.columns,
         "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
         "pure": finite(shown.pure),
-        "provenance": asdict(provenance_of(result, show_rows)),
+        "provenance": provenance,
         "arrays": {
             name: [list(dims), values.dtype.str, list(values.shape)] for name, (dims, values) in result.arrays.items()
         },
