@@ -70,8 +70,9 @@ class Tab:
         """Load a page, and wait until it is there with all that it asks for."""
         for domain in ("Page", "Network", "Log", "Runtime"):
             await self.do(f"{domain}.enable")
+        before = len(self.events)
         await self.do("Page.navigate", url=page)
-        while not any(method == "Page.loadEventFired" for method, _ in self.events):
+        while not any(method == "Page.loadEventFired" for method, _ in self.events[before:]):
             found = await self._socket.receive_json(timeout=_SECONDS)
             self.events.append((found["method"], found["params"]))
         await asyncio.sleep(0.2)
