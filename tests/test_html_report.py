@@ -85,6 +85,8 @@ def test_numbers_of_spectra_are_those_of_json(stores: Stores, tmp_path: Path, ki
     store = stores(kind)
     result, said = load_result(store), shown(store)
     table = page_of(result, tmp_path / "p.html").table("Spectrum")
+    heads = dict(zip(table.keys, table.headings, strict=True))
+    assert (heads["epsilon"], heads["delta"], heads["lower"], heads["upper"]) == ("ε", "δ̂", "certified ≥", "approx ≤")
     own = ["claimed"] if result.study.study.claim else []
     own += ["standard_error"] if kind == "tape" else []
     assert compare(table, said["spectrum"], *own, "violated") >= 4 * len(said["spectrum"])
@@ -188,6 +190,55 @@ def test_every_column_says_what_it_is_and_bounds_are_rounded_to_the_safe_side(
                     assert "≤" in heading or heading in ("radius", "Δ", "ε")
                 rounded += read != number
     assert rounded or kind in ("broken", "edits", "rows", "literal", "reuse")
+
+
+BOUNDS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
+    ("points", "Spectrum"): {"lower": ("certified ≥", "finite"), "limit": ("learned sets ≤", "limited")},
+    ("points", "Trade-off points"): {
+        "radius": ("radius", "finite"),
+        "alpha_upper": ("α ≤", "finite"),
+        "beta_upper": ("β ≤", "finite"),
+    },
+    ("points", "Audit"): {
+        "alpha_upper": ("α ≤", "finite"),
+        "beta_upper": ("β ≤", "finite"),
+        "margin": ("margin", "finite"),
+        "violated": ("claim violated", "finite"),
+    },
+    ("points", "Certified lower bounds"): {
+        "box": ("certified ≥, from the boxes", "finite"),
+        "all": ("certified ≥, from every η", "finite"),
+    },
+    ("rows", "Most exposed pairs"): {"lower": ("certified ≥", "finite")},
+    ("tape", "Spectrum"): {
+        "lower": ("certified ≥", "finite"),
+        "lower_up_to_leftover": ("up to the leftover ≥", "leftover"),
+    },
+    ("pure", "Pure ε"): {"certified": ("certified ≥", "finite")},
+    ("bins", "Pure ε"): {"certified": ("certified ≥", "finite"), "upper": ("≤ if C holds", "assumed")},
+    ("domain", "Pure ε"): {"certified": ("certified ≥", "finite"), "upper": ("≤ if C and D hold", "assumed")},
+    ("renyi", "Rényi"): {"lower": ("certified ≥", "finite"), "variational.lower": ("or: certified ≥", "finite")},
+    ("risk", "ε of a sampled"): {
+        "sensitivity": ("Δ", "finite"),
+        "epsilon": ("ε", "finite"),
+        "within.certified": ("P[|L| ≤ ε] ≥", "finite"),
+    },
+}
+"""Of every table the columns that hold with a confidence: which number, under which heading, with which mark."""
+
+
+@pytest.mark.parametrize("kind, caption", [*BOUNDS])
+def test_what_is_certified_stands_under_its_heading_and_nothing_else_does(
+    stores: Stores, tmp_path: Path, kind: str, caption: str
+) -> None:
+    table = page_of(load_result(stores(kind)), tmp_path / "p.html").table(caption)
+    sure = {
+        key: (heading, mark)
+        for key, heading, (mark, _) in zip(table.keys, table.headings, table.marks, strict=True)
+        if mark in ("finite", "limited", "leftover", "assumed") and (key, caption) != ("violated", "Spectrum")
+    }
+    assert sure == BOUNDS[kind, caption]
+    assert len(table.keys) == len(set(table.keys))
 
 
 def test_what_is_up_to_the_leftover_is_never_certified(stores: Stores, tmp_path: Path) -> None:
