@@ -21,6 +21,7 @@ from pages import EVIL, OWN, STUDIES, Page, make_store, page_of
 from hpcdp import load_result
 from hpcdp.engine.driver import run
 from hpcdp.errors import StudyError
+from hpcdp.report.export import write_export
 from hpcdp.report.html.colours import DARK, DRAWN, LIGHT, contrast, drawn_colours, seen_on
 from hpcdp.report.html.contents import paragraphs
 from hpcdp.report.html.marks import MARKS
@@ -570,3 +571,29 @@ def test_ten_thousand_pairs_take_two_megabytes_at_most(many: Path, tmp_path: Pat
         assert "Rows that are not listed here: 9,950" in page.text
         assert "Rows that are not listed here: 19,800" in page.text  # of 20,000 points
         assert "10,000 entries" in page.text
+
+
+@pytest.mark.parametrize("kind", COMPLETE)
+def test_a_store_of_which_nothing_is_counted_has_a_page_that_claims_nothing(
+    stores: Stores, tmp_path: Path, kind: str
+) -> None:
+    """As one that a run left early: the study and samples alone."""
+    store = tmp_path / "early.zarr"
+    shutil.copytree(stores(kind), store)
+    for path in (store / "records").iterdir():
+        if path.is_dir() and (
+            path.name not in ("runs", "samples", "packs") or (kind == "risk" and path.name != "runs")
+        ):
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
+    result = load_result(store)
+    assert not result.complete
+    page = page_of(result, tmp_path / "p.html")
+    assert page.text.count("INCOMPLETE") == 1
+    assert re.search("neither refuted nor met|so that nothing is known yet", page.text)
+    told = {value for table in page.tables for row in table.rows for _, value in row}
+    assert told <= {None, "0.0"}  # that a divergence is at least 0 is always so
+    assert kind in str(Page(result._repr_html_() or "").text)
+    write_export(result, tmp_path / "copy")
+    assert Page(render([load_result(tmp_path / "copy")])).tables == page.tables
