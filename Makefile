@@ -102,7 +102,7 @@ release-check: install
 
 # One version of each package for all supported Pythons, so that a result does not depend on the Python.
 lock:
-	uv pip compile pyproject.toml --extra parquet --extra dev --extra docs --universal --python-version 3.11 --fork-strategy fewest \
+	uv pip compile pyproject.toml --extra parquet --extra dev --extra docs --extra http --universal --python-version 3.11 --fork-strategy fewest \
 	    --upgrade --generate-hashes --no-emit-index-url --no-annotate --no-header -q -o requirements.lock
 	uv pip compile pyproject.toml --extra parquet --universal --python-version 3.11 --fork-strategy fewest \
 	    --constraint requirements.lock --generate-hashes --no-emit-index-url --no-annotate --no-header -q \

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
     from hpcdp.notions.curve import TradeOffCurve
     from hpcdp.results.composition import Spectrum, parallel, post_process, sequential, union
-    from hpcdp.results.result import Result, load_result
+    from hpcdp.results.exported import load_result
+    from hpcdp.results.result import Result
     from hpcdp.results.verdict import verify
     from hpcdp.study.file import Study
 
@@ -28,7 +29,7 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "StoreError": "errors",
     "StudyError": "errors",
     "Result": "results.result",
-    "load_result": "results.result",
+    "load_result": "results.exported",
     "RunFailed": "engine.failures",
     "resume": "engine.driver",
     "run": "engine.driver",

@@ -37,6 +37,7 @@ FLOORS = (
 
 EXCEPTIONS = {
     ("hpcdp.results.result", "hpcdp.report.plots"): "Result.plot",
+    ("hpcdp.results.result", "hpcdp.report.html.page"): "Result.report",
     ("hpcdp.engine.repeats", "hpcdp.report.plots"): "Repeats.plot",
 }
 """Imports upwards, each inside the method that it is for."""

@@ -29,7 +29,10 @@ GALLERY = {
 SECTIONS = {
     "Start": ["docs/tutorial", "docs/which", "docs/errors", "docs/glossary"],
     "How to": [
-        *(f"docs/{name}" for name in ("functions", "library", "binary", "data-frame", "python", "claims", "auditing")),
+        *(
+            f"docs/{name}"
+            for name in ("functions", "library", "binary", "data-frame", "python", "claims", "report", "auditing")
+        ),
         *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny", "tape")),
         *(f"docs/{name}" for name in ("cluster", "cluster-troubles", "other-clusters", "containers")),
     ],

@@ -126,8 +126,9 @@ def make_parser() -> argparse.ArgumentParser:
     certificate = add("certificate", jobs.certificate, text)
     certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
 
+    copy = "a store; or an exported copy, by its folder or its address (such as https://…/NAME)"
     show = add("show", reading.show, "print a store's results")
-    show.add_argument("store", type=Path, metavar="STORE")
+    show.add_argument("store", type=_place, metavar="STORE", help=copy)
     show.add_argument("--format", choices=("table", "json", "csv"), default="table")
     text = (
         "instead, how accurate δ̂ is: resampled and binomial standard errors, and what is stated of it (table or json)"
@@ -149,11 +150,27 @@ def make_parser() -> argparse.ArgumentParser:
     show.add_argument("--show-rows", action="store_true", help=contents)
 
     plot = add("plot", reading.plot, "draw a store's results")
-    plot.add_argument("store", type=Path, metavar="STORE")
+    plot.add_argument("store", type=_place, metavar="STORE", help=copy)
     plot.add_argument("-o", "--output", type=Path, metavar="FILE", help=".png or .svg (default: beside the store)")
     text = "instead, of a study with [pure]: densities and loss of the leading pair, where it is largest, and the tested set"
     plot.add_argument("--loss", action="store_true", help=text)
     plot.add_argument("--log", action="store_true", default=None, help="δ on a logarithmic axis")
+
+    report = add("report", reading.report, "write a page (.html) that needs nothing else, of one or several stores")
+    report.add_argument("stores", type=_place, nargs="+", metavar="STORE", help=copy)
+    report.add_argument("-o", "--output", type=Path, metavar="FILE", help=".html (default: beside the first store)")
+    private = (
+        "with what is in the most exposed rows, inline databases, local paths and texts of exceptions: all private"
+    )
+    report.add_argument("--show-rows", action="store_true", help=private)
+
+    text = (
+        "write a store's results for others: NetCDF, Parquet, JSON and a page, which show, plot and report read again"
+    )
+    export = add("export", reading.export, text)
+    export.add_argument("store", type=Path, metavar="STORE")
+    export.add_argument("folder", type=Path, metavar="FOLDER", help="a new or empty folder, or an earlier export")
+    export.add_argument("--show-rows", action="store_true", help=private)
 
     text = (
         "check claims against a store's results; exit code 3 when one is violated, else 1 when the store is incomplete"
@@ -216,6 +233,11 @@ def make_parser() -> argparse.ArgumentParser:
     completion.add_argument("shell", choices=starting.SHELLS, metavar="SHELL", help=" | ".join(starting.SHELLS))
     completion.set_defaults(parser=parser)
     return parser
+
+
+def _place(text: str) -> Path | str:
+    """A path; an address as it is, since a path merges its slashes."""
+    return text if "://" in text else Path(text)
 
 
 def _delta(text: str) -> float:

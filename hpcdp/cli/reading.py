@@ -16,8 +16,11 @@ from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
 from hpcdp.store.again import resume_command
 
 
-def default_plot(store: Path) -> Path:
-    return store.with_suffix(".png")
+def default_plot(store: Path | str, suffix: str = ".png") -> Path:
+    """Beside a store; of a copy at an address in the current folder."""
+    if isinstance(store, str):
+        return Path((store.partition("://")[2].rstrip("/").rpartition("/")[2] or "copy") + suffix)
+    return store.with_suffix(suffix)
 
 
 def status(options: argparse.Namespace) -> None:
@@ -34,13 +37,13 @@ def show(options: argparse.Namespace) -> None:
     if not any(getattr(options, name) for name in asked):
         from hpcdp.store.texts import read_texts
 
-        if (kept := read_texts(options.store).get(options.format)) is not None:
+        if isinstance(options.store, Path) and (kept := read_texts(options.store).get(options.format)) is not None:
             print(kept, end="" if options.format == "csv" else "\n")
             return
     from hpcdp.report.at_risk import csv_text as risk_text
     from hpcdp.report.printed import text
     from hpcdp.report.table import csv_text
-    from hpcdp.results.result import load_result
+    from hpcdp.results.exported import load_result
 
     if options.accuracy and options.delta:
         raise StudyError("--accuracy: accepted without --delta; given: both")
@@ -187,7 +190,7 @@ def _show_accuracy(result: Any, form: str) -> None:
 
 def plot(options: argparse.Namespace) -> None:
     """Draw a store's results."""
-    from hpcdp.results.result import load_result
+    from hpcdp.results.exported import load_result
 
     path = options.output or default_plot(options.store)
     if options.loss:
@@ -199,6 +202,29 @@ def plot(options: argparse.Namespace) -> None:
     else:
         load_result(options.store).plot(path, options.log)
     print(path)
+
+
+@uncollected()
+def report(options: argparse.Namespace) -> None:
+    """Write a page of one or several stores."""
+    from hpcdp.report.html.page import check_page_path, write_page
+    from hpcdp.results.exported import load_result
+
+    path = options.output or default_plot(options.stores[0], ".html")
+    check_page_path(path)
+    write_page([load_result(store) for store in options.stores], path, options.show_rows)
+    print(path)
+
+
+@uncollected()
+def export(options: argparse.Namespace) -> None:
+    """Write a store's results for others."""
+    from hpcdp.report.export import write_export
+    from hpcdp.results.exported import load_result
+
+    for words in write_export(load_result(options.store), options.folder, options.show_rows):
+        print(f"hpcdp: {words}", file=sys.stderr)
+    print(options.folder)
 
 
 @uncollected()

@@ -6,11 +6,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from hpcdp._base.terminal import drawn, plain
 
 _LINE_SECONDS = 10.0
+_NOTEBOOK_SECONDS = 0.1
 
 
 class Progress(Protocol):
@@ -62,10 +63,51 @@ class Lines:
         if now - self._last < _LINE_SECONDS and self._done < self._total * (1 - 1e-9):
             return
         self._last = now
+        self.note(self._line(now))
+
+    def _line(self, now: float) -> str:
         share = self._done / self._total if self._total else 1.0
         left = (now - self._start) * (1 - share) / share if share > 0 else 0.0
         end = f"about {left:.0f} s left" if share < 1 - 1e-9 else f"done in {now - self._start:.1f} s"
-        self.note(f"{self._label}: {100 * share:.0f} %, {end}")
+        return f"{self._label}: {100 * share:.0f} %, {end}"
+
+
+class Notebook(Lines):
+    """A line below the cell of a notebook, in the place of the one before; a new one for every phase."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: Any = None
+
+    def note(self, text: str) -> None:
+        """Print it below the cell."""
+        print(text, flush=True)
+
+    def begin(self, label: str, units: float) -> None:
+        """A line of its own."""
+        super().begin(label, units)
+        self._shown = None
+
+    def advance(self, units: float) -> None:
+        """Change the line, ten times a second at most."""
+        self._done += units
+        now = time.monotonic()
+        is_done = self._done >= self._total * (1 - 1e-9)
+        if self._shown is not None and now - self._last < _NOTEBOOK_SECONDS and not is_done:
+            return
+        from IPython.display import display  # there is one, else this is no notebook
+
+        self._last, line = now, {"text/plain": plain(self._line(now))}
+        if self._shown is None:
+            self._shown = display(line, raw=True, display_id=True)
+        else:
+            self._shown.update(line, raw=True)
+
+
+def default_progress() -> Progress:
+    """What a call shows that names no progress: nothing, and in a notebook a line for every phase."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return Notebook() if getattr(shell, "kernel", None) is not None else Silent()
 
 
 class Bar:

@@ -48,5 +48,7 @@ def draw(
 def write_figure(figure: Any, path: Path) -> None:
     """Write a .png or .svg, in a folder that is made if need be; a link in its place is replaced, not followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced(path) as new:
+    import matplotlib
+
+    with replaced(path) as new, matplotlib.rc_context({"svg.hashsalt": "hpcdp"}):
         figure.savefig(new, dpi=150, metadata=_METADATA[path.suffix.lower()])

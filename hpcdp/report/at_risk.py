@@ -38,10 +38,11 @@ def table(result: Result) -> str:
                 "-" if within["published"] is None else f"{within['published']:.4f}",
             ]
         )
-    return "\n".join([*lines, *grid(rows), "", *_notes(result)])
+    return "\n".join([*lines, *grid(rows), "", *notes(result)])
 
 
-def _notes(result: Result) -> list[str]:
+def notes(result: Result) -> list[str]:
+    """What each figure rests on."""
     section, sure = result.study.at_risk, percent(result.confidence)
     assert section is not None
     given = (

@@ -27,7 +27,7 @@ def report(audit: Audit) -> str:
         lines += [f"… and {len(audit.boxes) - _SHOWN:,} boxes with smaller margins", ""]
     exposed = exposed_lines(result)
     shown = ["", *exposed] if exposed else []
-    return "\n".join([*lines, *_words(audit), *shown, "", *_bounds(audit), "", *_notes(audit)])
+    return "\n".join([*lines, *verdict_lines(audit), *shown, "", *_bounds(audit), "", *notes(audit)])
 
 
 def _rows(audit: Audit) -> list[list[str]]:
@@ -40,7 +40,8 @@ def _rows(audit: Audit) -> list[list[str]]:
     return rows
 
 
-def _words(audit: Audit) -> list[str]:
+def verdict_lines(audit: Audit) -> list[str]:
+    """The verdict in words, with the box that shows it most."""
     box, result = audit.worst, audit.result
     test = int(result["rejected_test"][box.pair].min())
     if audit.verdict == VIOLATION:
@@ -75,7 +76,8 @@ def _bounds(audit: Audit) -> list[str]:
     return grid(rows)
 
 
-def _notes(audit: Audit) -> list[str]:
+def notes(audit: Audit) -> list[str]:
+    """What each number rests on."""
     many = len(audit.boxes)
     over = "1 box" if many == 1 else f"{many:,} boxes together"
     limits = {

@@ -43,7 +43,7 @@ def table(result: Result) -> str:
             *([f"pair {found['pair']}: {describe_pair(found['pair'], origin)}"] if "rows" in origin else []),
             "",
         ]
-    return "\n".join([*lines, *_wrapped([*_refuted(result, found), *_notes(result, found), *size_lines(result)])])
+    return "\n".join([*lines, *_wrapped(notes(result, found))])
 
 
 def _wrapped(paragraphs: list[str]) -> list[str]:
@@ -118,6 +118,11 @@ def _refuted(result: Result, found: dict[str, Any]) -> list[str]:
         "it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
         "",
     ]
+
+
+def notes(result: Result, found: dict[str, Any]) -> list[str]:
+    """What refutes the assumption, where counts do, and what each figure rests on; paragraphs."""
+    return [*_refuted(result, found), *_notes(result, found), *size_lines(result)]
 
 
 def _notes(result: Result, found: dict[str, Any]) -> list[str]:

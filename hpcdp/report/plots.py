@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcdp._base.rounding import percent
+from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
 from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
-from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, draw_legend, draw_spectrum, finish, is_seen, span
+from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, Floats, draw_legend, draw_spectrum, finish, is_seen, span
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report._tape_spectra import draw_tape
 from hpcdp.report.exposed import find_exposure, pair_words
@@ -23,6 +24,7 @@ from hpcdp.results.verdict import PURE, verify
 if TYPE_CHECKING:
     from hpcdp.engine.repeats import Repeats
     from hpcdp.results.comparison import Comparison
+    from hpcdp.study.claims import Claim
 
 _STEPS = 400  # of the curves of claims and exact laws
 
@@ -46,9 +48,11 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
-    _draw_spectrum(axes[0], result, _is_about_small(result) if log is None else log)
+    claim = claim_of(result)
+    truth, scale = exact_of(result, levels_of(result)), _is_about_small(result) if log is None else log
+    draw_largest(axes[0], result, claim, truth, scale, _title(result))
     if points:
-        _draw_tradeoff(axes[1], result, points)
+        draw_points(axes[1], result, claim, points)
     return save(figure, path)
 
 
@@ -72,6 +76,7 @@ def save(figure: Any, path: str | Path | None) -> Any:
         words = [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts, *(legend.get_texts() if legend else ())]
         for text in words:  # not the numbers at the axes, whose powers of ten are formulas
             text.set_parse_math(False)
+            text.set_text("\n".join(map(plain, text.get_text().split("\n"))))
     if path is not None:
         write_figure(figure, Path(path))
     return figure
@@ -137,20 +142,24 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     return save(figure, path)
 
 
-def _draw_spectrum(axis: Any, result: Result, log: bool) -> None:
+def levels_of(result: Result) -> Floats:
+    """The ε at which curves of claims and exact laws are drawn beside a result, shape (400,)."""
+    return np.linspace(*span([result]), _STEPS)
+
+
+def draw_largest(axis: Any, result: Result, claim: Claim | None, truth: Floats | None, log: bool, title: str) -> None:
+    """Draw the largest δ at each ε with its bounds, beside the claim and, where it is known at `levels_of`, the exact δ."""
     ends = span([result])
     if result.is_tape:
         draw_tape(axis, result, ends)
     else:
         draw_spectrum(axis, result, ends, CERTIFIED, "o", None, SHADE)
-    fine = np.linspace(*ends, _STEPS)
-    claim = claim_of(result)
+    fine = levels_of(result)
     if claim is not None:
         axis.plot(fine, claim.implied(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
-    truth = exact_of(result, fine)
     if truth is not None:
         axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")
-    finish(axis, [result], [CERTIFIED], log, _title(result), TAPE_WORDS if result.is_tape else CERTIFIED_WORDS)
+    finish(axis, [result], [CERTIFIED], log, title, TAPE_WORDS if result.is_tape else CERTIFIED_WORDS)
 
 
 def _title(result: Result) -> str:
@@ -173,9 +182,9 @@ def _title(result: Result) -> str:
     return "\n".join(lines)
 
 
-def _draw_tradeoff(axis: Any, result: Result, points: list[dict[str, Any]]) -> None:
+def draw_points(axis: Any, result: Result, claim: Claim | None, points: list[dict[str, Any]]) -> None:
+    """Draw trade-off points with their limits, beside the claimed and the exact curve."""
     axis.plot([0, 1], [1, 0], color=QUIET, linewidth=0.8, linestyle=":", label="perfect privacy")
-    claim = claim_of(result)
     if claim is not None:
         grid = np.linspace(0, 1, 401)
         axis.plot(

@@ -21,15 +21,18 @@ _POINTS = 400
 _BINS = 60
 
 
-def draw_sensitivities(result: Result) -> Any:
-    """The histogram of S with every Δ, and its empirical distribution function (Figure 7). Returns the matplotlib figure."""
+def draw_sensitivities(result: Result, upright: bool = False) -> Any:
+    """The histogram of S with every Δ, and its empirical distribution function (Figure 7). Returns the matplotlib figure.
+
+    upright: one above the other.
+    """
     from matplotlib.figure import Figure
 
     values = np.sort(result["risk_sensitivity"])
     if not values.size:
         raise StudyError("plot: pairs are missing; accepted: a complete store")
-    figure = Figure(figsize=(11.0, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(4.9, 8.0) if upright else (11.0, 4.4), layout="constrained")
+    left, right = figure.subplots(*((2, 1) if upright else (1, 2)))
     left.hist(values, bins=_BINS, color=CERTIFIED)
     right.plot(values, np.arange(1, values.size + 1) / values.size, color=CERTIFIED, label="empirical distribution")
     for colour, entry in zip(shades(len(result.risk)), result.risk, strict=True):

@@ -20,17 +20,17 @@ _LEAST_EVIDENCE = 1e-6  # what is below is not drawn, so that the axis shows wha
 _SMALLEST = 1e-6  # half of its width at least
 
 
-def draw_audit(audit: Audit, path: str | Path | None = None) -> Any:
+def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = False) -> Any:
     """Draw the pair with the largest margin, as Figure 4 of Askin et al. (2025); the right panel zooms on its box.
 
-    With a path (.png or .svg), write it. Returns the matplotlib Figure.
+    With a path (.png or .svg), write it. upright: one panel above the other. Returns the matplotlib Figure.
     """
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     check_path(path)
-    figure = Figure(figsize=(13, 5.4), layout="constrained")
-    whole, near = figure.subplots(1, 2)
+    figure = Figure(figsize=(4.9, 8.6) if upright else (13, 5.4), layout="constrained")
+    whole, near = figure.subplots(*((2, 1) if upright else (1, 2)))
     box = audit.worst
     centre, corner = (box.alpha, box.beta), (box.alpha_upper, box.beta_upper)
     if box.orientation == "reverse":

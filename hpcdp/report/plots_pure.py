@@ -14,12 +14,12 @@ from hpcdp.losses.protocol import Side
 from hpcdp.report.histogram import assumed
 from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
-from hpcdp.store.layout import Layout
 from hpcdp.store.samples import read_blocks
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.problem import Problem
 
 _MOST_VALUES = 40  # of a discrete output that a figure shows
+_MOST_PAIRS = 60
 
 
 def draw_limits(result: Result) -> Any:
@@ -28,6 +28,8 @@ def draw_limits(result: Result) -> Any:
 
     found = result.pure
     entries = [] if found is None else found["rows"] or [found]
+    if len(entries) > _MOST_PAIRS:  # names of more could not be read
+        entries = sorted(entries, key=lambda entry: -entry["certified"])[:_MOST_PAIRS]
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()
     numbers = np.arange(len(entries))
@@ -42,6 +44,8 @@ def draw_limits(result: Result) -> Any:
 
 
 def _finish(result: Result, axes: Any, names: list[str], note: str = "") -> None:
+    if len(result.pairs) > _MOST_PAIRS == len(names):
+        note += f"; the {_MOST_PAIRS} largest limits"
     axes.set_xticks(range(len(names)), names)
     axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε{note}")
     axes.set_ylim(0.0, 1.1 * max(1e-3, axes.dataLim.y1))
@@ -75,13 +79,13 @@ def draw_loss(result: Result) -> Any:
         raise StudyError(
             "--loss: accepted with a study that has [pure], whose densities are estimated and whose tests are done"
         )
-    problem = Records(result.store).problem
+    problem = Records(result.layout.root).problem
     if problem.train not in problem.kept_stages:
         raise StudyError('--loss: needs the training samples; accepted: estimate.keep = "train" or "all"')
     chunks = range(problem.train.chunks)
     sides = []
     for law in problem.pair_laws[found["pair"]]:
-        parts = list(read_blocks(Layout(result.store), problem.train, law, problem.schema, chunks))
+        parts = list(read_blocks(result.layout, problem.train, law, problem.schema, chunks))
         sides.append(Side(np.concatenate(parts), problem.train.total))
     if sides[0].outputs.ndim > 1:
         raise StudyError("--loss: accepted with outputs of one column")

@@ -1,9 +1,10 @@
-"""What `print` shows of results: what their commands print."""
+"""What `print` and notebooks show of results: what their commands print, and a small page."""
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
+from typing import Any
 
 from hpcdp.errors import HpcdpError
 from hpcdp.report import at_risk, audit, histogram, pure, verdict
@@ -12,7 +13,7 @@ from hpcdp.report.table import claim_of, csv_text, table
 from hpcdp.results.audit import Audit
 from hpcdp.results.resolution import write_limits
 from hpcdp.results.result import Result
-from hpcdp.results.shown import shows
+from hpcdp.results.shown import looks, shows
 from hpcdp.results.verdict import Verdict, verify
 from hpcdp.store.root import open_latest
 
@@ -54,6 +55,13 @@ def texts_of(result: Result) -> dict[str, str]:
     return found
 
 
+def _fragment(value: Any) -> str:
+    from hpcdp.report.html.fragments import fragment_of  # with templates and pictures, which few need
+
+    return fragment_of(value)
+
+
 shows(Result, text)
 shows(Audit, audit.report)
 shows(Verdict, lambda one: verdict.report([one]))
+looks(_fragment)

@@ -36,7 +36,7 @@ def table(result: Result) -> str:
         text += [f"… and {len(entries) - _SHOWN:,} more pairs; all: --format csv", ""]
     if many > 1:
         text += [f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}", ""]
-    return "\n".join([*text, *_intervals(found), *_notes(result, found)])
+    return "\n".join([*text, *_intervals(found), *notes(result, found)])
 
 
 def _of(result: Result) -> str:
@@ -54,10 +54,11 @@ def _line(entry: dict[str, Any]) -> list[str]:
     if published is None:
         return [*cells, "-", "-", "-", "-"]
     figures = [f"{published[key]:.4f}" for key in ("estimate", "lower", "literal")]
-    return [*cells, figures[0], _output(published["at"]), *figures[1:]]
+    return [*cells, figures[0], output_text(published["at"]), *figures[1:]]
 
 
-def _output(at: Any) -> str:
+def output_text(at: Any) -> str:
+    """An output, cut where it is long."""
     text = f"{at:.5g}" if isinstance(at, float) else json.dumps(at, ensure_ascii=False)
     return text if len(text) <= 24 else text[:23] + "…"
 
@@ -69,7 +70,7 @@ def _intervals(found: dict[str, Any]) -> list[str]:
     rows = [["output", "loss", "from", "to"]]
     rows += [
         [
-            _output(entry["at"]),
+            output_text(entry["at"]),
             *("-" if entry[key] is None else f"{entry[key]:.4f}" for key in ("loss", "lower", "upper")),
         ]
         for entry in published["intervals"]
@@ -87,7 +88,8 @@ def _intervals(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def _notes(result: Result, found: dict[str, Any]) -> list[str]:
+def notes(result: Result, found: dict[str, Any]) -> list[str]:
+    """What each figure rests on."""
     sure, pure = percent(result.confidence), result.study.pure
     assert pure is not None
     whole = "the limits of all pairs together" if pure.test == "all" else "the pair was chosen by training samples"

@@ -37,7 +37,7 @@ def table(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -
     leading = [pair for pair in pairs if pair is not None]
     if many > 1 and leading:
         lines += [*(pair_words(result, pair) for pair in dict.fromkeys(leading)), ""]
-    return "\n".join([*lines, *_notes(result, levels)])
+    return "\n".join([*lines, *notes(result, levels)])
 
 
 def _bound(found: RenyiLevel | VariationalLevel | None) -> list[str]:
@@ -58,7 +58,8 @@ def _of(rho: ZcdpLevel) -> str:
     return f", by order {rho.order:g} of pair {rho.pair}, {rho.direction}"
 
 
-def _notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
+def notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
+    """What each bound and estimate rests on."""
     lines = [
         f"certified ≥: with confidence {percent(result.confidence)}, all orders and ρ together with the bounds on δ: it is their",
         f"  integral; finite-sample, {rests_on(result)}. In nats; what lies beyond the study's ε is left out.",

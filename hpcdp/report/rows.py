@@ -167,6 +167,18 @@ def _entries(result: Result, ranking: Ranking, contents: bool) -> list[dict[str,
 
 def contents_lines(result: Result) -> list[str]:
     """What is in the rows of the most exposed pair and of those within noise of it; for who asks for it."""
+    lines = []
+    for held in held_rows(result):
+        edited = f", set to {held['value']}" if "value" in held else ""
+        word = "row" if held["many"] == 1 else "rows"
+        lines.append(
+            f"  pair {held['pair']}, database {held['database']}, {word} {held['rows']}: {held['row']}{edited}"
+        )
+    return ["contents of rows:", *lines] if lines else []
+
+
+def held_rows(result: Result) -> list[dict[str, Any]]:
+    """The same, an entry a pair: `row` holds the contents."""
     if result.study.pairs.relative is None:
         raise StudyError(
             "--show-rows: accepted with pairs.relative; the pairs of this study have no rows of a database"
@@ -174,18 +186,22 @@ def contents_lines(result: Result) -> list[str]:
     found = find_exposure(result)
     if found is None:
         return []
-    held, lines = _contents(result), ["contents of rows:"]
+    held, entries = _contents(result), []
     for pair in dict.fromkeys([found.pair, *found.close[: _SHOWN - 1].tolist()]):
         entry = result.pairs[pair]
-        edited = f", set to {entry['value']}" if "value" in entry else ""
-        row = entry["rows"][0]
-        rows = ", ".join(map(str, entry["rows"][:4])) + (", …" if len(entry["rows"]) > 4 else "")
-        word = "row" if len(entry["rows"]) == 1 else "rows"
-        lines.append(
-            f"  pair {pair}, database {entry['database']}, {word} {rows}: "
-            f"{held[entry['database']][row].tolist()}{edited}"
+        many = len(entry["rows"])
+        own = {"value": entry["value"]} if "value" in entry else {}
+        entries.append(
+            {
+                "pair": pair,
+                "database": entry["database"],
+                "rows": ", ".join(map(str, entry["rows"][:4])) + (", …" if many > 4 else ""),
+                "many": many,
+                "row": held[entry["database"]][entry["rows"][0]].tolist(),
+                **own,
+            }
         )
-    return lines
+    return entries
 
 
 def _contents(result: Result) -> list[NDArray[Any]]:
@@ -197,5 +213,5 @@ def _contents(result: Result) -> list[NDArray[Any]]:
         raise StudyError(
             "--show-rows: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows"
         )
-    layout = open_layout(result.store)
+    layout = open_layout(result.layout.root)
     return stored_databases(layout, latest_version(layout))

@@ -50,7 +50,7 @@ def table(result: Result) -> str:
         lines += ["", *exposed]
     if "eta" in result.arrays:
         lines += ["", "trade-off points (reject when q/p > η)", *grid(_tradeoff_rows(result))]
-    lines += ["", *_footnotes(result, claim)]
+    lines += ["", *footnotes(result, claim)]
     return "\n".join(lines)
 
 
@@ -187,7 +187,8 @@ def trust_lines(study: Study, tried: str = "the first chunk of each database") -
     return lines
 
 
-def _footnotes(result: Result, claim: Claim | None) -> list[str]:
+def footnotes(result: Result, claim: Claim | None) -> list[str]:
+    """What each column of the spectrum rests on, and what speaks against the result."""
     sure = percent(result.confidence)
     certify = result.study.estimate.certify
     of_counts = [

@@ -40,11 +40,16 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     for verdict in verdicts:
         cells = [*grid(_rows(verdict)), ""] if verdict.known.size else []
         lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *cells]
-        lines += [*_words(verdict), *_order(verdict), ""]
+        lines += [*verdict_lines(verdict), ""]
     if ranking is not None:
         lines += [*_ranking(ranking, verdicts[0].result.way.tests_words), ""]
     exposed = exposed_lines(result)
-    return "\n".join([*lines, *exposed, *([""] if exposed else []), *_notes(verdicts, ranking)])
+    return "\n".join([*lines, *exposed, *([""] if exposed else []), *notes(verdicts, ranking), *_incomplete(verdicts)])
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """A verdict in words, with what shows it most."""
+    return [*_words(verdict), *_order(verdict)]
 
 
 def _rows(verdict: Verdict) -> list[list[str]]:
@@ -226,7 +231,8 @@ def _uncertified(result: Result) -> list[str]:
     return ["up to the leftover ≥: by itself no bound on δ, and no violation (see show)."] if result.is_tape else []
 
 
-def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
+def notes(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> list[str]:
+    """What verdicts rest on."""
     result = verdicts[0].result
     lines = [
         f"violated: certified ≥ is above the claim; finite-sample, {rests_on(result)}. gap/se, chance and sample",
@@ -246,13 +252,23 @@ def _notes(verdicts: Sequence[Verdict], ranking: Ranking | None) -> list[str]:
         lines.append(
             "Claims of pure ε are judged by [pure], others by the cells: each by itself at the confidence, not all at once."
         )
-    if not result.complete:
-        lines.append(
-            f"INCOMPLETE: only what has all its counts was judged, {verdicts[0].cells_words}. A violation counts; "
-            f"go on with: {resume_command(result.store)}"
-        )
-        lines += [
-            f"  This look holds by itself at {percent(result.confidence)}. Several looks at a store that grows do not hold",
-            "  together: which cells get half of the failure probability is settled only when all pairs have learned.",
-        ]
     return lines
+
+
+def _incomplete(verdicts: Sequence[Verdict]) -> list[str]:
+    result = verdicts[0].result
+    if result.complete:
+        return []
+    return [
+        f"INCOMPLETE: only what has all its counts was judged, {verdicts[0].cells_words}. A violation counts; "
+        f"go on with: {resume_command(result.store)}",
+        *looks_lines(result),
+    ]
+
+
+def looks_lines(result: Result) -> list[str]:
+    """What several looks at a store that grows do not say together."""
+    return [
+        f"  This look holds by itself at {percent(result.confidence)}. Several looks at a store that grows do not hold",
+        "  together: which cells get half of the failure probability is settled only when all pairs have learned.",
+    ]

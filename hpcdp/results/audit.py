@@ -24,6 +24,8 @@ from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.store.again import resume_command
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hpcdp.study.claims import Claim
 
 Floats = NDArray[np.float64]
@@ -70,7 +72,7 @@ class Bounds:
     epsilon: tuple[tuple[float, float, float], ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit(Shown):
     """What an audit found.
 
@@ -86,6 +88,15 @@ class Audit(Shown):
     verdict: str
     boxes: Sequence[Box]
     bounds: Bounds
+
+    def __repr__(self) -> str:
+        return f"<hpcdp.Audit {self.result.name}: {self.claim.text}: {self.verdict}, confidence {self.result.confidence:g}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Every box as a pandas DataFrame, one a row."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(box) for box in self.boxes])
 
     @property
     def worst(self) -> Box:

@@ -46,7 +46,7 @@ def bootstrap(result: Result, replicates: int = 400) -> list[Error]:
         StoreError: counts that the result rests on are no longer in the store.
     """
     rng = np.random.default_rng(result.study.seed)
-    records = Records(result.store)
+    records = Records(result.layout.root)
     found = []
     for column in np.flatnonzero(~np.isnan(result["spectrum_delta"])):
         place = (int(result["spectrum_pair"][column]), int(result["spectrum_direction"][column]), int(column))

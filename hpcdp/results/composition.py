@@ -23,8 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp._check import fraction, integer, non_negative, refusal
 from hpcdp.analytic._curve import Curve, checked
 from hpcdp.notions.implied import implied_lower
+from hpcdp.results.shown import Shown
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hpcdp.results.result import Result
 
 Floats = NDArray[np.float64]
@@ -33,8 +36,8 @@ _DIGITS = 12  # levels closer than this are one level: sums of grid points are n
 _MOST_LEVELS = 4096  # of a composition in between; fewer levels make its bound looser, never wrong
 
 
-@dataclass(frozen=True, eq=False)
-class Spectrum:
+@dataclass(frozen=True, eq=False, repr=False)
+class Spectrum(Shown):
     """A privacy spectrum δ(ε), the larger of both directions, with its bounds.
 
     Args:
@@ -66,6 +69,17 @@ class Spectrum:
                 raise refusal(f"shape of {name}", values.shape, f"that of epsilon, {levels.shape}")
             object.__setattr__(self, name, values)
         object.__setattr__(self, "confidence", fraction("confidence", self.confidence))
+
+    def __repr__(self) -> str:
+        what = "bound on δ" if self.is_bound else "δ"
+        ends = f"ε {self.epsilon[0]:g} to {self.epsilon[-1]:g}, {what} {self.delta[0]:.3g} to {self.delta[-1]:.3g}"
+        return f"<hpcdp.Spectrum {self.epsilon.size} levels, {ends}, confidence {self.confidence:g}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row a level: epsilon, delta, lower and upper, as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame({name: getattr(self, name) for name in ("epsilon", "delta", "lower", "upper")})
 
     @classmethod
     def of(cls, result: Result) -> Spectrum:

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 _MOST_PAIRS, _MOST_SECONDS = 20_000, 60.0  # beyond these, the maximum over pairs is not worth a plot's wait
 
 
-def exact_spectrum(study: Study, pairs: Iterable[Pair], epsilon: ArrayLike) -> NDArray[np.float64] | None:
-    """Largest exact δ over pairs and directions at each ε, shape of epsilon; None where a pair has no closed form."""
+def exact_spectrum(
+    study: Study, pairs: Iterable[Pair], epsilon: ArrayLike, seconds: float = _MOST_SECONDS
+) -> NDArray[np.float64] | None:
+    """Largest exact δ over pairs and directions at each ε, shape of epsilon; None where a pair has no closed form.
+
+    seconds: after which it is given up, None.
+    """
     from hpcdp.analytic import exact
 
     call = study.mechanism.call
@@ -34,16 +39,16 @@ def exact_spectrum(study: Study, pairs: Iterable[Pair], epsilon: ArrayLike) -> N
         if isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
             return None
         curve = exact(call, study.mechanism.parameters, pair.d, pair.d_prime)
-        if curve is None or number >= _MOST_PAIRS or time.monotonic() - begin > _MOST_SECONDS:
+        if curve is None or number >= _MOST_PAIRS or time.monotonic() - begin > seconds:
             return None
         best = np.maximum(best, np.maximum(curve.delta(grid, "forward"), curve.delta(grid, "reverse")))
     return best
 
 
-def exact_of(result: Result, epsilon: ArrayLike) -> NDArray[np.float64] | None:
+def exact_of(result: Result, epsilon: ArrayLike, seconds: float = _MOST_SECONDS) -> NDArray[np.float64] | None:
     """The same of a result, whose databases are read from its store."""
     pairs = _stored_pairs(result)
-    return None if pairs is None else exact_spectrum(result.study, pairs, epsilon)
+    return None if pairs is None else exact_spectrum(result.study, pairs, epsilon, seconds)
 
 
 def exact_curve(result: Result, pair: int) -> Curve | None:
@@ -62,12 +67,12 @@ def exact_curve(result: Result, pair: int) -> Curve | None:
 @lru_cache(maxsize=1)
 def _stored_pairs(result: Result) -> list[Pair] | None:
     """Pairs of a result; those of the last one are kept, because neighbours are told apart by the bytes of all."""
-    from hpcdp.store.layout import Layout
+    from hpcdp.results.exported import Exported
     from hpcdp.store.root import latest_version
     from hpcdp.study.databases import enumerate_pairs
     from hpcdp.study.versions import stored_databases
 
-    if result.study.pairs.distributional is not None:
+    if result.study.pairs.distributional is not None or isinstance(result, Exported):
         return None
-    layout = Layout(result.store)
+    layout = result.layout
     return enumerate_pairs(result.study, stored_databases(layout, latest_version(layout)))

@@ -24,6 +24,7 @@ from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution, read_limits
 from hpcdp.results.shown import Shown
 from hpcdp.results.ways import Derived, Records, derived
+from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign, read_json
 from hpcdp.store.results import Arrays, read_results
 from hpcdp.store.root import open_latest
@@ -35,10 +36,11 @@ from hpcdp.study.versions import history, read_problem, stored_study
 from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
     """What a store holds.
 
@@ -80,6 +82,16 @@ class Result(Shown):
         """What the study declares that D′ cannot output, as JSON has it; empty where it declares nothing."""
         named = self.study.mechanism.impossible
         return {} if named is None else {"impossible": named}
+
+    @property
+    def layout(self) -> Layout:
+        """Paths of its store; StudyError of an exported copy, which has no records."""
+        return Layout(self.store)
+
+    def __repr__(self) -> str:
+        state = "complete" if self.complete else "incomplete"
+        many = "1 pair" if len(self.pairs) == 1 else f"{len(self.pairs):,} pairs"
+        return f"<hpcdp.Result {self.name}: {many}, {self['epsilon'].size} ε, {state}>"
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name][1]
@@ -254,7 +266,7 @@ class Result(Shown):
 
     def to_json(self) -> str:
         """JSON in full precision, infinities as null."""
-        return json.dumps(_finite(self.to_dict()), allow_nan=False, ensure_ascii=False)
+        return json.dumps(finite(self.to_dict()), allow_nan=False, ensure_ascii=False)
 
     def plot(self, path: str | Path | None = None, log: bool | None = None) -> Any:
         """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given.
@@ -265,12 +277,40 @@ class Result(Shown):
 
         return draw(self, path, log)
 
+    def report(self, path: str | Path, show_rows: bool = False) -> None:
+        """Write a page (.html) that needs nothing else and may be handed on; equal stores give equal bytes.
 
-def _finite(value: Any) -> Any:
+        show_rows: what is in the most exposed rows, inline databases and local paths too, all of which are private.
+        """
+        from hpcdp.report.html.page import write_page
+
+        write_page(self, path, show_rows)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The cells as a pandas DataFrame, one a row; of a study with [at_risk] its covers, of one without ε its pure ε."""
+        import pandas as pd
+
+        if self.study.at_risk is not None:
+            return pd.json_normalize(self.risk)
+        if not self.study.counts_levels:
+            return pd.json_normalize([] if self.pure is None else self.pure["rows"] or [self.pure])
+        cells = self.cells()
+        counts = [*self.way.told(self.arrays, (0, 0, 0))] if cells else []
+        return pd.DataFrame(
+            [
+                {k: v for k, v in cell.items() if k not in counts}
+                | self.way.flat({name: cell[name] for name in counts})
+                for cell in cells
+            ]
+        )
+
+
+def finite(value: Any) -> Any:
+    """As JSON has it: infinities and NaN as null."""
     if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
+        return {k: finite(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_finite(v) for v in value]
+        return [finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -18,6 +18,8 @@ from hpcdp.results.shown import Shown
 from hpcdp.study.problem import DIRECTIONS
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hpcdp.study.claims import Claim
 
 Floats = NDArray[np.float64]
@@ -99,7 +101,7 @@ class CertifiedPure:
     estimate_pair: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Verdict(Shown):
     """What a result says of a claim. verdict: "violation", "not separable" or "consistent".
 
@@ -120,6 +122,15 @@ class Verdict(Shown):
     order: CertifiedOrder | None = None
     pure: CertifiedPure | None = None
     family: str = CELLS
+
+    def __repr__(self) -> str:
+        return f"<hpcdp.Verdict {self.result.name}: {self.claim.text}: {self.verdict}, confidence {self.result.confidence:g}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Every cell that has all its counts beside what is claimed, as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.cells())
 
     @property
     def bound(self) -> str | None:

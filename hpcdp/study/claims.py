@@ -155,6 +155,11 @@ class Claim:
         return self.bound.tradeoff(alpha)
 
 
+def factors_of(text: str) -> list[str]:
+    """The claims that a product is of; a claim alone is its own."""
+    return _TIMES.split(text)
+
+
 def parse_claim(text: str, folder: Path) -> Claim:
     """Read a claim.
 
@@ -179,7 +184,7 @@ def parse_claim(text: str, folder: Path) -> Claim:
         StudyError: the text is no claim, or its file or store does not hold one; the message names what was
             given and what is accepted.
     """
-    parts = _TIMES.split(text)
+    parts = factors_of(text)
     if len(parts) > 1:
         _refuse_many(text, parts)
         read = {part: parse_claim(part, folder) for part in dict.fromkeys(parts)}

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 OPENDP = ["opendp==0.16.0"]
+NBCLIENT = ["nbclient==0.10.2", "ipykernel==6.29.5"]
 DIFFPRIVLIB = ["diffprivlib==0.6.6", "scikit-learn<1.6"]
 
 
@@ -75,3 +76,9 @@ def opendp_fixture() -> Path:
 def diffprivlib_fixture() -> Path:
     """The Python of an environment that holds diffprivlib beside an old scikit-learn."""
     return environment_with(DIFFPRIVLIB) / "bin" / "python"
+
+
+@pytest.fixture(scope="session", name="nbclient")
+def nbclient_fixture() -> Path:
+    """The Python of an environment that runs notebooks."""
+    return environment_with(NBCLIENT) / "bin" / "python"

@@ -1,0 +1,141 @@
+"""A store's results for other programs and other people: NetCDF, Parquet, JSON and a page, without samples and databases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpcdp._base.files import replaced
+from hpcdp.errors import StudyError
+from hpcdp.report.html.page import write_page
+from hpcdp.report.html.provenance import provenance_of
+from hpcdp.report.html.redacted import LEFT_OUT, reads_files, redacted, short_claim
+from hpcdp.results.exported import ARRAYS, FORMAT, HEAD
+from hpcdp.results.result import Result, finite
+from hpcdp.study.file import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+NO_PARQUET = "no Parquet: it needs pyarrow; install hpcdp[parquet] and export again"
+_LARGEST = 2**31 - 1  # an integer of NetCDF 3
+
+
+def write_export(result: Result, folder: str | Path, show_rows: bool = False) -> list[str]:
+    """Write the results of a store into a folder, which is made; returns what was left out, in words.
+
+    `export.json` and `arrays.nc` hold all that `show`, `plot` and `report` read again; `result.json` is what
+    `show --format json` prints, `by-….parquet` the arrays as tables, one for each set of dimensions, `report.html` a page.
+
+    Args:
+        result: of a store, complete or not.
+        folder: new, empty, or that of an earlier export, whose files are replaced.
+        show_rows: inline databases, local paths and what rows hold too, all of which are private.
+
+    Raises:
+        StudyError: the folder holds something else, or the result comes from a copy.
+    """
+    target = Path(folder)
+    _ = result.layout  # a copy is copied as files are
+    if target.is_dir() and any(target.iterdir()) and not (target / HEAD).is_file():
+        raise StudyError(
+            f"FOLDER: a new one, an empty one or an earlier export; given: {target}, which holds other files"
+        )
+    provenance = asdict(provenance_of(result, show_rows))  # before anything is written: it reads the store
+    shown = result if show_rows else _without_rows(result)
+    target.mkdir(parents=True, exist_ok=True)
+    for old in [target / HEAD, *target.glob("by-*.parquet")]:
+        old.unlink(missing_ok=True)
+    dataset = shown.data.drop_vars([name for name, values in shown.data.variables.items() if not values.size])
+    _write(target / ARRAYS, _netcdf(dataset, shown))
+    _write(target / "result.json", (shown.to_json() + "\n").encode())
+    left_out = [*_write_parquet(dataset, target), *_claims(result)]
+    write_page(result, target / "report.html", show_rows)
+    _write(target / HEAD, _head(result, shown, provenance, show_rows, target))
+    return left_out
+
+
+def _claims(result: Result) -> list[str]:
+    claim = result.study.study.claim
+    if claim is None or not reads_files(claim):
+        return []
+    return [f"no claim: {short_claim(claim)} names what the copy does not hold; report.html has been judged by it"]
+
+
+def _without_rows(result: Result) -> Result:
+    """The same, with what an edit sets a row to left out of its pairs."""
+    pairs = [{**pair, "value": LEFT_OUT} if "value" in pair else pair for pair in result.pairs]
+    found = replace(result, pairs=pairs)
+    found.__dict__["resolution"] = result.resolution
+    return found
+
+
+def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: bool, target: Path) -> bytes:
+    study, _ = (result.study.to_dict(), []) if show_rows else redacted(result.study.to_dict())
+    claim = study["study"].get("claim")
+    if claim is not None and reads_files(claim):  # whoever reads the copy has not what it names
+        study["study"]["claim"] = None
+    Study.from_dict(study)
+    limits = None if result.study.at_risk is not None else result.resolution.limits
+    head = {
+        "hpcdp_export": FORMAT,
+        "study": study,
+        "complete": result.complete,
+        "pairs": shown.pairs,
+        "grown": result.grown,
+        "columns": result.columns,
+        "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
+        "pure": finite(shown.pure),
+        "provenance": provenance,
+        "arrays": {
+            name: [list(dims), values.dtype.str, list(values.shape)] for name, (dims, values) in result.arrays.items()
+        },
+        "digests": {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(target.iterdir())
+            if path.is_file() and path.name != HEAD
+        },
+    }
+    return (json.dumps(head, allow_nan=False, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _write(path: Path, data: bytes) -> None:
+    with replaced(path) as new:
+        new.write_bytes(data)
+
+
+def _netcdf(dataset: xr.Dataset, result: Result) -> bytes:
+    """NetCDF 3, which scipy writes: a count beyond its integers is a float, exact up to 2^53. Nothing is empty in it."""
+    held = dataset.assign_coords(direction=result["direction"].astype(np.int8))
+    for name, values in held.variables.items():
+        if values.dtype.kind in "iu" and values.size and int(np.abs(values).max()) > _LARGEST:
+            held[name] = held[name].astype(np.float64)
+    held["direction"].attrs = {"flag_values": np.array([0, 1], np.int8), "flag_meanings": "forward reverse"}
+    return bytes(held.to_netcdf(engine="scipy", format="NETCDF3_64BIT"))
+
+
+def _write_parquet(dataset: xr.Dataset, target: Path) -> list[str]:
+    """A table for each set of dimensions; of each what it could not write, in words."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+    except ImportError:
+        return [NO_PARQUET]
+    for dims, names in _grouped(dataset):
+        table = pa.Table.from_pandas(dataset[names].to_dataframe().reset_index(), preserve_index=False)
+        with replaced(target / f"by-{'-'.join(dims)}.parquet") as new:
+            parquet.write_table(table.replace_schema_metadata(None), new)
+    return []
+
+
+def _grouped(dataset: xr.Dataset) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for name, values in dataset.data_vars.items():
+        groups.setdefault(tuple(map(str, values.dims)), []).append(name)
+    yield from groups.items()

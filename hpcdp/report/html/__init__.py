@@ -1,0 +1,1 @@
+"""Results as pages: one file that needs nothing else, and what notebooks show."""

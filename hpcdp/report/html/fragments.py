@@ -1,0 +1,114 @@
+"""What notebooks show of results: the verdict, a small table and a picture; all text is escaped."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from hpcdp._base.rounding import at_most, percent, share
+from hpcdp.report import audit as audits
+from hpcdp.report import table
+from hpcdp.report.html import listed
+from hpcdp.report.html.colours import LIGHT
+from hpcdp.report.html.contents import judge
+from hpcdp.report.html.marks import ASYMPTOTIC, GIVEN, MARKS
+from hpcdp.report.html.page import environment
+from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
+from hpcdp.report.html.sentence import sentence_of
+from hpcdp.report.html.tables import Column, Table, general, lower_column, make_table
+from hpcdp.results.audit import Audit
+from hpcdp.results.composition import Spectrum
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import Verdict
+
+_ROWS = 8  # of a small table
+_number = count()
+
+
+@singledispatch
+def fragment_of(value: Any) -> str:
+    """The HTML of a result, a verdict, an audit or a spectrum."""
+    raise TypeError(f"no fragment of a {type(value).__name__}")
+
+
+@fragment_of.register
+def _of_result(result: Result) -> str:
+    """A result beside the claim of its study, if it makes one that can be judged by it."""
+    claim = table.claim_of(result)
+    return _of(result, claim, judge(result, claim))
+
+
+@fragment_of.register
+def _of_verdict(verdict: Verdict) -> str:
+    """A verdict with the spectrum beside its claim."""
+    return _of(verdict.result, verdict.claim, verdict)
+
+
+@fragment_of.register
+def _of_audit(audit: Audit) -> str:
+    """An audit with its boxes."""
+    key = _key()
+    lines = " ".join(line.strip() for line in audits.verdict_lines(audit))
+    return _render(audit.result, lines, [_few(listed.box_table(audit))], audit_picture(audit, key))
+
+
+@fragment_of.register
+def _of_spectrum(spectrum: Spectrum) -> str:
+    """A spectrum with its bounds."""
+    entries = [
+        {"epsilon": e, "delta": d, "lower": low, "upper": up}
+        for e, d, low, up in zip(
+            *(getattr(spectrum, name).tolist() for name in ("epsilon", "delta", "lower", "upper")), strict=True
+        )
+    ]
+    what = "an upper bound on δ" if spectrum.is_bound else "δ"
+    columns = [
+        Column("epsilon", "ε", GIVEN, general),
+        Column("delta", f"estimate of {what}", ASYMPTOTIC, share),
+        lower_column(heading="δ ≥"),
+        Column("upper", "approx ≤", ASYMPTOTIC, at_most),
+    ]
+    sure = percent(spectrum.confidence)
+    words = f"Lower bounds hold together at confidence {sure}; they say nothing of how large δ is at most."
+    head = {"name": "Spectrum", "complete": True}
+    return _page(head, words, [_few(make_table("Spectrum", columns, entries))], curve_picture(spectrum, _key()))
+
+
+def _of(result: Result, claim: Any, judged: Verdict | None) -> str:
+    if result.study.at_risk is not None:
+        tables = [listed.risk_table(result)] if result.risk else []
+    elif result.study.counts_levels:
+        tables = [listed.spectrum_table(result, claim)]
+    elif result.pure is not None:
+        made = listed.histogram_tables if result.study.bounds_pure else listed.pure_tables
+        tables = made(result, result.pure)[:1]
+    else:
+        tables = []
+    words = sentence_of(result, judged).text
+    return _render(result, words, [_few(one) for one in tables], small_picture(result, claim, _key()))
+
+
+def _few(whole: Table) -> Table:
+    """Some rows of a table, evenly over it, the first and the last among them."""
+    if len(whole.rows) <= _ROWS:
+        return whole
+    places = np.unique(np.linspace(0, len(whole.rows) - 1, _ROWS).round().astype(int))
+    rows = [whole.rows[place] for place in places]
+    return Table(whole.caption, whole.columns, rows, len(whole.rows) - len(rows) + whole.left_out, "show has them")
+
+
+def _key() -> str:
+    """Of a fragment among others of one notebook."""
+    return f"hpcdp{next(_number)}"
+
+
+def _render(result: Result, words: str, tables: list[Table], picture: Picture | None) -> str:
+    return _page({"name": result.name, "complete": result.complete}, words, tables, picture)
+
+
+def _page(head: dict[str, Any], words: str, tables: list[Table], picture: Picture | None) -> str:
+    template = environment().get_template("fragment.html")
+    return template.render(**head, words=words, tables=tables, picture=picture, marks=MARKS, colours=LIGHT)

@@ -1,0 +1,143 @@
+"""Copies that `hpcdp export` made: results without samples, records and databases, read from a folder or an address."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpcdp.errors import StoreError, StudyError
+from hpcdp.results.result import Result
+from hpcdp.results.result import load_result as load_store
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import foreign
+from hpcdp.store.results import Arrays, refuse_misshapen
+from hpcdp.study.file import Study
+
+FORMAT = 1
+"""Version of what an export holds; a copy of another version is refused."""
+
+HEAD, ARRAYS = "export.json", "arrays.nc"
+"""Files of a copy that are read again; the others are for people and other programs."""
+
+_MOST = 1 << 30  # bytes of a file of a copy
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exported(Result):
+    """A result from a copy. address: of the copy. head: what `export.json` holds. `store` stands for the store in commands."""
+
+    address: str = ""
+    head: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout:
+        """There is none: StudyError."""
+        raise StudyError(
+            f"{self.address} is an exported copy, without samples, records and databases, which this needs; accepted: its store"
+        )
+
+    @property
+    def pure(self) -> dict[str, Any] | None:
+        """As it was when the copy was made."""
+        return self.head["pure"]
+
+
+def load_result(place: str | Path) -> Result:
+    """The result of a store as it is now, or of an exported copy.
+
+    Args:
+        place: the folder of a store or of a copy, or the address of a copy as fsspec knows them, such as https://…/NAME.
+
+    Raises:
+        StudyError, StoreError: there is neither, or it cannot be read. Nothing in it is run, whoever wrote it.
+    """
+    if is_address(place):
+        return _read_copy(str(place))
+    return _read_copy(str(place)) if (Path(place) / HEAD).is_file() else load_store(place)
+
+
+def is_address(place: str | Path) -> bool:
+    """Whether a place is an address of a copy, and no path."""
+    return isinstance(place, str) and "://" in place
+
+
+def _read_copy(address: str) -> Exported:
+    head = _parse(address, _read(address, HEAD))
+    data = _read(address, ARRAYS)
+    if hashlib.sha256(data).hexdigest() != head["digests"][ARRAYS]:
+        raise StoreError(f"{address}/{ARRAYS} is damaged: its bytes do not match their digest")
+    with foreign(address):
+        arrays = _arrays(data, head["arrays"])
+        refuse_misshapen(Path(HEAD), arrays, len(head["pairs"]))
+        limits = None if head["limits"] is None else np.array([np.nan if x is None else x for x in head["limits"]])
+        study = Study.from_dict(head["study"])
+        return Exported(
+            study,
+            Path("STORE"),
+            head["complete"],
+            head["pairs"],
+            arrays,
+            head["grown"],
+            head["columns"],
+            limits,
+            address,
+            head,
+        )
+
+
+def _parse(address: str, data: bytes) -> dict[str, Any]:
+    try:
+        head = json.loads(data)
+        version = head["hpcdp_export"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise StoreError(f"{address}/{HEAD} is no head of an exported copy") from None
+    if version != FORMAT:
+        raise StoreError(f"{address} is a copy of format {version!r}; this hpcdp reads format {FORMAT}")
+    names = {"study", "complete", "pairs", "arrays", "digests", "grown", "columns", "limits", "pure", "provenance"}
+    if missing := sorted(names - head.keys()):
+        raise StoreError(f"{address}/{HEAD} is damaged: {', '.join(missing)} missing")
+    return dict(head)
+
+
+def _read(address: str, name: str) -> bytes:
+    """A file of a copy; one readable error where it cannot be had."""
+    import fsspec
+
+    where = f"{address.rstrip('/')}/{name}"
+    try:
+        with fsspec.open(where, "rb") as handle:
+            data = bytes(handle.read(_MOST + 1))
+    except ImportError as error:
+        raise StudyError(f"{where}: {error}; for http:// and https:// install hpcdp[http]") from None
+    except FileNotFoundError:
+        raise StudyError(
+            f"no exported copy at {address}: it has no {name}; a store is read by its path, copies are made by hpcdp export"
+        ) from None
+    except Exception as error:  # of whatever library serves the address
+        raise StoreError(f"{where}: {type(error).__name__}: {error}") from None
+    if len(data) > _MOST:
+        raise StoreError(f"{where} has more than {_MOST:,} bytes, which no export has")
+    return data
+
+
+def _arrays(data: bytes, described: Mapping[str, Any]) -> Arrays:
+    """Arrays with the dimensions and types that they had in the store."""
+    import xarray as xr
+
+    found: Arrays = {}
+    with xr.open_dataset(io.BytesIO(data), engine="scipy", decode_cf=False) as stored:
+        for name, (dims, dtype, shape) in described.items():
+            if np.dtype(dtype).kind not in "biuf":
+                raise ValueError(f"{name}: of type {dtype}")
+            values = np.empty(shape, dtype) if 0 in shape else stored[name].values.astype(dtype)
+            if values.shape != tuple(shape):
+                raise ValueError(f"{name}: of shape {values.shape}, not {shape}")
+            found[name] = (tuple(dims), values)
+    return found

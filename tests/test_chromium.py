@@ -1,0 +1,115 @@
+"""A page in a real Chromium: no complaint, no request but the file, no sideways scroll, scripts off, themes, print."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+from browser import COLOURS, Tab, find_chromium, in_tab
+from pages import EVIL, make_store
+
+from hpcdp import load_result
+from hpcdp.report.html.colours import DARK, LIGHT, contrast
+from hpcdp.report.html.page import render, write_page
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of a claim that is violated, an incomplete store with an evil exception, an evil output, and random tapes."""
+    find_chromium()
+    folder = tmp_path_factory.mktemp("chromium")
+    stores = [make_store(folder / kind, kind) for kind in ("points", "broken", "words", "tape", "rows", "risk")]
+    write_page([load_result(store) for store in stores], folder / "page.html")
+    return folder / "page.html"
+
+
+def colour_of(text: str) -> str:
+    red, green, blue, *opacity = map(float, re.findall(r"[\d.]+", text))
+    assert opacity in ([], [1.0])
+    return f"#{round(red):02x}{round(green):02x}{round(blue):02x}"
+
+
+async def check_colours(tab: Tab, paper: str) -> None:
+    """Every piece of text, in pictures too, against the ground that it is on (AA: 4.5, whatever its size)."""
+    found = await tab.value(COLOURS)
+    assert len(found) > 500
+    assert {colour_of(ground) for _, ground, *_ in found} >= {paper}
+    for ink, ground, words, _ in found:
+        assert contrast(colour_of(ink), colour_of(ground)) >= 4.5, words
+
+
+def test_a_page_in_a_browser(page: Path, tmp_path: Path) -> None:
+    async def use(tab: Tab) -> None:
+        await tab.do("Emulation.setScriptExecutionDisabled", value=True)
+        await tab.resize(390)
+        await tab.open(page.as_uri())
+        assert tab.requests() == [page.as_uri()]
+        assert tab.complaints() == []
+        assert await tab.width() == 390
+        await tab.picture(tmp_path / "telephone.png")
+        await tab.do("Emulation.setScriptExecutionDisabled", value=False)
+        await tab.open(page.as_uri())
+        text = await tab.value("document.body.innerText")
+        for words in ("violated", "INCOMPLETE", EVIL, "finite-sample", "To repeat it", "Assumptions and warnings"):
+            assert words in text
+        assert await tab.value("document.scripts.length") == 0
+        sizes = await tab.value(
+            "[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect()).map(r => r.height)"
+        )
+        assert min(sizes) > 5.0  # text of pictures is text, and is shown
+        for theme, colours in (("light", LIGHT), ("dark", DARK)):
+            await tab.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+            await check_colours(tab, colours["paper"])
+        await tab.resize(1200)
+        assert await tab.width() <= 1200  # of which the bar at its side takes some
+        await tab.do(
+            "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
+        )
+        await check_colours(tab, LIGHT["paper"])  # whatever the screen has, paper is white
+        printed = await tab.do("Page.printToPDF", printBackground=True)
+        (tmp_path / "page.pdf").write_bytes(base64.b64decode(printed["data"]))
+        assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF-")
+        assert tab.complaints() == []
+
+    in_tab(use, tmp_path / "profile")
+
+
+def test_faults_are_seen(tmp_path: Path) -> None:
+    """What the test above asserts does fail: on a page that asks for a file, runs a script, is too wide and too pale."""
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<!doctype html><meta charset=utf-8><meta http-equiv=Content-Security-Policy content=\"script-src 'none'\">"
+        "<img src=missing.png><script>alert(1)</script><p style='width: 600px; color: #999'>pale</p>"
+    )
+
+    async def use(tab: Tab) -> None:
+        await tab.resize(390)
+        await tab.open(bad.as_uri())
+        assert len(tab.requests()) == 2
+        assert len(tab.complaints()) >= 2
+        assert await tab.width() > 390
+        ((ink, _, words, _),) = await tab.value(COLOURS)
+        assert words == "pale"
+        assert contrast(colour_of(ink), "#ffffff") < 4.5
+
+    find_chromium()
+    in_tab(use, tmp_path / "profile")
+
+
+def test_what_notebooks_show_runs_nothing(page: Path, tmp_path: Path) -> None:
+    """Fragments in a page of their own, without a policy that would stop them."""
+    results = [load_result(page.parent / kind / f"{kind}.zarr") for kind in ("points", "words", "broken")]
+    place = tmp_path / "notebook.html"
+    place.write_text("<!doctype html><meta charset=utf-8>" + "".join(one._repr_html_() or "" for one in results))
+
+    async def use(tab: Tab) -> None:
+        await tab.open(place.as_uri())
+        assert tab.requests() == [place.as_uri()]
+        assert tab.complaints() == []
+        assert EVIL[:20] in await tab.value("document.body.innerText")
+        assert await tab.value("document.scripts.length") == 0
+
+    in_tab(use, tmp_path / "profile")
+    assert "<script" not in render(results)

@@ -1,0 +1,599 @@
+"""Pages of results: every number is that of JSON, all text stays text, nothing is asked of the network, nothing private leaks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import call, hpcdp
+from pages import EVIL, OWN, STUDIES, Page, make_store, page_of
+
+from hpcdp import load_result
+from hpcdp.engine.driver import run
+from hpcdp.errors import StudyError
+from hpcdp.report.export import write_export
+from hpcdp.report.html.colours import DARK, DRAWN, LIGHT, contrast, drawn_colours, seen_on
+from hpcdp.report.html.contents import paragraphs
+from hpcdp.report.html.marks import MARKS
+from hpcdp.report.html.page import render, write_page
+from hpcdp.report.html.redacted import LEFT_OUT, failure_words, redacted, short_claim, shortened, stop_words
+from hpcdp.report.html.sentence import sentence_of
+from hpcdp.report.html.toml import to_toml
+from hpcdp.results.audit import audit
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import verify
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.file import Study
+
+Stores = Callable[[str], Path]
+KINDS = [*STUDIES]
+COMPLETE = [kind for kind in KINDS if kind != "broken"]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    made: dict[str, Path] = {}
+
+    def make(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = make_store(tmp_path_factory.mktemp("pages"), kind)
+        return made[kind]
+
+    return make
+
+
+def shown(store: Path, *options: str) -> Any:
+    """What `show --format json` prints."""
+    return json.loads(call("show", store, "--format", "json", *options).stdout)
+
+
+def looked_up(entry: Any, key: str) -> Any:
+    for name in key.split("."):
+        entry = None if entry is None else entry[name]
+    return entry
+
+
+def compare(table: Any, entries: list[dict[str, Any]], *others: str) -> int:
+    """Each number of a table with that of JSON, row by row; how many were compared. others: columns that JSON has not here."""
+    assert len(table.rows) == len(entries)
+    compared = 0
+    for place, key in enumerate(table.keys):
+        if key in others:
+            continue
+        for row, entry in zip(table.rows, entries, strict=True):
+            value, (text, number) = looked_up(entry, key), row[place]
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                assert number is not None
+                assert json.loads(number) == value, (table.caption, key)
+                compared += 1
+            else:
+                assert number is None, (table.caption, key, text)
+    return compared
+
+
+@pytest.mark.parametrize("kind", ["points", "rows", "tape", "renyi", "literal", "reuse", "broken"])
+def test_numbers_of_spectra_are_those_of_json(stores: Stores, tmp_path: Path, kind: str) -> None:
+    store = stores(kind)
+    result, said = load_result(store), shown(store)
+    table = page_of(result, tmp_path / "p.html").table("Spectrum")
+    heads = dict(zip(table.keys, table.headings, strict=True))
+    assert (heads["epsilon"], heads["delta"], heads["lower"], heads["upper"]) == ("ε", "δ̂", "certified ≥", "approx ≤")
+    own = ["claimed"] if result.study.study.claim else []
+    own += ["standard_error"] if kind == "tape" else []
+    assert compare(table, said["spectrum"], *own, "violated") >= 4 * len(said["spectrum"])
+    if own[:1] == ["claimed"]:
+        claim = parse_claim(str(result.study.study.claim), store.parent)
+        allowed = [float(claim.implied(row["epsilon"])) for row in said["spectrum"]]
+        assert [float(str(v)) for v in table.column("claimed")] == allowed
+        marked = [row[table.keys.index("violated")][0] == "violated" for row in table.rows]
+        assert marked == [row["lower"] > most for row, most in zip(said["spectrum"], allowed, strict=True)]
+    if kind == "tape":
+        cells = {(c["pair"], c["direction"], c["epsilon"]): c["standard_error"] for c in said["cells"]}
+        errors = [cells[row["pair"], row["direction"], row["epsilon"]] for row in said["spectrum"]]
+        assert [float(str(v)) for v in table.column("standard_error")] == errors
+
+
+def test_numbers_of_trade_offs_and_audits_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
+    store = stores("points")
+    result = load_result(store)
+    page, said = page_of(result, tmp_path / "p.html"), shown(store)
+    assert compare(page.table("Trade-off points"), said["tradeoff"]) == 7 * 3
+    found = audit(result, "laplace(epsilon=0.3)").to_dict()
+    assert found["verdict"] == "violation"
+    assert "Audit" in page.text
+    boxes = sorted(found["cells"], key=lambda box: -box["margin"])
+    assert compare(page.table("Audit"), boxes, "violated") == 8 * len(boxes)
+    bounds = page.table("Certified lower bounds")
+    told = [found["bounds"]["mu"], *found["bounds"]["epsilon"]]
+    assert compare(bounds, told, "what") == 2 * len(told)
+
+
+def test_the_page_of_an_audit_is_of_its_own_claim(stores: Stores, tmp_path: Path) -> None:
+    found = audit(load_result(stores("points")), "gaussian(mu=0.1)", "forward")
+    write_page(found, tmp_path / "p.html")
+    page = Page((tmp_path / "p.html").read_text())
+    assert compare(page.table("Audit"), found.to_dict()["cells"], "violated") == 8
+    assert "The claim gaussian(mu=0.1) is violated" in page.text
+    assert "laplace(epsilon=0.3)" in page.text  # in the study's own text alone
+    assert page.text.count("laplace(epsilon=0.3)") == 1
+
+
+def test_numbers_of_pure_levels_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
+    for kind, columns in (("pure", 6), ("words", 3)):
+        page, said = page_of(load_result(stores(kind)), tmp_path / "p.html"), shown(stores(kind), "--pure")["pure"]
+        rows = sorted(said["rows"] or [said], key=lambda row: -row["certified"])
+        assert compare(page.table("Pure ε"), rows) >= columns * len(rows)
+    said = shown(stores("pure"), "--pure")["pure"]
+    table = page_of(load_result(stores("pure")), tmp_path / "p.html").table("Loss of pair")
+    assert compare(table, said["published"]["intervals"]) == 4
+
+
+def test_numbers_of_histograms_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
+    for kind in ("bins", "domain"):
+        page, said = page_of(load_result(stores(kind)), tmp_path / "p.html"), shown(stores(kind))["pure"]
+        rows = sorted(said["rows"] or [said], key=lambda row: -row["certified"])
+        assert compare(page.table("Pure ε"), rows) >= 2 * len(rows)
+
+
+def test_numbers_of_risks_and_of_divergences_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
+    page, said = page_of(load_result(stores("risk")), tmp_path / "p.html"), shown(stores("risk"))["risk"]
+    assert compare(page.table("ε of a sampled"), said) >= 8 * 2
+    page = page_of(load_result(stores("renyi")), tmp_path / "p.html")
+    said = shown(stores("renyi"), "--renyi", "2", "--renyi", "3", "--zcdp")
+    rows = [*said["renyi"], {"estimate": None, "variational": None, **said["zcdp"]}]
+    assert compare(page.table("Rényi"), rows, "what") >= 6
+
+
+def test_numbers_of_pairs_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
+    page, said = page_of(load_result(stores("rows")), tmp_path / "p.html"), shown(stores("rows"), "--rows")
+    table = page.table("Most exposed pairs")
+    assert table.caption == f"Most exposed pairs at ε = {said['epsilon']:g}"
+    by_row = {f"row {row['row']}": row for row in said["rows"]}
+    assert len(by_row) == len(table.rows) == 4
+    for cells in table.rows:
+        row = by_row[str(re.search(r"row \d+", cells[0][0])[0])]  # type: ignore[index]
+        assert [json.loads(str(v)) if v else None for _, v in (cells[1], cells[2], cells[4])] == [
+            row["delta"],
+            row["standard_error"],
+            row["lower"],
+        ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_column_says_what_it_is_and_bounds_are_rounded_to_the_safe_side(
+    stores: Stores, tmp_path: Path, kind: str
+) -> None:
+    page = page_of(load_result(stores(kind)), tmp_path / "p.html")
+    words = {mark.key: mark.word for mark in MARKS}
+    rounded = 0
+    for table in page.tables:
+        assert all(words[key] == word for key, word in table.marks)
+        for place, (heading, (mark, _)) in enumerate(zip(table.headings, table.marks, strict=True)):
+            for row in table.rows:
+                text, value = row[place]
+                if value is None or mark not in ("finite", "leftover", "assumed", "limited") or text == "–":
+                    continue
+                read, number = float(text.replace(",", "")), float(value)
+                if "≥" in heading or heading == "margin":
+                    assert read <= number, heading
+                else:
+                    assert read >= number, heading
+                    assert "≤" in heading or heading in ("radius", "Δ", "ε")
+                rounded += read != number
+    assert rounded or kind in ("broken", "edits", "rows", "literal", "reuse")
+
+
+BOUNDS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
+    ("points", "Spectrum"): {"lower": ("certified ≥", "finite"), "limit": ("learned sets ≤", "limited")},
+    ("points", "Trade-off points"): {
+        "radius": ("radius", "finite"),
+        "alpha_upper": ("α ≤", "finite"),
+        "beta_upper": ("β ≤", "finite"),
+    },
+    ("points", "Audit"): {
+        "alpha_upper": ("α ≤", "finite"),
+        "beta_upper": ("β ≤", "finite"),
+        "margin": ("margin", "finite"),
+        "violated": ("claim violated", "finite"),
+    },
+    ("points", "Certified lower bounds"): {
+        "box": ("certified ≥, from the boxes", "finite"),
+        "all": ("certified ≥, from every η", "finite"),
+    },
+    ("rows", "Most exposed pairs"): {"lower": ("certified ≥", "finite")},
+    ("tape", "Spectrum"): {
+        "lower": ("certified ≥", "finite"),
+        "lower_up_to_leftover": ("up to the leftover ≥", "leftover"),
+    },
+    ("pure", "Pure ε"): {"certified": ("certified ≥", "finite")},
+    ("bins", "Pure ε"): {"certified": ("certified ≥", "finite"), "upper": ("≤ if C holds", "assumed")},
+    ("domain", "Pure ε"): {"certified": ("certified ≥", "finite"), "upper": ("≤ if C and D hold", "assumed")},
+    ("renyi", "Rényi"): {"lower": ("certified ≥", "finite"), "variational.lower": ("or: certified ≥", "finite")},
+    ("risk", "ε of a sampled"): {
+        "sensitivity": ("Δ", "finite"),
+        "epsilon": ("ε", "finite"),
+        "within.certified": ("P[|L| ≤ ε] ≥", "finite"),
+    },
+}
+"""Of every table the columns that hold with a confidence: which number, under which heading, with which mark."""
+
+
+@pytest.mark.parametrize("kind, caption", [*BOUNDS])
+def test_what_is_certified_stands_under_its_heading_and_nothing_else_does(
+    stores: Stores, tmp_path: Path, kind: str, caption: str
+) -> None:
+    table = page_of(load_result(stores(kind)), tmp_path / "p.html").table(caption)
+    sure = {
+        key: (heading, mark)
+        for key, heading, (mark, _) in zip(table.keys, table.headings, table.marks, strict=True)
+        if mark in ("finite", "limited", "leftover", "assumed") and (key, caption) != ("violated", "Spectrum")
+    }
+    assert sure == BOUNDS[kind, caption]
+    assert len(table.keys) == len(set(table.keys))
+
+
+def test_what_is_up_to_the_leftover_is_never_certified(stores: Stores, tmp_path: Path) -> None:
+    page = page_of(load_result(stores("tape")), tmp_path / "p.html")
+    table = page.table("Spectrum")
+    marks = dict(zip(table.keys, table.marks, strict=True))
+    assert marks["lower"] == ("finite", "finite-sample")
+    assert marks["lower_up_to_leftover"] == ("leftover", "finite-sample, no bound")
+    assert len({LIGHT["leftover"], LIGHT["finite"]}) == len({DARK["leftover"], DARK["finite"]}) == 2
+    assert "certified" not in dict(zip(table.keys, table.headings, strict=True))["lower_up_to_leftover"]
+    assert "up to the leftover ≥ X: by itself no bound on δ" in page.text
+
+
+@pytest.mark.parametrize("kind", ["points", "pure", "risk", "broken"])
+def test_a_copy_of_a_store_gives_equal_bytes(stores: Stores, tmp_path: Path, kind: str) -> None:
+    store = stores(kind)
+    copy = tmp_path / "elsewhere" / "another.zarr"
+    shutil.copytree(store, copy, copy_function=shutil.copyfile)  # with other times
+    pages = [tmp_path / f"{number}.html" for number in range(3)]
+    load_result(store).report(pages[0])
+    load_result(copy).report(pages[1])
+    hpcdp("report", copy, "-o", pages[2], folder=tmp_path)  # in another process
+    assert pages[0].read_bytes() == pages[1].read_bytes() == pages[2].read_bytes()
+    assert load_result(copy).to_json() == load_result(store).to_json()
+
+
+def test_an_incomplete_store_has_a_banner(stores: Stores, tmp_path: Path) -> None:
+    page = page_of(load_result(stores("broken")), tmp_path / "p.html")
+    banners = [a for tag, a in page.tags if a.get("class") == "banner"]
+    assert len(banners) == 1
+    assert "INCOMPLETE: this page shows only what has all its counts." in page.text
+    whole = page_of(load_result(stores("points")), tmp_path / "p.html")
+    assert not [a for tag, a in whole.tags if "banner" in a.get("class", "")]
+    assert "INCOMPLETE" not in whole.text
+
+
+ALLOWED = {
+    "html", "head", "meta", "title", "style", "body", "header", "p", "h1", "h2", "h3", "h4", "nav", "ol", "ul", "li",
+    "a", "strong", "main", "article", "div", "section", "figure", "figcaption", "table", "caption", "thead", "tbody",
+    "tr", "th", "td", "small", "data", "span", "dl", "dt", "dd", "pre", "code", "time", "footer", "svg", "desc",
+    "defs", "g", "path", "use", "text", "tspan", "clippath", "rect",
+}  # fmt: skip
+
+
+def check_text_only(page: Page) -> None:
+    """Nothing but the elements of the templates, and no attribute that does or fetches something."""
+    assert {tag for tag, _ in page.tags} <= ALLOWED
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            assert name not in ("src", "style", "action", "srcdoc", "data", "xlink:href")
+            assert name != "href" or value.startswith("#")
+            assert all(place.startswith("#") for place in re.findall(r"url\(([^)]*)\)", value))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_asks_for_nothing_and_its_parts_have_names(stores: Stores, tmp_path: Path, kind: str) -> None:
+    page = page_of(load_result(stores(kind)), tmp_path / "p.html")
+    check_text_only(page)
+    assert not page.open
+    assert "url(" not in page.style
+    assert "@import" not in page.style
+    (policy,) = [a["content"] for a in page.named("meta") if a.get("http-equiv") == "Content-Security-Policy"]
+    digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    names = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(names) == len(set(names))
+    used = [name for _, a in page.tags for name in a.get("aria-labelledby", "").split()]
+    used += [a["href"][1:] for _, a in page.tags if "href" in a]
+    used += [name for _, a in page.tags for v in a.values() for name in re.findall(r"url\(#([^)]*)\)", v)]
+    assert set(used) <= set(names)
+    pictures = page.named("svg")
+    assert pictures or kind == "words"
+    assert all(a["role"] == "img" and len(a["aria-labelledby"].split()) == 2 for a in pictures)
+    for table in page.tables:
+        assert table.caption
+        assert all(len(row) == len(table.keys) for row in table.rows)
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def named(result: Result, name: str) -> Result:
+    """The same of a study with a name that no study file may give it."""
+    header = result.study.study.model_copy(update={"name": name})
+    study = result.study.model_copy(update={"study": header})
+    return Result(study, result.store, result.complete, result.pairs, result.arrays, [], result.columns)
+
+
+def test_names_claims_outputs_and_exceptions_stay_text(stores: Stores, tmp_path: Path) -> None:
+    folder = tmp_path / "<script>alert(1)<"
+    folder.mkdir()
+    (folder / "script>").write_text("epsilon,delta\n0,0.1\n1,0.01\n")
+    claimed = Study.from_dict(
+        {
+            "study": {"name": "evil", "seed": 1, "claim": f"file({EVIL})"},
+            "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
+            "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+            "estimate": {"train": 500, "test": 500, "epsilons": [0.0, 1.0], "etas": [1.0]},
+        },
+        tmp_path,
+    )
+    result = run(claimed, tmp_path / "evil.zarr", workers=0)
+    cases = [
+        (named(load_result(stores("points")), EVIL), False, 4),  # in the title, the heading, the commands
+        (result, True, 4),  # of a claim: in the sentence, pictures and table
+        (load_result(stores("words")), False, 1),  # an output
+        (load_result(stores("broken")), False, 1),  # an exception
+        (load_result(stores("broken")), True, 1),
+    ]
+    for one, private, least in cases:
+        page = page_of(one, tmp_path / "p.html", show_rows=private and one.study.pairs.relative is None)
+        check_text_only(page)
+        assert page.text.count(EVIL[:20]) >= least  # of an output as many characters as tables show
+        assert EVIL[:20] not in (tmp_path / "p.html").read_text()
+        fragment = Page(one._repr_html_() or "")
+        assert {tag for tag, _ in fragment.tags} <= ALLOWED
+        assert not [name for _, a in fragment.tags for name in a if name.startswith("on") or name == "src"]
+
+
+def test_characters_that_turn_text_around_are_spelt_out(stores: Stores, tmp_path: Path) -> None:
+    page = page_of(named(load_result(stores("risk")), "a\u202eb\x07c"), tmp_path / "p.html")
+    assert "a\\u202eb\\u0007c" in page.text
+    assert not re.search("[\x07\u202e]", (tmp_path / "p.html").read_text())
+
+
+def test_nothing_private_is_in_a_page_unless_rows_are_asked_for(stores: Stores, tmp_path: Path) -> None:
+    """Inline databases, values of edits, local paths and texts of exceptions."""
+    curve = tmp_path / "secret folder" / "curve.csv"
+    curve.parent.mkdir()
+    curve.write_text("epsilon,delta\n0,0.9\n1,0.8\n")
+    study = Study.from_dict(
+        {
+            "study": {"name": "held", "seed": 1, "claim": f"file({curve})"},
+            "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
+            "pairs": {"given": [{"d": [0.40673828125], "d_prime": [1.28271484375]}]},
+            "estimate": {"train": 500, "test": 500, "epsilons": [0.0, 1.0]},
+        },
+        tmp_path,
+    )
+    run(study, tmp_path / "held.zarr", workers=0)
+    secrets: dict[Path, tuple[str, ...]] = {
+        tmp_path / "held.zarr": ("0.40673828125", "1.28271484375", "secret folder", str(tmp_path)),
+        stores("rows"): ("0.8126953125", "2.2841796875", str(stores("rows").parent)),
+        stores("edits"): ("0.8126953125", "4.8134765625", str(stores("edits").parent)),
+        stores("broken"): ("8.06298828125", str(stores("broken").parent), "own.py"),
+    }
+    for store, hidden in secrets.items():
+        page = tmp_path / "p.html"
+        call("report", store, "-o", page)
+        text = page.read_text()
+        assert not [word for word in hidden if word in text]
+        assert "PRIVATE" not in text
+        call("report", store, "-o", page, "--show-rows")
+        text = page.read_text()
+        assert hidden[0] in text
+        assert "PRIVATE" in text
+    assert "file(curve.csv)" in render([load_result(tmp_path / "held.zarr")])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_text_of_a_study_is_that_study(stores: Stores, tmp_path: Path, kind: str) -> None:
+    result = load_result(stores(kind))
+    text = to_toml(result.study.to_dict())
+    assert Study.from_dict(tomllib.loads(text), result.study.folder).to_dict() == result.study.to_dict()
+    shared, gone = redacted(result.study.to_dict())
+    assert (LEFT_OUT in json.dumps(shared)) == bool(gone)
+    Study.from_dict(shared)  # still one, of nothing
+    assert page_of(result, tmp_path / "p.html").text.count(" ".join(to_toml(shared).split())) == 1
+
+
+def test_studies_are_written_as_files_are_read() -> None:
+    body = {
+        "a": {"b": 'x"\\\n\x7f\u2028é', "c": [1, 2.5, True, [1e-300]], "d e": {"f": None, "g": {}}, "h": -0.0, "i": []}
+    }
+    found = tomllib.loads(to_toml({**body, "gone": None}))
+    assert found == {"a": {**body["a"], "d e": {"g": {}}}}
+
+
+def test_paths_and_claims_lose_their_folders() -> None:
+    cases = {
+        "file(/home/me/x.csv)": "file(x.csv)",
+        "file( a/b.csv )*laplace(epsilon=1)": "file(b.csv)*laplace(epsilon=1)",
+        "laplace(epsilon=1) * gaussian(mu=1)": "laplace(epsilon=1) * gaussian(mu=1)",
+        "store(runs\\other.zarr)": "store(other.zarr)",
+        "dp(epsilon=1)": "dp(epsilon=1)",
+    }
+    assert {text: short_claim(text) for text in cases} == cases
+    given = {
+        "study": {"claim": None},
+        "mechanism": {
+            "call": {"command": ["/opt/me/run", "--fast"]},
+            "parameters": {"files": ["a.npy"], "scale": 2.0, "out": "~/x"},
+        },
+        "pairs": {
+            "relative": {"file": "people.csv", "databases": None},
+            "given": {"call": "m:f", "parameters": {"rows": [1]}},
+        },
+    }
+    found, gone = redacted(given)
+    assert found["mechanism"]["call"]["command"] == [LEFT_OUT, "--fast"]
+    assert found["mechanism"]["parameters"] == {"files": LEFT_OUT, "scale": 2.0, "out": LEFT_OUT}
+    assert found["pairs"]["relative"]["file"] == LEFT_OUT
+    assert found["pairs"]["given"] == {"call": "m:f", "parameters": {"rows": LEFT_OUT}}
+    assert len(gone) == 5
+    assert failure_words("chunk 1 of d: the mechanism raised KeyError: 'Bob' (/home/me/own.py, line 3)") == (
+        "chunk 1 of d: the mechanism raised KeyError (its text is left out)"
+    )
+    assert failure_words("chunk 1 of d: no numbers: Bob") == "chunk 1 of d (its text is left out)"
+    assert stop_words("no room in /scratch/me now") == f"no room in {LEFT_OUT} now"
+
+
+def test_long_lists_are_told_by_their_length() -> None:
+    found, gone = shortened({"pairs": {"given": [[0.5]] * 5000, "rows": [1, 2]}})
+    assert found["pairs"] == {"given": f"{LEFT_OUT}: 5,000 entries", "rows": [1, 2]}
+    assert gone == ["pairs.given, 5,000 entries"]
+
+
+def test_verdicts_say_claim_confidence_and_what_they_do_not_say(stores: Stores) -> None:
+    result = load_result(stores("points"))
+    claims = {"laplace(epsilon=0.3)": "violation", "dp(epsilon=6)": "consistent", "laplace(epsilon=1)": "not separable"}
+    unsure = result["delta"] > parse_claim("laplace(epsilon=1)", Path.cwd()).implied(result["epsilon"])
+    assert unsure.any()
+    for text, kind in claims.items():
+        found = sentence_of(result, verify(result, text))
+        assert found.kind == kind
+        assert text in found.text
+        assert "95 %" in found.text
+        assert re.search("this (does not say|says neither)", found.text)
+        assert found.text.count(". ") == 0  # one sentence
+    assert "which may be more" in sentence_of(result, verify(result, "laplace(epsilon=0.3)")).text
+    for kind in ("bins", "risk", "edits", "words"):
+        one = load_result(stores(kind))
+        found = sentence_of(one, None)
+        assert found.kind == "none"
+        assert "95 %" in found.text
+        assert "says nothing of" in found.text
+
+
+def test_several_stores_make_one_page_with_an_index(stores: Stores, tmp_path: Path) -> None:
+    kinds = ("points", "broken", "risk")
+    path = tmp_path / "all.html"
+    assert call("report", *(stores(kind) for kind in kinds), "-o", path).stdout == f"{path}\n"
+    page = Page(path.read_text())
+    check_text_only(page)
+    links = [a["href"] for a in page.named("a")]
+    assert links == ["#r0", "#r1", "#r2"]
+    assert [a["id"] for a in page.named("article")] == ["r0", "r1", "r2"]
+    names = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(names) == len(set(names))
+    assert "points: The claim laplace(epsilon=0.3) is violated" in page.text
+    assert "broken (incomplete): " in page.text
+    tables = {table.caption for table in page.tables}
+    alone = [table for kind in kinds for table in Page(render([load_result(stores(kind))])).tables]
+    assert tables == {table.caption for table in alone}
+    assert len(page.tables) == len(alone)
+
+
+def test_assumptions_and_warnings_are_all_there(stores: Stores, tmp_path: Path) -> None:
+    """Every word that `show` prints below its tables."""
+    for kind in ("points", "tape", "reuse", "literal", "bins", "risk"):
+        store = stores(kind)
+        text = page_of(load_result(store), tmp_path / "p.html").text
+        printed = call("show", store).stdout.split("\n\n")
+        notes = [line for part in printed for line in paragraphs(part.splitlines()) if re.match(r"[^ ]*:? ?.*: ", line)]
+        prose = [line for line in notes if len(line) > 100 and "---" not in line]
+        assert prose or kind == "risk"
+        for line in prose:
+            if "largest over" not in line and "Laplace noise of scale" not in line:
+                assert line in text, line
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_text_and_lines_have_enough_contrast(theme: dict[str, str], stores: Stores) -> None:
+    for name, colour in theme.items():
+        if name not in ("paper", "panel", "line"):
+            assert contrast(colour, theme["paper"]) >= 4.5, name
+            assert contrast(colour, theme["panel"]) >= 4.5, name
+    page = render([load_result(stores(kind)) for kind in ("points", "tape", "pure", "risk", "bins")])
+    colours = drawn_colours(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    assert len(colours) >= 6
+    for colour in colours:
+        assert contrast(seen_on(colour, theme["paper"]), theme["paper"]) >= DRAWN
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0, abs=1e-12)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # WebAIM's example of a colour just below AA
+
+
+def test_only_pages_are_written(stores: Stores, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"-o: accepted are \.html and \.htm; given: .*p\.pdf"):
+        load_result(stores("risk")).report(tmp_path / "p.pdf")
+    done = call("report", stores("points"), "-o", tmp_path / "p.html", "--show-rows")
+    assert done.returncode == 0
+    assert (
+        call("report", tmp_path / "none.zarr", code=2).stderr == f"hpcdp: no hpcdp store at {tmp_path / 'none.zarr'}\n"
+    )
+    kept = tmp_path / "kept.txt"
+    kept.write_text("mine")
+    (tmp_path / "link.html").symlink_to(kept)
+    load_result(stores("risk")).report(tmp_path / "link.html")
+    assert kept.read_text() == "mine"
+    assert not (tmp_path / "link.html").is_symlink()
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store of 10,000 pairs of 2,500 laws."""
+    folder = tmp_path_factory.mktemp("many")
+    (folder / "own.py").write_text(OWN)
+    laws = np.random.default_rng(5).dirichlet((4.0, 4.0, 4.0), 50)
+    study = Study.from_dict(
+        {
+            "study": {"name": "many", "seed": 3, "claim": "dp(epsilon=0.5)"},
+            "mechanism": {"call": "pmf", "parameters": {"outcomes": [0, 1, 2], "table": laws.tolist()}},
+            "pairs": {"given": [{"d": [n % 50], "d_prime": [(n // 50 + n % 50 + 1) % 50]} for n in range(10_000)]},
+            "estimate": {"train": 200, "test": 200, "epsilons": [0.0, 0.5, 1.0], "etas": [1.0, 2.0], "keep": "none"},
+        }
+    )
+    run(study, folder / "many.zarr", workers=0)
+    return folder / "many.zarr"
+
+
+@pytest.mark.slow
+def test_ten_thousand_pairs_take_two_megabytes_at_most(many: Path, tmp_path: Path) -> None:
+    result = load_result(many)
+    assert len(result.pairs) == 10_000
+    for private in (False, True):
+        page = page_of(result, tmp_path / "p.html", show_rows=private)
+        assert (tmp_path / "p.html").stat().st_size <= 2_000_000
+        assert "Rows that are not listed here: 9,950" in page.text
+        assert "Rows that are not listed here: 19,800" in page.text  # of 20,000 points
+        assert "10,000 entries" in page.text
+
+
+@pytest.mark.parametrize("kind", COMPLETE)
+def test_a_store_of_which_nothing_is_counted_has_a_page_that_claims_nothing(
+    stores: Stores, tmp_path: Path, kind: str
+) -> None:
+    """As one that a run left early: the study and samples alone."""
+    store = tmp_path / "early.zarr"
+    shutil.copytree(stores(kind), store)
+    for path in (store / "records").iterdir():
+        if path.is_dir() and (
+            path.name not in ("runs", "samples", "packs") or (kind == "risk" and path.name != "runs")
+        ):
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
+    result = load_result(store)
+    assert not result.complete
+    page = page_of(result, tmp_path / "p.html")
+    assert page.text.count("INCOMPLETE") == 1
+    assert re.search("neither refuted nor met|so that nothing is known yet", page.text)
+    told = {value for table in page.tables for row in table.rows for _, value in row}
+    assert told <= {None, "0.0"}  # that a divergence is at least 0 is always so
+    assert kind in str(Page(result._repr_html_() or "").text)
+    write_export(result, tmp_path / "copy")
+    assert Page(render([load_result(tmp_path / "copy")])).tables == page.tables
