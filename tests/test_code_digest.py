@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -120,7 +121,7 @@ def test_its_own_name_is_none_of_it() -> None:
 def test_the_same_in_another_process(seed: str, tmp_path: Path) -> None:
     """Where strings have other hashes, so that sets have another order."""
     code = f"{HEAD}\nfrom hpcdp.mechanisms.code_digest import digest_function\nprint(digest_function(f).digest)"
-    given = {"PYTHONHASHSEED": seed, "PATH": ""}
+    given = {**os.environ, "PYTHONHASHSEED": seed}
     done = subprocess.run(
         [sys.executable, "-c", code], env=given, cwd=tmp_path, capture_output=True, text=True, check=True
     )
