@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpcdp.engine.direct import audit, spectrum
     from hpcdp.engine.driver import resume, run
     from hpcdp.engine.failures import RunFailed
     from hpcdp.engine.repeats import repeat
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
     from hpcdp.notions.curve import TradeOffCurve
-    from hpcdp.results.audit import audit
     from hpcdp.results.composition import Spectrum, parallel, post_process, sequential, union
     from hpcdp.results.result import Result, load_result
     from hpcdp.results.verdict import verify
@@ -37,7 +37,8 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "union": "results.composition",
     "TradeOffCurve": "notions.curve",
     "repeat": "engine.repeats",
-    "audit": "results.audit",
+    "audit": "engine.direct",
+    "spectrum": "engine.direct",
     "verify": "results.verdict",
 }
 
@@ -61,6 +62,7 @@ __all__ = [
     "resume",
     "run",
     "sequential",
+    "spectrum",
     "union",
     "verify",
 ]

@@ -19,10 +19,10 @@ from commands import LONG, call
 from forked import fits, run_forked
 from packaging.requirements import Requirement
 
-from hpcdp._base.again import resume_command
 from hpcdp.engine.driver import store_problem
 from hpcdp.engine.outcomes import unusable
 from hpcdp.errors import StudyError
+from hpcdp.store.again import resume_command
 from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
 

@@ -26,6 +26,7 @@ from hpcdp.errors import DONE, VIOLATED, StudyError
 
 def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
+    from hpcdp.engine.auditing import refuse_tape, with_audited_loss, with_etas
     from hpcdp.engine.driver import read_study
     from hpcdp.report.audit import report, to_json
     from hpcdp.report.plots import check_path
@@ -50,12 +51,12 @@ def audit(options: argparse.Namespace) -> int:
         return _audit_pure(options, study, store, claim, where)
     if options.output is not None and options.plot is False:
         raise StudyError("-o: accepted without --no-plot; given: both")
-    study = _with_audited_loss(study, store)
+    study = with_audited_loss(study, store)
     picture = options.output or store.with_name(f"{store.stem}-audit.png")
     check_path(picture)
     if options.sequential:
         return _play(options, study, claim, store, picture, where)
-    study = _with_etas(study)
+    study = with_etas(study)
     with settled_here(options, store) as there, stoppable(where) as stop:
         place = picture.absolute()
         problem, trial = resolve(study, say, where.library_threads)
@@ -142,45 +143,3 @@ def audited_claim(options: argparse.Namespace, study: Any) -> Any:
     if study.study.claim is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
     return parse_claim(study.study.claim, study.folder)
-
-
-def refuse_tape(study: Any, command: str) -> None:
-    """Audits count plain draws, or bet on them."""
-    if study.estimate.tape:
-        raise StudyError(
-            f"{command}: audits, sequential ones too, are of plain draws; given: estimate.tape = true; accepted: a study "
-            "without it. A claim is compared with what random tapes certify by: hpcdp verify"
-        )
-
-
-def _with_audited_loss(study: Any, store: Path) -> Any:
-    """The study of an audit, in which a loss that chooses among others has one of these in its place; a store keeps its own."""
-    from hpcdp.losses import kind_of
-    from hpcdp.study.following import holds_loss
-
-    name = study.estimate.default_loss
-    other = kind_of(name).otherwise
-    if other is None or holds_loss(store, name):
-        return study
-    return study.model_copy(update={"estimate": study.estimate.with_loss(other)})
-
-
-def _with_etas(study: Any) -> Any:
-    """The study, with the audit's own thresholds where it has none."""
-    from hpcdp.losses import kind_of
-    from hpcdp.losses.counts import audit_etas
-
-    if kind_of(study.estimate.default_loss).way:
-        raise StudyError(
-            f"estimate.loss: {study.estimate.default_loss} has no L̂ of all η, so that nothing chooses among them before "
-            "the test; accepted by audit: every loss that has one; by verify: this one too"
-        )
-    if study.estimate.reuse is not False:
-        raise StudyError(
-            "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: "
-            f"{str(study.estimate.reuse).lower()}; accepted by audit: false"
-        )
-    if study.estimate.etas:
-        return study
-    estimate = study.estimate.model_copy(update={"etas": audit_etas()})
-    return study.model_copy(update={"estimate": estimate})

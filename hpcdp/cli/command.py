@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
@@ -23,6 +22,7 @@ from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
 from hpcdp.cli._arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
+from hpcdp.store.again import resume_command
 
 if TYPE_CHECKING:
     from hpcdp.engine.settled import Settled

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.collecting import uncollected
 from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
+from hpcdp.store.again import resume_command
 
 
 def default_plot(store: Path) -> Path:

@@ -25,7 +25,7 @@ from hpcdp.cli._computing import (
     stoppable,
 )
 from hpcdp.cli._unchanged import digest_inputs, named_store
-from hpcdp.cli.auditing import audited_claim, refuse_tape
+from hpcdp.cli.auditing import audited_claim
 from hpcdp.cli.reading import default_plot
 from hpcdp.engine.stopping import Stop
 from hpcdp.errors import StudyError
@@ -49,6 +49,8 @@ def plan(options: argparse.Namespace) -> None:
     if study.at_risk is not None and options.truth is not None:
         raise StudyError("--truth: accepted with a study of databases; this one has [at_risk]")
     if options.truth is not None:
+        from hpcdp.engine.auditing import refuse_tape
+
         refuse_tape(study, "plan --truth")
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
     planned = plan(study, options.workers, profile, say, _stored_index(study) if study.estimate.tape else None)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.global_state import kept
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import Place, Where, default_workers, parse_place
@@ -22,7 +21,7 @@ from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.last_draw import take_last_draw
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import Failure, unusable
-from hpcdp.engine.places import Options, Places, at_once, refuse_place
+from hpcdp.engine.places import Options, Places, at_once, refuse_place, refuse_unsendable
 from hpcdp.engine.progress import Progress, Silent
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_samples_aside
 from hpcdp.engine.settled import settled
@@ -40,6 +39,7 @@ from hpcdp.planning.task import Task
 from hpcdp.planning.ways import all_done, schedule, sized
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, load_result
+from hpcdp.store.again import resume_command
 from hpcdp.store.fence import refuse_gone
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
@@ -167,6 +167,7 @@ def run_problem(
     """
     where = parse_place(options.cluster)
     refuse_place(options)
+    refuse_unsendable(problem, options, where)
     refuse_endless(problem, trial, at_once(options, where))
     with opened(problem, store, options, progress) as (layout, lease, version):
         _drive(layout, lease, version, problem, trial, options, where, progress)

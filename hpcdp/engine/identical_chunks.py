@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from hpcdp._base.again import resume_command
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.mechanisms import READERS
+from hpcdp.store.again import resume_command
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_records, set_aside

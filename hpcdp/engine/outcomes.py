@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError
 from hpcdp.errors import StoreError
+from hpcdp.store.again import resume_command
 from hpcdp.store.samples import DamagedBlock
 from hpcdp.study.declared import RefutedError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from hpcdp.engine.execute import TASKS
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
 from hpcdp.errors import StudyError
+from hpcdp.mechanisms.functions import Parcel, holding
 from hpcdp.planning.costs import UNSCHEDULED_SECONDS, runs_here
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease
@@ -108,16 +109,42 @@ def place_of(
             yield place
 
 
+def parcel_of(problem: Problem) -> Parcel | None:
+    """What goes to workers with each call: of a function that was given as an object. StudyError where it cannot be sent."""
+    handed = problem.study.mechanism.handed
+    return Parcel.of(problem.sampler.call, handed) if handed else None
+
+
+def refuse_unsendable(problem: Problem, options: Options, where: Where) -> None:
+    """StudyError where workers are asked for, and the function that was given cannot be sent to any."""
+    if options.client is not None or options.workers or options.dashboard or not where.is_here:
+        parcel_of(problem)
+
+
+def _stays(problem: Problem, options: Options, where: Where, note: Callable[[str], None], seconds: float) -> bool:
+    """Whether one process of this machine does so much work: where it is little, and where workers cannot have the function."""
+    if options.client is not None or options.dashboard or not where.is_here:
+        return False
+    if options.workers is not None or runs_here(None, seconds):
+        return runs_here(options.workers, seconds)
+    try:
+        parcel_of(problem)
+    except StudyError as error:
+        note(f"one process does all: {error}")
+        return True
+    return False
+
+
 @contextmanager
 def _opened_place(
     layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
 ) -> Iterator[Place]:
     if options.client is not None:
-        yield DaskPlace(options.client, _PATIENCE)
+        yield DaskPlace(options.client, _PATIENCE, parcel=parcel_of(problem))
         return
-    if where.is_here and not options.dashboard and runs_here(options.workers, seconds):
+    if _stays(problem, options, where, monitor.note, seconds):
         try:
-            with _alone(problem) as alone:
+            with holding(problem.study.mechanism.handed), _alone(problem) as alone:
                 yield alone
         finally:
             forget_contexts()
@@ -132,15 +159,27 @@ def _opened_place(
     with connect(*asked, is_short=seconds < UNSCHEDULED_SECONDS) as place:
         if isinstance(place, DaskPlace):
             place.find_dashboard()
+        place.parcel = parcel_of(problem)
         yield place
+
+
+@contextmanager
+def _pool_of_one(problem: Problem) -> Iterator[Pool]:
+    with open_pool(1, TASKS) as pool:
+        pool.parcel = parcel_of(problem)
+        yield pool
 
 
 def _alone(problem: Problem) -> AbstractContextManager[Place]:
     """One process for all tasks: this one, unless code of others is to be apart from it."""
     if not names_code(problem.study):
         return open_inside()
-    if problem.study.mechanism.isolated:
-        return open_pool(1, TASKS)
+    section = problem.study.mechanism
+    is_ours = (
+        section.function is not None and "isolated" not in section.model_fields_set
+    )  # it runs in this process anyway
+    if section.isolated and not is_ours:
+        return _pool_of_one(problem)
     return open_beside(
         f"{problem.sampler.named}, called in this process (mechanism.isolated = false; true names the chunk)"
     )

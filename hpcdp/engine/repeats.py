@@ -175,5 +175,6 @@ def _run_one(study: Study, seed: int, size: tuple[int, int], folder: Path, clien
 
     body = study.to_dict()
     body["study"]["seed"] = seed
+    body["mechanism"]["call"] = study.mechanism.function or study.mechanism.call
     train, test = body["estimate"]["train"], body["estimate"]["test"] = size
     return run(Study.from_dict(body, study.folder), folder / f"{study.name}-{train}-{test}-{seed}.zarr", client=client)

@@ -25,7 +25,7 @@ from hpcdp.engine.execute import execute
 from hpcdp.engine.failures import describe_killed, failed
 from hpcdp.engine.identical_chunks import Chunk, identical
 from hpcdp.engine.monitor import Monitor
-from hpcdp.engine.places import Options, place_of, refuse_place
+from hpcdp.engine.places import Options, place_of, refuse_place, refuse_unsendable
 from hpcdp.engine.progress import Progress
 from hpcdp.errors import FAILED, DamagedError, StudyError
 from hpcdp.keys import digest_json
@@ -168,6 +168,7 @@ def run_sequential(
     refuse_unplayable(problem)
     refuse_place(options)
     where = parse_place(options.cluster)
+    refuse_unsendable(problem, options, where)
     with opened(problem, store, options, progress) as (layout, lease, version):
         monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task, None))
         lease.news = monitor.news

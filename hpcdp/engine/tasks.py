@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.slow_draws import reporting
 from hpcdp.engine.context import ChunkError, Context, open_context
@@ -21,6 +20,7 @@ from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions import _joint_kernels  # noqa: F401  # loaded once, before workers are forked: its users load it late
 from hpcdp.planning.sampling import Draw, DrawRounds
 from hpcdp.planning.task import Task, Work
+from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Generation
 from hpcdp.store.modes import own_files
 from hpcdp.store.packs import forget_packs, write_packs

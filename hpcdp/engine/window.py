@@ -207,7 +207,7 @@ class PoolWindow(Window):
 
     def submit(self, what: Any, name: str, function: Callable[..., Any], *arguments: Any) -> None:
         """Submit one call for something."""
-        call = _Call(what, function, arguments)
+        call = _Call(what, self.place.packed(function), arguments)
         self.underway.add(call)
         self._waiting.append(call)
 
@@ -270,7 +270,7 @@ class DaskWindow(Window):
         """Submit one call for something."""
         key = f"hpcdp-{self._run}-{name}"
         client = self.place.client
-        future: Future[Any] = client.submit(function, *arguments, key=key, pure=False)
+        future: Future[Any] = client.submit(self.place.packed(function), *arguments, key=key, pure=False)
         self.underway[future] = what
         self._begin_fetch(future)
 

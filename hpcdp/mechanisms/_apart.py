@@ -12,7 +12,7 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,24 @@ from hpcdp._base.raised import describe_raised, interruptions, readable
 from hpcdp.errors import MechanismError, UnansweredError
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._process import OutOfTime, Process
+from hpcdp.mechanisms.functions import Parcel, held
 
 _START = 120.0  # seconds beyond those of a chunk, for imports: this process has imported the same
 
 
 @dataclass(frozen=True)
 class ApartMechanism:
-    """A callable by name, bound to its parameters; each thread here has a process of its own. timeout: seconds a chunk."""
+    """A callable by name, bound to its parameters; each thread here has a process of its own. timeout: seconds a chunk.
+
+    function: one that has no import path, which goes there by value.
+    """
 
     call: str
     parameters: Mapping[str, Any]
     folder: Path
     reproducible: bool
     timeout: float
+    function: Callable[..., Any] | None = None
     _local: threading.local = field(default_factory=threading.local, repr=False, compare=False)
 
     def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> Any:
@@ -58,7 +63,8 @@ class ApartMechanism:
         if found is None:
             code = f"import sys; sys.path[:] = {sys.path!r}; from hpcdp.mechanisms._apart import answer; answer()"
             found = Process([sys.executable, "-c", code], Path.cwd(), "the mechanism's process", of_hpcdp=True)
-            task = (self.call, dict(self.parameters), self.folder, self.reproducible)
+            parcel = None if self.function is None else Parcel.of(self.call, {self.call: self.function})
+            task = (self.call, dict(self.parameters), self.folder, self.reproducible, parcel)
             try:
                 self._exchange(found, task, time.monotonic() + _START + self.timeout)
             except BaseException:
@@ -113,8 +119,10 @@ def answer() -> None:
             given = pickle.loads(requests.read(int(line)))
             found: Any = None
             if mechanism is None:
-                call, parameters, folder, reproducible = given
-                if call in BUILTINS:
+                call, parameters, folder, reproducible, parcel = given
+                if parcel is not None:
+                    mechanism = bind(parcel.call(held, call), parameters, call, reproducible)
+                elif call in BUILTINS:
                     mechanism, _ = bind_builtin(call, parameters, folder, reproducible)
                 else:
                     function = import_callable(call, folder, "mechanism.call")

@@ -7,11 +7,11 @@ import io
 import json
 from typing import Any
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.notions.at_risk import RHO
 from hpcdp.report.table import grid
 from hpcdp.results.result import Result
+from hpcdp.store.again import resume_command
 
 
 def table(result: Result) -> str:

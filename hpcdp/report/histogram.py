@@ -8,13 +8,13 @@ import json
 import textwrap
 from typing import Any
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.losses import validate_parameters
 from hpcdp.planning.histogram import describe_sizes, promised_sizes
 from hpcdp.report.table import grid, trust_lines
 from hpcdp.results.histogram import renyi_entries
 from hpcdp.results.result import Result
+from hpcdp.store.again import resume_command
 from hpcdp.study.problem import describe_pair
 
 _SHOWN = 30  # pairs that a table lists

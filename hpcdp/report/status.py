@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.raised import readable
 from hpcdp.clusters.folder import job_folder
 from hpcdp.errors import DamagedError
 from hpcdp.report.jobs import job_lines, rate_lines, slow_lines, used_lines
+from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
 from hpcdp.store.records import foreign, read_records

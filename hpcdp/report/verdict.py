@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.histogram import assumed
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, round_up, worst
+from hpcdp.store.again import resume_command
 from hpcdp.study.problem import DIRECTIONS
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.again import resume_command
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import Limits, error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower
@@ -22,6 +21,7 @@ from hpcdp.notions.levels import share_level
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
 from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.store.again import resume_command
 
 if TYPE_CHECKING:
     from hpcdp.study.claims import Claim

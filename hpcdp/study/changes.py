@@ -13,7 +13,7 @@ from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.file import Header, MechanismSection, ProgramCall, Study
+from hpcdp.study.file import FunctionCall, Header, MechanismSection, ProgramCall, Study
 from hpcdp.study.following import following
 from hpcdp.study.section import ALWAYS, Section
 
@@ -93,13 +93,18 @@ def _changed_keys(section: str, model: type[Section], old: dict[str, Any], new: 
 def _changes(key: str, old: Any, new: Any) -> list[str]:
     """The keys below this one whose values differ, with both values; of tables those of their keys."""
     if key == "mechanism.call" and isinstance(old, dict) != isinstance(new, dict):
-        old, new = ({"command": call["command"]} if isinstance(call, dict) else call for call in (old, new))
+        old, new = (_told(call) for call in (old, new))
     if isinstance(old, dict) and isinstance(new, dict):
-        program = ProgramCall.keys() if key == "mechanism.call" else {}
-        names = [k for k in dict.fromkeys([*old, *new]) if k not in program or program[k].may != "change"]
+        kept = {**ProgramCall.keys(), **FunctionCall.keys()} if key == "mechanism.call" else {}
+        names = [k for k in dict.fromkeys([*old, *new]) if k not in kept or kept[k].may != "change"]
         return [words for k in names for words in _changes(f"{key}.{k}", old.get(k), new.get(k))]
     is_handed_on = ".parameters." in key  # to code that may tell 1, 1.0 and true apart, as keys of laws and models do
     return [] if (same(old, new) if is_handed_on else old == new) else [describe_change(key, old, new)]
+
+
+def _told(call: Any) -> Any:
+    """A mechanism's call by what tells it from others."""
+    return {k: call[k] for k in ("command", "function") if k in call} if isinstance(call, dict) else call
 
 
 def same(old: Any, new: Any) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcdp._base.again import resume_command
 from hpcdp._base.files import read_bytes
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
@@ -33,6 +32,7 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.notions.tensor import Bound, tensor
+from hpcdp.store.again import resume_command
 
 FORMS = {
     "laplace": "laplace(epsilon=...)",

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 import pydantic
 from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    PrivateAttr,
     Tag,
     model_validator,
 )
@@ -26,6 +28,8 @@ from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
 from hpcdp.losses import LOSSES, kind_of
+from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.functions import import_path, name_of
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.pure import Pure
@@ -63,17 +67,44 @@ class ProgramCall(Section):
     start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 120.0
 
 
+class FunctionCall(Section):
+    """mechanism.call of a function that was given as an object: what a store keeps of it, its name and its digest.
+
+    undigested: what it reads that has no digest (`hpcdp.mechanisms.code_digest`), so that nobody can tell whether it changed.
+    """
+
+    function: Annotated[str, Field(min_length=1), Key("law")]
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{32}$"), Key("nothing", "change")]
+    undigested: Annotated[list[str], Key("nothing", "change", absent=[])] = Field(default_factory=list)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> FunctionCall:
+        """What is kept of a function."""
+        found = digest_function(function)
+        return cls(function=name_of(function), digest=found.digest, undigested=list(found.undigested))
+
+
 def _bounds_pure(loss: Any) -> bool:
     """Whether what a file gives as a loss bounds pure ε; what is no loss is refused elsewhere."""
     return isinstance(loss, str) and loss in LOSSES and LOSSES[loss].bounds_pure
 
 
 _LISTED, _CALLED = "(list)", "(call)"
-_NAME, _PROGRAM = "(name)", "(program)"  # messages leave out parts of a location in parentheses
+_NAME, _PROGRAM, _FUNCTION = (
+    "(name)",
+    "(program)",
+    "(function)",
+)  # messages leave out parts of a location in parentheses
+
+
+def _kind_of_call(value: Any) -> str:
+    if isinstance(value, FunctionCall) or (isinstance(value, dict) and "function" in value):
+        return _FUNCTION
+    return _PROGRAM if isinstance(value, dict | ProgramCall) else _NAME
 
 
 class MechanismSection(Section):
-    """[mechanism]: a built-in's name, "package.module:callable" or a program, and its parameters.
+    """[mechanism]: a built-in's name, "package.module:callable", a program, or a function of this process; its parameters.
 
     reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
     timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
@@ -82,8 +113,10 @@ class MechanismSection(Section):
     """
 
     call: Annotated[
-        Annotated[str, Field(min_length=1), Tag(_NAME)] | Annotated[ProgramCall, Tag(_PROGRAM)],
-        Discriminator(lambda value: _PROGRAM if isinstance(value, (dict, ProgramCall)) else _NAME),
+        Annotated[str, Field(min_length=1), Tag(_NAME)]
+        | Annotated[ProgramCall, Tag(_PROGRAM)]
+        | Annotated[FunctionCall, Tag(_FUNCTION)],
+        Discriminator(_kind_of_call),
         Key("law"),
     ]
     parameters: Annotated[dict[str, Any], Key("law")] = Field(default_factory=dict)
@@ -93,6 +126,21 @@ class MechanismSection(Section):
     impossible: Annotated[
         Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)
     ] = None
+    _function: Callable[..., Any] | None = PrivateAttr(None)
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The function, where it was given as an object in this process."""
+        return self._function
+
+    @property
+    def handed(self) -> dict[str, Any]:
+        """What tasks need of a function that was given and stores do not have: by digest itself; by import path its digest."""
+        if self._function is None:
+            return {}
+        if isinstance(self.call, FunctionCall):
+            return {self.call.digest: self._function}
+        return {str(self.call): digest_function(self._function).digest}
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:
@@ -125,11 +173,20 @@ class MechanismSection(Section):
         return self
 
 
+def _listed(value: Any) -> Any:
+    """An array as the list of its rows."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+Rowed = Annotated[list[Any], BeforeValidator(_listed)]
+"""A database of numbers."""
+
+
 class GivenPair(Section):
     """One ordered pair (D, D')."""
 
-    d: list[Any]
-    d_prime: list[Any]
+    d: Rowed
+    d_prime: Rowed
 
 
 class GivenCall(Section):
@@ -142,7 +199,7 @@ class GivenCall(Section):
 class Relative(Section):
     """T, and the neighbours of each of its databases: one row removed, or one row edited to other values."""
 
-    databases: list[list[Any]] | None = None
+    databases: list[Rowed] | None = None
     file: str | None = None
     call: str | None = None
     rows: Rows = "all"
@@ -433,13 +490,27 @@ class Study(Section):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], folder: str | Path | None = None) -> Study:
-        """Validate a study given as nested dictionaries with the keys of the study file."""
+        """Validate a study given as nested dictionaries with the keys of the study file.
+
+        mechanism.call may be a function, or any object that can be called, of a module, a script, a notebook, or within
+        another function: one that an import finds is the same as its "package.module:name"; of others a store keeps the
+        name and a digest, and who goes on with it gives the function again.
+        """
         if "folder" in data:
             raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
+        place = Path(folder or ".").absolute()
+        mechanism = data.get("mechanism")
+        function = mechanism.get("call") if isinstance(mechanism, Mapping) else None
+        if isinstance(mechanism, Mapping) and callable(function):
+            call = import_path(function, place) or FunctionCall.of(function)
+            data = {**data, "mechanism": {**mechanism, "call": call}}
         try:
-            return cls.model_validate({**data, "folder": Path(folder or ".").absolute()})
+            study = cls.model_validate({**data, "folder": place})
         except pydantic.ValidationError as error:
             raise StudyError(describe_errors(error, cls)) from None
+        if callable(function):
+            study.mechanism._function = function
+        return study
 
     def to_dict(self) -> dict[str, Any]:
         """The study as JSON values, defaults filled in; equal studies give equal dictionaries, which `from_dict` reads again."""

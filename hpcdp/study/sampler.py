@@ -22,6 +22,8 @@ from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
+from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.functions import held, other_there
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
 from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.scores import load_scores, models_digest
@@ -31,7 +33,7 @@ from hpcdp.mechanisms.user_code import import_callable, source_digest
 from hpcdp.study.at_risk import bind_pairs
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
-from hpcdp.study.file import ProgramCall, Study
+from hpcdp.study.file import FunctionCall, MechanismSection, ProgramCall, Study
 
 if TYPE_CHECKING:
     from hpcdp.mechanisms.tape.generator import Tape
@@ -75,6 +77,11 @@ class Sampler:
         elif isinstance(section.call, ProgramCall):
             mechanism = bind_program(section.call, parameters, study.folder)
             source = program_digest(section.call, study.folder)
+        elif isinstance(section.call, FunctionCall):
+            mechanism, source = (
+                bind(given_function(section), parameters, call, section.reproducible),
+                section.call.digest,
+            )
         elif call == STORED:
             mechanism = load_stored(parameters, study.folder)
             source = files_digest(mechanism)
@@ -85,10 +92,10 @@ class Sampler:
         elif call in BUILTINS:
             mechanism, source = bind_builtin(call, parameters, study.folder, section.reproducible)
         elif ":" in call:
-            mechanism = bind(
-                import_callable(call, study.folder, "mechanism.call"), parameters, call, section.reproducible
-            )
-            source = source_digest(call, study.folder)
+            found = import_callable(call, study.folder, "mechanism.call")
+            if (given := held(call)) is not None and digest_function(found).digest != given:
+                raise other_there(call)
+            mechanism, source = bind(found, parameters, call, section.reproducible), source_digest(call, study.folder)
         else:
             names = [*BUILTINS, *READERS]
             raise StudyError(
@@ -96,7 +103,8 @@ class Sampler:
                 f"{{ command = [...] }}; given: {call!r}{did_you_mean(call, names)}"
             )
         if section.timeout is not None:
-            mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout)
+            function = given_function(section) if isinstance(section.call, FunctionCall) else None
+            mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout, function)
         chunk = min(e.chunk, max(e.train, e.test))
         return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible, study.study.stream)
 
@@ -234,7 +242,21 @@ def _describe(database: Input) -> str:
 def name_mechanism(study: Study) -> str:
     """The mechanism's name in keys and messages: what the study calls, of a program its command."""
     call = study.mechanism.call
+    if isinstance(call, FunctionCall):
+        return f"function {call.function}"  # which no name of a built-in or a module can be
     return name_program(call) if isinstance(call, ProgramCall) else call
+
+
+def given_function(section: MechanismSection) -> Callable[..., Any]:
+    """The function that a study was given as an object; StudyError where it is known by a store alone."""
+    assert isinstance(section.call, FunctionCall)
+    function: Callable[..., Any] | None = section.function or held(section.call.digest)
+    if function is None:
+        raise StudyError(
+            f"mechanism.call: {section.call.function} was given as a function, of which a store keeps name and digest alone; "
+            "give the function again to hpcdp.run"
+        )
+    return function
 
 
 def _refuse_to_draw(*_: Any, **__: Any) -> None:

@@ -14,7 +14,7 @@ from hpcdp.mechanisms import BUILTINS, SCORES
 from hpcdp.mechanisms._builtin import named_callables
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import latest_version
-from hpcdp.study.file import GivenCall, ProgramCall, Study
+from hpcdp.study.file import FunctionCall, GivenCall, ProgramCall, Study
 from hpcdp.study.versions import stored_study
 
 
@@ -99,6 +99,8 @@ def _named(study: Study) -> Iterator[str]:
         return
     if isinstance(call, ProgramCall):
         yield f"mechanism.call = {call.command}, in {study.folder}"
+    elif isinstance(call, FunctionCall):
+        yield f"mechanism.call = {call.function}, a function that was given as an object"
     elif call in BUILTINS:
         for place, path in named_callables(call, section.parameters).items():
             yield f"{'.'.join(('mechanism.parameters', *place))} = {_where(path, study.folder)}"

@@ -23,7 +23,7 @@ from hpcdp.study.changes import describe_change, refuse_changes, same
 from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.file import Header, MechanismSection, ProgramCall, Study
+from hpcdp.study.file import FunctionCall, Header, MechanismSection, ProgramCall, Study
 from hpcdp.study.following import may_be_either
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
@@ -131,6 +131,7 @@ def _refuse_changed_code(
     if sampler.source != body["source"]:
         command = call.command if isinstance(call, ProgramCall) else None
         what = f"the command or a file that it names, {command}" if command else f"the source of {call}"
+        what = f"{call.function}, or what it reads," if isinstance(call, FunctionCall) else what
         what = "the stored samples' files" if call == STORED else what
         what = "the models' files, or the source of their score," if call == SCORES else what
         key = "mechanism.call" if study.at_risk is None else "at_risk.query"
@@ -191,9 +192,20 @@ def _refuse_other(
     refuse_changes(root, _either_way(old, problem.study), body)  # first: another callable has another source too
     if not allow_changed_code:
         _refuse_changed_code(old, problem.sampler, problem.study, problem.distributions)
+        _refuse_undigested(root, problem.study)
     if old["schema"] != body["schema"]:
         words = describe_change("the outputs of mechanism.call", old["schema"], body["schema"])
         raise StudyError(f"{root} holds another study; changed: {words}; give another --store")
+
+
+def _refuse_undigested(root: Path, study: Study) -> None:
+    """StudyError where nobody can tell whether a function is the one that a store began with."""
+    call = study.mechanism.call
+    if isinstance(call, FunctionCall) and call.undigested:
+        raise StudyError(
+            f"mechanism.call: {call.function} reads what has no digest, {', '.join(call.undigested[:3])}, so whether it changed "
+            f"since {root} was made cannot be told; accepted: another store, or --allow-changed-code"
+        )
 
 
 def _databases_of(layout: Layout, body: dict[str, Any]) -> list[Database]:

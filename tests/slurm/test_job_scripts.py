@@ -15,7 +15,7 @@ from disturbed import STEERED, set_pause
 from test_docs import read_blocks
 from throwaway import ThrowawaySlurm
 
-from hpcdp._base.again import resume_command
+from hpcdp.store.again import resume_command
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "workflows" / "diabetes_mean.toml"

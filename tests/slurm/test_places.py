@@ -29,7 +29,7 @@ from commands import (
 from disturbed import STEERED, set_pause
 from throwaway import ThrowawaySlurm
 
-from hpcdp._base.again import resume_command
+from hpcdp.store.again import resume_command
 
 ROOT = Path(__file__).parents[2]
 PAUSE, SLOW = (

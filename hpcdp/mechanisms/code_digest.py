@@ -1,0 +1,307 @@
+"""A digest of what a function does: its code, and all that the code reads, as far as that is the user's own.
+
+Of code: bytecode, constants, names and defaults, but neither its own name nor lines or files; and the version of Python, whose
+bytecode it is. Of what it reads: closure cells and globals, by value; functions, classes and modules of the user's own as
+deep as they go, those of installed packages by name. What has no value that can be read, such as a lock or a handle of a compiled
+library, is named: whether it is the same another time nobody can tell.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dis
+import functools
+import importlib.util
+import random
+import struct
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpcdp._base.raised import interruptions
+from hpcdp.keys import digest_array, digest_bytes
+
+_READ, _IMPORTED = {"LOAD_GLOBAL", "LOAD_NAME"}, {"IMPORT_NAME"}
+_OF_CLASSES = {  # what Python makes for a class, and what only describes it
+    "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__firstlineno__",
+    "__static_attributes__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_fields__",
+    "__dataclass_params__", "_abc_impl",
+}  # fmt: skip
+_RANDOM = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
+_ATOMS = (type(None), type(Ellipsis), type(NotImplemented))
+
+
+@dataclass(frozen=True)
+class CodeDigest:
+    """digest: 32 hexadecimal digits. undigested: what has none, in words, at most once each."""
+
+    digest: str
+    undigested: tuple[str, ...]
+
+
+def digest_function(function: Callable[..., Any]) -> CodeDigest:
+    """The digest of any callable, the same in every process of one version of Python."""
+    walk = _Walk()
+    found = walk.digest(function, getattr(function, "__name__", type(function).__name__))
+    version = str(sys.implementation.cache_tag)
+    return CodeDigest(digest_bytes(b"function", version.encode(), found), tuple(dict.fromkeys(walk.undigested)))
+
+
+def is_own(module: str | None) -> bool:
+    """Whether a module is the user's: neither Python's, nor hpcdp, nor of an installed package."""
+    top = (module or "").partition(".")[0]
+    if top == "hpcdp" or (top in sys.stdlib_module_names and top != "__main__"):
+        return False
+    file = getattr(sys.modules.get(str(module)), "__file__", None)
+    return file is None or not _is_installed(file)
+
+
+_HPCDP = Path(__file__).parents[1]
+_STANDARD = sysconfig.get_paths()["stdlib"]
+
+
+def _is_installed(file: str) -> bool:
+    path = Path(file).absolute()
+    parts = {"site-packages", "dist-packages"} & set(path.parts)
+    return bool(parts) or path.is_relative_to(_STANDARD) or file.startswith("<frozen ")
+
+
+def _is_of_a_package(function: types.FunctionType) -> bool:
+    """Whether a function, or what made it, is an installed package's, so that its name says what it does."""
+    if is_own(function.__module__):
+        return False
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function or function.__module__.startswith("hpcdp.") or _is_installed(function.__code__.co_filename)
+
+
+class _Walk:
+    """Digests of values, by kinds. What is being digested further up is told by how far up it is."""
+
+    def __init__(self) -> None:
+        self.undigested: list[str] = []
+        self._done: dict[int, bytes] = {}
+        self._within: list[int] = []
+        self._alive: list[Any] = []  # so that no other object gets the number of one that is done
+
+    def digest(self, value: Any, where: str) -> bytes:
+        """Of one value; where: what leads to it, in words."""
+        number = id(value)
+        if number in self._done:
+            return self._done[number]
+        if number in self._within:
+            return b"within %d" % (len(self._within) - self._within.index(number))
+        self._within.append(number)
+        self._alive.append(value)
+        try:
+            parts = list(self._parts(value, where))
+        except interruptions():
+            raise
+        except BaseException:  # whatever a class of someone else raises
+            parts = [b"undigested", self._named(type(value))]
+            self.undigested.append(f"{where} ({_kind(value)})")
+        finally:
+            self._within.pop()
+        found = digest_bytes(*parts).encode()
+        self._done[number] = found
+        return found
+
+    def _all(self, values: Iterable[Any], where: str) -> Iterator[bytes]:
+        return (self.digest(value, where) for value in values)
+
+    def _parts(self, value: Any, where: str) -> Iterator[bytes]:
+        kind = type(value)
+        if kind in _ATOMS or kind in (bool, int):
+            yield from (b"atom", repr(value).encode())
+        elif kind is float or kind is complex:
+            yield from (b"number", kind.__name__.encode(), struct.pack("<2d", value.real, value.imag))
+        elif kind in (str, bytes, bytearray):
+            yield from (kind.__name__.encode(), value.encode("utf-8", "surrogatepass") if kind is str else bytes(value))
+        elif kind in (tuple, list):
+            yield from (kind.__name__.encode(), *self._all(value, where))
+        elif kind in (set, frozenset):
+            yield from (kind.__name__.encode(), *sorted(self._all(value, where)))
+        elif kind in (dict, types.MappingProxyType):
+            yield b"dict"
+            for key, item in value.items():
+                yield self.digest(key, where)
+                yield self.digest(item, f"{where}[{key!r:.40}]")
+        elif isinstance(value, _RANDOM):
+            yield from (
+                b"random",
+                self._named(kind),
+            )  # not its state: each draw changes that, and it is no part of a law
+        elif isinstance(value, np.ndarray) and kind is np.ndarray and value.dtype != object and not value.dtype.names:
+            yield from (b"array", digest_array(value).encode())
+        elif kind is types.CodeType:
+            yield from self._code(value, where)
+        elif kind is types.FunctionType:
+            yield from self._function(value, where)
+        elif kind is types.MethodType:
+            yield from (b"method", self.digest(value.__func__, where), self.digest(value.__self__, where))
+        elif kind is types.BuiltinFunctionType:
+            yield from self._compiled(value, where)
+        elif kind is types.ModuleType:
+            yield from self._module(value)
+        elif isinstance(value, type):
+            yield from self._class(value, where)
+        elif isinstance(value, staticmethod | classmethod):
+            yield from (kind.__name__.encode(), self.digest(value.__func__, where))
+        elif isinstance(value, property):
+            yield from (b"property", *self._all((value.fget, value.fset, value.fdel), where))
+        elif isinstance(value, functools.cached_property):
+            yield from (b"cached", self.digest(value.func, where))
+        elif isinstance(value, _SLOTS):
+            yield from (b"slot", value.__name__.encode())
+        elif isinstance(compiled := getattr(value, "py_func", None), types.FunctionType):  # numba's
+            options = sorted(map(repr, getattr(value, "targetoptions", {}).items()))
+            yield from (b"compiled", self._named(kind), repr(options).encode(), self.digest(compiled, where))
+        elif isinstance(inner := getattr(value, "__wrapped__", None), types.FunctionType):  # of functools.lru_cache
+            yield from (b"wrapped", self._named(kind), self.digest(inner, where))
+        elif _is_of(value, "pandas", ("DataFrame", "Series", "Index")):
+            yield from self._frame(value, where)
+        else:
+            yield from self._object(value, where)
+
+    def _code(self, code: types.CodeType, where: str) -> Iterator[bytes]:
+        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        yield from (b"code", code.co_code, code.co_exceptiontable, repr((names, numbers)).encode())
+        yield from self._all(code.co_consts, where)
+
+    def _function(self, function: types.FunctionType, where: str) -> Iterator[bytes]:
+        if _is_of_a_package(function):
+            yield from (b"named", f"{function.__module__}:{function.__qualname__}".encode())
+            yield from self._cells(function, where)
+            return
+        yield from (b"function", self.digest(function.__code__, where))
+        yield from self._all((function.__defaults__, function.__kwdefaults__), f"a default of {where}")
+        yield from self._cells(function, where)
+        yield self.digest(dict(vars(function)), f"an attribute of {where}")
+        for name in sorted(set(_found_by(function.__code__, _IMPORTED))):
+            yield from self._imported(name)
+        for name in sorted(set(_found_by(function.__code__, _READ))):
+            if name in function.__globals__:
+                value = function.__globals__[name]
+                yield from (name.encode(), self.digest(value, f"global {name}"))
+                if type(value) is types.ModuleType and is_own(value.__name__):
+                    yield from self._used(value, function.__code__)
+
+    def _cells(self, function: types.FunctionType, where: str) -> Iterator[bytes]:
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                value = cell.cell_contents
+            except ValueError:  # that is filled later
+                yield b"empty"
+            else:
+                yield self.digest(value, name if where == "<lambda>" else f"{name}, which {where} closes over")
+
+    def _used(self, module: types.ModuleType, code: types.CodeType) -> Iterator[bytes]:
+        """What code may read of a module of the user's own: attributes of the names that it has."""
+        for name in sorted(set(_names(code))):
+            if hasattr(module, name):
+                where = f"{module.__name__}.{name}"
+                yield from (name.encode(), self.digest(getattr(module, name), where))
+
+    def _compiled(self, function: Any, where: str) -> Iterator[bytes]:
+        owner = function.__self__
+        yield from (b"named", f"{function.__module__}:{function.__qualname__}".encode())
+        if owner is not None and type(owner) is not types.ModuleType:
+            yield self.digest(owner, where)
+
+    def _module(self, module: types.ModuleType) -> Iterator[bytes]:
+        yield from (b"module", module.__name__.encode())
+        if module.__name__ != "__main__":
+            yield from _source(getattr(module, "__file__", None))
+
+    def _imported(self, name: str) -> Iterator[bytes]:
+        """A module that is imported when the function runs, by its file: it may not be loaded yet."""
+        spec = importlib.util.find_spec(name) if name and name != "__main__" else None
+        yield from (b"imported", name.encode(), *_source(spec.origin if spec is not None else None))
+
+    def _class(self, kind: type, where: str) -> Iterator[bytes]:
+        yield from (b"class", self._named(kind))
+        if is_own(kind.__module__):
+            yield from self._all(kind.__bases__, where)
+            for name, value in sorted(vars(kind).items()):
+                if name not in _OF_CLASSES:
+                    yield from (name.encode(), self.digest(value, f"{kind.__qualname__}.{name}"))
+
+    def _frame(self, frame: Any, where: str) -> Iterator[bytes]:
+        """By its parts: how pandas holds it in memory differs between equal ones."""
+        yield from (b"frame", self._named(type(frame)))
+        if frame.ndim == 2:
+            yield self.digest(frame.columns, where)
+            columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+        else:
+            yield self.digest(list(frame.names) if hasattr(frame, "names") else frame.name, where)
+            columns = [frame]
+        if hasattr(frame, "iloc"):
+            yield self.digest(frame.index, where)
+        for column in columns:
+            yield from (repr(column.dtype).encode(), self.digest(column.to_numpy().tolist(), where))
+
+    def _object(self, value: Any, where: str) -> Iterator[bytes]:
+        """Any other object, by what Python would need to make it anew."""
+        reducer = copyreg.dispatch_table.get(type(value))
+        reduced = reducer(value) if reducer is not None else value.__reduce_ex__(4)
+        yield from (b"object", self.digest(type(value), where))
+        if isinstance(reduced, str):
+            yield from (b"named", reduced.encode())
+            return
+        make, given, state, items, pairs = (*reduced, None, None, None)[:5]
+        yield from self._all((make, given), where)
+        if isinstance(state, dict):
+            for name, part in state.items():
+                yield from (repr(name).encode(), self.digest(part, f"{where}.{name}"))
+        else:
+            yield self.digest(state, where)
+        yield from self._all((list(items or ()), list(pairs or ())), where)
+
+    def _named(self, kind: type) -> bytes:
+        return (
+            f"{kind.__module__}:{kind.__qualname__}".encode() if not is_own(kind.__module__) else kind.__name__.encode()
+        )
+
+
+def _is_of(value: Any, package: str, names: tuple[str, ...]) -> bool:
+    """Whether a value is of one of these classes of a package, which is loaded where it is."""
+    module = sys.modules.get(package)
+    return module is not None and isinstance(value, tuple(getattr(module, name) for name in names))
+
+
+def _source(file: str | None) -> Iterator[bytes]:
+    """The digest of a file of the user's own; nothing of another."""
+    if file is not None and not _is_installed(file) and Path(file).is_file() and not Path(file).is_relative_to(_HPCDP):
+        yield digest_bytes(b"source", Path(file).read_bytes()).encode()
+
+
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in tuple('aeiou') else 'a'} {name}"
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    for one in _codes(code):
+        yield from one.co_names
+
+
+def _found_by(code: types.CodeType, instructions: set[str]) -> Iterator[str]:
+    """The names in these instructions of a code and of those within it."""
+    for one in _codes(code):
+        yield from (found.argval for found in dis.get_instructions(one) if found.opname in instructions)

@@ -1,0 +1,150 @@
+"""Functions that are given as objects: what they are called, where they are found, and how they reach other processes.
+
+A store holds a function's name and digest, and never the function: what tasks of a run need besides the store is handed to
+them here, in this process as it is, to others by value.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp.errors import StudyError
+from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.user_code import import_callable
+
+MOST_SENT = 16 << 20
+"""Bytes of a function that go with each task to a worker."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A function's own name; of a part of one, and of an object that can be called, what says most."""
+    if isinstance(function, functools.partial):
+        return f"partial({name_of(function.func)})"
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    return str(name or type(function).__qualname__).rpartition("<locals>.")[2]
+
+
+def import_path(function: Callable[..., Any], folder: Path) -> str | None:
+    """ "package.module:name" where an import finds this very object there, in another process too; else None."""
+    module_name, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    module = sys.modules.get(str(module_name))
+    if not isinstance(name, str) or not isinstance(module_name, str) or module is None or module_name == "__main__":
+        return None
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not function or not _is_importable(module_name):
+        return None
+    path = f"{module_name}:{name}"
+    try:
+        return path if import_callable(path, folder, "mechanism.call") is function else None
+    except StudyError:
+        return None
+
+
+def _is_importable(name: str) -> bool:
+    """Whether an import would find a module where this one came from, not only in this process's memory."""
+    parent = name.rpartition(".")[0]
+    places = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    specs = (find(name, places, None) for find in finders if find is not None)
+    spec = next((spec for spec in specs if spec is not None), None)
+    return spec is not None and spec.origin == origin
+
+
+_held: dict[str, Any] = {}  # what tasks of this process's runs need and stores do not have, by digest
+
+
+def held(digest: str) -> Any:
+    """What has this digest and was handed to this process; None where nothing was."""
+    return _held.get(digest)
+
+
+@contextmanager
+def holding(objects: Mapping[str, Any]) -> Iterator[None]:
+    """Tasks that run in this process within find these objects."""
+    before = dict(_held)
+    _held.update(objects)
+    try:
+        yield
+    finally:
+        _held.clear()
+        _held.update(before)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What goes to workers with each call, by value. name: of the function, for messages. body: a pickle of the objects by
+    digest, which only the processes of one run see. digests: of those that are functions, as they are when they leave.
+    """
+
+    name: str
+    body: bytes = field(repr=False)
+    digests: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, name: str, objects: Mapping[str, Any]) -> Parcel:
+        """Objects as they are now; StudyError where they cannot be sent."""
+        import cloudpickle
+
+        try:
+            body = cloudpickle.dumps(dict(objects))
+        except interruptions():
+            raise
+        except BaseException as error:  # whatever a class of someone else raises
+            raise StudyError(
+                f"mechanism.call: {name} cannot be sent to another process: {describe_raised(error)}; {_INSTEAD}"
+            ) from None
+        if len(body) > MOST_SENT:
+            raise StudyError(
+                f"mechanism.call: {name} cannot be sent to another process with all that it reads, {len(body) >> 20} MiB; "
+                f"accepted: at most {MOST_SENT >> 20} MiB; {_INSTEAD}"
+            )
+        return cls(name, body, {key: _digest_of(found) for key, found in objects.items()})
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """In a worker: a function of hpcdp's with these objects at hand."""
+        if any(key not in _held for key in self.digests):
+            self._unpack()
+        return function(*arguments)
+
+    def _unpack(self) -> None:
+        try:
+            found = pickle.loads(self.body)
+        except interruptions():
+            raise
+        except BaseException as error:
+            raise StudyError(
+                f"mechanism.call: {self.name} cannot be had in another process: {describe_raised(error)}; {_INSTEAD}"
+            ) from None
+        for key, digest in self.digests.items():
+            if digest != _digest_of(found[key]):
+                raise other_there(self.name)
+        _held.clear()
+        _held.update(found)
+
+
+def _digest_of(found: Any) -> str | None:
+    return digest_function(found).digest if callable(found) else None
+
+
+def other_there(name: str) -> StudyError:
+    """The error where a process has another function of a name than the one that was given."""
+    return StudyError(
+        f"mechanism.call: {name} is not the function that was given, where it is imported anew: it, or what it reads, was "
+        "changed in its module since, or in this process alone; import the module again, or start this process anew"
+    )
+
+
+_INSTEAD = (
+    'accepted: workers=0 without timeout, or a function of a module that is found there, as "package.module:name"'
+)
