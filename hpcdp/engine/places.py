@@ -111,7 +111,7 @@ def place_of(
 
 def parcel_of(problem: Problem) -> Parcel | None:
     """What goes to workers with each call: of a function that was given as an object. StudyError where it cannot be sent."""
-    handed = problem.study.mechanism.handed
+    handed = problem.study.handed
     return Parcel.of(problem.sampler.call, handed) if handed else None
 
 
@@ -144,7 +144,7 @@ def _opened_place(
         return
     if _stays(problem, options, where, monitor.note, seconds):
         try:
-            with holding(problem.study.mechanism.handed), _alone(problem) as alone:
+            with holding(problem.study.handed), _alone(problem) as alone:
                 yield alone
         finally:
             forget_contexts()

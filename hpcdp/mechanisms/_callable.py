@@ -14,6 +14,7 @@ from hpcdp._base.messages import did_you_mean
 from hpcdp._base.parent import no_copy
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError, StudyError
+from hpcdp.mechanisms.tabular import plain_output, plain_outputs
 
 _MANY = "mechanism(database, size, rng, **parameters)"
 _ONE = "mechanism(database, rng, **parameters)"
@@ -28,14 +29,14 @@ class CallableMechanism:
     vectorised: bool
     takes_rng: bool = True
 
-    def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> Any:
+    def draw(self, database: Any, size: int, rng: np.random.Generator) -> Any:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
         arguments = self._arguments(rng)
         try:
             with no_copy():
                 if self.vectorised:
-                    return self.function(database.copy(), size=size, **arguments)
-                return [self.function(database.copy(), **arguments) for _ in range(size)]
+                    return plain_outputs(self.function(database.copy(), size=size, **arguments))
+                return [plain_output(self.function(database.copy(), **arguments)) for _ in range(size)]
         except MechanismError:
             raise
         except interruptions():
@@ -50,7 +51,7 @@ class CallableMechanism:
             return None
         try:
             with no_copy():
-                return each(databases, **self._arguments(rng))
+                return plain_outputs(each(databases, **self._arguments(rng)))
         except MechanismError:
             raise
         except interruptions():

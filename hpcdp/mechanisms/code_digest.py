@@ -54,6 +54,12 @@ def digest_function(function: Callable[..., Any]) -> CodeDigest:
     return CodeDigest(digest_bytes(b"function", version.encode(), found), tuple(dict.fromkeys(walk.undigested)))
 
 
+def digest_value(value: Any) -> CodeDigest:
+    """The digest of a value alone."""
+    walk = _Walk()
+    return CodeDigest(walk.digest(value, "value").decode(), tuple(walk.undigested))
+
+
 def is_own(module: str | None) -> bool:
     """Whether a module is the user's: neither Python's, nor hpcdp, nor of an installed package."""
     top = (module or "").partition(".")[0]

@@ -189,9 +189,13 @@ def contents_lines(result: Result) -> list[str]:
 
 
 def _contents(result: Result) -> list[NDArray[Any]]:
-    """The databases of a result, from its store."""
+    """The databases of a result, from its store; StudyError where it holds codes of DataFrames alone."""
     from hpcdp.store.root import latest_version, open_layout
     from hpcdp.study.versions import stored_databases
 
+    if result.study.framed:
+        raise StudyError(
+            "--show-rows: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows"
+        )
     layout = open_layout(result.store)
     return stored_databases(layout, latest_version(layout))

@@ -65,6 +65,8 @@ def neighbour(database: Database, row: int, value: Any = None) -> Database:
 def load_databases(study: Study) -> list[Database]:
     """Databases of T (relative pairs), D and D' of each given pair in turn, or midpoints; none of distributional pairs."""
     pairs = study.pairs
+    if study.framed:
+        return _frame_codes(study)
     if study.at_risk is not None:
         return [load_population(study.at_risk, study.folder, read_database)] * 2
     if pairs.distributional is not None:
@@ -91,6 +93,29 @@ def load_databases(study: Study) -> list[Database]:
     if not many:
         raise StudyError(f"pairs.relative.call: {relative.call} returned no database")
     return [to_database(v, f"pairs.relative.call: database {i}") for i, v in enumerate(many)]
+
+
+def _frame_codes(study: Study) -> list[Database]:
+    """Codes of the rows of DataFrames; StudyError where other databases are beside them, or they are edited."""
+    pairs = study.pairs
+    others = 2 * len(pairs.given) if isinstance(pairs.given, list) else 0
+    others += len(pairs.relative.databases or ()) if pairs.relative is not None else 0
+    if len(study.framed) != others:
+        raise StudyError(f"pairs: DataFrames alone, or none; given: {len(study.framed)} of {others} databases")
+    if pairs.relative is not None and pairs.relative.relation != "remove":
+        raise StudyError(
+            'pairs.relative.relation: "remove" of DataFrames; given: "edit"; accepted: such neighbours as pairs.given'
+        )
+    if study.frames is None:
+        raise frames_missing()
+    return study.frames[1]
+
+
+def frames_missing() -> StudyError:
+    """The error where DataFrames are known by a store alone."""
+    return StudyError(
+        "pairs: its databases were given as DataFrames, of which a store keeps codes alone; give them again to hpcdp.run"
+    )
 
 
 def _call(key: str, path: str, parameters: Mapping[str, Any], study: Study) -> Any:

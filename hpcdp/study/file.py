@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,10 +27,11 @@ from pydantic import (
 from hpcdp._base.files import read_toml
 from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp.errors import StudyError
-from hpcdp.keys import canonical_json
+from hpcdp.keys import canonical_json, digest_json
 from hpcdp.losses import LOSSES, kind_of
-from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.code_digest import digest_function, digest_value
 from hpcdp.mechanisms.functions import import_path, name_of
+from hpcdp.mechanisms.tabular import Frames, is_frame
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.pure import Pure
@@ -173,13 +175,38 @@ class MechanismSection(Section):
         return self
 
 
-def _listed(value: Any) -> Any:
-    """An array as the list of its rows."""
-    return value.tolist() if isinstance(value, np.ndarray) else value
+class Framed(Section):
+    """A database that was given as a DataFrame: what a study says of it. The codes of its rows are stored as arrays are."""
+
+    frame: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    rows: Annotated[int, Field(ge=0)]
+    _given: Any = PrivateAttr(None)
+
+    @property
+    def given(self) -> Any:
+        """The DataFrame, where it was given in this process."""
+        return self._given
+
+    @classmethod
+    def of(cls, frame: Any) -> Framed:
+        """What is said of a DataFrame, which is kept beside it."""
+        made = cls(frame=digest_value(frame).digest, rows=len(frame))
+        made._given = frame.copy()
+        return made
 
 
-Rowed = Annotated[list[Any], BeforeValidator(_listed)]
-"""A database of numbers."""
+def _read_database(value: Any) -> Any:
+    """A DataFrame by what is said of it, an array as the list of its rows."""
+    return Framed.of(value) if is_frame(value) else value.tolist() if isinstance(value, np.ndarray) else value
+
+
+_ROWS, _FRAME = "(rows)", "(frame)"
+Rowed = Annotated[
+    Annotated[list[Any], Tag(_ROWS)] | Annotated[Framed, Tag(_FRAME)],
+    Discriminator(lambda value: _FRAME if isinstance(value, dict | Framed) else _ROWS),
+    BeforeValidator(_read_database),
+]
+"""A database of numbers, or a DataFrame."""
 
 
 class GivenPair(Section):
@@ -523,6 +550,34 @@ class Study(Section):
     def _dumped(self, context: dict[str, str] | None) -> dict[str, Any]:
         found = self.model_dump(mode="json", context=context)
         return found if self.at_risk is None else {key: found[key] for key in ("study", "at_risk")}
+
+    @property
+    def framed(self) -> tuple[Framed, ...]:
+        """Its databases, where they were given as DataFrames; none where they were not."""
+        pairs = self.pairs
+        given = pairs.given if isinstance(pairs.given, list) else []
+        found: list[Any] = [database for pair in given for database in (pair.d, pair.d_prime)]
+        found += (pairs.relative.databases if pairs.relative is not None else None) or []
+        return tuple(database for database in found if isinstance(database, Framed))
+
+    @property
+    def frames_key(self) -> str:
+        """By which what makes its DataFrames of codes is handed to tasks."""
+        return f"frames {digest_json([database.frame for database in self.framed])}"
+
+    @cached_property
+    def frames(self) -> tuple[Frames, list[Any]] | None:
+        """What makes its DataFrames of codes, and the codes of each; None where it has none, or a store alone knows them."""
+        framed = self.framed
+        if not framed or any(database.given is None for database in framed):
+            return None
+        where = "pairs.given" if self.pairs.given is not None else "pairs.relative.databases"
+        return Frames.of([database.given for database in framed], where)
+
+    @property
+    def handed(self) -> dict[str, Any]:
+        """What tasks need and stores do not have: a function and DataFrames that were given as objects."""
+        return self.mechanism.handed | ({} if self.frames is None else {self.frames_key: self.frames[0]})
 
     @property
     def name(self) -> str:

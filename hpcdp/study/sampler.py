@@ -29,9 +29,10 @@ from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.scores import load_scores, models_digest
 from hpcdp.mechanisms.spelling import items_of
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
+from hpcdp.mechanisms.tabular import Frames
 from hpcdp.mechanisms.user_code import import_callable, source_digest
 from hpcdp.study.at_risk import bind_pairs
-from hpcdp.study.databases import Input
+from hpcdp.study.databases import Input, frames_missing
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.file import FunctionCall, MechanismSection, ProgramCall, Study
 
@@ -50,6 +51,7 @@ class Sampler:
 
     source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
     reproducible: whether equal streams give equal outputs. stream: what makes the random numbers, as the study says.
+    frames: what makes DataFrames of databases' codes, where the mechanism takes such.
     """
 
     seed: int
@@ -60,6 +62,7 @@ class Sampler:
     chunk: int
     reproducible: bool = True
     stream: str = "numpy"
+    frames: Frames | None = None
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
@@ -106,7 +109,9 @@ class Sampler:
             function = given_function(section) if isinstance(section.call, FunctionCall) else None
             mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout, function)
         chunk = min(e.chunk, max(e.train, e.test))
-        return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible, study.study.stream)
+        frames = _frames_of(study, mechanism)
+        stream = study.study.stream
+        return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible, stream, frames)
 
     @property
     def named(self) -> str:
@@ -182,8 +187,7 @@ class Sampler:
 
     def unchecked(self, database: Input, size: int, number: int) -> Any:
         """What the mechanism returns for a trial's stream, as it comes."""
-        of_pairs = isinstance(self.mechanism, PairDraws)  # a population's rows are private
-        with naming(lambda: f"{size:,} trial outputs of {'the pairs' if of_pairs else _describe(database)}"):
+        with naming(lambda: f"{size:,} trial outputs of {self._describe(database)}"):
             return self._outputs(database, size, self._generator("0" * 32, None, number))
 
     def end(self) -> None:
@@ -205,12 +209,37 @@ class Sampler:
 
         return Stream(sequence(self.seed, key, stage, chunk))
 
+    def _describe(self, database: Input) -> str:
+        """An input in a few words."""
+        if isinstance(self.mechanism, PairDraws):
+            return "the pairs"  # a population's rows are private
+        if isinstance(database, Conditional):
+            return f"distribution {database.distribution.number} with row {database.row} held at {database.value}"
+        if self.frames is not None:
+            return f"a DataFrame of {len(database):,} rows"
+        return "database " + readable(np.array2string(database, threshold=8, edgeitems=2), 80)
+
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)
         with kept_limits():
             if isinstance(database, Conditional):
                 return database.draw(self.mechanism, size, rng)
-            return self.mechanism.draw(database, size, rng)
+            return self.mechanism.draw(database if self.frames is None else self.frames.decode(database), size, rng)
+
+
+def _frames_of(study: Study, mechanism: Mechanism) -> Frames | None:
+    """What makes the mechanism's databases of their codes, where they are DataFrames; StudyError where it cannot be."""
+    if not study.framed:
+        return None
+    if study.mechanism.call in (*BUILTINS, *READERS) or not isinstance(mechanism, CallableMechanism | ApartMechanism):
+        raise StudyError(
+            f"pairs: a database of numbers, which {name_mechanism(study)} takes; given: a DataFrame; accepted: an array of one, "
+            "as its to_numpy() makes, or a function as the mechanism"
+        )
+    found: Frames | None = study.frames[0] if study.frames is not None else held(study.frames_key)
+    if found is None:
+        raise frames_missing()
+    return found
 
 
 def _alone(outputs: Any) -> Any:
@@ -230,13 +259,6 @@ def _references() -> int:
 
 
 _ALONE = _references()
-
-
-def _describe(database: Input) -> str:
-    """An input in a few words."""
-    if isinstance(database, Conditional):
-        return f"distribution {database.distribution.number} with row {database.row} held at {database.value}"
-    return "database " + readable(np.array2string(database, threshold=8, edgeitems=2), 80)
 
 
 def name_mechanism(study: Study) -> str:

@@ -139,9 +139,8 @@ def _refuse_changed_code(
     if changed:
         moved = Path(body["folder"]) != study.folder.resolve()
         where = f" from that in {body['folder']}" if moved else ""
-        raise StudyError(
-            f"{changed[0]} changed{where} since the store was made; --allow-changed-code goes on all the same"
-        )
+        how = "allow_changed_code=True" if isinstance(call, FunctionCall) else "--allow-changed-code"
+        raise StudyError(f"{changed[0]} changed{where} since the store was made; {how} goes on all the same")
 
 
 def save_problem(layout: Layout, problem: Problem, generation: Generation, allow_changed_code: bool) -> int:
@@ -204,7 +203,7 @@ def _refuse_undigested(root: Path, study: Study) -> None:
     if isinstance(call, FunctionCall) and call.undigested:
         raise StudyError(
             f"mechanism.call: {call.function} reads what has no digest, {', '.join(call.undigested[:3])}, so whether it changed "
-            f"since {root} was made cannot be told; accepted: another store, or --allow-changed-code"
+            f"since {root} was made cannot be told; accepted: another store, or allow_changed_code=True"
         )
 
 
