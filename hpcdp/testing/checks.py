@@ -18,7 +18,12 @@ from hpcdp.testing.power import LEAST_POWER, plan_sizes
 
 
 class PrivacyViolation(AssertionError):
-    """A claim is violated: certified at the level of its check."""
+    """A claim is violated: certified at the level of its check. script: draws afresh and tests the recorded set."""
+
+    def __init__(self, message: str, script: str) -> None:
+        """message: with bound, counts and seed."""
+        super().__init__(message)
+        self.script = script
 
 
 class Inconclusive(HpcdpError):
@@ -125,7 +130,7 @@ def passed(check: Check, declared: Declared) -> str:
     )
 
 
-def violated(check: Check, found: Finding, script: str) -> str:
+def violated(check: Check, found: Finding) -> str:
     """What is said of a violation."""
     cell = found.cell
     first, other = ("D", "D'") if cell.direction == "forward" else ("D'", "D")
@@ -143,9 +148,7 @@ def violated(check: Check, found: Finding, script: str) -> str:
             "  pair: D = d and D' = d_prime of this call; S was chosen by draws that are not counted here",
             f"  counts in S: {found.counts[0]:,} of D and {found.counts[1]:,} of D', of {found.test:,} draws each",
             f"  {rerun}",
-            "  the script below draws afresh and tests S with NumPy alone:",
-            "",
-            script,
+            "  the script that is printed with this draws afresh and tests S with NumPy alone",
         ]
     )
 

@@ -109,8 +109,8 @@ def lower_bound(cell: Cell, counts: ArrayLike, test: int, level: float) -> Float
 def levels_of(claim: Claim) -> tuple[Floats, Floats]:
     """The ε at which a claim is tested, and the largest δ that it allows there."""
     if isinstance(claim.bound, ApproximateDP):
-        levels = np.array([claim.bound.epsilon0])  # elsewhere it says nothing more
-    elif isinstance(claim.bound, SpectrumPoints):
+        return np.array([claim.bound.epsilon0]), np.array([claim.bound.delta0])  # elsewhere it says nothing more
+    if isinstance(claim.bound, SpectrumPoints):
         levels = np.asarray(claim.bound.epsilons, np.float64)
         levels = levels[np.unique(np.linspace(0, levels.size - 1, _LEVELS).round().astype(int))]
     else:

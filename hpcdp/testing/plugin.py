@@ -64,16 +64,18 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
     It raises AssertionError where the claim is violated, at the check's share of `hpcdp_false_alarm` (finite-sample), and an
     HpcdpError, which pytest shows as an error, where the check cannot be made or would find too little.
     """
-    _refuse_reruns(request)
-    suite, lines, number = _suite_of(request.config), request.node.stash.setdefault(_LINES, []), 0
+    lines, number = request.node.stash.setdefault(_LINES, []), 0
 
-    def check(
-        f: Callable[..., Any], *, d: Any, d_prime: Any, claim: str, catches: str, seconds: float
-    ) -> None:  # what pytest shows is the test's line
-        __tracebackhide__ = True
+    def check(f: Callable[..., Any], *, d: Any, d_prime: Any, claim: str, catches: str, seconds: float) -> None:
+        __tracebackhide__ = True  # what pytest shows is the test's line
         nonlocal number
         number += 1
-        lines.append(suite.check(f"{request.node.nodeid}#{number}", f, d, d_prime, claim, catches, seconds))
+        try:
+            _refuse_reruns(request)
+            suite = _suite_of(request.config)
+            lines.append(suite.check(f"{request.node.nodeid}#{number}", f, d, d_prime, claim, catches, seconds))
+        except (AssertionError, HpcdpError) as error:
+            raise error.with_traceback(None) from error.__cause__
 
     return check
 
@@ -125,6 +127,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if call.when == "call" and (lines or "assert_private" in getattr(item, "fixturenames", ())):
         report.hpcdp_lines = list(lines)
         report.hpcdp_error = call.excinfo is not None and call.excinfo.errisinstance(HpcdpError)
+        script = getattr(call.excinfo.value, "script", None) if call.excinfo is not None else None
+        report.sections += [] if script is None else [("hpcdp: fresh draws against the recorded set", script)]
         if item.config.option.hpcdp_declare and lines and report.passed:
             report.outcome = "skipped"  # nothing was tested
             report.longrepr = (str(item.path), item.location[1] or 0, "Skipped: privacy checks declared, not made")

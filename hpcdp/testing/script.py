@@ -18,7 +18,7 @@ _MOST_NUMBERS = 64  # of a database that is written out
 
 _BODY = """\
 n, eps, claimed, level = {test}, {epsilon!r}, {claimed!r}, {level!r}
-ends = np.array({ends})  # S: score in [ends[0], ends[1]) or [ends[2], ends[3]) or ...
+ends = np.array({ends})  # S: scores in [ends[0], ends[1]) or [ends[2], ends[3]) ...
 rng, log = np.random.default_rng(), np.log
 def count(database):
     {draw}

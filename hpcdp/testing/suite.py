@@ -39,7 +39,6 @@ class Suite:
         Raises:
             PrivacyViolation: its claim is violated. HpcdpError: it cannot be made, or was made before in this run.
         """
-        __tracebackhide__ = True
         check = Check(key, f, d, d_prime, claim, catches, seconds)
         if key in self._seen:
             raise StudyError(f"{key}: made twice in one run; accepted: once, since a second try voids the rate")
@@ -49,23 +48,19 @@ class Suite:
         return self._make(check, self._declaration.find(key, self._false_alarm, check.given))
 
     def _make(self, check: Check, declared: Declared) -> str:
-        __tracebackhide__ = True
         name = None if self._record is None else verdicts.name_of(check, declared, self._salt)
         known = None if name is None else verdicts.read(self._record, name)
         if known is None:
             found = make(check, declared, self._salt)
-            said = (
-                violated(check, found, write_script(check, found, self._path.parent))
-                if found.violated
-                else passed(check, declared)
-            )
-            known = verdicts.Verdict(found.violated, said)
+            known = verdicts.Verdict(passed(check, declared), None)
+            if found.violated:
+                known = verdicts.Verdict(violated(check, found), write_script(check, found, self._path.parent))
             if name is not None:
                 verdicts.write(self._record, name, known)
         else:
-            known = verdicts.Verdict(known.violated, f"{known.said}\n  (the recorded verdict: nothing was drawn anew)")
-        if known.violated:
-            raise PrivacyViolation(known.said)
+            known = verdicts.Verdict(f"{known.said}\n  (the recorded verdict: nothing was drawn anew)", known.script)
+        if known.script is not None:
+            raise PrivacyViolation(known.said, known.script)
         return known.said
 
     def write(self) -> None:

@@ -23,10 +23,10 @@ _FOLDER = "hpcdp/verdicts"
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim is violated, and what is said of that."""
+    """What is said of a check; script: where its claim is violated, else None."""
 
-    violated: bool
     said: str
+    script: str | None
 
 
 def name_of(check: Check, declared: Declared, salt: str | None) -> str | None:
@@ -47,10 +47,10 @@ def name_of(check: Check, declared: Declared, salt: str | None) -> str | None:
 def read(cache: Any, name: str) -> Verdict | None:
     """The verdict of this name, if there is one."""
     found = cache.get(f"{_FOLDER}/{name}", None)
-    if isinstance(found, dict) and found.keys() == {"violated", "said"}:
-        violated, said = found["violated"], found["said"]
-        if isinstance(violated, bool) and isinstance(said, str):
-            return Verdict(violated, said)
+    if isinstance(found, dict) and found.keys() == {"said", "script"}:
+        said, script = found["said"], found["script"]
+        if isinstance(said, str) and (script is None or isinstance(script, str)):
+            return Verdict(said, script)
     return None
 
 
