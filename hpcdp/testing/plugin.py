@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "probability that any privacy check of a run with fresh draws fails, if all claims are true",
         default="1e-3",
     )
+    parser.addini("hpcdp_runs", "runs, such as those of a year, that share hpcdp_false_alarm", default="1")
     parser.addini(
         "hpcdp_record",
         "keep the verdicts of privacy checks in pytest's cache, while no installed file and no code changes",
@@ -107,11 +108,11 @@ def _ini(config: pytest.Config, name: str) -> Any:
 
 def _suite_of(config: pytest.Config) -> Suite:
     if _SUITE not in config.stash:
-        from hpcdp.testing.suite import Suite
+        from hpcdp.testing.suite import Suite, rate_of_a_run
 
         config.stash[_SUITE] = Suite(
             root=Path(config.rootpath),
-            false_alarm=str(config.getini("hpcdp_false_alarm")),
+            false_alarm=rate_of_a_run(str(config.getini("hpcdp_false_alarm")), str(config.getini("hpcdp_runs"))),
             salt=config.option.hpcdp_salt,
             declares=config.option.hpcdp_declare,
             record=getattr(config, "cache", None) if config.getini("hpcdp_record") else None,

@@ -17,10 +17,10 @@ from hpcdp.testing.script import write_script
 class Suite:
     """root: the folder of the declaration. salt: of fresh draws. record: pytest's cache, where verdicts are to be kept."""
 
-    def __init__(self, root: Path, false_alarm: str, salt: str | None, declares: bool, record: Any) -> None:
-        """StudyError where the rate is none, or the file is no declaration; false_alarm: as the user wrote it."""
+    def __init__(self, root: Path, false_alarm: float, salt: str | None, declares: bool, record: Any) -> None:
+        """StudyError where the file is no declaration. false_alarm: of a run, above 0 and below 1."""
         self._path, self._salt, self._record = root / FILE, salt, record
-        self._false_alarm = _rate(false_alarm)
+        self._false_alarm = false_alarm
         self._seen: dict[str, tuple[Check, int]] = {}
         self._declares = declares
         self._declaration = self._to_go_on() if declares else read_declaration(self._path)
@@ -101,11 +101,18 @@ def _declared(key: str, found: Declared) -> str:
     )
 
 
-def _rate(text: str) -> float:
+def rate_of_a_run(false_alarm: str, runs: str) -> float:
+    """The rate of one of several runs that share one, of what the user wrote.
+
+    Raises:
+        StudyError: the rate is not between 0 and 1, or the runs are no whole number.
+    """
     try:
-        value = float(text)
+        value = float(false_alarm)
     except ValueError:
         value = -1.0
     if not 0.0 < value < 1.0:
-        raise StudyError(f"hpcdp_false_alarm: {text!r} was given; accepted: a number above 0 and below 1")
-    return value
+        raise StudyError(f"hpcdp_false_alarm: {false_alarm!r} was given; accepted: a number above 0 and below 1")
+    if not (runs.isascii() and runs.isdigit() and 1 <= int(runs) <= 10**9):
+        raise StudyError(f"hpcdp_runs: {runs!r} was given; accepted: a whole number from 1 to 10⁹")
+    return value / int(runs)
