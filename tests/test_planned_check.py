@@ -121,7 +121,9 @@ def test_a_test_is_exact_whatever_was_learned():
     found = 0
     for _ in range(times):
         made = {
-            (side, stage): rng.normal(size=(getattr(sizes, stage), 3)) for side in (0, 1) for stage in ("learn", "choose", "test")
+            (side, stage): rng.normal(size=(getattr(sizes, stage), 3))
+            for side in (0, 1)
+            for stage in ("learn", "choose", "test")
         }
         cell = choose_cell(lambda side, stage, _, made=made: made[side, stage], sizes, np.zeros(1), np.zeros(1))
         counts = [cell.count(made[side, "test"]) for side in (0, 1)]

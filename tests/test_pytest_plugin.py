@@ -71,8 +71,10 @@ def declared(tmp_path_factory):
     """The declaration of the suite, made once."""
     folder = tmp_path_factory.mktemp("declared")
     (folder / "test_suite.py").write_text(SUITE)
-    words = [sys.executable, "-m", "pytest", "-q", "--hpcdp-declare", "-p", "no:cacheprovider", f"--rootdir={folder}", str(folder)]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    words = ["-q", "--hpcdp-declare", "-p", "no:cacheprovider", f"--rootdir={folder}", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 skipped" in done.stdout  # nothing was tested, so nothing is green
     assert "nothing was tested" in done.stdout
@@ -89,7 +91,9 @@ def suite(pytester, declared):
 
 
 def test_the_entry_point_imports_nothing_heavy():
-    code = "import sys, hpcdp.testing.plugin; print(sorted({'numpy', 'scipy', 'numba', 'pydantic'} & sys.modules.keys()))"
+    code = (
+        "import sys, hpcdp.testing.plugin; print(sorted({'numpy', 'scipy', 'numba', 'pydantic'} & sys.modules.keys()))"
+    )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
@@ -99,7 +103,8 @@ def test_three_outcomes(suite):
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*test_weak ERROR*"])
     text = result.stdout.str()
-    assert re.search(r"inconclusive: test_suite.py::test_weak#1 would find laplace\(epsilon=1.01\) with probability [\d.]+ %", text)
+    weak = r"inconclusive: test_suite.py::test_weak#1 would find laplace\(epsilon=1.01\) with probability [\d.]+ %"
+    assert re.search(weak, text)
     green = [line for line in text.splitlines() if "nothing found against" in line]
     assert len(green) == 4  # the loop's three
     assert all("laplace(epsilon=2) would have been found with probability" in line for line in green)
@@ -116,8 +121,9 @@ def test_scripts_of_violations_draw_afresh_without_hpcdp(suite):
     for script in scripts:
         assert len(script.splitlines()) <= 30
         alone = f"import sys; sys.modules['hpcdp'] = None\n{script}"
+        words = [sys.executable, "-W", "error", "-c", alone]
         said = [
-            subprocess.run([sys.executable, "-W", "error", "-c", alone], cwd=suite.path, capture_output=True, text=True, check=True).stdout
+            subprocess.run(words, cwd=suite.path, stdout=subprocess.PIPE, text=True, check=True).stdout
             for _ in range(2)
         ]
         assert all(line.strip().endswith(": violated") for line in said), said
@@ -188,7 +194,7 @@ def test_a_declaration_that_promises_more_than_the_rate_is_refused(suite):
 def test_a_check_that_is_added_changes_no_other_share_until_the_places_are_full(suite):
     before = entries(suite)
     assert len(before) == 8
-    suite.makepyfile(test_more=SUITE.split("def test_good")[0] + "def test_new" + SUITE.split("def test_good")[1].split("def test_small")[0])
+    suite.makepyfile(test_more=SUITE.split("def test_small")[0].replace("test_good", "test_new"))
     result = run(suite, "--hpcdp-declare", "test_more.py")  # the ninth of eight places: all shares are halved
     assert "to be declared again, since shares changed: test_suite.py::test_good#1" in result.stdout.str()
     assert "its share is 6.25e-05 now" in run(suite, "-k", "test_good").stdout.str()
@@ -249,7 +255,9 @@ def test_declaring_needs_one_process(suite):
 
 
 def test_verdicts_are_recorded_until_the_code_changes(suite):
-    unseeded = SUITE.replace("def small(database, size, rng):", "def small(database, size):\n    rng = np.random.default_rng()")
+    unseeded = SUITE.replace(
+        "def small(database, size, rng):", "def small(database, size):\n    rng = np.random.default_rng()"
+    )
     suite.makepyfile(test_suite=unseeded)
     suite.makeini("[pytest]\nhpcdp_record = true\n")
     first, again = run(suite, "-k", "small or good"), run(suite, "-k", "small or good")

@@ -40,7 +40,7 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     for verdict in verdicts:
         cells = [*grid(_rows(verdict)), ""] if verdict.known.size else []
         lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *cells]
-        lines += [*_words(verdict), *_order(verdict), ""]
+        lines += [*words_of(verdict), *_order(verdict), ""]
     if ranking is not None:
         lines += [*_ranking(ranking, verdicts[0].result.way.tests_words), ""]
     exposed = exposed_lines(result)
@@ -74,7 +74,8 @@ def _rows(verdict: Verdict) -> list[list[str]]:
     return rows
 
 
-def _words(verdict: Verdict) -> list[str]:
+def words_of(verdict: Verdict) -> list[str]:
+    """What a verdict says, in a few lines."""
     result = verdict.result
     if verdict.family == PURE:
         return _pure(verdict)

@@ -45,13 +45,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Settle what is drawn before there are workers, which take the options of this process."""
-    options = config.option
-    if options.hpcdp_declare and (getattr(options, "numprocesses", None) or hasattr(config, "workerinput")):
+    """Settle what is drawn, in workers as in the process that has them."""
+    options, worker = config.option, getattr(config, "workerinput", None)
+    if worker is not None:
+        options.hpcdp_salt = worker["hpcdp_salt"]
+    if options.hpcdp_declare and (getattr(options, "numprocesses", None) or worker is not None):
         raise pytest.UsageError("--hpcdp-declare: given with -n; accepted: in one process, which writes one file")
     if options.hpcdp_fresh and not options.hpcdp_salt:
         options.hpcdp_salt = secrets.token_hex(8)
     config.pluginmanager.register(_Summary(config), "hpcdp-summary")
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker what is drawn."""
+    node.workerinput["hpcdp_salt"] = node.config.option.hpcdp_salt
 
 
 @pytest.fixture
