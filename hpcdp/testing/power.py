@@ -81,9 +81,8 @@ def _is_enough(law: Law, claim: Claim, sizes: Sizes, level: float) -> bool:
 def power(law: Law, claim: str, sizes: Sizes, level: float, most: int = _MOST_TRAININGS, seed: int = _SEED) -> float:
     """Probability that the test of a claim, training included, rejects where outputs follow a law.
 
-    Estimated from simulated trainings, at least 200 and at most `most`, by Laplace's rule of succession, so that it is never 1: the
-    standard error is about 0.006 or less. Counts of the cell that training
-    chose are drawn from its exact probabilities.
+    Estimated from simulated trainings, at least 200 and at most `most`, by Laplace's rule of succession, so that it is never 1;
+    the standard error is about 0.006 or less. Counts of the cell that training chose are drawn from its exact probabilities.
     """
     found: list[float] = []
     while len(found) < most and (len(found) < _FEW or np.std(found) > _ERROR * np.sqrt(len(found))):
