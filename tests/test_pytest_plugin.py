@@ -186,6 +186,14 @@ def test_a_declaration_that_promises_more_than_the_rate_is_refused(suite):
     assert "was made for 0.001" in run(suite, "-k", "good").stdout.str()
     suite.makeini("[pytest]\nhpcdp_false_alarm = 1\n")
     assert "accepted: a number above 0 and below 1" in run(suite, "-k", "good").stdout.str()
+    suite.makeini("[pytest]\nhpcdp_runs = 0\n")
+    assert "accepted: a whole number from 1" in run(suite, "-k", "good").stdout.str()
+    suite.makeini("[pytest]\nhpcdp_runs = 10\n")
+    assert (
+        "hpcdp_false_alarm: 0.0001 was given, and hpcdp-checks.json was made for 0.001"
+        in run(suite, "-k", "good").stdout.str()
+    )
+    suite.makeini("[pytest]\n")
     path.unlink()
     result = run(suite, "-k", "good")
     assert "hpcdp-checks.json: not there" in result.stdout.str()

@@ -11,6 +11,7 @@ import sys
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import Distribution, distributions
+from pathlib import Path
 from typing import Any
 
 from hpcdp.keys import digest_bytes, digest_json
@@ -61,8 +62,9 @@ def write(cache: Any, name: str, verdict: Verdict) -> None:
 
 @lru_cache(maxsize=1)
 def digest_installed() -> str | None:
-    """A digest of all files of all installed distributions; None where one cannot be read, or does not say its files."""
-    found = []
+    """A digest of all files of all installed distributions, and of hpcdp's; None where one cannot be read or told."""
+    own = sorted(Path(__file__).parents[1].rglob("*.py"))
+    found = [digest_bytes(*(file.read_bytes() for file in own))]
     for distribution in distributions():
         digest = _digest(distribution)
         if digest is None:
