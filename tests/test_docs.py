@@ -161,6 +161,7 @@ def test_the_quickstart_prints_what_the_readme_says(scheduler: str, tmp_path: Pa
         "README.md",
         "docs/study.md",
         "docs/auditing.md",
+        "docs/ci.md",
         "docs/recipes.md",
         "docs/tiny.md",
         "docs/tape.md",
@@ -182,6 +183,7 @@ def test_every_page_with_blocks_is_followed() -> None:
     named = (
         "study",
         "auditing",
+        "ci",
         "recipes",
         "tiny",
         "tape",

@@ -41,6 +41,7 @@ def test_noise_that_is_missing_is_found_and_mended_noise_passes(
     for found in (*installed.glob("sklearn"), *installed.glob("scikit_learn*")):
         (libraries / found.name).symlink_to(found)
     monkeypatch.setenv("PYTHONPATH", str(libraries))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # threads of a fit of two rows wait for each other on a busy machine
     pytester.makepyfile(test_slope=SUITE)
     declared = pytester.runpytest_subprocess("--hpcdp-declare", "-W", "ignore")
     declared.assert_outcomes(skipped=1)
