@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from hpcdp.mechanisms.functions import Parcel
+from hpcdp.mechanisms.functions import Handed, Parcel
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -47,7 +47,7 @@ class Place(ABC):
 
     known_threads: None without workers. is_inside: it is the driver's own process. blames_exactly: when a worker process
     dies, only the tasks that it was executing count as its killers. drawing: what workers draw now, as messages (see
-    `hpcdp._base.slow_draws`), where it can be seen without asking them. parcel: what goes with each call to a worker.
+    `hpcdp._base.slow_draws`), where it can be seen without asking them. parcel: what goes with each call.
     """
 
     is_inside: ClassVar[bool] = False
@@ -57,10 +57,10 @@ class Place(ABC):
     drawing: Callable[[], list[dict[str, Any]]] | None
     known_threads: int | None
     known_dashboard: str | None
-    parcel: Parcel | None = None
+    parcel: Handed | Parcel | None = None
 
     def packed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function as workers call it."""
+        """A function with what goes along."""
         return function if self.parcel is None else partial(self.parcel.call, function)
 
     @abstractmethod
@@ -89,7 +89,7 @@ class DaskPlace(Place):
     known_threads: int = field(default=0, repr=False)
     known_dashboard: str | None = field(default=None, repr=False)
     _asked: float = field(default=float("-inf"), repr=False)
-    parcel: Parcel | None = None
+    parcel: Handed | Parcel | None = None
 
     def threads(self) -> int:
         """Tasks that can run at once now, at most two seconds old; 0 when the scheduler does not answer."""

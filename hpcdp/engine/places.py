@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from hpcdp.engine.execute import TASKS
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
 from hpcdp.errors import StudyError
-from hpcdp.mechanisms.functions import Parcel, holding
+from hpcdp.mechanisms.functions import Handed, Parcel
 from hpcdp.planning.costs import UNSCHEDULED_SECONDS, runs_here
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease
@@ -125,8 +125,10 @@ def _stays(problem: Problem, options: Options, where: Where, note: Callable[[str
     """Whether one process of this machine does so much work: where it is little, and where workers cannot have the function."""
     if options.client is not None or options.dashboard or not where.is_here:
         return False
-    if options.workers is not None or runs_here(None, seconds):
-        return runs_here(options.workers, seconds)
+    if runs_here(options.workers, seconds):
+        return True
+    if options.workers is not None:
+        return False
     try:
         parcel_of(problem)
     except StudyError as error:
@@ -144,7 +146,7 @@ def _opened_place(
         return
     if _stays(problem, options, where, monitor.note, seconds):
         try:
-            with holding(problem.study.handed), _alone(problem) as alone:
+            with _alone(problem) as alone:
                 yield alone
         finally:
             forget_contexts()
@@ -164,22 +166,19 @@ def _opened_place(
 
 
 @contextmanager
-def _pool_of_one(problem: Problem) -> Iterator[Pool]:
-    with open_pool(1, TASKS) as pool:
-        pool.parcel = parcel_of(problem)
-        yield pool
-
-
-def _alone(problem: Problem) -> AbstractContextManager[Place]:
+def _alone(problem: Problem) -> Iterator[Place]:
     """One process for all tasks: this one, unless code of others is to be apart from it."""
+    section, handed = problem.study.mechanism, problem.study.handed
     if not names_code(problem.study):
-        return open_inside()
-    section = problem.study.mechanism
-    is_ours = (
-        section.function is not None and "isolated" not in section.model_fields_set
-    )  # it runs in this process anyway
-    if section.isolated and not is_ours:
-        return _pool_of_one(problem)
-    return open_beside(
-        f"{problem.sampler.named}, called in this process (mechanism.isolated = false; true names the chunk)"
-    )
+        with open_inside() as inside:
+            yield inside
+    elif not section.shares_process:
+        with open_pool(1, TASKS) as pool:
+            pool.parcel = parcel_of(problem)
+            yield pool
+    else:
+        how = "true has another do it" if section.isolated else "false; true names the chunk"
+        named = f"{problem.sampler.named}, called in this process (mechanism.isolated = {how})"
+        with open_beside(named) as beside:
+            beside.parcel = Handed(handed) if handed else None
+            yield beside

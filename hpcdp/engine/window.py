@@ -159,7 +159,7 @@ class HereWindow(Window):
 
     def submit(self, what: Any, name: str, function: Callable[..., Any], *arguments: Any) -> None:
         """Submit one call for something."""
-        self.underway.append((what, function, arguments))
+        self.underway.append((what, self.place.packed(function), arguments))
 
     def next(self) -> list[tuple[Any, Any]]:
         """What was submitted for and its result; raises as a window does."""

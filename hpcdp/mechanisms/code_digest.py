@@ -27,7 +27,8 @@ import numpy as np
 from hpcdp._base.raised import interruptions
 from hpcdp.keys import digest_array, digest_bytes
 
-_READ, _IMPORTED = {"LOAD_GLOBAL", "LOAD_NAME"}, {"IMPORT_NAME"}
+_READ, _IMPORTED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}, {"IMPORT_NAME"}
+_WRITTEN, _WRITTEN_CELLS = {"STORE_GLOBAL"}, {"STORE_DEREF"}
 _OF_CLASSES = {  # what Python makes for a class, and what only describes it
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__firstlineno__",
     "__static_attributes__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_fields__",
@@ -35,38 +36,55 @@ _OF_CLASSES = {  # what Python makes for a class, and what only describes it
 }  # fmt: skip
 _RANDOM = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
+_OF_CODE = (
+    frozenset, types.CodeType, types.ModuleType, staticmethod, classmethod, property, functools.cached_property, *_SLOTS,
+)  # fmt: skip
 _ATOMS = (type(None), type(Ellipsis), type(NotImplemented))
 
 
 @dataclass(frozen=True)
 class CodeDigest:
-    """digest: 32 hexadecimal digits. undigested: what has none, in words, at most once each."""
+    """digest: 32 hexadecimal digits. undigested: what has none, in words, at most once each. modules: the user's own whose
+    functions and classes are part of it.
+    """
 
     digest: str
     undigested: tuple[str, ...]
+    modules: frozenset[str]
+
+    @classmethod
+    def of(cls, walk: _Walk, digest: str) -> CodeDigest:
+        """A digest, and what was met on the way to it."""
+        return cls(digest, tuple(dict.fromkeys(walk.undigested)), frozenset(walk.modules))
 
 
-def digest_function(function: Callable[..., Any]) -> CodeDigest:
-    """The digest of any callable, the same in every process of one version of Python."""
-    walk = _Walk()
+def digest_function(function: Callable[..., Any], code_alone: bool = False) -> CodeDigest:
+    """The digest of any callable, the same in every process of one version of Python.
+
+    code_alone: of functions, classes and constants that it reads, and of nothing that calls may fill or change, such as a
+    table of what is known already: so that a process that has called it and one that has not agree.
+    """
+    walk = _Walk(code_alone)
     found = walk.digest(function, getattr(function, "__name__", type(function).__name__))
     version = str(sys.implementation.cache_tag)
-    return CodeDigest(digest_bytes(b"function", version.encode(), found), tuple(dict.fromkeys(walk.undigested)))
+    return CodeDigest.of(walk, digest_bytes(b"function", version.encode(), found))
 
 
 def digest_value(value: Any) -> CodeDigest:
     """The digest of a value alone."""
     walk = _Walk()
-    return CodeDigest(walk.digest(value, "value").decode(), tuple(walk.undigested))
+    return CodeDigest.of(walk, walk.digest(value, "value").decode())
 
 
 def is_own(module: str | None) -> bool:
     """Whether a module is the user's: neither Python's, nor hpcdp, nor of an installed package."""
     top = (module or "").partition(".")[0]
-    if top == "hpcdp" or (top in sys.stdlib_module_names and top != "__main__"):
+    if top == "__main__":  # whatever runs it, such as a command of a package
+        return True
+    if top == "hpcdp":
         return False
     file = getattr(sys.modules.get(str(module)), "__file__", None)
-    return file is None or not _is_installed(file)
+    return top not in sys.stdlib_module_names if file is None else not _is_installed(file)
 
 
 _HPCDP = Path(__file__).parents[1]
@@ -92,8 +110,10 @@ def _is_of_a_package(function: types.FunctionType) -> bool:
 class _Walk:
     """Digests of values, by kinds. What is being digested further up is told by how far up it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, code_alone: bool = False) -> None:
+        self._code_alone = code_alone
         self.undigested: list[str] = []
+        self.modules: set[str] = set()
         self._done: dict[int, bytes] = {}
         self._within: list[int] = []
         self._alive: list[Any] = []  # so that no other object gets the number of one that is done
@@ -129,10 +149,16 @@ class _Walk:
             yield from (b"atom", repr(value).encode())
         elif kind is float or kind is complex:
             yield from (b"number", kind.__name__.encode(), struct.pack("<2d", value.real, value.imag))
-        elif kind in (str, bytes, bytearray):
-            yield from (kind.__name__.encode(), value.encode("utf-8", "surrogatepass") if kind is str else bytes(value))
-        elif kind in (tuple, list):
-            yield from (kind.__name__.encode(), *self._all(value, where))
+        elif kind in (str, bytes):
+            yield from (kind.__name__.encode(), value.encode("utf-8", "surrogatepass") if kind is str else value)
+        elif kind is tuple:
+            yield from (b"tuple", *self._all(value, where))
+        elif self._code_alone and not callable(value) and not isinstance(value, _OF_CODE):
+            yield from (b"state", self.digest(kind, where))
+        elif kind is list:
+            yield from (b"list", *self._all(value, where))
+        elif kind is bytearray:
+            yield from (b"bytearray", bytes(value))
         elif kind in (set, frozenset):
             yield from (kind.__name__.encode(), *sorted(self._all(value, where)))
         elif kind in (dict, types.MappingProxyType):
@@ -174,6 +200,10 @@ class _Walk:
             yield from (b"wrapped", self._named(kind), self.digest(inner, where))
         elif _is_of(value, "pandas", ("DataFrame", "Series", "Index")):
             yield from self._frame(value, where)
+        elif _is_of(value, "pandas", ("CategoricalDtype",)):
+            yield from (b"categories", *self._all((value.ordered, value.categories), where))
+        elif _is_of(value, "pandas.api.extensions", ("ExtensionDtype",)):  # which keep what they have worked out
+            yield from (b"dtype", self._named(kind), repr(value).encode())
         else:
             yield from self._object(value, where)
 
@@ -188,21 +218,27 @@ class _Walk:
             yield from (b"named", f"{function.__module__}:{function.__qualname__}".encode())
             yield from self._cells(function, where)
             return
+        self.modules.add(function.__module__)
         yield from (b"function", self.digest(function.__code__, where))
-        yield from self._all((function.__defaults__, function.__kwdefaults__), f"a default of {where}")
+        defaults = function.__defaults__, tuple((function.__kwdefaults__ or {}).items())
+        yield self.digest(defaults, f"a default of {where}")
         yield from self._cells(function, where)
         yield self.digest(dict(vars(function)), f"an attribute of {where}")
+        written = set(_found_by(function.__code__, _WRITTEN))  # its own state, such as how often it was called
         for name in sorted(set(_found_by(function.__code__, _IMPORTED))):
             yield from self._imported(name)
         for name in sorted(set(_found_by(function.__code__, _READ))):
-            if name in function.__globals__:
+            if name in function.__globals__ and name not in written:
                 value = function.__globals__[name]
                 yield from (name.encode(), self.digest(value, f"global {name}"))
                 if type(value) is types.ModuleType and is_own(value.__name__):
                     yield from self._used(value, function.__code__)
 
     def _cells(self, function: types.FunctionType, where: str) -> Iterator[bytes]:
+        written = set(_found_by(function.__code__, _WRITTEN_CELLS))
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name in written:
+                continue
             try:
                 value = cell.cell_contents
             except ValueError:  # that is filled later
@@ -236,6 +272,7 @@ class _Walk:
     def _class(self, kind: type, where: str) -> Iterator[bytes]:
         yield from (b"class", self._named(kind))
         if is_own(kind.__module__):
+            self.modules.add(kind.__module__)
             yield from self._all(kind.__bases__, where)
             for name, value in sorted(vars(kind).items()):
                 if name not in _OF_CLASSES:

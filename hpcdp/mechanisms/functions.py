@@ -9,9 +9,12 @@ from __future__ import annotations
 import functools
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,14 @@ def import_path(function: Callable[..., Any], folder: Path) -> str | None:
         return None
 
 
+_PLAIN = {
+    "importlib",
+    "_frozen_importlib",
+    "_frozen_importlib_external",
+    "zipimport",
+}  # pytest's own loader changes code
+
+
 def _is_importable(name: str) -> bool:
     """Whether an import would find a module where this one came from, not only in this process's memory."""
     parent = name.rpartition(".")[0]
@@ -58,46 +69,48 @@ def _is_importable(name: str) -> bool:
     finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
     specs = (find(name, places, None) for find in finders if find is not None)
     spec = next((spec for spec in specs if spec is not None), None)
-    return spec is not None and spec.origin == origin
+    return spec is not None and spec.origin == origin and type(spec.loader).__module__.partition(".")[0] in _PLAIN
 
 
-_held: dict[str, Any] = {}  # what tasks of this process's runs need and stores do not have, by digest
+_held: ContextVar[Mapping[str, Any]] = ContextVar("hpcdp_held")
 
 
-def held(digest: str) -> Any:
-    """What has this digest and was handed to this process; None where nothing was."""
-    return _held.get(digest)
+def held(key: str) -> Any:
+    """What this call was handed by a digest or a name; None where it was handed no such thing."""
+    return _held.get({}).get(key)
 
 
-@contextmanager
-def holding(objects: Mapping[str, Any]) -> Iterator[None]:
-    """Tasks that run in this process within find these objects."""
-    before = dict(_held)
-    _held.update(objects)
-    try:
-        yield
-    finally:
-        _held.clear()
-        _held.update(before)
+@dataclass(frozen=True)
+class Handed:
+    """Objects that go with each call within this process."""
+
+    objects: Mapping[str, Any]
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A function of hpcdp's with these objects at hand."""
+        before = _held.set(self.objects)
+        try:
+            return function(*arguments)
+        finally:
+            _held.reset(before)
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """What goes to workers with each call, by value. name: of the function, for messages. body: a pickle of the objects by
-    digest, which only the processes of one run see. digests: of those that are functions, as they are when they leave.
+    """The same for calls in other processes, by value. name: of the function, for messages. body: a pickle of the objects,
+    which only the processes of one run see. digests: of those that are functions, as they are when they leave.
     """
 
     name: str
     body: bytes = field(repr=False)
-    digests: Mapping[str, str | None]
+    digests: Mapping[str, str | None] = field(hash=False)
 
     @classmethod
     def of(cls, name: str, objects: Mapping[str, Any]) -> Parcel:
         """Objects as they are now; StudyError where they cannot be sent."""
-        import cloudpickle
-
+        own = {module for found in objects.values() if callable(found) for module in digest_function(found).modules}
         try:
-            body = cloudpickle.dumps(dict(objects))
+            body = _pickled(objects, own)
         except interruptions():
             raise
         except BaseException as error:  # whatever a class of someone else raises
@@ -113,28 +126,49 @@ class Parcel:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """In a worker: a function of hpcdp's with these objects at hand."""
-        if any(key not in _held for key in self.digests):
-            self._unpack()
-        return function(*arguments)
+        return Handed(_unpacked(self)).call(function, *arguments)
 
-    def _unpack(self) -> None:
+
+_pickling = threading.Lock()
+
+
+def _pickled(objects: Mapping[str, Any], own: set[str]) -> bytes:
+    """With functions of the user's own modules by value, as they are here; of a module that cannot be, as an import finds it."""
+    import cloudpickle
+
+    with _pickling, ExitStack() as after:  # what is by value is a setting of the whole process
+        for module in (sys.modules[name] for name in own if name in sys.modules and name != "__main__"):
+            if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
+                cloudpickle.register_pickle_by_value(module)
+                after.callback(cloudpickle.unregister_pickle_by_value, module)
         try:
-            found = pickle.loads(self.body)
+            return bytes(cloudpickle.dumps(dict(objects)))
         except interruptions():
             raise
-        except BaseException as error:
-            raise StudyError(
-                f"mechanism.call: {self.name} cannot be had in another process: {describe_raised(error)}; {_INSTEAD}"
-            ) from None
-        for key, digest in self.digests.items():
-            if digest != _digest_of(found[key]):
-                raise other_there(self.name)
-        _held.clear()
-        _held.update(found)
+        except BaseException:
+            after.close()
+            return bytes(cloudpickle.dumps(dict(objects)))
+
+
+@lru_cache(maxsize=2)
+def _unpacked(parcel: Parcel) -> Mapping[str, Any]:
+    """Its objects; StudyError where this process cannot have them, or has others of their names."""
+    try:
+        found: dict[str, Any] = pickle.loads(parcel.body)
+    except interruptions():
+        raise
+    except BaseException as error:
+        raise StudyError(
+            f"mechanism.call: {parcel.name} cannot be had in another process: {describe_raised(error)}; {_INSTEAD}"
+        ) from None
+    for key, digest in parcel.digests.items():
+        if digest != _digest_of(found[key]):
+            raise other_there(parcel.name)
+    return found
 
 
 def _digest_of(found: Any) -> str | None:
-    return digest_function(found).digest if callable(found) else None
+    return digest_function(found, code_alone=True).digest if callable(found) else None
 
 
 def other_there(name: str) -> StudyError:

@@ -110,7 +110,8 @@ class MechanismSection(Section):
 
     reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
     timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
-    isolated: whether a run without workers calls the study's code in a process of its own; with workers it always is.
+    isolated: whether a run without workers calls the study's code in a process of its own; with workers it always is. Where
+    a function was given as an object and this was not, that is called where it is.
     impossible: "package.module:predicate" of outputs that the study declares D′ cannot produce, for random tapes.
     """
 
@@ -129,11 +130,21 @@ class MechanismSection(Section):
         Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)
     ] = None
     _function: Callable[..., Any] | None = PrivateAttr(None)
+    _is_here: bool = PrivateAttr(False)
+
+    def holding(self, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        """The function was given as an object in this process, and these keys with it."""
+        self._function, self._is_here = function, "isolated" not in given
 
     @property
     def function(self) -> Callable[..., Any] | None:
         """The function, where it was given as an object in this process."""
         return self._function
+
+    @property
+    def shares_process(self) -> bool:
+        """Whether a run without workers calls it in this process: so as asked, and a function of this process unasked."""
+        return not self.isolated or self._is_here
 
     @property
     def handed(self) -> dict[str, Any]:
@@ -142,7 +153,7 @@ class MechanismSection(Section):
             return {}
         if isinstance(self.call, FunctionCall):
             return {self.call.digest: self._function}
-        return {str(self.call): digest_function(self._function).digest}
+        return {str(self.call): digest_function(self._function, code_alone=True).digest}
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:
@@ -535,8 +546,8 @@ class Study(Section):
             study = cls.model_validate({**data, "folder": place})
         except pydantic.ValidationError as error:
             raise StudyError(describe_errors(error, cls)) from None
-        if callable(function):
-            study.mechanism._function = function
+        if isinstance(mechanism, Mapping) and callable(function):
+            study.mechanism.holding(function, mechanism)
         return study
 
     def to_dict(self) -> dict[str, Any]:

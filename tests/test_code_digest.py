@@ -1,0 +1,261 @@
+"""Digests of functions: what changes them, what does not, and what has none."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import math
+import os
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hpcdp.mechanisms.code_digest import digest_function
+
+HEAD = """
+import dataclasses, functools, math
+import numpy as np
+from numpy import sqrt
+
+SCALE = 1.5
+TABLE = np.arange(6.0).reshape(2, 3)
+NAMES = {"b": set("stuvwxyz"), "a": "text"}
+
+
+@dataclasses.dataclass
+class Noise:
+    scale: float = 2.0
+
+    def draw(self, rng):
+        return rng.laplace(scale=self.scale)
+
+
+NOISE = Noise(3.0)
+
+
+def helper(x, power=2):
+    return x ** power * SCALE if x else even(x)
+
+
+def even(x):
+    return helper(x - 1)
+
+
+def make(shift):
+    def inner(database, rng):
+        inside = lambda y: y + TABLE[0, 1] + len(NAMES)
+        return inside(helper(shift)) + NOISE.draw(rng) + sqrt(2.0) + math.pi
+    return inner
+
+
+f = make(0.25)
+"""
+
+
+def made(source: str, name: str = "f") -> Callable[..., Any]:
+    """A function of a script of this text."""
+    script = types.ModuleType("__main__")  # of whose functions none is found by an import
+    vars(script)["dataclasses"] = dataclasses
+    exec(compile(source, "script.py", "exec", dont_inherit=True), vars(script))
+    return vars(script)[name]
+
+
+def digest(function: Callable[..., Any]) -> str:
+    found = digest_function(function)
+    assert found.undigested == ()
+    return found.digest
+
+
+CHANGES = {
+    "a global": ("SCALE = 1.5", "SCALE = 1.25"),
+    "the kind of a number": ("SCALE = 1.5\n", "SCALE = np.float32(1.5)\n"),
+    "an array": ("reshape(2, 3)", "reshape(3, 2)"),
+    "an array's type": ("np.arange(6.0)", "np.arange(6.0, dtype=np.float32)"),
+    "a set within a table": ('set("stuvwxyz")', 'set("stuvwxy")'),
+    "a default": ("power=2", "power=3"),
+    "what is closed over": ("make(0.25)", "make(0.5)"),
+    "a constant of an inner function": ("TABLE[0, 1]", "TABLE[0, 2]"),
+    "an operator of a function that is called": ("** power * SCALE", "** power + SCALE"),
+    "a function that one calls that is called": ("helper(x - 1)", "helper(x - 2)"),
+    "a method of an object": ("return rng.laplace(scale=self.scale)", "return rng.normal(scale=self.scale)"),
+    "a field of an object": ("Noise(3.0)", "Noise(4.0)"),
+    "a function of a library": ("from numpy import sqrt", "from numpy import cbrt as sqrt"),
+    "an attribute that is read": ("math.pi", "math.e"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_changes_it(what: str) -> None:
+    before, after = CHANGES[what]
+    assert HEAD.count(before) == 1
+    assert digest(made(HEAD)) != digest(made(HEAD.replace(before, after)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f = make", "\n\n# a comment, further down\nf = make"),
+        ("def inner(database, rng):", "def inner(database, rng):  # said"),
+        ("SCALE = 1.5\n", "SCALE = 1.5\nUNREAD = 3\n"),
+        ('set("stuvwxyz")', 'set("zyxwvuts")'),
+    ],
+)
+def test_what_does_not(before: str, after: str) -> None:
+    assert digest(made(HEAD)) == digest(made(HEAD.replace(before, after)))
+
+
+def test_its_own_name_is_none_of_it() -> None:
+    assert digest(made("def f(x, rng):\n    return x")) == digest(made("def g(x, rng):\n    return x", "g"))
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_the_same_in_another_process(seed: str, tmp_path: Path) -> None:
+    """Where strings have other hashes, so that sets have another order."""
+    code = f"{HEAD}\nfrom hpcdp.mechanisms.code_digest import digest_function\nprint(digest_function(f).digest)"
+    given = {**os.environ, "PYTHONHASHSEED": seed}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=given, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == digest(made(HEAD))
+
+
+class Adds:
+    """An object that can be called."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def __call__(self, database: Any, rng: np.random.Generator) -> Any:
+        return database.sum() + self.by + rng.laplace()
+
+    def twice(self, database: Any, rng: np.random.Generator) -> Any:
+        return 2 * self(database, rng)
+
+
+def scaled(database: Any, rng: np.random.Generator, scale: float) -> Any:
+    return database.sum() + rng.laplace(scale=scale)
+
+
+def within(frame: pd.DataFrame) -> Callable[..., Any]:
+    return lambda database, rng: len(frame) + len(database) + rng.laplace()
+
+
+FRAME = pd.DataFrame({"a": [1, 2], "b": ["x", None]}, index=["p", "q"])
+
+
+@pytest.mark.parametrize(
+    ("one", "same", "other"),
+    [
+        (Adds(1.0), Adds(1.0), Adds(2.0)),
+        (Adds(1.0).twice, Adds(1.0).twice, Adds(2.0).twice),
+        (functools.partial(scaled, scale=1.0), functools.partial(scaled, scale=1.0), functools.partial(scaled, scale=2.0)),
+        (functools.lru_cache(scaled), functools.lru_cache(scaled), functools.lru_cache(within)),
+        (within(FRAME), within(FRAME.copy()), within(FRAME.rename(index={"q": "r"}))),
+        (within(FRAME), within(FRAME.copy()), within(FRAME.astype({"a": np.int32}))),
+        (np.random.default_rng(1).laplace, np.random.default_rng(2).laplace, np.random.default_rng(1).normal),
+        (math.erf, math.erf, math.erfc),
+    ],
+)  # fmt: skip
+def test_all_that_can_be_called(one: Any, same: Any, other: Any) -> None:
+    """Random generators by their kind alone: a draw changes their state."""
+    assert digest(one) == digest(same) != digest(other)
+
+
+def test_compiled_functions_by_what_was_compiled() -> None:
+    from numba import njit
+
+    one, same, other = (made(f"def f(x):\n    return x + {n}") for n in (1, 1, 2))
+    assert digest(njit(one)) == digest(njit(same)) != digest(njit(other))
+    assert digest(njit(one)) != digest(njit(fastmath=True)(one))
+
+
+def test_a_module_of_the_users_own_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And by what it holds now, where the function reads that."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "digested_helpers.py").write_text("WIDTH = 2\n")
+    reads = made("import digested_helpers\ndef f(x, rng):\n    return x * digested_helpers.WIDTH")
+    imports = made("def f(x, rng):\n    import digested_helpers\n    return x * digested_helpers.WIDTH")
+    first, second = digest(reads), digest(imports)
+    sys.modules["digested_helpers"].WIDTH = 3  # type: ignore[attr-defined]
+    assert digest(reads) != first
+    sys.modules["digested_helpers"].WIDTH = 2  # type: ignore[attr-defined]
+    assert (digest(reads), digest(imports)) == (first, second)
+    (tmp_path / "digested_helpers.py").write_text("WIDTH = 2  # now said\n")
+    assert digest(reads) != first
+    assert digest(imports) != second
+
+
+def test_a_module_that_is_called_as_one_of_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is the user's own all the same, where it is: its functions are digested, and not named."""
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = []
+    for shift in (1, 2):
+        (tmp_path / "antigravity.py").write_text(f"def shifted(x, rng):\n    return x + {shift}\n")
+        monkeypatch.delitem(sys.modules, "antigravity", raising=False)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        importlib.invalidate_caches()
+        digests.append(digest(importlib.import_module("antigravity").shifted))
+    assert digests[0] != digests[1]
+
+
+def test_what_has_none_is_named() -> None:
+    lock = threading.Lock()
+
+    def locked(database: Any, rng: np.random.Generator) -> Any:
+        with lock:
+            return rng.laplace()
+
+    found = digest_function(locked)
+    assert found.undigested == ("lock, which locked closes over (a lock)",)
+    assert found.digest != digest_function(scaled).digest
+
+
+def test_the_version_of_python_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest(scaled)
+    monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
+    assert digest(scaled) != before
+
+
+def test_what_it_writes_is_its_state() -> None:
+    """A count of calls is not what it does, a global that it only reads is."""
+    source = "calls = 0\ndef f(database, rng):\n    global calls\n    calls += 1\n    return OTHER"
+    function = made(f"{source}\nOTHER = 1")
+    before = digest(function)
+    function(None, None)
+    assert digest(function) == before
+    assert digest(made(f"{source}\nOTHER = 2")) != before
+
+    def counted(first: int) -> Callable[..., Any]:
+        calls = first
+
+        def inner(database: Any, rng: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return calls
+
+        return inner
+
+    assert digest(counted(1)) == digest(counted(2))
+
+
+def test_the_code_alone() -> None:
+    """A table that calls fill is no code; constants and functions are."""
+    source = (
+        "known = {}\nSCALE = 1.0\ndef g(x):\n    return x * SCALE\ndef f(x):\n    known[x] = g(x)\n    return known[x]"
+    )
+    function = made(source)
+    before, whole = digest_function(function, code_alone=True).digest, digest(function)
+    function(3)
+    assert digest(function) != whole
+    assert digest_function(function, code_alone=True).digest == before
+    for change in (("SCALE = 1.0", "SCALE = 2.0"), ("x * SCALE", "x + SCALE")):
+        assert digest_function(made(source.replace(*change)), code_alone=True).digest != before

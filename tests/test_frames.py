@@ -1,0 +1,222 @@
+"""DataFrames: as databases, of which a store holds codes, and rows and series of theirs as outputs."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import call, contents, one_message
+
+import hpcdp
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.mechanisms.outputs import canonicalise
+from hpcdp.mechanisms.tabular import Frames, plain_output, plain_outputs
+
+SECRET = "Zacharias-Q"  # a text that is nowhere else
+
+FRAME = pd.DataFrame(
+    {
+        "age": np.array([30, 40, -50], np.int32),
+        "big": np.array([2**63 + 5, 1, 2], np.uint64),
+        "name": [SECRET, "bob", None],
+        "mixed": pd.Series([1, "1", True], dtype=object),
+        "when": pd.to_datetime(["2020-01-01", "2021-02-03", None]),
+        "zone": pd.to_datetime(["2020-01-01", "2021-02-03", None]).tz_localize("Europe/Berlin"),
+        "group": pd.Categorical(["x", "y", "x"], categories=["y", "x", "unused"], ordered=True),
+        "count": pd.array([1, None, 3], dtype="Int64"),
+        "weight": np.array([1.5, np.nan, -0.0], np.float32),
+        "member": [True, False, True],
+    },
+    index=pd.Index(["r1", "r2", "r3"], name="who"),
+)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        FRAME,
+        FRAME.reset_index(drop=True),
+        FRAME.set_index("age"),
+        FRAME.set_index("when"),
+        FRAME[["age", "big"]].set_axis(["same", "same"], axis=1),
+        FRAME.set_axis(pd.MultiIndex.from_product([["a", "b"], range(5)]), axis=1),
+        pd.DataFrame({0: np.linspace(0.1, 0.9, 7)}),
+    ],
+)
+def test_codes_and_back(frame: pd.DataFrame) -> None:
+    """With dtypes, index and text, of the frame and of all neighbours without a row."""
+    frames, (codes,) = Frames.of([frame], "here")
+    assert codes.dtype == np.int64
+    pd.testing.assert_frame_equal(frames.decode(codes), frame)
+    for row in range(len(frame)):
+        without = (
+            frame.drop(index=frame.index[row]) if frame.index.is_unique else frame.iloc[np.arange(len(frame)) != row]
+        )
+        pd.testing.assert_frame_equal(frames.decode(np.delete(codes, row, axis=0)), without, check_index_type="equiv")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.astype({"age": np.int64}),
+        lambda frame: frame.rename(columns={"age": "years"}),
+        lambda frame: frame.assign(group=frame["group"].cat.remove_unused_categories()),
+        lambda frame: frame.rename_axis("whom"),
+        lambda frame: frame.reset_index(drop=True),
+    ],
+)
+def test_frames_of_other_kinds_have_other_codes_and_are_refused_together(change: Callable[[Any], Any]) -> None:
+    (one,), (other,) = Frames.of([FRAME], "here")[1], Frames.of([change(FRAME)], "here")[1]
+    assert not np.array_equal(one[:, 0], other[:, 0])
+    with pytest.raises(
+        StudyError, match="here, DataFrame 1: columns, dtypes with their categories, and index as in the first"
+    ):
+        Frames.of([FRAME, change(FRAME)], "here")
+
+
+def test_a_frame_beside_it_changes_no_codes() -> None:
+    """So that a database that is added to T changes nothing that is there."""
+    alone = Frames.of([FRAME], "here")[1][0]
+    beside = Frames.of([FRAME.assign(name="aaron"), FRAME], "here")[1][1]
+    np.testing.assert_array_equal(alone, beside)
+
+
+DTYPES = FRAME.dtypes.tolist()
+
+
+def answer(database: pd.DataFrame, rng: np.random.Generator) -> Any:
+    """Randomised response, wrong in one of four, of whether somebody is there; and a coin of its own."""
+    assert database.dtypes.tolist() == DTYPES
+    is_there = SECRET in set(database["name"]) and "r1" in database.index
+    said = is_there if rng.random() < 0.75 else not is_there
+    return "yes" if said else "no", int(rng.integers(2)), 0.5
+
+
+FORMS: dict[str, Callable[..., Any]] = {
+    "a tuple": answer,
+    "a series": lambda database, rng: pd.Series(answer(database, rng), index=["said", "coin", "half"]),
+    "a row of a frame": lambda database, rng: pd.DataFrame([answer(database, rng)]),
+    "a row by its place": lambda database, rng: pd.DataFrame([answer(database, rng)]).iloc[0],
+    "a frame": lambda database, size, rng: pd.DataFrame([answer(database, rng) for _ in range(size)]),
+    "a column": lambda database, size, rng: pd.Series([answer(database, rng)[0] for _ in range(size)]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_randomised_response_of_a_text(form: str) -> None:
+    """δ(ε) = ¾ − ¼e^ε; wrong with at most one in 10⁶ seeds, by Hoeffding's inequality for both shares at all cells."""
+    size, cells = 2000, 4
+    result = hpcdp.spectrum(
+        FORMS[form],
+        FRAME,
+        FRAME.drop(index="r1"),
+        epsilons=[0.0, 0.5],
+        train=size,
+        test=size,
+        loss="frequency",
+        seed=11,
+    )
+    off = math.sqrt(math.log(2 * 2 * cells / 1e-6) / (2 * size))
+    for row in result.cells():
+        assert abs(row["delta"] - (0.75 - 0.25 * math.exp(row["epsilon"]))) < off * (1.0 + math.exp(row["epsilon"]))
+
+
+def framed(databases: list[Any], **mechanism: Any) -> hpcdp.Study:
+    """A study of T, whose databases are frames perhaps."""
+    return hpcdp.Study.from_dict(
+        {
+            "study": {"name": "s", "seed": 5},
+            "mechanism": {"call": FORMS["a frame"], **mechanism},
+            "pairs": {"relative": {"databases": databases}},
+            "estimate": {"train": 400, "test": 600, "chunk": 200, "epsilons": [0.0], "loss": "frequency"},
+        }
+    )
+
+
+def test_a_store_holds_codes_alone(tmp_path: Path) -> None:
+    """Of frames in T, every row of which is removed in turn; here, and in workers, with the same bits."""
+    here, there = tmp_path / "h.zarr", tmp_path / "w.zarr"
+    result = hpcdp.run(framed([FRAME]), here)
+    assert [pair["rows"] for pair in result.pairs] == [[0], [1], [2]]
+    hpcdp.run(framed([FRAME]), there, workers=1)
+    both = [{p.relative_to(store): body for p, (_, body) in contents(store).items()} for store in (here, there)]
+    assert both[0] == both[1]
+    assert not any(SECRET.encode() in body for body in both[0].values())
+    assert "yes" in {text.strip() for text in FORMS["a column"](FRAME, 50, np.random.default_rng(1))}
+    assert hpcdp.run(framed([FRAME, FRAME.assign(age=FRAME["age"] + np.int32(1))]), here).complete, (
+        "a database is added"
+    )
+    assert len(hpcdp.load_result(here).pairs) == 6
+
+
+def test_who_goes_on_gives_them_again(tmp_path: Path) -> None:
+    (tmp_path / "frames_own.py").write_text(
+        "def noisy(database, size, rng):\n    return database['age'].sum() + rng.laplace(size=size)\n"
+    )
+    named = hpcdp.Study.from_dict(
+        {
+            **framed([FRAME]).to_dict(),
+            "mechanism": {"call": "frames_own:noisy"},
+            "pairs": framed([FRAME]).to_dict()["pairs"],
+        },
+        tmp_path,
+    )
+    with pytest.raises(StudyError, match="given as DataFrames, of which a store keeps codes alone"):
+        hpcdp.run(named, tmp_path / "s.zarr")
+    whole = {**named.to_dict(), "pairs": {"relative": {"databases": [FRAME]}}}
+    whole["estimate"] = {**whole["estimate"], "loss": "knn"}
+    hpcdp.run(hpcdp.Study.from_dict(whole, tmp_path), tmp_path / "s.zarr")
+    said = one_message(call("resume", tmp_path / "s.zarr", code=2))
+    assert said.endswith("of which a store keeps codes alone; give them again to hpcdp.run")
+    assert "codes of DataFrames" in one_message(call("show", tmp_path / "s.zarr", "--rows", "--show-rows", code=2))
+
+
+@pytest.mark.parametrize(
+    ("databases", "mechanism", "words"),
+    [
+        ([FRAME, [1.0]], {}, "pairs: DataFrames alone, or none; given: 1 of 2 databases"),
+        ([FRAME.iloc[:0]], {}, "DataFrame 0: an empty database"),
+        ([FRAME.set_index(["age", "name"])], {}, "an index of one level; given: 2 levels"),
+        ([FRAME.assign(name=[threading.Lock(), 1, 2])], {}, "column 'name': text, numbers, booleans, times and missing values"),
+        ([FRAME], {"call": "laplace", "parameters": {"epsilon": 1.0}}, "a database of numbers, which laplace takes"),
+        ([FRAME], {"call": {"command": ["cat"]}}, "a database of numbers, which "),
+        ([FRAME["age"]], {}, "pairs.relative.databases.0: a valid list"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_database(databases: list[Any], mechanism: Any, words: str, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=words):
+        hpcdp.run(framed(databases, **mechanism), tmp_path / "s.zarr")
+    assert not (tmp_path / "s.zarr").exists()
+
+
+def test_rows_of_numbers_stay_numbers() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
+    np.testing.assert_array_equal(canonicalise(plain_outputs(frame), 2), [[1.0, 0.5], [2.0, 1.5]])
+    np.testing.assert_array_equal(canonicalise(plain_outputs(frame["a"]), 2), [1, 2])
+    assert plain_output(frame.iloc[0]).tolist() == [1.0, 0.5]
+
+
+def test_what_is_missing_and_times() -> None:
+    rows = plain_outputs(FRAME[["name", "count", "when", "age"]])
+    assert rows[0] == (SECRET, 1, "2020-01-01T00:00:00", 30)
+    assert rows[2] == (None, 3, None, -50)
+    with pytest.raises(MechanismError, match="a DataFrame of 3 rows as one output; accepted: of one row"):
+        plain_output(FRAME)
+
+
+def test_pandas_is_loaded_by_none_but_the_user() -> None:
+    code = """
+import hpcdp, sys
+hpcdp.spectrum(lambda database, rng: (rng.integers(2) == 1, "x"), [0.0], [1.0], epsilons=[0.0], train=200, test=200)
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,390 @@
+"""Functions as mechanisms: of modules, scripts, notebooks and other functions; what a store keeps of them, and who goes on."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import call, contents, one_message, show
+from test_code_digest import Adds
+
+import hpcdp
+from hpcdp.errors import StoreError, StudyError
+from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.results.verdict import VIOLATION
+
+SURE = 1.0 - 1e-6
+"""Confidence of the tests: each is wrong with at most one in a million seeds, and its seed is fixed."""
+
+SIZES: dict[str, Any] = {"train": 20_000, "test": 40_000, "chunk": 10_000, "epsilons": [0.0, 0.5], "confidence": SURE}
+SMALL: dict[str, Any] = {"train": 1000, "test": 1500, "chunk": 500, "epsilons": [0.0, 0.5]}
+
+
+def noisy(scale: float) -> Callable[..., Any]:
+    """Laplace noise on a sum, many outputs a call."""
+
+    def sampled(database: Any, size: int, rng: np.random.Generator) -> Any:
+        return database.sum() + rng.laplace(scale=scale, size=size)
+
+    return sampled
+
+
+def study_of(function: Any, folder: Path | None = None, **mechanism: Any) -> hpcdp.Study:
+    return hpcdp.Study.from_dict(
+        {
+            "study": {"name": "s", "seed": 7},
+            "mechanism": {"call": function, **mechanism},
+            "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+            "estimate": SMALL,
+        },
+        folder,
+    )
+
+
+def of_results(store: Path) -> dict[Path, bytes]:
+    """All files of a store but those that say when, by whom and of which function it was made."""
+    found = {path.relative_to(store): body for path, (_, body) in contents(store).items()}
+    return {path: body for path, body in found.items() if path.parts[0] != "study"}
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 1.3])
+@pytest.mark.parametrize("form", ["many", "one", "a lambda", "a part", "a method", "an object"])
+def test_laplace_noise(form: str, epsilon: float) -> None:
+    """At its exact curve no violation is found, at a smaller one there is; whatever form the function has."""
+    scale = 1.0 / epsilon
+
+    def one(database: Any, rng: np.random.Generator) -> float:
+        return float(database.sum() + rng.laplace(scale=scale))
+
+    forms: dict[str, Any] = {
+        "many": noisy(scale),
+        "one": one,
+        "a lambda": lambda database, size, rng: database.sum() + scale * rng.laplace(size=size),
+        "a part": functools.partial(one),
+        "a method": Scaled(scale).draw,
+        "an object": Scaled(scale),
+    }
+    result = hpcdp.spectrum(forms[form], [0.0], np.array([1.0]), seed=3, **SIZES)
+    assert hpcdp.verify(result, f"laplace(epsilon={epsilon})").verdict != VIOLATION
+    assert hpcdp.verify(result, f"laplace(epsilon={0.8 * epsilon})").verdict == VIOLATION
+
+
+class Scaled:
+    """Noise by a method, and by the object itself."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def draw(self, database: Any, size: int, rng: np.random.Generator) -> Any:
+        return database.sum() + rng.laplace(scale=self.scale, size=size)
+
+    __call__ = draw
+
+
+@pytest.mark.parametrize("mu", [0.6, 1.1])
+def test_audits_of_a_function_a_study_and_a_result(mu: float, tmp_path: Path) -> None:
+    def gaussian(database: Any, size: int, rng: np.random.Generator) -> Any:
+        return rng.normal(database.sum(), 1.0 / mu, size)
+
+    right, wrong = f"gaussian(mu={mu})", f"gaussian(mu={0.8 * mu})"
+    found = hpcdp.audit(gaussian, [0.0], [1.0], claim=wrong, seed=3, **SIZES)
+    assert found.verdict == VIOLATION
+    assert hpcdp.audit(found.result, right).verdict != VIOLATION
+    assert found.bounds.mu[0] <= mu
+    study = found.result.study.to_dict()
+    again = hpcdp.Study.from_dict(
+        {**study, "mechanism": {"call": gaussian}, "study": {**study["study"], "claim": wrong}}
+    )
+    of_study = hpcdp.audit(again, store=tmp_path / "s.zarr")
+    assert [box.alpha for box in of_study.boxes] == [box.alpha for box in found.boxes]
+    assert hpcdp.audit(again, right, store=tmp_path / "s.zarr").verdict != VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((3,), "audit: a Result, a Study or a function; given: a int"),
+        ((study_of("laplace", parameters={"epsilon": 1.0}),), "claim is missing"),
+    ],
+)
+def test_what_cannot_be_audited(given: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(StudyError, match=words):
+        hpcdp.audit(*given)
+
+
+OWN = "def noisy(database, size, rng):\n    return database.sum() + SCALE * rng.laplace(size=size)\n\n\nSCALE = 1.0\n"
+
+
+@pytest.fixture(name="own")
+def own_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module of the user's own, imported."""
+    (tmp_path / "functions_own.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delitem(sys.modules, "functions_own", raising=False)
+    return importlib.import_module("functions_own")
+
+
+def test_a_function_of_a_module_is_its_import_path(own: Any, tmp_path: Path) -> None:
+    """The same study, the same keys and the same store, whether workers import it or this process calls it."""
+    named, given = study_of("functions_own:noisy", tmp_path), study_of(own.noisy, tmp_path)
+    assert named.to_dict() == given.to_dict()
+    hpcdp.run(named, tmp_path / "n.zarr")
+    hpcdp.run(given, tmp_path / "g.zarr")
+    hpcdp.run(given, tmp_path / "w.zarr", workers=1)
+    both = [{path: body for path, (_, body) in contents(tmp_path / f"{name}.zarr").items()} for name in "ng"]
+    assert [*both[0].values()] == [*both[1].values()]
+    assert of_results(tmp_path / "w.zarr") == of_results(tmp_path / "n.zarr")
+    assert hpcdp.run(given, tmp_path / "n.zarr").complete
+    assert hpcdp.resume(tmp_path / "g.zarr").complete
+
+
+def test_by_value_where_an_import_finds_another(own: Any, tmp_path: Path) -> None:
+    before = own.noisy
+    importlib.reload(own)
+    assert study_of(before, tmp_path).to_dict()["mechanism"]["call"]["function"] == "noisy"
+    assert study_of(own.noisy, tmp_path).mechanism.call == "functions_own:noisy"
+
+
+def test_a_module_that_was_changed_in_this_process_alone(own: Any, tmp_path: Path) -> None:
+    """Is called here as it is; workers, who import it anew, would call another."""
+    own.SCALE = 2.0
+    there = study_of(own.noisy, tmp_path)
+    with pytest.raises(StoreError, match="is not the function that was given, where it is imported anew"):
+        hpcdp.run(there, tmp_path / "w.zarr", workers=1)
+    assert hpcdp.run(there, tmp_path / "s.zarr").complete
+    double = study_of(lambda database, size, rng: database.sum() + 2.0 * rng.laplace(size=size), tmp_path)
+    assert hpcdp.run(double, tmp_path / "d.zarr")["delta"].shape == (1, 2, 2)
+
+
+def test_the_same_bits_here_and_in_workers(tmp_path: Path) -> None:
+    study = study_of(noisy(1.5))
+    places: dict[str, dict[str, Any]] = {"here": {}, "one": {"workers": 1}, "none": {"workers": 0}}
+    for name, how in places.items():
+        assert hpcdp.run(study, tmp_path / f"{name}.zarr", **how).complete
+    apart = study_of(noisy(1.5), isolated=True)
+    assert hpcdp.run(apart, tmp_path / "apart.zarr").complete
+    limited = study_of(noisy(1.5), timeout=60.0)
+    assert hpcdp.run(limited, tmp_path / "limited.zarr").complete
+    assert len({str(of_results(tmp_path / f"{name}.zarr")) for name in (*places, "apart", "limited")}) == 1
+
+
+def test_it_is_sent_to_the_workers_of_a_scheduler(scheduler: str, tmp_path: Path) -> None:
+    study = study_of(noisy(1.5))
+    assert hpcdp.run(study, tmp_path / "s.zarr", cluster=scheduler).complete
+    assert hpcdp.run(study, tmp_path / "h.zarr").complete
+    assert of_results(tmp_path / "s.zarr") == of_results(tmp_path / "h.zarr")
+
+
+def locked() -> Callable[..., Any]:
+    lock = threading.Lock()
+
+    def held(database: Any, rng: np.random.Generator) -> float:
+        with lock:
+            return float(database.sum() + rng.laplace())
+
+    return held
+
+
+def test_what_cannot_be_sent_stays_here(tmp_path: Path) -> None:
+    """Where workers are asked for, that is refused before anything runs."""
+    study = study_of(locked())
+    assert hpcdp.run(study, tmp_path / "s.zarr").complete
+    with pytest.raises(StudyError, match=r"held cannot be sent to another process: .*lock.*; accepted: workers=0"):
+        hpcdp.run(study, tmp_path / "w.zarr", workers=2)
+    assert not (tmp_path / "w.zarr").exists()
+    large = np.zeros(3 << 20)
+    with pytest.raises(StudyError, match="24 MiB; accepted: at most 16 MiB"):
+        hpcdp.run(
+            study_of(lambda database, rng: float(database[0] + rng.laplace() + large[0])),
+            tmp_path / "l.zarr",
+            workers=2,
+        )
+
+
+def asserting(database: Any, size: int, rng: np.random.Generator) -> Any:
+    """A function of a module that pytest compiles otherwise than Python does."""
+    assert size > 0
+    return helped(database) + rng.laplace(size=size)
+
+
+def helped(database: Any) -> Any:
+    assert database.shape == (1,)
+    return database.sum()
+
+
+def test_functions_of_test_modules_are_sent_by_value(tmp_path: Path) -> None:
+    study = study_of(asserting)
+    assert study.mechanism.call.function == "asserting"  # type: ignore[union-attr]
+    hpcdp.run(study, tmp_path / "w.zarr", workers=1)
+    hpcdp.run(study, tmp_path / "h.zarr")
+    assert of_results(tmp_path / "w.zarr") == of_results(tmp_path / "h.zarr")
+
+
+class Counts:
+    """Progress that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+    def begin(self, label: str, units: float) -> None: ...
+
+    def advance(self, units: float) -> None: ...
+
+
+def test_much_work_that_cannot_be_sent_is_done_here_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcdp.planning.costs._SMALL", 0.0)
+    told = Counts()
+    assert hpcdp.run(study_of(locked()), tmp_path / "s.zarr", progress=told).complete
+    assert any(
+        text.startswith("one process does all: mechanism.call: function held cannot be sent") for text in told.said
+    )
+
+
+def test_a_store_keeps_name_and_digest(tmp_path: Path) -> None:
+    """Nothing in it can be called, so that it is gone on with by who gives the function again."""
+    store, function = tmp_path / "s.zarr", noisy(1.25)
+    hpcdp.run(study_of(function), store)
+    kept = hpcdp.load_result(store).study.to_dict()["mechanism"]["call"]
+    assert kept == {"function": "sampled", "digest": digest_function(function).digest, "undigested": []}
+    assert not any(b"cloudpickle" in body for _, body in contents(store).values())
+    said = one_message(call("resume", store, code=2))
+    assert said.endswith("give the function again to hpcdp.run")
+    with pytest.raises(StudyError, match=r"give the function again to hpcdp\.run"):
+        hpcdp.resume(store)
+    assert show(store) == show(store)
+    assert ": complete, " in call("status", store).stdout
+    assert hpcdp.run(study_of(noisy(1.25)), store).complete, "made anew, it is the same"
+
+
+def test_a_changed_function_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "s.zarr"
+    hpcdp.run(study_of(noisy(1.25)), store)
+    with pytest.raises(StudyError) as refused:
+        hpcdp.run(study_of(noisy(1.5)), store)
+    assert str(refused.value) == (
+        "mechanism.call: sampled, or what it reads, changed since the store was made; allow_changed_code=True goes on "
+        "all the same"
+    )
+    assert hpcdp.run(study_of(noisy(1.5)), store, allow_changed_code=True).complete
+    with pytest.raises(StudyError, match=r"mechanism\.call\.function"):
+        hpcdp.run(study_of(Adds(1.0)), store)
+    with pytest.raises(StudyError, match=r"mechanism\.call \("):
+        hpcdp.run(study_of("laplace", parameters={"epsilon": 1.0}), store)
+
+
+def test_what_has_no_digest_is_not_gone_on_with(tmp_path: Path) -> None:
+    store, study = tmp_path / "s.zarr", study_of(locked())
+    hpcdp.run(study, store)
+    with pytest.raises(StudyError, match=r"held reads what has no digest, lock, which held closes over \(a lock\), so"):
+        hpcdp.run(study, store)
+    assert hpcdp.run(study, store, allow_changed_code=True).complete
+
+
+def test_what_failed_names_what_to_do(tmp_path: Path) -> None:
+    """A printed command would not do; and of a store that went with its folder nothing is said."""
+
+    def fails(database: Any, size: int, rng: np.random.Generator) -> Any:
+        if threading.current_thread() is not threading.main_thread():  # where trial draws are
+            raise ValueError("no luck")
+        return database.sum() + rng.laplace(size=size)
+
+    store = tmp_path / "s.zarr"
+    with pytest.raises(hpcdp.RunFailed, match="no luck") as failed:
+        hpcdp.run(study_of(fails), store)
+    assert f"hpcdp.run with the study's function or DataFrames given again, and the store {store}" in str(failed.value)
+    assert f"go on with     hpcdp.run with the study's function or DataFrames given again, and the store {store}" in (
+        call("status", store).stdout
+    )
+    with pytest.raises(hpcdp.RunFailed, match="the same call with a store, which keeps what is done"):
+        hpcdp.spectrum(fails, [0.0], [1.0], **SMALL)
+
+
+def test_a_temporary_store_goes_with_its_result() -> None:
+    result = hpcdp.spectrum(noisy(1.0), [0.0], [1.0], **SMALL)
+    folder = result.store.parent
+    assert folder.exists()
+    del result
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_randomness_of_its_own(tmp_path: Path) -> None:
+    """A function without rng is told apart from one that ignores it."""
+    source = np.random.default_rng(5)
+
+    def own(database: Any) -> float:
+        return float(database.sum() + source.laplace())
+
+    with pytest.raises(StudyError, match=r"function own takes \(database\) and no rng"):
+        hpcdp.spectrum(own, [0.0], [1.0], **SMALL)
+    assert hpcdp.spectrum(own, [0.0], [1.0], reproducible=False, **SMALL).complete
+
+
+def test_repeats_of_a_function() -> None:
+    found = hpcdp.repeat(study_of(noisy(1.0)), [1, 2], [800], workers=1)
+    assert found.estimates.shape == (1, 2, 2)
+    assert not np.array_equal(found.estimates[0, 0], found.estimates[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"epsilons": []}, "estimate.epsilons"),
+        ({"epsilon": [1.0]}, "estimate.epsilon: unknown key .*did you mean epsilons"),
+        ({"parameters": {"scale": 1.0}}, "mechanism.parameters: .*scale"),
+        ({"name": "a/b"}, "study.name"),
+        ({"seed": -1}, "study.seed"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(StudyError, match=words):
+        hpcdp.spectrum(noisy(1.0), [0.0], [1.0], **{**SMALL, **given})
+
+
+SCRIPT = """
+import hpcdp
+print("begun")
+scale = 1.0
+def noisy(database, size, rng):
+    return database.sum() + rng.laplace(scale=scale, size=size)
+result = hpcdp.spectrum(noisy, [0.0], [1.0], train=1000, test=1500, epsilons=[0.0, 0.5]WORKERS)
+print(result.study.mechanism.call.digest, result.spectrum()[0]["delta"])
+"""
+
+
+@pytest.mark.parametrize("workers", ["", ", workers=2"])
+@pytest.mark.parametrize("way", ["file", "stdin", "-c", "cells"])
+def test_scripts_without_a_guard_and_cells_of_a_notebook(way: str, workers: str, tmp_path: Path) -> None:
+    """All have the same digest, and draw the same; none runs twice."""
+    script = SCRIPT.replace("WORKERS", workers)
+    (tmp_path / "script.py").write_text(script)
+    cells = f"import __main__; exec(compile({script!r}, '<cell 1>', 'exec'), vars(__main__))"
+    command = {"file": ["script.py"], "stdin": ["-"], "-c": ["-c", script], "cells": ["-c", cells]}[way]
+    given = script if way == "stdin" else None
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, input=given, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    begun, *rest = done.stdout.splitlines()
+    assert (begun, rest) == ("begun", [said_once()])
+
+
+@functools.cache
+def said_once() -> str:
+    """What the script says when it runs in a module's namespace here."""
+    script: dict[str, Any] = {"__name__": "__main__", "print": print}
+    exec(compile(SCRIPT.replace("WORKERS", ""), "elsewhere.py", "exec", dont_inherit=True), script)
+    return f"{script['result'].study.mechanism.call.digest} {script['result'].spectrum()[0]['delta']}"
