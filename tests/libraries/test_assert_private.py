@@ -41,17 +41,16 @@ def test_noise_that_is_missing_is_found_and_mended_noise_passes(
     for found in (*installed.glob("sklearn"), *installed.glob("scikit_learn*")):
         (libraries / found.name).symlink_to(found)
     monkeypatch.setenv("PYTHONPATH", str(libraries))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # threads of a fit of two rows wait for each other on a busy machine
     pytester.makepyfile(test_slope=SUITE)
-    declared = pytester.runpytest_subprocess("--hpcdp-declare", "-W", "ignore")
+    declared = pytester.runpytest_subprocess("test_slope.py", "--hpcdp-declare", "-W", "ignore")
     declared.assert_outcomes(skipped=1)
-    red = pytester.runpytest_subprocess("-W", "ignore")
+    red = pytester.runpytest_subprocess("test_slope.py", "-W", "ignore")
     red.assert_outcomes(failed=1)
     assert "dp(epsilon=1) is violated" in red.stdout.str()
     source = libraries / "diffprivlib" / "models" / "linear_regression.py"
     text = source.read_text()
     assert text.count(WRONG) == 1
     source.write_text(text.replace(WRONG, MENDED))
-    green = pytester.runpytest_subprocess("-W", "ignore")
+    green = pytester.runpytest_subprocess("test_slope.py", "-W", "ignore")
     green.assert_outcomes(passed=1)
     assert "no proof of privacy" in green.stdout.str()
