@@ -136,9 +136,9 @@ def test_views_find_what_single_columns_do_not_show():
     rng = np.random.default_rng(1)
     sizes = Sizes.of(8000)
 
-    def turned(side, _stage, size):  # the sum is what differs
-        noise = rng.normal(size=(size, 4))
-        return noise - noise.mean(1, keepdims=True) + (0.4 * side + 0.2 * rng.normal(size=size))[:, None]
+    def turned(side, _stage, size):  # what differs is a difference of two columns that vary together
+        common = 20.0 * rng.normal(size=(size, 1))
+        return np.hstack([common, common + rng.normal(size=(size, 1)) + 2.0 * side])
 
     def widened(side, _stage, size):
         return rng.normal(size=(size, 3)) * (1.0 + 0.6 * side)
