@@ -24,6 +24,7 @@ FLOORS = (
     ("analytic", "losses", "store"),
     ("notions",),
     ("study", "at_risk", "lipschitz"),
+    ("testing",),
     ("clusters",),
     ("planning",),
     ("results",),

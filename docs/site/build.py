@@ -31,7 +31,7 @@ SECTIONS = {
     "How to": [
         *(
             f"docs/{name}"
-            for name in ("functions", "library", "binary", "data-frame", "python", "claims", "report", "auditing")
+            for name in ("functions", "ci", "library", "binary", "data-frame", "python", "claims", "report", "auditing")
         ),
         *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny", "tape")),
         *(f"docs/{name}" for name in ("cluster", "cluster-troubles", "other-clusters", "containers")),

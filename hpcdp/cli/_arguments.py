@@ -83,6 +83,9 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("--trust-code", action="store_true", help=trust)
     text = "check what a complete store holds, its samples too, although the study and its databases are the same"
     run.add_argument("--recheck", action="store_true", help=text)
+    run.add_argument(
+        "--verify", action="store_true", help="then verify the study's claim; exit code 3 when it is violated"
+    )
     add_place(run)
     add_picture(run)
 
@@ -182,7 +185,7 @@ def make_parser() -> argparse.ArgumentParser:
         "gaussian(mu=1); several are ranked (default: the study's)"
     )
     verify.add_argument("--claim", action="append", metavar="CLAIM", help=text)
-    verify.add_argument("--format", choices=("table", "json"), default="table")
+    verify.add_argument("--format", choices=("table", "json", "junit", "markdown"), default="table")
     text = "exit code 0 for an incomplete store too, when the cells that have all their counts show no violation"
     verify.add_argument("--incomplete", action="store_true", help=text)
     verify.add_argument("--show-rows", action="store_true", help=contents)

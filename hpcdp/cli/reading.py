@@ -241,6 +241,7 @@ def verify(options: argparse.Namespace) -> int:
             return VIOLATED if decided == "violation" else DONE
     from hpcdp.report.table import claim_of
     from hpcdp.report.verdict import report, to_json
+    from hpcdp.report.verdict_formats import to_junit, to_markdown
     from hpcdp.results.result import load_result
     from hpcdp.results.verdict import VIOLATION, verify, worst
     from hpcdp.study.claims import parse_claim
@@ -257,7 +258,12 @@ def verify(options: argparse.Namespace) -> int:
         from hpcdp.results.ranking import rank
 
         ranking = rank(result, claims)
-    print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
+    if options.format == "junit":
+        print(to_junit(verdicts, options.incomplete))
+    elif options.format == "markdown":
+        print(to_markdown(verdicts))
+    else:
+        print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     if options.show_rows:
         print_contents(result)
     if worst(verdicts).verdict == VIOLATION:

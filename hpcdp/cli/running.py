@@ -26,9 +26,9 @@ from hpcdp.cli._computing import (
 )
 from hpcdp.cli._unchanged import digest_inputs, named_store
 from hpcdp.cli.auditing import audited_claim
-from hpcdp.cli.reading import default_plot
+from hpcdp.cli.reading import default_plot, verify
 from hpcdp.engine.stopping import Stop
-from hpcdp.errors import StudyError
+from hpcdp.errors import DONE, StudyError
 from hpcdp.store.texts import read_texts
 
 
@@ -63,13 +63,28 @@ def plan(options: argparse.Namespace) -> None:
 
 def risk(options: argparse.Namespace) -> None:
     """The same of a study with [at_risk]."""
-    run(options, at_risk=True)
+    _run(options, at_risk=True)
 
 
-def run(options: argparse.Namespace, at_risk: bool = False) -> None:
-    """Run a study, or go on with its store. at_risk: whether it has [at_risk]."""
-    if _is_shown(options):
-        return
+def run(options: argparse.Namespace) -> int:
+    """Run a study, or go on with its store, and verify its claim where that is asked for; the exit code."""
+    if options.verify:
+        from hpcdp.study.file import Study
+
+        if Study.from_toml(options.study).study.claim is None:
+            raise StudyError(f"--verify: {options.study} makes no claim; accepted: a study with study.claim")
+    store = _run(options)
+    if not options.verify:
+        return DONE
+    print(flush=True)
+    return verify(argparse.Namespace(store=store, claim=None, format="table", incomplete=False, show_rows=False))
+
+
+def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
+    """The store. at_risk: whether the study has [at_risk]."""
+    shown = _is_shown(options)
+    if shown is not None:
+        return shown
     _load()
     from hpcdp.engine.driver import read_study
     from hpcdp.study.problem import resolve
@@ -89,21 +104,22 @@ def run(options: argparse.Namespace, at_risk: bool = False) -> None:
         plan = plan_of(options, there.root, problem, trial, where)
         print_plan(plan)
         _drive(options, there, problem, trial, stop, plan, given)
+    return store
 
 
-def _is_shown(options: argparse.Namespace) -> bool:
-    """Print what a complete store of this very study prints, where there is one and no more is asked for."""
+def _is_shown(options: argparse.Namespace) -> Path | None:
+    """Print what a complete store of this very study prints, where there is one and no more is asked for; that store."""
     if options.recheck or options.plot or options.dashboard or options.workers or options.cluster != "local":
-        return False
+        return None
     path = Path(options.study)
     store = options.store or named_store(path)
     kept = read_texts(store) if store is not None else {}
     if store is None or not {"table", "inputs"} <= kept.keys() or digest_inputs(path) != kept["inputs"]:
-        return False
+        return None
     say(f"{store} holds all that {path} asks for; to check its samples too: {again_with(options, '--recheck')}")
     print(kept["table"])
     print(f"\nstore: {store}\ndraw:  hpcdp plot {typed(store)}", flush=True)
-    return True
+    return store
 
 
 @uncollected()

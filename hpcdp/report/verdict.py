@@ -80,6 +80,7 @@ def _rows(verdict: Verdict) -> list[list[str]]:
 
 
 def _words(verdict: Verdict) -> list[str]:
+    """What a verdict says, in a few lines."""
     result = verdict.result
     if verdict.family == PURE:
         return _pure(verdict)

@@ -1,0 +1,158 @@
+"""One check: plan it once, then draw what was planned, and say what was found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hpcdp._base.rounding import at_least, at_most
+from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.keys import digest_json
+from hpcdp.study.claims import as_claim
+from hpcdp.testing.declaration import Declared
+from hpcdp.testing.drawing import PairOfLaws
+from hpcdp.testing.planned import Cell, choose_cell, levels_of, lower_bound
+from hpcdp.testing.power import LEAST_POWER, plan_sizes
+
+
+class PrivacyViolation(AssertionError):
+    """A claim is violated: certified at the level of its check. script: draws afresh and tests the recorded set."""
+
+    def __init__(self, message: str, script: str) -> None:
+        """message: with bound, counts and seed."""
+        super().__init__(message)
+        self.script = script
+
+
+class Inconclusive(HpcdpError):
+    """A check that would too seldom find what it is to catch: neither a pass nor a failure."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a test asserts. key: "node id#number of the call"."""
+
+    key: str
+    function: Callable[..., Any]
+    d: Any
+    d_prime: Any
+    claim: str
+    catches: str
+    seconds: float
+
+    def __post_init__(self) -> None:
+        """StudyError where something that was given cannot be."""
+        if not callable(self.function):
+            raise StudyError(
+                f"assert_private: {self.function!r} was given; accepted: a function f(database, size, rng)"
+            )
+        for name in ("claim", "catches"):
+            if not isinstance(getattr(self, name), str):
+                raise StudyError(f"{name}: {getattr(self, name)!r} was given; accepted: a text such as 'dp(epsilon=1)'")
+        if (
+            isinstance(self.seconds, bool)
+            or not isinstance(self.seconds, int | float)
+            or not 0.0 < self.seconds < math.inf
+        ):
+            raise StudyError(f"seconds: {self.seconds!r} was given; accepted: a number above 0")
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """What a declaration keeps of it."""
+        return {"claim": self.claim, "catches": self.catches, "seconds": self.seconds}
+
+    def seed(self, level: float, fresh: str | None) -> int:
+        """The seed of its draws: of its key and level, and of what `--hpcdp-fresh` adds."""
+        return int(digest_json([self.key, level, fresh]), 16)
+
+    def most_draws(self) -> int:
+        """Draws of each database that its seconds allow, by pilot draws that no test sees."""
+        pair = PairOfLaws(self.function, self.d, self.d_prime, self.seed(1.0, None))
+        return max(4, int(self.seconds / pair.seconds_per_draw()))
+
+    def declare(self, weight: int, level: float, most: int) -> Declared:
+        """What is to be declared of it: the fewest draws that catch what is to be caught, at most so many."""
+        planned = plan_sizes(self.claim, self.catches, level, most)
+        sizes = planned.sizes
+        return Declared(
+            **self.given, weight=weight, level=level, draws=(sizes.learn, sizes.choose, sizes.test), power=planned.power
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found. counts: outputs of D and of D' in the cell's set, of `test` draws each. lower: the certified bound."""
+
+    cell: Cell
+    counts: tuple[int, int]
+    test: int
+    level: float
+    lower: float
+    seed: int
+    takes_rng: bool
+    vectorised: bool
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is violated."""
+        return self.lower > self.cell.claimed
+
+
+def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
+    """Draw what is declared, and test.
+
+    Raises:
+        Inconclusive: the planned test has too little power. MechanismError: the function failed.
+    """
+    if declared.power < LEAST_POWER:
+        raise Inconclusive(
+            f"inconclusive: {check.key} would find {check.catches} with probability {percent(declared.power)} alone, by "
+            f"{declared.sizes.total:,} draws of each database in {check.seconds:g} s; accepted: {percent(LEAST_POWER)} or more, "
+            "with more seconds, a faster function, or a larger violation to catch"
+        )
+    seed = check.seed(declared.level, fresh)
+    pair = PairOfLaws(check.function, check.d, check.d_prime, seed)
+    cell = choose_cell(pair, declared.sizes, *levels_of(as_claim(check.claim)))
+    test = declared.sizes.test
+    seen = [sum(cell.count(outputs) for outputs in pair.chunks(side, "test", test)) for side in (0, 1)]
+    lower = float(lower_bound(cell, seen, test, declared.level))
+    return Finding(cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair.takes_rng, pair.vectorised)
+
+
+def passed(check: Check, declared: Declared) -> str:
+    """A line about a check that found nothing: what it would have found, and that this is no proof."""
+    return (
+        f"{check.key}: nothing found against {check.claim} by {declared.sizes.total:,} draws of each database; "
+        f"{check.catches} would have been found with probability {percent(declared.power)} (simulated, training included, "
+        "of that law alone); no proof of privacy"
+    )
+
+
+def violated(check: Check, found: Finding) -> str:
+    """What is said of a violation."""
+    cell = found.cell
+    first, other = ("D", "D'") if cell.direction == "forward" else ("D'", "D")
+    rerun = (
+        f"seed {found.seed:#x}: a rerun draws the same"
+        if found.takes_rng
+        else "the function takes no rng: a rerun draws anew, and spends the rate again"
+    )
+    return "\n".join(
+        [
+            f"{check.key}: {check.claim} is violated",
+            f"  certified (finite-sample): P[{first} in S] - e^eps P[{other} in S] >= {at_least(found.lower)} at "
+            f"eps = {cell.epsilon!r}, where the claim allows {at_most(cell.claimed)}",
+            f"  if the claim is true, a fresh seed makes this check fail with probability at most {at_most(found.level, '.2e')}",
+            "  pair: D = d and D' = d_prime of this call; S was chosen by draws that are not counted here",
+            f"  counts in S: {found.counts[0]:,} of D and {found.counts[1]:,} of D', of {found.test:,} draws each",
+            f"  {rerun}",
+            "  the script that is printed with this draws afresh and tests S with NumPy alone",
+        ]
+    )
+
+
+def percent(share: float) -> str:
+    """A share rounded down to a tenth of a per cent."""
+    return f"{at_least(100.0 * share, '.1f')} %"

@@ -1,0 +1,137 @@
+"""The declaration of a suite: which checks there are, their shares of its rate, and their draws; a file that a commit keeps.
+
+The suite's rate is cut in `places` equal shares, and a check has as many as its weight. So a check that is added changes no other
+one's share, until the places are full; and what happens to be collected changes none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcdp._base.files import read_bytes
+from hpcdp.errors import StudyError
+from hpcdp.testing.planned import Sizes
+
+FILE = "hpcdp-checks.json"
+AGAIN = "declare it: pytest --hpcdp-declare"
+
+_VERSION, _MOST_BYTES, _FEWEST_PLACES = 1, 16 << 20, 8
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One check: claim, catches and seconds as the test gives them; its weight, level, draws and power against catches."""
+
+    claim: str
+    catches: str
+    seconds: float
+    weight: int
+    level: float
+    draws: tuple[int, int, int]
+    power: float
+
+    @property
+    def sizes(self) -> Sizes:
+        """Draws of each database."""
+        return Sizes(*self.draws)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """All checks by key, "node id#number of the call". false_alarm: the rate of the suite; places: shares that it is cut in."""
+
+    false_alarm: float
+    places: int
+    checks: Mapping[str, Declared]
+
+    def level(self, weight: int) -> float:
+        """The failure probability of a check of this weight."""
+        return self.false_alarm * weight / self.places
+
+    def find(self, key: str, false_alarm: float, given: Mapping[str, Any]) -> Declared:
+        """What is declared of a check, if that is what the test gives.
+
+        Raises:
+            StudyError: it is not declared, or otherwise than it is given, or its share is another one now.
+        """
+        if false_alarm != self.false_alarm:
+            raise StudyError(
+                f"hpcdp_false_alarm: {false_alarm:g} was given, and {FILE} was made for {self.false_alarm:g}; "
+                "declare all checks anew: pytest --hpcdp-declare"
+            )
+        found = self.checks.get(key)
+        if found is None:
+            raise StudyError(f"{key} is no declared check; {len(self.checks)} are in {FILE}; {AGAIN}")
+        for name, value in given.items():
+            if getattr(found, name) != value:
+                raise StudyError(
+                    f"{key}: {name} {value!r} was given, and {getattr(found, name)!r} is declared; {AGAIN}"
+                )
+        if found.level != self.level(found.weight):
+            raise StudyError(
+                f"{key}: declared at level {found.level:g}, and its share is {self.level(found.weight):g} now; {AGAIN}"
+            )
+        return found
+
+    def room_for(self, keys: int, false_alarm: float) -> Declaration:
+        """With a place at least for so many new checks of weight 1: twice the places as often as it takes."""
+        used, places = sum(check.weight for check in self.checks.values()), self.places
+        while used + keys > places:
+            places *= 2
+        return Declaration(false_alarm, places, self.checks)
+
+    def write(self, path: Path) -> None:
+        """Write the file, in one order, so that a change reads as one."""
+        checks = {key: asdict(check) for key, check in sorted(self.checks.items())}
+        content = {"version": _VERSION, "false_alarm": self.false_alarm, "places": self.places, "checks": checks}
+        path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def empty(false_alarm: float) -> Declaration:
+    """No check."""
+    return Declaration(false_alarm, _FEWEST_PLACES, {})
+
+
+def read_declaration(path: Path) -> Declaration:
+    """Read the file.
+
+    Raises:
+        StudyError: it is not there or is no declaration, or its weights are more than its places.
+    """
+    try:
+        content = json.loads(read_bytes(path, _MOST_BYTES))
+        if content["version"] != _VERSION:
+            raise ValueError(f"version {content['version']!r}; accepted: {_VERSION}")
+        checks = {key: _read_check(entry) for key, entry in content["checks"].items()}
+        found = Declaration(float(content["false_alarm"]), int(content["places"]), checks)
+    except FileNotFoundError:
+        raise StudyError(f"{path.name}: not there, so no check is declared; {AGAIN}") from None
+    except KeyError as error:
+        raise StudyError(f"{path.name}: {error} is missing; make the file anew: pytest --hpcdp-declare") from None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise StudyError(f"{path.name} is no declaration: {error}; make it anew: pytest --hpcdp-declare") from None
+    used = sum(check.weight for check in checks.values())
+    if used > found.places:
+        raise StudyError(
+            f"{path.name}: weights of {used} in all were given; accepted: at most the {found.places} places"
+        )
+    return found
+
+
+def _read_check(entry: Mapping[str, Any]) -> Declared:
+    found = Declared(**{**entry, "draws": tuple(entry["draws"])})
+    whole = [found.weight, *found.draws]
+    if len(found.draws) != 3 or not all(type(number) is int and number >= 1 for number in whole):
+        raise ValueError(
+            f"weight {found.weight!r} and draws {found.draws!r}; accepted: whole numbers above 0, three draws"
+        )
+    if not (0.0 < found.level < 1.0 and 0.0 <= found.power <= 1.0 and found.seconds > 0.0):
+        raise ValueError(
+            f"level {found.level!r}, power {found.power!r}, seconds {found.seconds!r}; accepted: 0 < level < 1, "
+            "0 <= power <= 1, seconds > 0"
+        )
+    return found

@@ -1,0 +1,209 @@
+"""The one test of a check: some draws learn sets, others choose one cell among them, the last test it.
+
+A cell is a direction, an ε and a set S, which the claim says to have P[S] − e^ε·Q[S] <= δ(ε). Draws that test teach and choose
+nothing, so the test is exact whatever was learned: finite-sample, at the check's level.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcdp.analytic import ApproximateDP, SpectrumPoints
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.bounds import joint_lower
+from hpcdp.study.claims import Claim
+from hpcdp.testing.views import View, views_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SIDES = ("D", "D'")
+STAGES = ("learn", "choose", "test")
+
+_CELLS = 64  # of equally many outputs, and ever smaller ones towards both ends
+_SMALLEST = 16  # outputs of a cell
+_LEVELS = 25  # of a claim that is a curve
+_MOST_TAUGHT = 1 << 16  # outputs per database that learn, and as many that choose
+_NO_MASS = 1e-9
+_ROUNDING = 1e-12  # a claimed δ may be off by so much
+
+
+class Draws(Protocol):
+    """Draws outputs of a side, 0 for D and 1 for D', of a stage."""
+
+    def __call__(self, side: int, stage: str, size: int, /) -> Outputs:
+        """`size` fresh outputs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Draws of each database that learn, choose and test."""
+
+    learn: int
+    choose: int
+    test: int
+
+    @classmethod
+    def of(cls, total: int) -> Sizes:
+        """`total` >= 4 draws: a quarter learns and a quarter chooses, but no more than 65,536; the rest tests."""
+        taught = min(total // 4, _MOST_TAUGHT)
+        return cls(taught, taught, total - 2 * taught)
+
+    @property
+    def total(self) -> int:
+        """Draws of each database in all."""
+        return self.learn + self.choose + self.test
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is tested: that a − e^ε·b <= claimed, of the probabilities of a set of outputs on both sides.
+
+    direction: "forward", where a is of D and b of D', or "reverse". view, intervals: outputs whose number lies in one of the
+    half-open intervals are in the set.
+    """
+
+    direction: str
+    epsilon: float
+    claimed: float
+    view: View
+    intervals: tuple[tuple[float, float], ...]
+
+    def count(self, outputs: Outputs) -> int:
+        """How many outputs are in the set."""
+        return int(self.holds(self.view.apply(outputs)).sum())
+
+    def holds(self, numbers: Floats) -> NDArray[np.bool_]:
+        """Which numbers of the view are in the set."""
+        ends = np.array(self.intervals, np.float64).ravel()
+        return np.searchsorted(ends, numbers, "right") % 2 == 1
+
+
+def lower_bound(cell: Cell, counts: ArrayLike, test: int, level: float) -> Floats:
+    """Lower bound on a − e^ε·b; finite-sample, it is too large with probability <= level.
+
+    Where it is no larger than the claimed δ it may come back smaller. The claim is violated where it is larger.
+
+    Args:
+        cell: chosen without the draws that are counted.
+        counts: of D and D', outputs in the set of `test` of each, shape (…, 2).
+        test: draws of each database, >= 1.
+        level: failure probability, above 0 and below 1.
+
+    Returns:
+        float64 of shape (…,).
+    """
+    both = np.asarray(counts, np.int64)
+    x0, x1 = (both[..., side] for side in ((0, 1) if cell.direction == "forward" else (1, 0)))
+    return np.asarray(joint_lower(x0, test, x1, test, math.exp(cell.epsilon), level, floor=cell.claimed))
+
+
+@lru_cache(maxsize=64)
+def levels_of(claim: Claim) -> tuple[Floats, Floats]:
+    """The ε at which a claim is tested, and the largest δ that it allows there."""
+    if isinstance(claim.bound, ApproximateDP):
+        return np.array([claim.bound.epsilon0]), np.array([claim.bound.delta0])  # elsewhere it says nothing more
+    if isinstance(claim.bound, SpectrumPoints):
+        levels = np.asarray(claim.bound.epsilons, np.float64)
+        levels = levels[np.unique(np.linspace(0, levels.size - 1, _LEVELS).round().astype(int))]
+    else:
+        levels = np.linspace(0.0, _end(claim), _LEVELS)
+    allowed = np.minimum(claim.implied(levels) + _ROUNDING, 1.0)
+    return levels, allowed
+
+
+def _end(claim: Claim) -> float:
+    """About the least ε at which the claim allows no δ to speak of."""
+    low, high = 0.0, 1.0
+    while float(claim.delta(high)) > _NO_MASS and high < 64.0:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if float(claim.delta(middle)) > _NO_MASS else (low, middle)
+    return high
+
+
+def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> Cell:
+    """Learn sets of each view from some draws, and choose by others the cell that promises the clearest violation.
+
+    That is the largest distance from the claim in standard errors of a test with as many draws as 1/n = 1/choose + 1/test says;
+    else a few draws that choose would send the test to rare sets.
+
+    Args:
+        draws: outputs of both sides, fresh for each stage.
+        sizes: how many.
+        levels: ε, shape (E,). claimed: the largest δ allowed there, (E,).
+    """
+    learned = [draws(side, "learn", sizes.learn) for side in (0, 1)]
+    chosen = [draws(side, "choose", sizes.choose) for side in (0, 1)]
+    best: tuple[float, Cell] | None = None
+    for view in views_of(*learned):
+        found = _best_of(view, learned, chosen, sizes, levels, claimed)
+        if best is None or found[0] > best[0]:
+            best = found
+    assert best is not None
+    return best[1]
+
+
+def _best_of(
+    view: View, learned: list[Outputs], chosen: list[Outputs], sizes: Sizes, levels: Floats, claimed: Floats
+) -> tuple[float, Cell]:
+    x, y = (view.apply(outputs) for outputs in learned)
+    edges = _edges(np.concatenate([x, y]))
+    taught = [np.bincount(np.searchsorted(edges, v, "right"), minlength=edges.size + 1) for v in (x, y)]
+    order = np.argsort(np.log(taught[1] + 0.5) - np.log(taught[0] + 0.5), kind="stable")  # largest L̂ first
+    tested = [
+        np.bincount(np.searchsorted(edges, view.apply(outputs), "right"), minlength=edges.size + 1)
+        for outputs in chosen
+    ]
+    best: tuple[float, Cell] | None = None
+    for direction, first in (("forward", order), ("reverse", order[::-1])):
+        p, q = tested if direction == "forward" else tested[::-1]
+        score = _scores(np.cumsum(p[first])[:, None], np.cumsum(q[first])[:, None], sizes, levels, claimed)
+        row, column = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
+        if best is None or score[row, column] > best[0]:
+            intervals = _intervals(edges, first[: row + 1])
+            cell = Cell(direction, float(levels[column]), float(claimed[column]), view, intervals)
+            best = float(score[row, column]), cell
+    assert best is not None
+    return best
+
+
+def _scores(x0: Ints, x1: Ints, sizes: Sizes, levels: Floats, claimed: Floats) -> Floats:
+    """Distances from the claim in standard errors, shape (sets, E), of rates that are never 0 or 1."""
+    a, b, c = (x0 + 1.0) / (sizes.choose + 2.0), (x1 + 1.0) / (sizes.choose + 2.0), np.exp(levels)
+    variance = (a * (1.0 - a) + c * c * b * (1.0 - b)) * (1.0 / sizes.choose + 1.0 / sizes.test)
+    return np.asarray((a - c * b - claimed) / np.sqrt(variance))
+
+
+def _edges(pooled: Floats) -> Floats:
+    """Where cells of a view begin, increasing: each value's own of few, else quantiles, with single cells of common values."""
+    values, counts = np.unique(pooled, return_counts=True)
+    if values.size <= 2 * _CELLS:
+        return values
+    tails = pooled.size >> np.arange(1, pooled.size.bit_length())
+    tails = tails[tails >= _SMALLEST]
+    places = np.unique(
+        np.concatenate([np.linspace(0, pooled.size, _CELLS + 1)[1:-1].astype(int), tails, pooled.size - tails])
+    )
+    last = np.cumsum(counts)
+    starts = values[np.searchsorted(last, places, "right")]
+    common = values[counts >= max(_SMALLEST, pooled.size // (4 * _CELLS))]
+    return np.unique(np.concatenate([starts, common, np.nextafter(common, np.inf)]))
+
+
+def _intervals(edges: Floats, cells: Ints) -> tuple[tuple[float, float], ...]:
+    """The cells as half-open intervals, neighbours as one."""
+    ends = np.concatenate([[-np.inf], edges, [np.inf]])
+    inside = np.zeros(edges.size + 3, np.int64)
+    inside[cells + 1] = 1
+    steps = np.diff(inside)
+    starts, stops = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)
+    return tuple((float(ends[i]), float(ends[j])) for i, j in zip(starts, stops, strict=True))

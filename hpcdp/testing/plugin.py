@@ -1,0 +1,180 @@
+"""The pytest plugin: `assert_private`, its options, and what the end of a run says. It imports nothing heavy."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hpcdp.errors import HpcdpError, StudyError
+
+if TYPE_CHECKING:
+    from hpcdp.testing.suite import Suite
+
+_LINES = pytest.StashKey[list[str]]()
+_SUITE = pytest.StashKey["Suite"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of pytest that are hpcdp's."""
+    group = parser.getgroup("hpcdp", "privacy checks (hpcdp)")
+    group.addoption(
+        "--hpcdp-declare",
+        action="store_true",
+        help="declare the privacy checks that are met, in hpcdp-checks.json; test none",
+    )
+    group.addoption("--hpcdp-fresh", action="store_true", help="draw anew, not what the names of the tests seed")
+    group.addoption(
+        "--hpcdp-salt", metavar="TEXT", help="draw again what a run with --hpcdp-fresh drew, whose head says it"
+    )
+    parser.addini(
+        "hpcdp_false_alarm",
+        "probability that any privacy check of a run with fresh draws fails, if all claims are true",
+        default="1e-3",
+    )
+    parser.addini("hpcdp_runs", "runs, such as those of a year, that share hpcdp_false_alarm", default="1")
+    parser.addini(
+        "hpcdp_record",
+        "keep the verdicts of privacy checks in pytest's cache, while no installed file and no code changes",
+        type="bool",
+        default=False,
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Settle what is drawn, in workers as in the process that has them."""
+    options, worker = config.option, getattr(config, "workerinput", None)
+    if worker is not None:
+        options.hpcdp_salt = worker["hpcdp_salt"]
+    if options.hpcdp_declare and (getattr(options, "numprocesses", None) or worker is not None):
+        raise pytest.UsageError("--hpcdp-declare: given with -n; accepted: in one process, which writes one file")
+    if options.hpcdp_fresh and not options.hpcdp_salt:
+        options.hpcdp_salt = secrets.token_hex(8)
+    config.pluginmanager.register(_Summary(config), "hpcdp-summary")
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker what is drawn."""
+    node.workerinput["hpcdp_salt"] = node.config.option.hpcdp_salt
+
+
+@pytest.fixture
+def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Check a claim about a function on two databases: `assert_private(f, d=…, d_prime=…, claim=…, catches=…, seconds=…)`.
+
+    f: `f(database, size, rng)`, which returns `size` outputs; without `size` one; without `rng` with randomness of its own.
+    claim: such as "dp(epsilon=1)". catches: a violation that the check must be able to find, "laplace(epsilon=1.5)" or
+    "delta(1) >= 0.1". seconds: that all its draws may take when it is declared.
+
+    It raises AssertionError where the claim is violated, at the check's share of `hpcdp_false_alarm` (finite-sample), and an
+    HpcdpError, which pytest shows as an error, where the check cannot be made or would find too little.
+    """
+    lines, number = request.node.stash.setdefault(_LINES, []), 0
+
+    def check(f: Callable[..., Any], *, d: Any, d_prime: Any, claim: str, catches: str, seconds: float) -> None:
+        __tracebackhide__ = True  # what pytest shows is the test's line
+        nonlocal number
+        number += 1
+        try:
+            _refuse_reruns(request)
+            suite = _suite_of(request.config)
+            lines.append(suite.check(f"{request.node.nodeid}#{number}", f, d, d_prime, claim, catches, seconds))
+        except (AssertionError, HpcdpError) as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return check
+
+
+def _refuse_reruns(request: pytest.FixtureRequest) -> None:
+    """StudyError where a test that fails may be run again: that would void the rate."""
+    options, found = request.config.option, []
+    found += [f"--{name}" for name in ("reruns", "retries", "force_flaky") if getattr(options, name, None)]
+    found += [name for name in ("reruns", "retries") if _ini(request.config, name)]
+    found += ["a mark that runs it again"] if request.node.get_closest_marker("flaky") is not None else []
+    found += (
+        ["@flaky"]
+        if any(name.startswith("_flaky") for name in vars(getattr(request, "function", None) or object))
+        else []
+    )
+    if found:
+        raise StudyError(
+            f"{request.node.nodeid}: {', '.join(found)} given; accepted: a privacy check that is run once, since "
+            "running it until it passes voids its rate"
+        )
+
+
+def _ini(config: pytest.Config, name: str) -> Any:
+    try:
+        return config.getini(name)
+    except (KeyError, ValueError):  # no plugin has it
+        return None
+
+
+def _suite_of(config: pytest.Config) -> Suite:
+    if _SUITE not in config.stash:
+        from hpcdp.testing.suite import Suite, rate_of_a_run
+
+        config.stash[_SUITE] = Suite(
+            root=Path(config.rootpath),
+            false_alarm=rate_of_a_run(str(config.getini("hpcdp_false_alarm")), str(config.getini("hpcdp_runs"))),
+            salt=config.option.hpcdp_salt,
+            declares=config.option.hpcdp_declare,
+            record=getattr(config, "cache", None) if config.getini("hpcdp_record") else None,
+        )
+    return config.stash[_SUITE]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Give the lines of its checks to a test's report, and tell errors of hpcdp from violations."""
+    report: Any = yield
+    lines = item.stash.get(_LINES, [])
+    if call.when == "call" and (lines or "assert_private" in getattr(item, "fixturenames", ())):
+        report.hpcdp_lines = list(lines)
+        report.hpcdp_error = call.excinfo is not None and call.excinfo.errisinstance(HpcdpError)
+        script = getattr(call.excinfo.value, "script", None) if call.excinfo is not None else None
+        report.sections += [] if script is None else [("hpcdp: fresh draws against the recorded set", script)]
+        if item.config.option.hpcdp_declare and lines and report.passed:
+            report.outcome = "skipped"  # nothing was tested
+            report.longrepr = (str(item.path), item.location[1] or 0, "Skipped: privacy checks declared, not made")
+    return report
+
+
+def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
+    """An error of hpcdp is no failure: no claim was refuted."""
+    return ("error", "E", "ERROR") if report.failed and getattr(report, "hpcdp_error", False) else None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what was declared."""
+    if session.config.option.hpcdp_declare and _SUITE in session.config.stash:
+        session.config.stash[_SUITE].write()
+
+
+class _Summary:
+    """What the head and the end of a run say of privacy checks."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config, self._lines = config, list[str]()
+
+    def pytest_report_header(self) -> str | None:
+        """How to draw the same again."""
+        salt = self._config.option.hpcdp_salt
+        return f"hpcdp: fresh draws, the same again with --hpcdp-salt={salt}" if salt else None
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Keep the lines of a test's checks, of workers too."""
+        self._lines += getattr(report, "hpcdp_lines", []) if report.when == "call" else []
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what was looked for: green alone says too much."""
+        if _SUITE in self._config.stash and self._config.option.hpcdp_declare:
+            self._lines = self._config.stash[_SUITE].said
+        if self._lines:
+            terminalreporter.section("privacy checks")
+            for line in self._lines:
+                terminalreporter.line(line)

@@ -1,0 +1,118 @@
+"""The privacy checks of one run of pytest: declared or made, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hpcdp.errors import StudyError
+from hpcdp.testing import verdicts
+from hpcdp.testing.checks import Check, PrivacyViolation, make, passed, percent, violated
+from hpcdp.testing.declaration import FILE, Declaration, Declared, empty, read_declaration
+from hpcdp.testing.power import LEAST_POWER
+from hpcdp.testing.script import write_script
+
+
+class Suite:
+    """root: the folder of the declaration. salt: of fresh draws. record: pytest's cache, where verdicts are to be kept."""
+
+    def __init__(self, root: Path, false_alarm: float, salt: str | None, declares: bool, record: Any) -> None:
+        """StudyError where the file is no declaration. false_alarm: of a run, above 0 and below 1."""
+        self._path, self._salt, self._record = root / FILE, salt, record
+        self._false_alarm = false_alarm
+        self._seen: dict[str, tuple[Check, int]] = {}
+        self._declares = declares
+        self._declaration = self._to_go_on() if declares else read_declaration(self._path)
+        self.said: list[str] = []
+
+    def _to_go_on(self) -> Declaration:
+        """What is declared already; nothing where it was for another rate."""
+        found = read_declaration(self._path) if self._path.exists() else empty(self._false_alarm)
+        return found if found.false_alarm == self._false_alarm else empty(self._false_alarm)
+
+    def check(
+        self, key: str, f: Callable[..., Any], d: Any, d_prime: Any, claim: str, catches: str, seconds: float
+    ) -> str:
+        """Make a check, or note it where checks are declared; a line about it.
+
+        Raises:
+            PrivacyViolation: its claim is violated. HpcdpError: it cannot be made, or was made before in this run.
+        """
+        check = Check(key, f, d, d_prime, claim, catches, seconds)
+        if key in self._seen:
+            raise StudyError(f"{key}: made twice in one run; accepted: once, since a second try voids the rate")
+        self._seen[key] = (check, check.most_draws() if self._declares else 0)
+        if self._declares:
+            return f"{key}: declared"
+        return self._make(check, self._declaration.find(key, self._false_alarm, check.given))
+
+    def _make(self, check: Check, declared: Declared) -> str:
+        name = None if self._record is None else verdicts.name_of(check, declared, self._salt)
+        known = None if name is None else verdicts.read(self._record, name)
+        if known is None:
+            found = make(check, declared, self._salt)
+            known = verdicts.Verdict(passed(check, declared), None)
+            if found.violated:
+                known = verdicts.Verdict(violated(check, found), write_script(check, found, self._path.parent))
+            if name is not None:
+                verdicts.write(self._record, name, known)
+        else:
+            known = verdicts.Verdict(f"{known.said}\n  (the recorded verdict: nothing was drawn anew)", known.script)
+        if known.script is not None:
+            raise PrivacyViolation(known.said, known.script)
+        return known.said
+
+    def write(self) -> None:
+        """Declare what was met: what is declared already as it is given stays, with its draws."""
+        before = self._declaration.checks
+        declaration = self._declaration.room_for(len(self._seen.keys() - before.keys()), self._false_alarm)
+        checks = dict(before)
+        for key, (check, most) in self._seen.items():
+            old = before.get(key)
+            weight = 1 if old is None else old.weight
+            level = declaration.level(weight)
+            if (
+                old is None
+                or old.level != level
+                or any(getattr(old, name) != value for name, value in check.given.items())
+            ):
+                checks[key] = check.declare(weight, level, most)
+            self.said.append(_declared(key, checks[key]))
+        declaration = Declaration(self._false_alarm, declaration.places, checks)
+        declaration.write(self._path)
+        stale = [key for key in checks if checks[key].level != declaration.level(checks[key].weight)]
+        unmet = [key for key in checks if key not in self._seen and key not in stale]
+        self.said.append(
+            f"{FILE}: {len(checks)} checks, in {declaration.places} shares of {self._false_alarm:g}; nothing was tested"
+        )
+        if stale:
+            self.said.append(f"not met, and to be declared again, since shares changed: {', '.join(stale)}")
+        if unmet:
+            self.said.append(f"not met; take those that are no more out of {FILE}: {', '.join(unmet)}")
+
+
+def _declared(key: str, found: Declared) -> str:
+    said = f"{key}: {found.sizes.total:,} draws of each database, finds {found.catches} with probability {percent(found.power)}"
+    return (
+        said
+        if found.power >= LEAST_POWER
+        else f"{said}: too seldom, inconclusive; give it more seconds, or more to catch"
+    )
+
+
+def rate_of_a_run(false_alarm: str, runs: str) -> float:
+    """The rate of one of several runs that share one, of what the user wrote.
+
+    Raises:
+        StudyError: the rate is not between 0 and 1, or the runs are no whole number.
+    """
+    try:
+        value = float(false_alarm)
+    except ValueError:
+        value = -1.0
+    if not 0.0 < value < 1.0:
+        raise StudyError(f"hpcdp_false_alarm: {false_alarm!r} was given; accepted: a number above 0 and below 1")
+    if not (runs.isascii() and runs.isdigit() and 1 <= int(runs) <= 10**9):
+        raise StudyError(f"hpcdp_runs: {runs!r} was given; accepted: a whole number from 1 to 10⁹")
+    return value / int(runs)

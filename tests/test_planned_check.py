@@ -1,0 +1,180 @@
+"""The planned test of a privacy check: its cells, its laws, and the power that it says, against frequencies and exact values."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import binom, laplace, norm
+
+from hpcdp.errors import StudyError
+from hpcdp.study.claims import as_claim
+from hpcdp.testing.alternatives import laws_of
+from hpcdp.testing.checks import Check, make
+from hpcdp.testing.declaration import Declared
+from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bound
+from hpcdp.testing.power import plan_sizes, power
+from hpcdp.testing.views import View, views_of
+
+
+def drawing(law, rng):
+    return lambda side, _stage, size: law.draw(side, size, rng)
+
+
+def frequency(law, claim, sizes, level, times, seed):
+    """How often the whole of the test rejects: learning, choosing and testing by draws."""
+    levels, claimed = levels_of(as_claim(claim))
+    rng, found = np.random.default_rng(seed), 0
+    for _ in range(times):
+        draws = drawing(law, rng)
+        cell = choose_cell(draws, sizes, levels, claimed)
+        counts = [cell.count(draws(side, "test", sizes.test)) for side in (0, 1)]
+        found += bool(lower_bound(cell, counts, sizes.test, level) > cell.claimed)
+    return found / times
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "claim, catches, total, level",
+    [
+        ("dp(epsilon=0.7)", "laplace(epsilon=1.1)", 900, 1e-3),
+        ("laplace(epsilon=1)", "laplace(epsilon=1.3)", 2500, 3e-4),
+        ("gaussian(mu=0.8)", "gaussian(mu=1.1)", 1300, 2e-3),
+        ("dp(epsilon=1, delta=0.01)", "dp(epsilon=1.3, delta=0.03)", 1100, 1e-4),
+        ("dp(epsilon=0.5)", "delta(0.5) >= 0.15", 700, 1e-3),
+    ],
+)
+def test_the_power_is_how_often_the_test_rejects(claim, catches, total, level):
+    # two points are 3.3 standard errors of both means where the power is a half, and more elsewhere: by chance in 1 of 1,000
+    laws, sizes = laws_of(catches), Sizes.of(total)
+    law = laws[len(laws) // 2]
+    said, seen = power(law, claim, sizes, level), frequency(law, claim, sizes, level, 10_000, seed=3)
+    assert 0.02 < said < 0.998  # neither is a matter of course
+    assert abs(said - seen) < 0.02
+
+
+@pytest.mark.slow
+def test_no_set_of_the_delta_that_is_caught_is_found_more_seldom_than_is_said():
+    claim, catches, level = "dp(epsilon=1)", "delta(1) >= 0.12", 1e-3
+    planned = plan_sizes(claim, catches, level, 2000)
+    assert 0.05 < planned.power < 0.99
+    for a in np.linspace(0.13, 0.99, 9):
+        (law,) = {type(law) for law in laws_of(catches)}
+        b = (a - 0.12) / math.e
+        seen = frequency(law(((a, 1 - a), (b, 1 - b))), claim, planned.sizes, level, 2500, seed=int(1000 * a))
+        assert seen > planned.power - 0.02 - 3.3 * math.sqrt(planned.power * (1 - planned.power) / 2500)
+
+
+@pytest.mark.parametrize("catches", ["laplace(epsilon=1.7)", "gaussian(mu=0.6)", "gaussian(epsilon=1, delta=0.01)"])
+def test_probabilities_of_sets_are_those_of_the_noise(catches):
+    (law,) = laws_of(catches)
+    cell = Cell("forward", 0.3, 0.0, View("number"), ((-np.inf, -1.2), (-0.1, 0.4), (2.0, np.inf)))
+    exact = (laplace if catches.startswith("laplace") else norm)(0.0, law.scale)
+    for side in (0, 1):
+        expected = sum(exact.cdf(b - side) - exact.cdf(a - side) for a, b in cell.intervals)
+        assert law.share(cell, side) == pytest.approx(expected, abs=1e-14)
+        counted = cell.count(law.draw(side, 20_000, np.random.default_rng(side)))
+        assert 1e-5 < binom.cdf(counted, 20_000, expected) < 1 - 1e-5
+
+
+@pytest.mark.parametrize("epsilon, delta", [(0.4, 0.0), (1.2, 0.03), (2.5, 0.2)])
+def test_randomised_response_stands_on_the_curve_of_its_claim(epsilon, delta):
+    claim = as_claim(f"dp(epsilon={epsilon}, delta={delta})")
+    (law,) = laws_of(claim.text)
+    for level in (0.0, 0.3 * epsilon, epsilon, 1.5 * epsilon):
+        assert law.delta(level) == pytest.approx(float(claim.delta(level)), abs=1e-14)
+    (half,) = {law.delta(1.0) for law in laws_of("delta(1) >= 0.2")[:1]}
+    assert half == pytest.approx(0.2)
+
+
+def test_each_set_of_a_delta_has_it():
+    assert all(law.delta(0.7) >= 0.3 - 1e-15 for law in laws_of("delta(epsilon=0.7)>=0.3"))
+    forward = [p[0] - math.exp(0.7) * q[0] for p, q in (law.both for law in laws_of("delta(0.7) >= 0.3"))]
+    assert forward == pytest.approx([0.3] * len(forward))
+
+
+@pytest.mark.parametrize(
+    "catches, said",
+    [
+        ("laplace(epsilon=0)", "accepted: laplace"),
+        ("delta(1) >= 2", "0 < D <= 1"),
+        ("delta(1e) >= 0.1", "accepted: laplace"),
+        ("renyi(order=2, epsilon=1)", "accepted: laplace"),
+        ("nonsense", "catches accepts laplace"),
+        ("laplace(epsilon=0.9)", "which dp(epsilon=1) allows"),
+        ("delta(2) >= 1e-9", None),
+    ],
+)
+def test_what_cannot_be_caught_is_refused_in_words(catches, said):
+    if said is None:  # however little it is: no power, and no refusal
+        assert plan_sizes("dp(epsilon=1)", catches, 1e-3, 400).power < 0.9
+        return
+    with pytest.raises(StudyError) as refused:
+        plan_sizes("dp(epsilon=1)", catches, 1e-3, 1000)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_test_is_exact_whatever_was_learned():
+    # D and D' have one law: every set has a − b = 0, and the test of dp(epsilon=0) rejects with probability at most its level
+    rng, level, times, sizes = np.random.default_rng(8), 0.05, 1500, Sizes.of(400)
+    found = 0
+    for _ in range(times):
+        made = {
+            (side, stage): rng.normal(size=(getattr(sizes, stage), 3))
+            for side in (0, 1)
+            for stage in ("learn", "choose", "test")
+        }
+        cell = choose_cell(lambda side, stage, _, made=made: made[side, stage], sizes, np.zeros(1), np.zeros(1))
+        counts = [cell.count(made[side, "test"]) for side in (0, 1)]
+        found += bool(lower_bound(cell, counts, sizes.test, level) > 0.0)
+    assert binom.sf(found - 1, times, level) > 1e-6
+    assert found > 0.2 * level * times  # and it does reject
+
+
+def test_views_find_what_single_columns_do_not_show():
+    rng = np.random.default_rng(1)
+    sizes = Sizes.of(8000)
+
+    def turned(side, _stage, size):  # what differs is a difference of two columns that vary together
+        common = 20.0 * rng.normal(size=(size, 1))
+        return np.hstack([common, common + rng.normal(size=(size, 1)) + 2.0 * side])
+
+    def widened(side, _stage, size):
+        return rng.normal(size=(size, 3)) * (1.0 + 0.6 * side)
+
+    def paired(side, _stage, size):  # each column alone is a fair coin
+        first = rng.random(size) < 0.5
+        return np.stack([first, first ^ (rng.random(size) < (0.8 if side else 0.2))], axis=1)
+
+    for draws, least in ((turned, 0.5), (widened, 0.15), (paired, 0.5)):
+        cell = choose_cell(draws, sizes, np.zeros(1), np.zeros(1))
+        counts = [cell.count(draws(side, "test", 20_000)) for side in (0, 1)]
+        assert float(lower_bound(cell, counts, 20_000, 1e-3)) > least, draws.__name__
+
+
+def test_a_view_of_values_tells_all_others_apart_from_them():
+    outputs = np.array([b"yes"] * 20 + [b"no"] * 10 + [b"rare"], object)
+    (view,) = views_of(outputs, outputs)
+    assert view.values == (b"yes", b"no", b"rare")[: len(view.values)]
+    assert view.apply(np.array([b"no", b"yes", b"never seen"], object)).tolist() == [1.0, 0.0, -1.0]
+
+
+def too_little_noise(database, size, rng):
+    return database[0] + rng.laplace(0.0, 0.8, size)
+
+
+@pytest.mark.slow
+def test_laplace_noise_a_fifth_too_small_is_found_at_level_one_in_a_million():
+    claim, catches, level = "dp(epsilon=1)", "laplace(epsilon=1.25)", 1e-6
+    planned = plan_sizes(claim, catches, level, 1 << 20)
+    draws = (planned.sizes.learn, planned.sizes.choose, planned.sizes.test)
+    declared = Declared(claim, catches, 3.0, 1, level, draws, planned.power)
+    found, took = 0, 0.0
+    for number in range(300):
+        check = Check(f"test_noise#{number}", too_little_noise, [0.0], [1.0], claim, catches, 3.0)
+        start = time.process_time()
+        found += make(check, declared).violated
+        took = max(took, time.process_time() - start)
+    assert found >= 297
+    assert took < 3.0  # processor seconds, the first with what it loads

@@ -1,0 +1,281 @@
+"""The pytest plugin, in processes of pytest of its own."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytest_plugins = "pytester"
+pytestmark = pytest.mark.slow
+
+SUITE = """
+import numpy as np
+
+D, D1 = np.array([0.0]), np.array([1.0])
+
+def noisy(scale):
+    def mechanism(database, size, rng):
+        return database[0] + rng.laplace(0.0, scale, size)
+    return mechanism
+
+def small(database, size, rng):
+    return database[0] + rng.laplace(0.0, 0.5, size)
+
+def vectors(database, size, rng):
+    return database[0] * np.array([0.0, 1.0]) + rng.laplace(0.0, 0.5, (size, 2))
+
+def texts(database, rng):
+    return "yes" if rng.random() < (0.9 if database[0] else 0.1) else "no"
+
+def test_good(assert_private):
+    assert_private(noisy(1.0), d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=2)", seconds=5)
+
+def test_small(assert_private):
+    assert_private(small, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=2)", seconds=5)
+
+def test_vectors(assert_private):
+    assert_private(vectors, d=[0], d_prime=[1], claim="dp(epsilon=1)", catches="laplace(epsilon=2)", seconds=5)
+
+def test_texts(assert_private):
+    assert_private(texts, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="dp(epsilon=2)", seconds=5)
+
+def test_weak(assert_private):
+    assert_private(small, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=1.01)", seconds=0.002)
+
+def test_loop(assert_private):
+    for scale in (1.0, 1.1, 1.2):
+        assert_private(noisy(scale), d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=2)", seconds=5)
+"""
+
+
+def run(pytester, *words):
+    return pytester.runpytest_subprocess("-p", "no:randomly", *words)
+
+
+def entries(pytester):
+    return json.loads((pytester.path / "hpcdp-checks.json").read_text())["checks"]
+
+
+def counts_of(result):
+    """What each failed check counted, by its key: all that follows from its draws and its share."""
+    text = result.stdout.str()
+    keys = re.findall(r"PrivacyViolation: (\S+): dp", text)
+    told = re.findall(r"probability at most (\S+)\n(?:.*\n)*?.*counts in S: (.*)\n.*\n?.*seed (\S+):", text)
+    assert len(keys) == len(told)
+    return dict(zip(keys, told, strict=True))
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory):
+    """The declaration of the suite, made once."""
+    folder = tmp_path_factory.mktemp("declared")
+    (folder / "test_suite.py").write_text(SUITE)
+    words = ["-q", "--hpcdp-declare", "-p", "no:cacheprovider", f"--rootdir={folder}", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 skipped" in done.stdout  # nothing was tested, so nothing is green
+    assert "nothing was tested" in done.stdout
+    assert "test_weak#1" in done.stdout
+    return (folder / "hpcdp-checks.json").read_text()
+
+
+@pytest.fixture
+def suite(pytester, declared):
+    """A folder with the suite and its declaration."""
+    pytester.makepyfile(test_suite=SUITE)
+    (pytester.path / "hpcdp-checks.json").write_text(declared)
+    return pytester
+
+
+def test_the_entry_point_imports_nothing_heavy():
+    code = (
+        "import sys, hpcdp.testing.plugin; print(sorted({'numpy', 'scipy', 'numba', 'pydantic'} & sys.modules.keys()))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_three_outcomes(suite):
+    result = run(suite, "-v")
+    result.assert_outcomes(passed=2, failed=3, errors=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*test_weak ERROR*"])
+    text = result.stdout.str()
+    weak = r"inconclusive: test_suite.py::test_weak#1 would find laplace\(epsilon=1.01\) with probability [\d.]+ %"
+    assert re.search(weak, text)
+    green = [line for line in text.splitlines() if "nothing found against" in line]
+    assert len(green) == 4  # the loop's three
+    assert all("laplace(epsilon=2) would have been found with probability" in line for line in green)
+    assert all("no proof of privacy" in line for line in green)
+    for part in ("certified (finite-sample)", "counts in S:", "seed 0x", "pair: D = d"):
+        assert text.count(part) == 3, part
+    assert "hpcdp/testing" not in text  # what is shown is the test's line
+
+
+def test_scripts_of_violations_draw_afresh_without_hpcdp(suite):
+    text = run(suite).stdout.str()
+    scripts = re.findall(r"recorded set -+\n(# test_suite.*?)\n(?=[-=_]{3})", text, re.DOTALL)
+    assert len(scripts) == 3
+    for script in scripts:
+        assert len(script.splitlines()) <= 30
+        alone = f"import sys; sys.modules['hpcdp'] = None\n{script}"
+        words = [sys.executable, "-W", "error", "-c", alone]
+        said = [
+            subprocess.run(words, cwd=suite.path, stdout=subprocess.PIPE, text=True, check=True).stdout
+            for _ in range(2)
+        ]
+        assert all(line.strip().endswith(": violated") for line in said), said
+        assert said[0] != said[1]  # fresh each time
+
+
+def test_shares_and_draws_are_those_of_the_declaration_whatever_is_collected(suite):
+    whole = counts_of(run(suite))
+    assert len(whole) == 3
+    assert {told[0] for told in whole.values()} == {f"{1e-3 / 8:.2e}"}
+    assert counts_of(run(suite, "-n", "2")) == whole
+    alone = counts_of(run(suite, "-k", "vectors"))
+    assert alone == {key: told for key, told in whole.items() if "vectors" in key}
+    assert counts_of(run(suite, "--lf")) == whole
+    backwards = "def pytest_collection_modifyitems(items):\n    items.reverse()\n"
+    suite.makeconftest(backwards)
+    assert counts_of(run(suite, "-k", "not loop")) == whole
+
+
+def test_fresh_draws_differ_and_their_salt_repeats_them(suite):
+    first = run(suite, "--hpcdp-fresh", "-k", "small")
+    again, plain = run(suite, "--hpcdp-fresh", "-k", "small"), run(suite, "-k", "small")
+    assert len({str(counts_of(result)) for result in (first, again, plain)}) == 3
+    (salt,) = set(re.findall(r"--hpcdp-salt=(\w+)", first.stdout.str()))
+    assert counts_of(run(suite, f"--hpcdp-salt={salt}", "-k", "small")) == counts_of(first)
+    workers = run(suite, "--hpcdp-fresh", "-n", "2", "-k", "small or texts")
+    (salt,) = set(re.findall(r"--hpcdp-salt=(\w+)", workers.stdout.str()))
+    assert counts_of(run(suite, f"--hpcdp-salt={salt}", "-k", "small or texts")) == counts_of(workers)
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("(1.0, 1.1, 1.2)", "(1.0, 1.1, 1.2, 1.3)", "test_loop#4 is no declared check"),
+        ("def test_loop", "def test_renamed", "test_renamed#1 is no declared check"),
+        ('catches="dp(epsilon=2)"', 'catches="dp(epsilon=3)"', "'dp(epsilon=2)' is declared"),
+        ("seconds=0.002", "seconds=50", "seconds 50 was given, and 0.002 is declared"),
+    ],
+)
+def test_what_is_not_declared_is_an_error_and_no_pass(suite, old, new, said):
+    assert old in SUITE
+    suite.makepyfile(test_suite=SUITE.replace(old, new))
+    result = run(suite, "-k", "loop or renamed or texts or weak")
+    assert said in result.stdout.str()
+    assert result.parseoutcomes()["errors" if "errors" in result.parseoutcomes() else "error"] >= 1
+
+
+def test_a_declaration_that_promises_more_than_the_rate_is_refused(suite):
+    path = suite.path / "hpcdp-checks.json"
+    content = json.loads(path.read_text())
+    entry = content["checks"]["test_suite.py::test_good#1"]
+    entry["weight"] = 5  # a leaked share
+    path.write_text(json.dumps(content))
+    assert "weights of 12 in all were given" in run(suite, "-k", "good").stdout.str()
+    entry["weight"], entry["level"] = 1, 0.01
+    path.write_text(json.dumps(content))
+    assert "declared at level 0.01, and its share is 0.000125 now" in run(suite, "-k", "good").stdout.str()
+    suite.makeini("[pytest]\nhpcdp_false_alarm = 0.01\n")
+    assert "was made for 0.001" in run(suite, "-k", "good").stdout.str()
+    suite.makeini("[pytest]\nhpcdp_false_alarm = 1\n")
+    assert "accepted: a number above 0 and below 1" in run(suite, "-k", "good").stdout.str()
+    suite.makeini("[pytest]\nhpcdp_runs = 0\n")
+    assert "accepted: a whole number from 1" in run(suite, "-k", "good").stdout.str()
+    suite.makeini("[pytest]\nhpcdp_runs = 10\n")
+    assert (
+        "hpcdp_false_alarm: 0.0001 was given, and hpcdp-checks.json was made for 0.001"
+        in run(suite, "-k", "good").stdout.str()
+    )
+    suite.makeini("[pytest]\n")
+    path.unlink()
+    result = run(suite, "-k", "good")
+    assert "hpcdp-checks.json: not there" in result.stdout.str()
+    result.assert_outcomes(errors=1)
+
+
+def test_a_check_that_is_added_changes_no_other_share_until_the_places_are_full(suite):
+    before = entries(suite)
+    assert len(before) == 8
+    suite.makepyfile(test_more=SUITE.split("def test_small")[0].replace("test_good", "test_new"))
+    result = run(suite, "--hpcdp-declare", "test_more.py")  # the ninth of eight places: all shares are halved
+    assert "to be declared again, since shares changed: test_suite.py::test_good#1" in result.stdout.str()
+    assert "its share is 6.25e-05 now" in run(suite, "-k", "test_good").stdout.str()
+    assert run(suite, "--hpcdp-declare").ret == 0
+    after = entries(suite)
+    assert {entry["level"] for entry in after.values()} == {1e-3 / 16}
+    suite.makepyfile(test_even_more=(suite.path / "test_more.py").read_text())
+    run(suite, "--hpcdp-declare", "test_even_more.py")
+    assert {key: entries(suite)[key] for key in after} == after
+
+
+def test_reruns_are_refused(suite):
+    marked = SUITE.replace("def test_good", "import pytest\n@pytest.mark.flaky\ndef test_good")
+    suite.makepyfile(test_suite=marked)
+    suite.makeini("[pytest]\nmarkers = flaky\n")
+    result = run(suite, "-k", "good")
+    assert "a mark that runs it again given; accepted: a privacy check that is run once" in result.stdout.str()
+    suite.makepyfile(test_suite=SUITE)
+    suite.makeconftest("def pytest_addoption(parser):\n    parser.addoption('--reruns', type=int, default=0)\n")
+    result = run(suite, "-k", "good", "--reruns", "2")
+    assert "--reruns given" in result.stdout.str()
+    result.assert_outcomes(errors=1)
+    run(suite, "-k", "good").assert_outcomes(passed=1)  # the option is there, and not given
+
+
+def test_a_second_try_within_a_run_is_refused(suite):
+    suite.makeconftest(
+        "from _pytest.runner import runtestprotocol\n"
+        "def pytest_runtest_protocol(item, nextitem):\n"
+        "    for _ in range(2):\n"
+        "        item._initrequest()\n"
+        "        for report in runtestprotocol(item, nextitem=nextitem, log=False):\n"
+        "            item.ihook.pytest_runtest_logreport(report=report)\n"
+        "    return True\n"
+    )
+    result = run(suite, "-k", "good")
+    assert "made twice in one run" in result.stdout.str()
+    assert result.ret == 1
+
+
+def test_what_ends_a_check_early_is_never_green(suite):
+    slow = "\nimport signal\ndef stop(*_):\n    pytest.fail('Timeout')\nsignal.signal(signal.SIGALRM, stop)\n"
+    hangs = "def small(database, size, rng):\n    signal.alarm(1)\n    while True:\n        pass\n"
+    raises = "def small(database, size, rng):\n    raise TimeoutError('too late')\n"
+    for body in (hangs, raises):
+        changed = SUITE.replace("def test_good", f"import pytest\n{slow}{body}\ndef test_good")
+        suite.makepyfile(test_suite=changed)
+        result = run(suite, "-k", "small")
+        assert result.ret == 1
+        assert "passed" not in result.parseoutcomes()
+        assert "is violated" not in result.stdout.str()
+
+
+def test_declaring_needs_one_process(suite):
+    result = run(suite, "--hpcdp-declare", "-n", "2")
+    assert "accepted: in one process" in result.stderr.str()
+    assert result.ret == 4
+
+
+def test_verdicts_are_recorded_until_the_code_changes(suite):
+    unseeded = SUITE.replace(
+        "def small(database, size, rng):", "def small(database, size):\n    rng = np.random.default_rng()"
+    )
+    suite.makepyfile(test_suite=unseeded)
+    suite.makeini("[pytest]\nhpcdp_record = true\n")
+    first, again = run(suite, "-k", "small or good"), run(suite, "-k", "small or good")
+    assert "a rerun draws anew, and spends the rate again" in first.stdout.str()
+    assert again.stdout.str().count("the recorded verdict: nothing was drawn anew") == 2
+    counts = [re.findall(r"counts in S: (.*)", result.stdout.str()) for result in (first, again)]
+    assert counts[0] == counts[1]
+    assert "no proof of privacy" in again.stdout.str()
+    suite.makepyfile(test_suite=unseeded.replace("rng.laplace(0.0, 0.5, size)", "rng.laplace(0.0, 0.51, size)"))
+    other = run(suite, "-k", "small")
+    assert "recorded verdict" not in other.stdout.str()
+    assert re.findall(r"counts in S: (.*)", other.stdout.str()) != counts[0]
