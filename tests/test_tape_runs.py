@@ -96,6 +96,15 @@ def test_what_a_run_tells(whole: Path) -> None:
     assert (result["standard_error"][0, :, 2] < 0.15 * truth[2]).all()
 
 
+def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> None:
+    """Everything is drawn from proposals then, and nothing is certified: r ≤ 1."""
+    call("run", taped(tmp_path, test=1 << 15), "--store", tmp_path / "s.zarr", "--workers", 0)
+    result = load_result(tmp_path / "s.zarr")
+    assert (result["leftover_draws"] == 0).all()
+    assert (result["leftover_limit"][0, :, 2] == 1.0).all()
+    assert (result["lower"] == 0.0).all()
+
+
 def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
     printed, all_chunks = show(whole / "s.zarr"), sum(chunks(whole / "s.zarr"))
     monkeypatch.setattr("hpcdp.planning.tape.task_seconds", lambda *_: 0.0)

@@ -223,5 +223,7 @@ def leftover_for(
     needed = leftover_draws(KEPT_BACK * delta, epsilon, level)
     if needed <= most:
         return needed, float(needed)
+    if most == 0:
+        return 0, float(needed)
     cost = math.exp(epsilon) * -math.log(level) / most
     return (most if cost <= (_NARROW - _WORTH) * delta else min(most, _LOOK)), float(needed)
