@@ -597,3 +597,19 @@ def test_a_store_of_which_nothing_is_counted_has_a_page_that_claims_nothing(
     assert kind in str(Page(result._repr_html_() or "").text)
     write_export(result, tmp_path / "copy")
     assert Page(render([load_result(tmp_path / "copy")])).tables == page.tables
+
+
+def test_pictures_of_many_pure_limits_show_the_largest(stores: Stores) -> None:
+    """Names of thousands of pairs below an axis cannot be read, and take megabytes."""
+    result = load_result(stores("pure"))
+    one = (result.pure or {})["rows"][0]
+    rows = [{**one, "pair": pair, "certified": 0.01 * ((7 * pair) % 100)} for pair in range(100)]
+    many = Result(result.study, result.store, True, [{"pair": pair} for pair in range(100)], result.arrays, [])
+    many.__dict__["pure"] = {**(result.pure or {}), "rows": rows}
+    (axis,) = many.plot().axes
+    certified = next(line for line in axis.get_lines() if str(line.get_label()).startswith("certified"))
+    assert certified.get_ydata().tolist() == [0.01 * n for n in range(99, 39, -1)]
+    assert [text.get_text() for text in axis.get_xticklabels()] == [
+        str(next(row["pair"] for row in rows if row["certified"] == 0.01 * n)) for n in range(99, 39, -1)
+    ]
+    assert axis.get_title().endswith("; the 60 largest limits")
