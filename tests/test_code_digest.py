@@ -194,6 +194,51 @@ def test_a_module_of_the_users_own_by_its_file(tmp_path: Path, monkeypatch: pyte
     assert digest(imports) != second
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "import digested.core\ndef f(x, rng):\n    return digested.core.release(x)",
+        "def f(x, rng):\n    import digested.core\n    return digested.core.release(x)",
+        "def f(x, rng):\n    import digested.core as core\n    return core.release(x)",
+        "def f(x, rng):\n    from digested.core import release\n    return release(x)",
+        "def f(x, rng):\n    from digested import core\n    return core.release(x)",
+        "__package__ = 'digested'\ndef f(x, rng):\n    from .core import release\n    return release(x)",
+        "__package__ = 'digested'\ndef f(x, rng):\n    from . import core\n    return core.release(x)",
+    ],
+)
+def test_modules_that_modules_read(function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package's function, wherever it is imported, is followed to what it reads of the package's other modules."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    package = tmp_path / "digested"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "core.py").write_text("from digested import noise\ndef release(x):\n    return noise.added(x)\n")
+    (package / "other.py").write_text("")
+
+    def found(scale: float) -> str:
+        (package / "noise.py").write_text(f"from digested import core\ndef added(x):\n    return x + {scale}\n")
+        for name in [name for name in sys.modules if name.partition(".")[0] == "digested"]:
+            monkeypatch.delitem(sys.modules, name)
+        importlib.invalidate_caches()
+        return digest(made(function))
+
+    first = found(1.0)
+    assert found(0.5) != first
+    assert found(1.0) == first
+    (package / "other.py").write_text("NOT_READ = 1\n")
+    assert found(1.0) == first
+
+
+def test_what_is_imported_and_missing() -> None:
+    """An optional import that fails is no part of what a function does."""
+    optional = (
+        "def f(x, rng):\n    try:\n        import digested_nowhere.{0}\n    except ImportError:\n        return x"
+    )
+    assert digest_function(made(optional.format("a"))).undigested == ()
+    assert digest(made(optional.format("a"))) != digest(made(optional.format("b")))
+
+
 def test_a_module_that_is_called_as_one_of_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is the user's own all the same, where it is: its functions are digested, and not named."""
     monkeypatch.syspath_prepend(tmp_path)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, laplace, norm
 
-from hpcdp.errors import StudyError
+from hpcdp.errors import MechanismError, StudyError
 from hpcdp.study.claims import as_claim
 from hpcdp.testing.alternatives import laws_of
 from hpcdp.testing.checks import Check, make
@@ -158,6 +158,34 @@ def test_a_view_of_values_tells_all_others_apart_from_them():
     (view,) = views_of(outputs, outputs)
     assert view.values == (b"yes", b"no", b"rare")[: len(view.values)]
     assert view.apply(np.array([b"no", b"yes", b"never seen"], object)).tolist() == [1.0, 0.0, -1.0]
+
+
+def same_seed(database, size, rng):
+    return database.sum() + np.random.default_rng(5).laplace(0.0, 1.0, size)
+
+
+def same_noise(database, size, rng):
+    return np.full(size, database.sum() + rng.laplace(0.0, 1.0))
+
+
+def two_valued(database, size, rng):
+    return np.where(rng.random(size) < (0.6 if database.sum() else 0.4), 1, 0)
+
+
+def constant(database, size, rng):
+    return 0.0 * (database.sum() + rng.random(size))
+
+
+@pytest.mark.parametrize(("function", "said"), [(same_seed, "identical outputs"), (same_noise, "again and again")])
+def test_draws_that_depend_on_each_other_are_an_error(function, said):
+    given = {"claim": "dp(epsilon=1)", "catches": "laplace(epsilon=2)", "seconds": 1.0}
+    declared = Declared(**given, weight=1, level=1e-3, draws=(500, 500, 1000), power=0.99)
+    with pytest.raises(MechanismError, match=said):
+        make(Check("test::depends#1", function, np.array([1.0]), np.array([0.0]), **given), declared)
+    for independent in (two_valued, constant):
+        assert not make(
+            Check("test::good#1", independent, np.array([1.0]), np.array([0.0]), **given), declared
+        ).violated
 
 
 def too_little_noise(database, size, rng):

@@ -257,6 +257,27 @@ def test_what_ends_a_check_early_is_never_green(suite):
         assert "is violated" not in result.stdout.str()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('catches="dp(epsilon=2)"', 'catches="dp(epsilon=0.5)"', "which dp(epsilon=1) allows"),
+        ('catches="dp(epsilon=2)"', 'catches="dp(epsilon=two)"', "epsilon"),
+        (
+            'claim="dp(epsilon=1)", catches="dp(epsilon=2)"',
+            'claim="dp(epsilon=1e9)", catches="dp(epsilon=2e9)"',
+            "at most",
+        ),
+    ],
+)
+def test_what_cannot_be_declared_is_an_error_of_its_own_test(pytester, old, new, said):
+    """And all other checks are declared."""
+    pytester.makepyfile(test_suite=SUITE.replace(old, new))
+    result = run(pytester, "--hpcdp-declare", "-k", "texts or small")
+    result.assert_outcomes(errors=1, skipped=1, deselected=4)
+    assert said in result.stdout.str()
+    assert [*entries(pytester)] == ["test_suite.py::test_small#1"]
+
+
 def test_declaring_needs_one_process(suite):
     result = run(suite, "--hpcdp-declare", "-n", "2")
     assert "accepted: in one process" in result.stderr.str()

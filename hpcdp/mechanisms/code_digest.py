@@ -27,7 +27,7 @@ import numpy as np
 from hpcdp._base.raised import interruptions
 from hpcdp.keys import digest_array, digest_bytes
 
-_READ, _IMPORTED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}, {"IMPORT_NAME"}
+_READ = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _WRITTEN, _WRITTEN_CELLS = {"STORE_GLOBAL"}, {"STORE_DEREF"}
 _OF_CLASSES = {  # what Python makes for a class, and what only describes it
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__firstlineno__",
@@ -225,14 +225,12 @@ class _Walk:
         yield from self._cells(function, where)
         yield self.digest(dict(vars(function)), f"an attribute of {where}")
         written = set(_found_by(function.__code__, _WRITTEN))  # its own state, such as how often it was called
-        for name in sorted(set(_found_by(function.__code__, _IMPORTED))):
-            yield from self._imported(name)
+        yield from self._imported(function)
         for name in sorted(set(_found_by(function.__code__, _READ))):
             if name in function.__globals__ and name not in written:
                 value = function.__globals__[name]
                 yield from (name.encode(), self.digest(value, f"global {name}"))
-                if type(value) is types.ModuleType and is_own(value.__name__):
-                    yield from self._used(value, function.__code__)
+                yield from self._used(value, function.__code__, set())
 
     def _cells(self, function: types.FunctionType, where: str) -> Iterator[bytes]:
         written = set(_found_by(function.__code__, _WRITTEN_CELLS))
@@ -246,12 +244,16 @@ class _Walk:
             else:
                 yield self.digest(value, name if where == "<lambda>" else f"{name}, which {where} closes over")
 
-    def _used(self, module: types.ModuleType, code: types.CodeType) -> Iterator[bytes]:
-        """What code may read of a module of the user's own: attributes of the names that it has."""
+    def _used(self, module: Any, code: types.CodeType, done: set[int]) -> Iterator[bytes]:
+        """What code may read of a module of the user's own, and of modules in it: attributes of the names that it has."""
+        if type(module) is not types.ModuleType or not is_own(module.__name__) or id(module) in done:
+            return
+        done.add(id(module))
         for name in sorted(set(_names(code))):
             if hasattr(module, name):
-                where = f"{module.__name__}.{name}"
-                yield from (name.encode(), self.digest(getattr(module, name), where))
+                value = getattr(module, name)
+                yield from (name.encode(), self.digest(value, f"{module.__name__}.{name}"))
+                yield from self._used(value, code, done)
 
     def _compiled(self, function: Any, where: str) -> Iterator[bytes]:
         owner = function.__self__
@@ -264,10 +266,20 @@ class _Walk:
         if module.__name__ != "__main__":
             yield from _source(getattr(module, "__file__", None))
 
-    def _imported(self, name: str) -> Iterator[bytes]:
-        """A module that is imported when the function runs, by its file: it may not be loaded yet."""
-        spec = importlib.util.find_spec(name) if name and name != "__main__" else None
-        yield from (b"imported", name.encode(), *_source(spec.origin if spec is not None else None))
+    def _imported(self, function: types.FunctionType) -> Iterator[bytes]:
+        """What a function imports when it runs, which is done now, as a process that has called it has it loaded."""
+        for name, level, names in sorted(set(_imports(function.__code__)), key=repr):
+            yield from (b"imported", repr((name, level, names)).encode())
+            if level == 0 and not _may_be_own(name.partition(".")[0]):
+                continue
+            try:
+                module = __import__(name, function.__globals__, None, names or (), level)
+            except ImportError:
+                yield b"missing"
+                continue
+            if is_own(module.__name__):
+                yield self.digest(module, name)
+                yield from self._used(module, function.__code__, set())
 
     def _class(self, kind: type, where: str) -> Iterator[bytes]:
         yield from (b"class", self._named(kind))
@@ -342,6 +354,23 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 def _names(code: types.CodeType) -> Iterator[str]:
     for one in _codes(code):
         yield from one.co_names
+
+
+def _imports(code: types.CodeType) -> Iterator[tuple[str, int, tuple[str, ...] | None]]:
+    """Of each import in a code and in those within it: module, how many packages up, names. Python loads these two before."""
+    for one in _codes(code):
+        found = [step for step in dis.get_instructions(one) if step.opname != "EXTENDED_ARG"]
+        for place, instruction in enumerate(found):
+            if instruction.opname == "IMPORT_NAME":
+                yield instruction.argval, found[place - 2].argval, found[place - 1].argval
+
+
+def _may_be_own(top: str) -> bool:
+    """Whether a package or module that may not be loaded yet is the user's own: then it is found, and not installed."""
+    spec = importlib.util.find_spec(top) if top not in ("__main__", "hpcdp") else None
+    if spec is None or spec.origin is None:
+        return spec is not None
+    return Path(spec.origin).is_file() and not _is_installed(spec.origin)
 
 
 def _found_by(code: types.CodeType, instructions: set[str]) -> Iterator[str]:

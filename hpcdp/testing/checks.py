@@ -7,14 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hpcdp._base.rounding import at_least, at_most
-from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.keys import digest_json
+from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.study.claims import as_claim
+from hpcdp.study.trial_draws import equals_no_chance
 from hpcdp.testing.declaration import Declared
 from hpcdp.testing.drawing import PairOfLaws
 from hpcdp.testing.planned import Cell, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import LEAST_POWER, plan_sizes
+
+_COMPARED = 128  # outputs of each of two calls, before those that count
 
 
 class PrivacyViolation(AssertionError):
@@ -104,7 +110,8 @@ def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
     """Draw what is declared, and test.
 
     Raises:
-        Inconclusive: the planned test has too little power. MechanismError: the function failed.
+        Inconclusive: the planned test has too little power. MechanismError: the function failed, or its draws are
+            not independent.
     """
     if declared.power < LEAST_POWER:
         raise Inconclusive(
@@ -114,11 +121,27 @@ def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
         )
     seed = check.seed(declared.level, fresh)
     pair = PairOfLaws(check.function, check.d, check.d_prime, seed)
+    _refuse_dependent(*(pair(0, stage, _COMPARED) for stage in ("learn", "choose")))
     cell = choose_cell(pair, declared.sizes, *levels_of(as_claim(check.claim)))
     test = declared.sizes.test
     seen = [sum(cell.count(outputs) for outputs in pair.chunks(side, "test", test)) for side in (0, 1)]
     lower = float(lower_bound(cell, seen, test, declared.level))
     return Finding(cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair.takes_rng, pair.vectorised)
+
+
+def _refuse_dependent(first: Outputs, second: Outputs) -> None:
+    """MechanismError where two calls gave the same outputs though these vary, or each call gave one output again and again."""
+    if np.array_equal(first, second):
+        if equals_no_chance(first):
+            raise MechanismError(
+                "the mechanism gave identical outputs from different random generators; accepted: independent draws, with all "
+                "randomness from rng"
+            )
+    elif all(bool((outputs == outputs[0]).all()) for outputs in (first, second)):
+        raise MechanismError(
+            "the mechanism gave one output again and again within a call, and another one in the next call; accepted: outputs "
+            "that each have noise of their own"
+        )
 
 
 def passed(check: Check, declared: Declared) -> str:

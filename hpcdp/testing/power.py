@@ -25,6 +25,7 @@ _FEW, _MOST_TRAININGS = 200, 4000  # trainings: while sizes and sets are looked 
 _COUNTS, _ERROR = 4, 0.006  # counts of each training's cell; standard error that is small enough
 _FEWEST_DRAWS, _MOST_DRAWS = 1 << 8, 1 << 26
 _STEP = 2.0**0.5
+_MOST_EPSILON = 700.0  # e^ε is a number
 _SEED = 20261125
 
 
@@ -56,12 +57,20 @@ def _planned(claim: str, catches: str, level: float, total: int) -> Planned:
     return Planned(sizes, min(power(law, claim, sizes, level) for law in laws_of(catches)))
 
 
+def refuse_allowed(claim: str, catches: str) -> None:
+    """StudyError where a text is wrong, or the claim allows what the check is to catch, or is of an ε that no draws can test."""
+    laws, (levels, allowed) = laws_of(catches), levels_of(as_claim(claim))
+    if levels.max() > _MOST_EPSILON:
+        raise StudyError(f"claim: {claim} was given; accepted: a claim of an ε of at most {_MOST_EPSILON:g}")
+    if not any(law.delta(float(e)) > d for law in laws for e, d in zip(levels, allowed, strict=True)):
+        raise StudyError(f"catches: {catches} was given, which {claim} allows; accepted: what violates the claim")
+
+
 @lru_cache(maxsize=256)
 def needed_draws(claim: str, catches: str, level: float) -> int:
     """Draws of each database with which the test misses at most one in 200 simulated violations; at most 2²⁶."""
+    refuse_allowed(claim, catches)
     laws, tested = laws_of(catches), as_claim(claim)
-    if not any(law.delta(float(e)) > d for law in laws for e, d in zip(*levels_of(tested), strict=True)):
-        raise StudyError(f"catches: {catches} was given, which {claim} allows; accepted: what violates the claim")
     total = float(_FEWEST_DRAWS)
     while total < _MOST_DRAWS and not all(_is_enough(law, tested, Sizes.of(round(total)), level) for law in laws):
         total *= _STEP

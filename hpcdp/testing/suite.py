@@ -10,7 +10,7 @@ from hpcdp.errors import StudyError
 from hpcdp.testing import verdicts
 from hpcdp.testing.checks import Check, PrivacyViolation, make, passed, percent, violated
 from hpcdp.testing.declaration import FILE, Declaration, Declared, empty, read_declaration
-from hpcdp.testing.power import LEAST_POWER
+from hpcdp.testing.power import LEAST_POWER, refuse_allowed
 from hpcdp.testing.script import write_script
 
 
@@ -42,6 +42,8 @@ class Suite:
         check = Check(key, f, d, d_prime, claim, catches, seconds)
         if key in self._seen:
             raise StudyError(f"{key}: made twice in one run; accepted: once, since a second try voids the rate")
+        if self._declares:
+            refuse_allowed(claim, catches)  # by the test that gives it, before anything is written for all
         self._seen[key] = (check, check.most_draws() if self._declares else 0)
         if self._declares:
             return f"{key}: declared"
