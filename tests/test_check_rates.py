@@ -78,7 +78,7 @@ def failed_trained(suites, seed, leaks):
     return failed
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_training_costs_no_part_of_the_rate():
     assert is_within(failed_trained(SUITES, 4, leaks=False), SUITES, 0.1)
 

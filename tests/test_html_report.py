@@ -561,7 +561,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return folder / "many.zarr"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_ten_thousand_pairs_take_two_megabytes_at_most(many: Path, tmp_path: Path) -> None:
     result = load_result(many)
     assert len(result.pairs) == 10_000

@@ -25,10 +25,6 @@ LIMITS = {
         "of the bytes of a file (RLIMIT_FSIZE) of its process from none to 500; cannot use the store",
     ),
     "RLIMIT_NOFILE": (5, "of open files (RLIMIT_NOFILE) of its process from 4,096 to 5; cannot use the store"),
-    "RLIMIT_DATA": (
-        1 << 20,
-        "of the bytes of its data (RLIMIT_DATA) of its process from none to 1,048,576; a task found",
-    ),
 }
 SMALL = {"databases": [[0.0, 1.0]], "train": 1000, "test": 1000}
 

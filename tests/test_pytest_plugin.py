@@ -144,6 +144,7 @@ def test_shares_and_draws_are_those_of_the_declaration_whatever_is_collected(sui
     assert counts_of(run(suite, "-k", "not loop")) == whole
 
 
+@pytest.mark.release
 def test_fresh_draws_differ_and_their_salt_repeats_them(suite):
     first = run(suite, "--hpcdp-fresh", "-k", "small")
     again, plain = run(suite, "--hpcdp-fresh", "-k", "small"), run(suite, "-k", "small")

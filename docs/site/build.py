@@ -53,7 +53,7 @@ SECTIONS = {
 }
 _LINK = re.compile(r"(\]\()([^)\s#]*)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
-_FILES = ("*.toml", "*.csv", "*.json", "*.py", "*.sh", "*.png")  # what pages link to
+_FILES = ("*.toml", "*.csv", "*.json", "*.py", "*.sh", "*.png", "*.def", "*.lock", "Dockerfile")  # what pages link to
 
 
 def page_names() -> dict[str, str]:
@@ -89,7 +89,7 @@ def stage(source: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         text = relink((ROOT / page).read_text(encoding="utf-8"), page, names)
         target.write_text(_with_study(text, ROOT / page) if page.startswith("workflows/") else text, encoding="utf-8")
-    for folder in ("workflows", "slurm", "docs/images"):
+    for folder in ("workflows", "slurm", "containers", "docs/images"):
         for pattern in _FILES:
             for file in (ROOT / folder).rglob(pattern):
                 copy = source / file.relative_to(ROOT)

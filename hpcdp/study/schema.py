@@ -13,10 +13,13 @@ from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, SCORES, STORED, load_builtin
 from hpcdp.study.at_risk import Population
 from hpcdp.study.estimate import Target
-from hpcdp.study.file import Header, Pairs, Relative, Study
+from hpcdp.study.file import Framed, FunctionCall, Header, Pairs, Relative, Study
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SAMPLES, _SHARE, _RATIO = "samples per database", "probability", "ε: logarithm of a ratio of probabilities"
+
+OF_STORES = (FunctionCall, Framed)
+"""What stores say of objects that were given from Python, and no file does."""
 
 UNITS = {
     "study.seed": "none",
@@ -65,11 +68,16 @@ def study_schema() -> dict[str, Any]:
     del found["properties"]["folder"]
     places = {Study.__name__: found, **kinds}
     for key, model, name in keys_of(Study):
+        if model in OF_STORES:
+            continue
         place = places[model.__name__]["properties"][name]
         place["description"] = texts.get(key, f"The section [{name}].")
         if key in UNITS:
             place["x-unit"] = UNITS[key]
         place.pop("title", None)
+    for of_stores in OF_STORES:
+        _leave_out(found, {"$ref": f"#/$defs/{of_stores.__name__}"})
+        del kinds[of_stores.__name__]
     for model, keys in (
         (Pairs, ("given", "relative", "distributional", "domain")),
         (Relative, ("databases", "file", "call")),
@@ -98,6 +106,14 @@ def study_schema() -> dict[str, Any]:
 def described() -> dict[str, str]:
     """What every key means, as the table of docs/study.md has it."""
     return dict(json.loads((files("hpcdp.study") / "described.json").read_text(encoding="utf-8")))
+
+
+def _leave_out(place: Any, alternative: dict[str, Any]) -> None:
+    """Take one alternative out of every list of alternatives."""
+    for inner in list(place.values() if isinstance(place, dict) else place if isinstance(place, list) else ()):
+        _leave_out(inner, alternative)
+    if isinstance(place, list) and alternative in place:
+        place.remove(alternative)
 
 
 def _given(key: str) -> dict[str, Any]:
