@@ -69,10 +69,14 @@ def test_rows_follow_from_the_recorded_sums_and_hold(result: Result) -> None:
     curve = exact("gaussian", result.study.mechanism.parameters, np.array([0.0]), np.array([1.0]))
     column = EPSILONS.index(AIM)
     for cell in json.loads(result.to_json())["cells"]:
-        (p, q), (p2, q2), (n, m) = cell["sums"]["weights"], cell["sums"]["squares"], cell["draws"]
+        (p, q), (p2, q2), (n, m) = cell["sums"]["weights"], cell["sums"]["spreads"], cell["draws"]
         c = math.exp(cell["epsilon"])
         assert cell["delta"] == pytest.approx(max(0.0, p / n - c * q / m), rel=1e-12, abs=1e-18)
-        variance = (p2 / n - (p / n) ** 2) / n + c * c * (q2 / m - (q / m) ** 2) / m
+        variance = p2 / n**2 + c * c * q2 / m**2
+        whole = [
+            (squares / n - (total / n) ** 2) / n for squares, total in zip(cell["sums"]["squares"], (p, q), strict=True)
+        ]
+        assert variance <= 1.01 * (whole[0] + c * c * whole[1])  # of draws that are one stratum
         assert cell["standard_error"] == pytest.approx(math.sqrt(variance), rel=1e-9)
         truth = float(curve.delta(np.array([cell["epsilon"]]), cell["direction"])[0])
         assert cell["lower"] <= truth
@@ -132,6 +136,7 @@ def test_json_has_what_it_promises_and_nothing_else(result: Result, tmp_path: Pa
         assert set(cell["sums"]) == {
             "weights",
             "squares",
+            "spreads",
             "logs",
         }
         assert all(type(v) is int for v in (*cell["draws"], cell["leftover"]["draws"], cell["leftover"]["hits"]))

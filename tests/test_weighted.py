@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +24,16 @@ from hpcdp.notions.weighted import (
     split_level,
     upper_mean,
 )
-from hpcdp.notions.weighted_sums import Cells, Sums, add_sums, count_leftover, estimate_mean, sum_lower, sum_upper
+from hpcdp.notions.weighted_sums import (
+    Cells,
+    Sums,
+    add_sums,
+    count_leftover,
+    estimate_mean,
+    spread,
+    sum_lower,
+    sum_upper,
+)
 
 SCALE = 2**40
 
@@ -381,9 +391,20 @@ def test_estimate_and_its_error() -> None:
     weights = np.array([0.0, 0.5, 0.25, 2.0, 3.0])
     with np.errstate(divide="ignore"):
         chunks = [sum_lower(np.log(weights), np.zeros(5), np.array([1, 1, 1, 1, 0]), one_cell(1.0, 1.0))] * 2
-    seen = np.tile(np.where(np.arange(5) < 4, weights, 0.0), 2)
+    seen = np.where(np.arange(5) < 4, weights, 0.0)
     mean, error = estimate_mean(add_sums(chunks))
-    np.testing.assert_allclose([mean[0], error[0]], [seen.mean(), seen.std() / math.sqrt(10)], rtol=1e-14)
+    np.testing.assert_allclose([mean[0], error[0]], [seen.mean(), seen.std(ddof=1) / math.sqrt(10)], rtol=1e-14)
+
+
+def test_the_spread_of_strata_is_the_variance_of_their_sum() -> None:
+    """Exactly, over all outcomes of strata of 1, 2 and 3 draws; a stratum of one counts E w² for its variance."""
+    laws = [(np.array([0.0, 3.0]), 1), (np.array([1.0, 1.5]), 2), (np.array([0.0, 4.0]), 3)]  # each value as likely
+    told = []
+    for drawn in itertools.product(*(itertools.product(values, repeat=size) for values, size in laws)):
+        sums, squares = (np.array([[float(np.sum(np.power(own, k)))] for own in drawn]) for k in (1, 2))
+        told.append(float(spread(sums, squares, [size for _, size in laws])[0]))
+    exact = [size * float(values.var()) for values, size in laws]
+    assert np.mean(told) == pytest.approx(exact[1] + exact[2] + float((laws[0][0] ** 2).mean()), rel=1e-12)
 
 
 # --- the choice of rates

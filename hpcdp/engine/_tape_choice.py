@@ -27,6 +27,10 @@ Bools = NDArray[np.bool_]
 
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of the aims that other cells may have
 _MAIN_CERTIFIED = 0.9  # what aims weigh at least, of all, where a certificate is asked for
+_TAUGHT, _MOST_TAUGHT = (
+    32,
+    1 << 21,
+)  # what the test may take over the draws of the last round of training, and the most of these
 _MORE = 16  # times the draws of the aims that this may take
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
 
@@ -60,6 +64,14 @@ def main_of(problem: Problem) -> float:
     return _MAIN_CERTIFIED if problem.study.estimate.certify else 0.0
 
 
+def last_of(problem: Problem) -> int:
+    """Draws of each law of the last round of training at least: a part of what the test may take."""
+    e = problem.study.estimate
+    if e.target is None:
+        return e.test // _TAUGHT
+    return min(_MOST_TAUGHT, e.target.most // _TAUGHT)
+
+
 def choose(
     problem: Problem,
     learned: Learned,
@@ -79,9 +91,9 @@ def choose(
     told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
     aims = aims_of(problem, told)
     gain = max(
-        (float(directions[d].plain[j] / max(directions[d].variance[j], 1e-300)) for d, j in aims),
+        (float(directions[d].plain[j] / max(directions[d].unstratified[j], 1e-300)) for d, j in aims),
         default=0.0,
-    )
+    )  # bounds know of no strata
     proposals = learned.proposals
     if gain < _GAIN:
         learned = learned.plainly()
@@ -160,7 +172,13 @@ def directions_of(learned: Learned, classes: Ints, epsilons: Floats) -> list[Dir
     found = []
     for d in (0, 1):
         taught = [
-            Taught(classes[d][learned.cells_of[s]], learned.weights[s], learned.shares[s], learned.proposals[s].largest)
+            Taught(
+                classes[d][learned.cells_of[s]],
+                learned.weights[s],
+                learned.shares[s],
+                learned.proposals[s].largest,
+                learned.within[s][d],
+            )
             for s in (0, 1)
         ]
         loss = (1.0 if d == 0 else -1.0) * learned.losses[learned.cells_of[d]]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, choose, directions_of, main_of, rest_of
+from hpcdp.engine._tape_choice import aims_of, choose, directions_of, last_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -28,7 +28,7 @@ from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.ownership import ONE, OUTPUTS, find_rows, keeps_rows, same_rows
 from hpcdp.mechanisms.tape.proposal import Proposal
-from hpcdp.notions.weighted_sums import Cells, count_leftover, sum_lower, sum_upper
+from hpcdp.notions.weighted_sums import Cells, count_leftover, spread, sum_lower, sum_upper
 from hpcdp.planning.tape import CHUNK, FEW, Choice, DrawTape, LearnTape, stage_of
 from hpcdp.planning.task import Work
 from hpcdp.store.layout import Generation
@@ -134,6 +134,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         lambda deltas: aims_of(problem, deltas),
         rest_of(problem),
         main_of(problem),
+        last_of(problem),
     )
     classes = _classes(learned.losses, epsilons)
     state: State = {"starts": learned.cells.starts, "classes": classes}
@@ -349,12 +350,14 @@ def _sums(test: Judge, side: int, outputs: Outputs, tape: Tape, declared: Declar
     classes = test.classes(test.on_line(outputs))
     which = np.flatnonzero(classes[0] | classes[1])
     logs, errors = tape.log_weights(which)
-    weights, found = np.exp(logs), {"weights": [], "squares": [], "logs": []}  # type: ignore[var-annotated]
+    weights, found = np.exp(logs), {"weights": [], "squares": [], "spreads": [], "logs": []}  # type: ignore[var-annotated]
+    strata, sizes = tape.strata(which)
     for direction in (0, 1):
         own = classes[direction][which]
-        for name, values in (("weights", weights), ("squares", weights * weights)):
-            sums = np.bincount(own, values, test.columns + 1)[::-1].cumsum()[::-1]
-            found[name].append(sums[1:].tolist())
+        sums, squares = (_by_stratum(strata, own, v, (sizes.size, test.columns)) for v in (weights, weights * weights))
+        found["weights"].append(sums.sum(axis=0).tolist())
+        found["squares"].append(squares.sum(axis=0).tolist())
+        found["spreads"].append(spread(sums, squares, sizes).tolist())
         is_upper = side != direction
         cells = test.cells(direction, is_upper)
         if declared is not None and direction == 0:
@@ -365,6 +368,13 @@ def _sums(test: Judge, side: int, outputs: Outputs, tape: Tape, declared: Declar
         sums_of = sum_upper if is_upper else sum_lower
         found["logs"].append(sums_of(logs, errors, own, cells).logs.tolist() if cells.rates.size else [])
     return found
+
+
+def _by_stratum(strata: Ints, classes: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
+    """Sums of the values in the set of each ε by stratum, (strata, epsilons)."""
+    places = strata * (shape[1] + 1) + classes
+    found = np.bincount(places, values, shape[0] * (shape[1] + 1)).reshape(shape[0], -1)
+    return np.asarray(found[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:])
 
 
 def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:

@@ -42,13 +42,15 @@ class Taught:
     """Training draws of a law in one direction's sets.
 
     classes: how many of the ascending ε each output's L̂ exceeds, (n,). weights: by the final proposal, (n,). shares: of each, so
-    that the mean of φ(w) under that proposal is about their sum of shares·φ(w). largest: no weight is above it.
+    that the mean of φ(w) under that proposal is about their sum of shares·φ(w). largest: no weight is above it. within: of the
+    set of each ε the variance of a draw within its stratum, as a share of that of all draws, (epsilons,).
     """
 
     classes: Ints
     weights: Floats
     shares: Floats
     largest: float
+    within: Floats | float = 1.0
 
     def moments(self, cells: int) -> tuple[Floats, Floats, Floats]:
         """Of the set of each ε: probability, the mean of w² there, and the variance of the former as training tells it."""
@@ -122,7 +124,9 @@ class Direction:
         found = {
             "delta": p - c * q,
             "error": np.sqrt(vp + c * c * vq),
-            "variance": np.maximum(0.0, p2 - p * p) + c * c * np.maximum(0.0, q2 - q * q),
+            "variance": self.p.within * np.maximum(0.0, p2 - p * p)
+            + c * c * self.q.within * np.maximum(0.0, q2 - q * q),
+            "unstratified": np.maximum(0.0, p2 - p * p) + c * c * np.maximum(0.0, q2 - q * q),
             "plain": p * (1.0 - p) + c * c * q * (1.0 - q),
         }
         self.__dict__.update(found)
@@ -130,6 +134,7 @@ class Direction:
     delta: Floats = None  # type: ignore[assignment]
     error: Floats = None  # type: ignore[assignment]
     variance: Floats = None  # type: ignore[assignment]
+    unstratified: Floats = None  # type: ignore[assignment]
     plain: Floats = None  # type: ignore[assignment]
 
     @cached_property

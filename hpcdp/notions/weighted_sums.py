@@ -57,13 +57,14 @@ class Sums(NamedTuple):
     """Of one chunk. logs: int64 (cells,), of log(1 + λX) rounded down or of −log(1 − κX) rounded up, in units of 2^-40.
 
     weights, squares: Σ w and Σ w² of all draws in the set, float64 (cells,), without a cut-off. draws: of the chunk, in a set
-    or not.
+    or not. spreads: see `spread`; of `sum_lower` and `sum_upper` as of draws that are one stratum.
     """
 
     logs: Integers
     weights: Floats
     squares: Floats
     draws: int
+    spreads: Floats
 
 
 class Totals(NamedTuple):
@@ -73,6 +74,20 @@ class Totals(NamedTuple):
     weights: Floats
     squares: Floats
     draws: int
+    spreads: Floats
+
+
+def spread(weights: Floats, squares: Floats, sizes: ArrayLike) -> Floats:
+    """An estimate without bias of the variance of Σ w, (cells,), from Σ w and Σ w² of strata of so many draws each.
+
+    Strata have fixed sizes, so that what their means differ by is no part of it. Of a stratum of one draw, whose variance
+    cannot be told, w² is taken, which is more in the mean. weights, squares: (strata, cells). sizes: (strata,), at least 1.
+    """
+    n = np.asarray(sizes, np.float64)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):  # of weights whose squares are no floats nothing is known
+        left = np.nan_to_num(squares - weights * weights / n, nan=np.inf)
+        within = np.maximum(0.0, left) * n / np.maximum(1.0, n - 1.0)
+    return np.asarray(np.where(n > 1.0, within, squares).sum(axis=0))
 
 
 def sum_lower(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cells: Cells) -> Sums:
@@ -114,7 +129,8 @@ def _sum(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cells: C
         raise refusal("log_weights", draws[2].shape, f"at most {kernels.LARGEST_CHUNK} draws a chunk")
     found = kernels.sum_bets(*draws, _reach(cells.least), cells.rates[order], cells.cutoffs[order], is_upper)
     logs, weights, squares = (values[np.argsort(order)] for values in found)
-    return Sums(logs, weights, squares, int(draws[2].size))
+    size = int(draws[2].size)
+    return Sums(logs, weights, squares, size, spread(weights[None], squares[None], [max(1, size)]))
 
 
 def count_leftover(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cells: Cells) -> tuple[Integers, int]:
@@ -170,18 +186,16 @@ def add_sums(chunks: Iterable[Sums]) -> Totals:
     if not found:
         raise refusal("chunks", "none", "one or more")
     logs = tuple(sum(column) for column in zip(*(one.logs.tolist() for one in found), strict=True))
-    weights, squares = (
-        np.array([math.fsum(column) for column in zip(*columns, strict=True)])
-        for columns in ([one.weights for one in found], [one.squares for one in found])
+    weights, squares, spreads = (
+        np.array([math.fsum(column) for column in zip(*(getattr(one, name) for one in found), strict=True)])
+        for name in ("weights", "squares", "spreads")
     )
-    return Totals(logs, weights, squares, sum(one.draws for one in found))
+    return Totals(logs, weights, squares, sum(one.draws for one in found), spreads)
 
 
 def estimate_mean(totals: Totals) -> tuple[Floats, Floats]:
     """The estimate of P(S), or of Q(S), and its standard error, (cells,) each; without a cut-off.
 
-    The estimate has no bias. Its error is asymptotic, and taken as if all strata had one mean: of strata that differ it is at
-    least what theirs would give.
+    The estimate has no bias. Its error is asymptotic, that of the strata's means (`spread`).
     """
-    mean = totals.weights / totals.draws
-    return mean, np.sqrt(np.maximum(totals.squares / totals.draws - mean * mean, 0.0) / totals.draws)
+    return totals.weights / totals.draws, np.sqrt(totals.spreads) / totals.draws

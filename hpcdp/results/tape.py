@@ -14,7 +14,7 @@ from hpcdp._base.special import ndtri
 from hpcdp.errors import StoreError
 from hpcdp.notions.separating import fewest
 from hpcdp.notions.weighted import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
-from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean
+from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean, spread
 from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.tape import Choice, known_choice, spans_of, stage_of, tested_pairs
 from hpcdp.results.cells import CELL, maximum_of
@@ -55,7 +55,8 @@ class Tape(Derived):
     the leftover of any of the direction's cells, and the upper limit of r that they give (finite-sample); 0, 0 and 0 where no
     weight is above the cut-off. lower: with that limit, so certified.
     weights, squares: sums of w·1_S and of w²·1_S over the draws of each side, all weights included; draws: how many draws, of
-    each side: δ̂ = weights₀/draws₀ − e^ε·weights₁/draws₁, cut at 0.
+    each side: δ̂ = weights₀/draws₀ − e^ε·weights₁/draws₁, cut at 0. spreads: the variances of these sums of weights, as
+    draws of each component, which are strata of fixed sizes, tell them: the standard error follows.
     logs: sums of ⌊log(1 + λw)/u⌋ of the first side and of ⌈−log(1 − κw)/u⌉ of the other, up to the cut-off, whole numbers of
     `unit`, u = 2⁻⁴⁰: kept as quotient and remainder by 2⁴⁰; quotient −1 where the cell has no bet. rates: λ and κ, cutoff: M, NaN
     without a bet.
@@ -103,7 +104,7 @@ class Tape(Derived):
     def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
         logs = _whole(arrays["logs"][1][place])
         leftover = {name: arrays[f"leftover_{name}"][1][place].item() for name in ("draws", "hits", "limit")}
-        sums = {name: arrays[name][1][place].tolist() for name in ("weights", "squares")}
+        sums = {name: arrays[name][1][place].tolist() for name in ("weights", "squares", "spreads")}
         return {
             "lower_up_to_leftover": float(arrays["lower_up_to_leftover"][1][place]),
             "leftover": leftover,
@@ -114,7 +115,9 @@ class Tape(Derived):
 
     def flat(self, told: dict[str, Any]) -> dict[str, Any]:
         sums, left = told["sums"], told["leftover"]
-        sides = [(name, sums[name] or ("", "")) for name in ("weights", "squares", "logs")] + [("draws", told["draws"])]
+        sides = [(name, sums[name] or ("", "")) for name in ("weights", "squares", "spreads", "logs")] + [
+            ("draws", told["draws"])
+        ]
         return {
             "lower_up_to_leftover": told["lower_up_to_leftover"],
             **{f"leftover_{name}": value for name, value in left.items()},
@@ -234,6 +237,14 @@ def _chunks(problem: Problem, index: Index, number: int, choice: Choice, side: i
     return [chunk for span in spans for chunk in span.found]
 
 
+def _spreads(chunk: dict[str, Any], direction: int, draws: int) -> Floats:
+    """Of a chunk, which a record of an earlier version tells as if all its draws were one stratum."""
+    if "spreads" in chunk:
+        return np.asarray(chunk["spreads"][direction])
+    weights, squares = (np.asarray([chunk[name][direction]]) for name in ("weights", "squares"))
+    return spread(weights, squares, [draws])
+
+
 def _direction(
     problem: Problem, index: Index, number: int, choice: Choice, direction: int, epsilons: Floats, level: Floats
 ) -> dict[str, Any]:
@@ -246,6 +257,7 @@ def _direction(
                 np.asarray(chunk["weights"][direction]),
                 np.asarray(chunk["squares"][direction]),
                 choice.chunk,
+                _spreads(chunk, direction, choice.chunk),
             )
             for chunk in _chunks(problem, index, number, choice, side)
         )
@@ -257,6 +269,7 @@ def _direction(
         "standard_error": np.sqrt(p_error**2 + (c * q_error) ** 2),
         "weights": np.stack([total.weights for total in totals], axis=1),
         "squares": np.stack([total.squares for total in totals], axis=1),
+        "spreads": np.stack([total.spreads for total in totals], axis=1),
         "draws": choice.draws,
     }
     logs = [list(total.logs) for total in totals]
@@ -329,7 +342,7 @@ def _unknown(shape: tuple[int, int, int]) -> Arrays:
         name: (CELL, np.zeros(shape, np.int64)) for name in ("leftover_draws", "leftover_hits", "training_reached")
     }
     sides = (*CELL, "side")
-    found |= {name: (sides, np.full((*shape, 2), np.nan)) for name in ("weights", "squares", "rates")}
+    found |= {name: (sides, np.full((*shape, 2), np.nan)) for name in ("weights", "squares", "spreads", "rates")}
     found |= {"draws": (sides, np.zeros((*shape, 2), np.int64))}
     found |= {"logs": ((*sides, "part"), np.full((*shape, 2, 2), -1, np.int64))}
     flags = {

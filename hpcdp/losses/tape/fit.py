@@ -6,75 +6,55 @@ modes are told apart by expectation and maximisation. Heuristic: whatever is pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses.tape.chains import Near, chained
+from hpcdp.losses.tape.elite import Component, Elite, Place, find_places, log_ratios
+from hpcdp.losses.tape.tilts import STEP, fit_product
 from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import BINS, MOST_VALUES, PLAIN, Entry
-from hpcdp.mechanisms.tape.proposal import join
+from hpcdp.mechanisms.tape.kinds import BINS, PLAIN
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Component = Mapping[str, Floats]
 
-_CLEAR = 3.0  # standard errors from which on a place is tilted at all
-_WIDEST, _LARGEST_TILT = 4.0, 30.0
-_PLAIN_SHARE = 0.01  # of each place with tilted masses, so that no value is impossible
 _MOST_MODES = 4
 _NARROW, _NARROWEST = 0.7, 0.05  # spreads of normals, of plain ones 1
 _MOST_PLACES = 400  # with more, modes are not told apart
 _ROUNDS = 12
 _JUDGED = 1_000  # outputs by which it is judged how many modes there are
 _GAIN = 0.1  # of the log-likelihood of an output that was kept out, from which on another mode is worth it
-_STEP = 2.0**-53
-_SPLIT = 8.0  # of the log-likelihood, by which another bin must be worth it
 
 
-@dataclass(frozen=True, eq=False)
-class Elite:
-    """Outputs of one tape, (selected,), and their weights."""
-
-    tape: Tape
-    which: Ints
-    weights: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """What was found at one place: values and weights (size,), the number of each one's output; base: the law asked for."""
-
-    kind: str
-    place: int
-    values: NDArray[Any]
-    output: Ints
-    base: Any
-
-
-def fit(elites: Sequence[Elite], narrows: bool = False) -> list[tuple[float, Component]]:
+def fit(
+    elites: Sequence[Elite], narrows: bool = False, near: Near | None = None, splits: bool = True
+) -> list[tuple[float, Component]]:
     """Components with their shares of the weight: one, or several where outputs that were kept out gain by it.
 
     narrows: each twice where some of its normals are spread less than plain ones, as wide as plain ones and as wide as found: the
-    former bounds the weights of the latter.
+    former bounds the weights of the latter. near: outputs on both sides of the set's edge; each also with a chain
+    that leads there, where there is one. splits: whether modes are told apart.
     """
-    found = _modes(elites)
-    if narrows:
+    found = _modes(elites, splits)
+    if narrows or near is not None:
         weights = np.concatenate([elite.weights for elite in elites])
-        places = _places(elites)
+        places = find_places(elites) if narrows else []
         ratios = _ratios(elites, [component for _, component in found]) + np.log([share for share, _ in found])
         chances = np.exp(ratios - np.logaddexp.reduce(ratios, axis=1)[:, None])
         for k, (share, component) in enumerate([*found]):
-            narrow = _narrowed(component, places, weights * chances[:, k])
-            if narrow is not None:
-                found[k] = (0.4 * share, component)
-                found.append((0.6 * share, narrow))
+            own = weights * chances[:, k]
+            narrow = _narrowed(component, places, own) if narrows else None
+            of_mode = np.where(chances[:, k] > 0.5, own, 0.0)
+            chain = None if near is None else chained(elites, of_mode, component, near)
+            for more in (narrow, chain):
+                if more is not None:
+                    found[k] = (0.4 * found[k][0], component)
+                    found.append((0.6 * share, more))
     return found
 
 
-def _narrowed(component: Component, places: Sequence[_Place], weights: Floats) -> Component | None:
+def _narrowed(component: Component, places: Sequence[Place], weights: Floats) -> Component | None:
     """The component with the spread of its normals as it was found, None where none is narrower than a plain one."""
     if "normal" not in component:
         return None
@@ -91,11 +71,11 @@ def _narrowed(component: Component, places: Sequence[_Place], weights: Floats) -
     return {**component, "normal": table} if is_new else None
 
 
-def _modes(elites: Sequence[Elite]) -> list[tuple[float, Component]]:
+def _modes(elites: Sequence[Elite], splits: bool) -> list[tuple[float, Component]]:
     weights = np.concatenate([elite.weights for elite in elites])
-    places = _places(elites)
-    found = [(1.0, _fit_one(places, weights))]
-    if not weights.size or len(places) > _MOST_PLACES:
+    places = find_places(elites)
+    found = [(1.0, fit_product(places, weights))]
+    if not (splits and weights.size) or len(places) > _MOST_PLACES:
         return found
     modes = _count_modes(elites)
     return (_expectation(elites, places, weights, modes) if modes > 1 else None) or found
@@ -104,13 +84,13 @@ def _modes(elites: Sequence[Elite]) -> list[tuple[float, Component]]:
 def _count_modes(elites: Sequence[Elite]) -> int:
     """How many modes outputs that were kept out gain by; of a part of the outputs."""
     step = -(-sum(elite.which.size for elite in elites) // _JUDGED)
-    few = [Elite(elite.tape, elite.which[::step], elite.weights[::step]) for elite in elites]
-    weights, places = np.concatenate([elite.weights for elite in few]), _places(few)
+    few = [Elite(e.tape, e.which[::step], e.weights[::step], e.outputs[::step]) for e in elites]
+    weights, places = np.concatenate([elite.weights for elite in few]), find_places(few)
     kept_out = np.arange(weights.size) % 2 == 1
     learn, judge = np.where(kept_out, 0.0, weights), np.where(kept_out, weights, 0.0)
     if not (learn.any() and judge.any()):
         return 1
-    best = _likelihood(few, [(1.0, _fit_one(places, learn))], judge)
+    best = _likelihood(few, [(1.0, fit_product(places, learn))], judge)
     for modes in range(2, _MOST_MODES + 1):
         split = _expectation(few, places, learn, modes)
         now = -np.inf if split is None else _likelihood(few, split, judge)
@@ -150,244 +130,10 @@ def _widened(kind: str, scale: float) -> Floats:
     if kind == "uniform":
         near = 2.0 ** -np.linspace(2.0, min(40.0, 4.0 + 6.0 * scale), BINS // 2 - 1)[::-1]
         edges = np.concatenate([near, [0.5], 1.0 - near[::-1]])
-        return np.concatenate([np.full(BINS, 1.0 / BINS), np.round(edges / _STEP) * _STEP])
+        return np.concatenate([np.full(BINS, 1.0 / BINS), np.round(edges / STEP) * STEP])
     if kind in ("poisson", "binomial"):
         return np.array([np.log(scale)])
     return PLAIN[kind]
-
-
-def log_ratios(tape: Tape, which: Ints, components: Sequence[Component]) -> Floats:
-    """log g_c − log f of these outputs under each component, (selected, components)."""
-    table = join(list(components), np.ones(len(components) + 1), PLAIN).tables
-    out, magnitudes = np.zeros((which.size, len(components) + 1)), np.zeros(which.size)
-    for entry in tape.entries():
-        if entry.kind in table:
-            entry.add_log_ratios(which, table[entry.kind], out, magnitudes)
-    return out[:, 1:]
-
-
-def _places(elites: Sequence[Elite]) -> list[_Place]:
-    """All that was found, place by place, over all tapes."""
-    parts: dict[tuple[str, int, Any], list[tuple[NDArray[Any], Ints, Any]]] = {}
-    start = 0
-    for elite in elites:
-        number = np.full(elite.tape.size, -1)
-        number[elite.which] = start + np.arange(elite.which.size)
-        for entry in elite.tape.entries():
-            _take(parts, entry, number)
-        start += elite.which.size
-    found = []
-    for (kind, place, _), some in parts.items():
-        values, outputs = (np.concatenate([part[i] for part in some]) for i in (0, 1))
-        base = some[0][2]
-        if kind == "uniform":  # sorted once, for all the fits
-            order = np.argsort(values, kind="stable")
-            values, outputs = values[order], outputs[order]
-        if kind in ("gamma", "poisson"):
-            base = np.concatenate([part[2] for part in some])
-        elif kind == "binomial":
-            base = tuple(np.concatenate([part[2][i] for part in some]) for i in (0, 1))
-        found.append(_Place(kind, place, values, outputs, base))
-    return found
-
-
-def _take(parts: dict[Any, Any], entry: Entry, number: Ints) -> None:
-    rows = entry.rows if entry.rows is not None else np.arange(entry.values.shape[0])
-    mine = number[rows]
-    columns = 1 if entry.kind == "order" else int(entry.used.max(initial=0))
-    for j in range(columns):
-        inside = (mine >= 0) & (entry.used > j)
-        values = entry.values[inside] if entry.kind == "order" else entry.values[inside, j]
-        key: Any = ()
-        base = entry.base
-        if entry.kind == "choice":
-            key = entry.base.tobytes()
-        elif entry.kind == "order":
-            key = (entry.base, entry.values.shape[1])
-        elif entry.kind == "binomial":
-            base = tuple(np.broadcast_to(part, entry.values.shape)[inside, j] for part in entry.base)
-        elif entry.base is not None:
-            base = np.broadcast_to(entry.base, entry.values.shape)[inside, j]
-        parts.setdefault((entry.kind, entry.first + j, key), []).append((values, mine[inside], base))
-
-
-def _fit_one(places: Sequence[_Place], weights: Floats) -> Component:
-    """The likeliest product of tilts."""
-    lengths: dict[str, int] = {}
-    for place in places:
-        lengths[place.kind] = max(lengths.get(place.kind, 0), place.place + 1)
-    found = {kind: np.tile(PLAIN[kind], (n, 1)) for kind, n in lengths.items()}
-    for place in places:
-        own = weights[place.output]
-        inside = own > 0.0
-        total = float(own.sum())
-        if total > 0.0:
-            own, values = own[inside] / total, place.values[inside]
-            size = 1.0 / float((own * own).sum())
-            row = _FIT[place.kind](values, own, size, _selected(place.base, inside, place.kind))
-            if row is not None:
-                found[place.kind][place.place, : row.size] = row
-    return {kind: table for kind, table in found.items() if (table != PLAIN[kind]).any()}
-
-
-def _selected(base: Any, inside: NDArray[np.bool_], kind: str) -> Any:
-    if kind == "binomial":
-        return tuple(part[inside] for part in base)
-    return base[inside] if kind in ("gamma", "poisson") else base
-
-
-def _fit_normal(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
-    mean = float(w @ x)
-    scale = float(np.sqrt(w @ (x - mean) ** 2))
-    is_moved, is_wide = abs(mean) > _CLEAR / np.sqrt(size), scale > 1.0 + _CLEAR / np.sqrt(2.0 * size)
-    # never narrower than the noise itself: the weights beyond a shift then fall, and are bounded on a half-line
-    return (
-        np.array([mean if is_moved else 0.0, min(_WIDEST, scale) if is_wide else 1.0]) if is_moved or is_wide else None
-    )
-
-
-def _fit_scale(x: Floats, w: Floats, size: float, base: Any = None) -> Floats | None:
-    mean = float(w @ x) / (1.0 if base is None else float(w @ base))
-    return np.array([max(mean, 0.05)]) if abs(mean - 1.0) > _CLEAR / np.sqrt(size) else None
-
-
-def _fit_laplace(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
-    up = x >= 0.0
-    chance = float(w[up].sum())
-    if abs(chance - 0.5) <= _CLEAR / np.sqrt(4 * size) and abs(float(w @ np.abs(x)) - 1.0) <= _CLEAR / np.sqrt(size):
-        return None
-    scales = [
-        float(w[s] @ np.abs(x[s])) / max(1e-300, float(w[s].sum())) if w[s].sum() > 10.0 / size else 1.0
-        for s in (up, ~up)
-    ]
-    bounded = min(max(chance, _PLAIN_SHARE), 1.0 - _PLAIN_SHARE)
-    return np.array([bounded, max(scales[0], 0.1), max(scales[1], 0.1)])
-
-
-def _fit_poisson(x: Floats, w: Floats, size: float, mean: Any) -> Floats | None:
-    found, plain = float(w @ x), float(w @ mean)
-    if plain <= 0.0 or abs(found - plain) <= _CLEAR * np.sqrt(plain / size):
-        return None
-    return np.array([np.log(max(found, 0.05 * plain) / plain)])
-
-
-def _fit_binomial(x: Floats, w: Floats, size: float, base: Any) -> Floats | None:
-    trials, chance = base
-    spread = float(w @ (trials * chance * (1.0 - chance)))
-    if abs(float(w @ (x - trials * chance))) <= _CLEAR * np.sqrt(max(spread, 1e-300) / size):
-        return None
-    tilt = 0.0
-    for _ in range(50):
-        odds = chance * np.exp(tilt)
-        p = odds / (1.0 - chance + odds)
-        slope = float(w @ (trials * p * (1.0 - p)))
-        step = float(w @ (x - trials * p)) / max(slope, 1e-12)
-        tilt = float(np.clip(tilt + np.clip(step, -2.0, 2.0), -_LARGEST_TILT, _LARGEST_TILT))
-        if abs(step) < 1e-9:
-            break
-    return np.array([float(np.clip(tilt, -7.0, 12.0))])
-
-
-def _fit_choice(x: Ints, w: Floats, size: float, masses: Any) -> Floats | None:
-    shares = np.bincount(x.astype(np.int64), w, masses.size)[: masses.size]
-    if (np.abs(shares - masses) <= _CLEAR * np.sqrt(masses * (1.0 - masses) / size) + 1e-12).all():
-        return None
-    mixed = (1.0 - _PLAIN_SHARE) * (shares * size + masses) / (size + 1.0) + _PLAIN_SHARE * masses
-    row = np.zeros(MOST_VALUES)
-    some = masses > 0.0
-    row[: masses.size][some] = np.log(mixed[some] / masses[some])
-    return row
-
-
-def _fit_order(x: Ints, w: Floats, size: float, items: Any) -> Floats | None:
-    """Masses of Plackett and Luce by Hunter's minorisation (2004), of orders of which the first few items are known."""
-    n, picked = int(items), x.astype(np.int64)
-    masses = np.ones(n)
-    steps = picked.shape[1] - (picked.shape[1] == n)  # the last of all items is no choice
-    if not steps:
-        return None
-    wins = sum(np.bincount(picked[:, j], w, n) for j in range(steps)) + 1.0 / size
-    for _ in range(30):
-        left, sums = np.ones((picked.shape[0], n)), np.full(n, 1.0 / size)
-        for j in range(steps):
-            rate = w / (left @ masses)
-            sums += rate @ left
-            np.put_along_axis(left, picked[:, j : j + 1], 0.0, axis=1)
-        masses = np.asarray(wins / sums)
-        masses /= np.exp(np.log(masses).mean())
-    return np.clip(np.log(masses), -6.0, 12.0)
-
-
-def _fit_uniform(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
-    """A density of at most 16 steps: the bin whose cut gains most is cut, as long as that is worth it."""
-    order = np.argsort(x, kind="stable")
-    x, cumulated = x[order], np.concatenate([[0.0], np.cumsum(w[order])])
-    bins = [(0.0, 1.0)]
-    cuts = {bins[0]: _best_cut(x, cumulated, *bins[0])}
-    while len(bins) < BINS:
-        gain, at = max(((*cuts[b][:1], b) for b in bins), key=lambda pair: pair[0])
-        if gain * size < _SPLIT:
-            break
-        edge = cuts[at][1]
-        bins.remove(at)
-        for part in ((at[0], edge), (edge, at[1])):
-            bins.append(part)
-            cuts[part] = _best_cut(x, cumulated, *part)
-    if len(bins) == 1:
-        return None
-    bins.sort()
-    edges = np.array([low for low, _ in bins[1:]])
-    sums = np.diff(cumulated[np.searchsorted(x, np.concatenate([[0.0], edges, [1.0]]))])
-    while edges.size < BINS - 1:  # a bin cut in two equal halves is the same density
-        whole = np.concatenate([[0.0], edges, [1.0]])
-        widest = int(np.argmax(np.diff(whole)))
-        middle = np.round(0.5 * (whole[widest] + whole[widest + 1]) / _STEP) * _STEP
-        share = (middle - whole[widest]) / (whole[widest + 1] - whole[widest])
-        edges = np.insert(edges, widest, middle)
-        sums = np.insert(sums, widest, sums[widest] * share)
-        sums[widest + 1] *= 1.0 - share
-    widths = np.diff(np.concatenate([[0.0], edges, [1.0]]))
-    return np.concatenate([(1.0 - _PLAIN_SHARE) * sums / sums.sum() + _PLAIN_SHARE * widths, edges])
-
-
-def _best_cut(x: Floats, cumulated: Floats, low: float, high: float) -> tuple[float, float]:
-    """Gain of the log-likelihood by the best cut of a bin, and where it is, a little towards the sparse side."""
-    first, last = (int(i) for i in np.searchsorted(x, (low, high)))
-    if last - first < 8 or high - low < 2.0**-36:
-        return 0.0, low
-    at = x[first + 1 : last]
-    left = cumulated[first + 1 : last] - cumulated[first]
-    total = float(cumulated[last] - cumulated[first])
-    right = total - left
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gain = (
-            left * np.log(left / (at - low))
-            + right * np.log(right / (high - at))
-            - total * np.log(total / (high - low))
-        )
-    gain[~np.isfinite(gain)] = 0.0
-    best = int(gain.argmax())
-    edge, dense_left = float(at[best]), left[best] * (high - at[best]) > right[best] * (at[best] - low)
-    if dense_left:
-        edge += min(10.0 * (edge - low) / (best + 2), 0.5 * (high - edge))
-    else:
-        edge = float(x[first + best]) if best else edge
-        edge = float(at[best]) - min(10.0 * (high - edge) / (last - first - best), 0.5 * (edge - low))
-    edge = float(np.round(edge / _STEP) * _STEP)
-    return (float(gain[best]), edge) if low < edge < high else (0.0, low)
-
-
-_FIT: dict[str, Any] = {
-    "normal": _fit_normal,
-    "exponential": _fit_scale,
-    "laplace": _fit_laplace,
-    "uniform": _fit_uniform,
-    "gamma": _fit_scale,
-    "poisson": _fit_poisson,
-    "binomial": _fit_binomial,
-    "choice": _fit_choice,
-    "order": _fit_order,
-}
 
 
 def _ratios(elites: Sequence[Elite], components: Sequence[Component]) -> Floats:
@@ -404,7 +150,7 @@ def _likelihood(elites: Sequence[Elite], mixture: list[tuple[float, Component]],
 
 
 def _expectation(
-    elites: Sequence[Elite], places: Sequence[_Place], weights: Floats, modes: int
+    elites: Sequence[Elite], places: Sequence[Place], weights: Floats, modes: int
 ) -> list[tuple[float, Component]] | None:
     """A mixture of so many modes; it starts from outputs ordered along the direction in which they differ most."""
     along = _principal(places, weights)
@@ -419,13 +165,13 @@ def _expectation(
     for _ in range(_ROUNDS):
         parts = [weights * chances[:, k] for k in range(modes)]
         shares = [max(1e-12, float(part.sum() / total)) for part in parts]
-        components = [_fit_one(places, part) for part in parts]
+        components = [fit_product(places, part) for part in parts]
         ratios = _ratios(elites, components) + np.log(shares)
         chances = np.exp(ratios - np.logaddexp.reduce(ratios, axis=1)[:, None])
     return list(zip(shares, components, strict=True)) if min(shares) > 0.02 else None
 
 
-def _principal(places: Sequence[_Place], weights: Floats) -> Floats | None:
+def _principal(places: Sequence[Place], weights: Floats) -> Floats | None:
     """The first principal component of what outputs were given, (outputs,); None: nothing differs."""
     columns = []
     for place in places:

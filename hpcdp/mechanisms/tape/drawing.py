@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
 from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape, broadcast_shape
+from hpcdp.mechanisms.tape import _chain_kernels as chains
 from hpcdp.mechanisms.tape import _tape_kernels as kernels
-from hpcdp.mechanisms.tape.kinds import Entry, draw_choices, draw_order
+from hpcdp.mechanisms.tape.kinds import PLAIN, Entry, draw_choices, draw_order, is_chained, whole
 from hpcdp.mechanisms.tape.proposal import Proposal
 
 Ints = NDArray[np.int64]
@@ -88,6 +89,12 @@ class Drawing(Stream):
         self._own: dict[tuple[str, int, Any], tuple[list[int], list[Any], list[Any], Any]] = {}
         self._counted: dict[str, int] = {}  # one by one, the next of each kind, of the present output
         self._edges: dict[Any, tuple[list[float], int]] = {}
+        self._scores: dict[
+            tuple[str, bool], Floats
+        ] = {}  # of chained kinds, of this stream or of the one for comparison
+        self.steps: dict[
+            int, float
+        ] = {}  # of exponentials whose place is made a whole number of steps; 0: not always the same
         self._at = 0
         self._held: list[Floats] = []
 
@@ -177,7 +184,7 @@ class Drawing(Stream):
             return np.zeros(which.size), np.zeros(which.size)
         ratios, magnitudes = np.zeros((which.size, count)), np.zeros(which.size)
         terms = np.zeros(which.size)
-        for entry in self.entries():
+        for entry in whole(self.entries(), self.proposal.tables):
             table = self.proposal.tables.get(entry.kind)
             if table is None or entry.first >= table.shape[1]:
                 continue
@@ -194,6 +201,13 @@ class Drawing(Stream):
             kernels.mix_log_weights(ratios, np.log(self.proposal.shares), weights)
         # sums of n terms are n roundings of no more than the sum of their sizes, a term itself a few of its own
         return weights, _EXACT * ((terms + 12.0) * magnitudes + count + 32.0)
+
+    def strata(self, which: Ints) -> tuple[Ints, Ints]:
+        """The stratum of these outputs, and how many outputs each stratum has: one for each component that any is of."""
+        sizes = np.diff(self.starts)
+        number = np.cumsum(sizes > 0) - 1
+        own = np.zeros(which.size, np.int64) if self._components is None else number[self._components[which]]
+        return own, sizes[sizes > 0]
 
     # how it is drawn
 
@@ -265,8 +279,26 @@ class Drawing(Stream):
                     kernels.tilt_laplaces(part, coins[0], table[c], first)
                 else:
                     kernels.tilt_uniforms(part, coins[0], coins[1], table[c], first)
+            if is_chained(kind, table):
+                self._chain(kind, part, c, rows, first, source)
             block[rows] = part
         return block
+
+    def _chain(self, kind: str, part: Floats, c: int, rows: Ints, first: int, source: Stream) -> None:
+        """Let places depend on those before them, in place: part (rows, m), tilted, of component c."""
+        table, base = self.proposal.tables[kind][c], PLAIN[kind].size
+        if (kind, source is self) not in self._scores:
+            self._scores[kind, source is self] = np.zeros(self.size)
+        scores = self._scores[kind, source is self]
+        own = scores[rows]
+        if kind == "laplace":
+            chains.chain_laplaces(part, table, first, own, base)
+        else:
+            more = np.empty(part.shape)
+            _bits_of(source).take(UNIFORM if kind == "exponential" else EXPONENTIAL, more.reshape(-1))
+            chain = chains.chain_exponentials if kind == "exponential" else chains.chain_normals
+            chain(part, more, table, first, own, base)
+        scores[rows] = own
 
     def _parts(self) -> list[tuple[int, Ints]]:
         """The rows of each component but the plain one."""
@@ -313,6 +345,16 @@ class Drawing(Stream):
             block = self._standard_block(kind, more, have, self)
             sheet = self._sheets[kind] = block if sheet is None else np.hstack([sheet, block])
         return sheet
+
+    def _stepped(self, before: int, rate: Any) -> None:
+        """Exponentials from this place on are made whole numbers of steps of this length, ⌈v/rate⌉."""
+        step = float(rate) if np.ndim(rate) == 0 else 0.0
+        for place in range(before, self._place("exponential")):
+            self.steps[place] = step if self.steps.get(place, step) == step else 0.0
+
+    def _place(self, kind: str) -> int:
+        """The next place of a kind, of the present output."""
+        return (self._places if self.by_rows else self._counted).get(kind, 0)
 
     def _next(self, kind: str, count: int) -> Floats:
         """The next entries of the present output, of a kind of standard variates, a new array (count,); one by one."""

@@ -180,7 +180,9 @@ class Tape(Drawing):
             return self._passed(lambda source: _Numpy.geometric(source, p, size))
         with np.errstate(divide="ignore"):
             rate = -np.log1p(-np.asarray(chance))
+        before = self._place("exponential")
         found = self._base(EXPONENTIAL, size, rate)
+        self._stepped(before, rate)
         with np.errstate(over="ignore"):
             found = np.clip(np.ceil(found / rate), 1.0, _LARGEST).astype(np.int64)
         return _shown(found, size)

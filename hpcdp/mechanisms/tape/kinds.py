@@ -6,12 +6,15 @@ the mechanism asked for as their base, and an exponential tilt of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL
+from hpcdp.mechanisms.tape import _chain_kernels as chains
 from hpcdp.mechanisms.tape import _tape_kernels as kernels
 
 Floats = NDArray[np.float64]
@@ -37,6 +40,27 @@ PLAIN: dict[str, Floats] = {
     "order": np.zeros(MOST_ORDERED),
 }
 """Parameters of a plain entry by kind."""
+
+CHAINED = {"normal": NORMAL, "laplace": LAPLACE, "exponential": EXPONENTIAL}
+"""Kinds whose places may depend on those before them; their tables are then wider by those of `_chain_kernels`."""
+
+
+def is_chained(kind: str, table: Floats) -> bool:
+    """Whether a table (…, P) has places that depend on those before them."""
+    return kind in CHAINED and table.shape[-1] > PLAIN[kind].size
+
+
+def whole(entries: Iterable[Entry], tables: Mapping[str, Floats]) -> list[Entry]:
+    """The entries, those of chained kinds as one from the first place on."""
+    found, parts = list[Entry](), dict[str, list[Entry]]()
+    for entry in entries:
+        is_part = entry.kind in tables and is_chained(entry.kind, tables[entry.kind])
+        (parts.setdefault(entry.kind, []) if is_part else found).append(entry)
+    for kind, some in parts.items():
+        some.sort(key=lambda entry: entry.first)
+        values = some[0].values if len(some) == 1 else np.hstack([entry.values for entry in some])
+        found.append(Entry(kind, 0, values, np.sum([entry.used for entry in some], axis=0)))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +100,9 @@ class Entry:
 def _by_kernel(function: Any) -> Any:
     def add(entry: Entry, which: Ints, table: Floats, out: Floats, magnitudes: Floats) -> None:
         function(entry.values, which, entry.used, table, entry.first, out, magnitudes)
+        if is_chained(entry.kind, table):
+            base = PLAIN[entry.kind].size
+            chains.add_chained(CHAINED[entry.kind], entry.values, which, entry.used, table, base, out, magnitudes)
 
     return add
 

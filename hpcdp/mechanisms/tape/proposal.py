@@ -67,13 +67,14 @@ def join(components: list[Mapping[str, Floats]], shares: Floats, plain: Mapping[
     """A mixture of the plain component and these, each with tables (K, P) of its own length.
 
     shares: of the plain one, then of each. plain: parameters of a plain entry by kind, (P,); a longer one (as of orders) is
-    cut to what the components have.
+    cut to what the components have; a shorter one, of kinds with chains, goes on with zeros.
     """
     tables = {}
     for kind in sorted({name for one in components for name in one}):
         own = [one[kind] for one in components if kind in one]
         places, width = max(t.shape[0] for t in own), max(t.shape[1] for t in own)
-        table = np.tile(plain[kind][:width], (len(components) + 1, places, 1))
+        table = np.zeros((len(components) + 1, places, width))
+        table[:, :, : plain[kind].size] = plain[kind][:width]
         for number, one in enumerate(components, 1):
             if kind in one:
                 table[number, : one[kind].shape[0], : one[kind].shape[1]] = one[kind]

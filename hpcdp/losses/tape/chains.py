@@ -1,0 +1,247 @@
+"""Chained components: places that depend on those before them, so that what is drawn reaches a threshold of a score.
+
+Where the place of an output on the line is a score Σ c·v of what it was given, or near one, {L̂ > t} is a half-space of tapes. A
+product of tilts is as wide across its edge as along it; a chain draws place by place with what is still missing, and the last
+place that matters beyond the edge. Heuristic: whatever is proposed, weights are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses.tape.elite import Component, Elite
+from hpcdp.mechanisms.tape import _chain_kernels as chain
+from hpcdp.mechanisms.tape.kinds import CHAINED, PLAIN, is_chained
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MOST_PLACES = 16  # of a kind
+_MATTERS = 0.1  # of the largest coefficient, from which on a place matters
+_EXACT = 1e-6  # of the variance, up to which a score tells the place on the line exactly
+_MISSED = 0.01  # of the weight that lies below the threshold of a score that does not
+_NARROWEST, _WIDEST = 0.3, 4.0
+_FLATTEST = 1e-3  # height of a bin
+_ROUNDS = 30
+
+
+def is_chain(component: Component) -> bool:
+    """Whether a component has a chain."""
+    return any(is_chained(kind, table) for kind, table in component.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """Outputs near the edges of a set and of the next rarer one: classes (n,): -1 not in the set, 0 in it, 1 in both."""
+
+    elites: Sequence[Elite]
+    classes: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """What outputs were given of a kind, (n, K), what that gives to scores, and the steps of each place, (K,)."""
+
+    kind: str
+    values: Floats
+    scored: Floats
+    steps: Floats
+
+
+def chained(elites: Sequence[Elite], weights: Floats, component: Component, near: Near) -> Component | None:
+    """The component with a chain, None where there is none.
+
+    weights: of the outputs of the elites, (n,), 0 for those of other modes. component: the likeliest product of tilts, whose
+    parameters stay where no place is chained. Where a score tells sets exactly, the chain ends where the next set begins.
+    """
+    kinds = [found for kind in CHAINED if (found := _values(elites, kind)) is not None]
+    inside = weights > 0.0
+    if not kinds or inside.sum() < 2 * sum(one.values.shape[1] for one in kinds) + 8:
+        return None
+    own = weights[inside] / weights[inside].sum()
+    columns = np.hstack([one.scored[inside] for one in kinds])
+    means = own @ columns
+    root = np.sqrt(own)[:, None]
+    outputs = np.concatenate([elite.outputs for elite in elites])[inside]
+    y = outputs - own @ outputs
+    coefficients = np.linalg.lstsq((columns - means) * root, y * root[:, 0], rcond=1e-10)[0]
+    left = y - (columns - means) @ coefficients
+    is_exact = columns.shape[1] == 1 or own @ left**2 <= _EXACT * (own @ y**2)
+    spread = np.sqrt(own @ (columns - means) ** 2)
+    ends = np.cumsum([0, *(one.values.shape[1] for one in kinds)])
+    parts = [slice(a, b) for a, b in pairwise(ends.tolist())]
+    best = int(np.argmax([np.abs(coefficients[part] * spread[part]).sum() for part in parts]))
+    of, c = kinds[best], coefficients[parts[best]]
+    beside = _values(near.elites, of.kind)
+    if beside is None or beside.scored.shape[1] != c.size:
+        return None
+    one = _Values(of.kind, of.values[inside], of.scored[inside], of.steps)
+    c = _scaled(one, c, own)
+    if c is None:
+        return None
+    score = one.scored @ c
+    if is_exact:
+        lower, upper = _edges(score, beside.scored @ c, near.classes)
+    else:  # noise of other variates blurs the edge
+        order = np.argsort(score, kind="stable")
+        lower, upper = float(score[order[np.searchsorted(np.cumsum(own[order]), _MISSED)]]), 0.0
+    return _chain(one, c, own, component, lower, upper)
+
+
+def _edges(scores: Floats, beside: Floats, classes: Ints) -> tuple[float, float]:
+    """Between which scores outputs are in the set and not in the next one; 0 for the latter where there is none.
+
+    scores: of outputs of the set's mode. beside, classes: see `Near`. Other modes may have any scores in these sets.
+    """
+    lower, least = _edge(float(scores.min()), beside, classes >= 0)
+    next_ = beside[(classes > 0) & (beside >= least)]
+    return lower, _edge(float(next_.min()), beside, classes > 0)[1] if next_.size else 0.0
+
+
+def _edge(known: float, beside: Floats, inside: NDArray[np.bool_]) -> tuple[float, float]:
+    """Halfway from the largest score outside a set to the least inside, and the latter; known: one of a score inside."""
+    below = beside[~inside & (beside < known)].max(initial=-np.inf)
+    least = min(known, float(beside[inside & (beside > below)].min(initial=known)))
+    return (0.5 * (least + float(below)) if np.isfinite(below) else least), least
+
+
+def _values(elites: Sequence[Elite], kind: str) -> _Values | None:
+    """Of a kind whose places all outputs asked for, in the same way; None: of none."""
+    rows, steps = [], dict[int, float]()
+    for elite in elites:
+        entries = sorted((entry for entry in elite.tape.entries() if entry.kind == kind), key=lambda entry: entry.first)
+        if not entries or any(entry.rows is not None for entry in entries):
+            return None
+        used = np.sum([entry.used for entry in entries], axis=0)[elite.which]
+        count = int(used.max(initial=0))
+        if not 0 < count <= _MOST_PLACES or (used != count).any():
+            return None
+        rows.append(np.hstack([entry.values for entry in entries])[elite.which, :count])
+        steps |= {place: elite.tape.steps.get(place, 0.0) if kind == "exponential" else 0.0 for place in range(count)}
+    if len({part.shape[1] for part in rows}) != 1:
+        return None
+    values = np.concatenate(rows).astype(np.float64)
+    own = np.array([steps[place] for place in range(values.shape[1])])
+    scored = np.where(own > 0.0, np.ceil(values / np.where(own > 0.0, own, 1.0)), values)
+    return _Values(kind, values, scored, own)
+
+
+def _scaled(of: _Values, c: Floats, weights: Floats) -> Floats | None:
+    """Coefficients of which the largest is 1, such that the set has large scores; None where nothing varies."""
+    plain = np.zeros(c.size)
+    if of.kind == "exponential":
+        steps = np.where(of.steps > 0.0, of.steps, 1.0)
+        plain = np.where(of.steps > 0.0, 1.0 / -np.expm1(-steps), 1.0)
+    c = np.where(np.ptp(of.scored, axis=0) > 0.0, c, 0.0)
+    if not c.any():
+        return None
+    return np.asarray(c / (np.abs(c).max() * (1.0 if c @ (weights @ of.scored - plain) > 0.0 else -1.0)))
+
+
+def _chain(
+    of: _Values, c: Floats, weights: Floats, component: Component, threshold: float, upper: float
+) -> Component | None:
+    count, base = of.values.shape[1], PLAIN[of.kind].size
+    matters = np.flatnonzero((c if of.kind == "exponential" else np.abs(c)) >= _MATTERS)
+    if not matters.size:
+        return None
+    last = int(matters[-1])
+    table = np.zeros((count, base + chain.WIDTH))
+    table[:, :base] = PLAIN[of.kind]
+    if of.kind in component:
+        tilted = component[of.kind]
+        table[: tilted.shape[0], :base] = tilted[:, :base]
+    rest = threshold - np.cumsum(of.scored * c, axis=1) + of.scored * c  # before each place
+    table[:, base + chain.COEFFICIENT], table[:, base + chain.THRESHOLD] = c, threshold
+    table[:, base + chain.STEP], table[:, base + chain.TAIL] = of.steps, 1.0
+    table[last, base + chain.UPPER] = max(0.0, upper - threshold)
+    for place in range(last + 1):
+        row = table[place]
+        if place == last:
+            own = _beyond(of, place, rest[:, place], c[place], weights)
+        elif of.kind == "laplace" or c[place] == 0.0 or (of.kind == "exponential" and c[place] < _MATTERS):
+            continue
+        else:
+            lead = _led_normal if of.kind == "normal" else _led_exponential
+            own = lead(of, place, rest[:, place], c[place], weights)
+        row[:base] = PLAIN[of.kind]
+        for column, value in own.items():
+            row[base + column] = value
+    return {**{kind: part for kind, part in component.items() if kind != of.kind}, of.kind: table}
+
+
+def _start(of: _Values, place: int, rest: Floats, c: float) -> Floats:
+    """ℓ of each output, as `_chain_kernels` has it."""
+    found, step = rest / c, of.steps[place]
+    if step > 0.0:
+        found = step * (np.ceil(found - chain._SLACK) - 1.0)
+    return np.maximum(found, 0.0)
+
+
+def _beyond(of: _Values, place: int, rest: Floats, c: float, weights: Floats) -> dict[int, Any]:
+    found: dict[int, Any] = {chain.CODE: chain.BEYOND}
+    if of.kind != "normal":
+        x = of.values[:, place] * (1.0 if of.kind == "exponential" else np.sign(c))
+        near = _start(of, place, rest, c) if of.kind == "exponential" else np.maximum(0.0, rest / abs(c))
+        found[chain.TAIL] = _tail(x - near, weights)
+    return found
+
+
+def _tail(excess: Floats, weights: Floats) -> float:
+    """Mean of what is beyond, 1 where it is not told to be another."""
+    inside = excess > 0.0
+    own = weights[inside]
+    if not own.sum() > 0.0:
+        return 1.0
+    size = own.sum() ** 2 / (own @ own)
+    mean = float(own @ excess[inside] / own.sum())
+    return 1.0 if abs(mean - 1.0) <= 3.0 / np.sqrt(size) else float(np.clip(mean, _NARROWEST, _WIDEST))
+
+
+def _led_normal(of: _Values, place: int, rest: Floats, _: float, weights: Floats) -> dict[int, Any]:
+    x = of.values[:, place]
+    mean, middle = float(weights @ x), float(weights @ rest)
+    spread = float(weights @ (rest - middle) ** 2)
+    slope = (
+        float(weights @ ((rest - middle) * (x - mean))) / spread if spread > 1e-12 * (1.0 + middle * middle) else 0.0
+    )
+    left = x - mean - slope * (rest - middle)
+    deviation = float(np.clip(np.sqrt(weights @ left**2), _NARROWEST, _WIDEST))
+    return {
+        chain.CODE: chain.LED,
+        chain.OWN: mean - slope * middle,
+        chain.OWN + 1: slope,
+        chain.OWN + 2: deviation,
+    }
+
+
+def _led_exponential(of: _Values, place: int, rest: Floats, c: float, weights: Floats) -> dict[int, Any]:
+    """Heights under which what was found is likeliest, by steps that never lower the likelihood."""
+    x, start = of.values[:, place], _start(of, place, rest, c)
+    inside = start > 0.0
+    if not inside.any():
+        return {chain.CODE: chain.BEYOND, chain.TAIL: _tail(x, weights)}
+    x, start, own = x[inside], start[inside], weights[inside]
+    firsts = np.arange(chain.BINS + 1) * (start / chain.BINS)[:, None]
+    if (step := of.steps[place]) > 0.0:
+        firsts = step * np.ceil(np.arange(chain.BINS + 1) * np.rint(start / step)[:, None] / chain.BINS)
+    bins = (x[:, None] >= firsts[:, 1:]).sum(axis=1)
+    widths = np.diff(firsts, axis=1)
+    tail = _tail(x - start, own)
+    found = np.bincount(bins, own, chain.BINS + 1) + 1e-4 * own.sum() / (chain.BINS + 1)
+    heights = np.ones(chain.BINS + 1)
+    for _ in range(_ROUNDS):
+        weights = own / (widths @ heights[:-1] + tail * heights[-1])
+        heights = found / np.append(np.maximum(weights @ widths, 1e-300), tail * weights.sum())
+        heights /= heights[-1]
+    return {
+        chain.CODE: chain.LED,
+        chain.TAIL: tail,
+        **{chain.OWN + b: float(np.clip(h, _FLATTEST, 1.0 / _FLATTEST**2)) for b, h in enumerate(heights[:-1])},
+    }

@@ -1,0 +1,236 @@
+"""Variates that depend on those before them in the same output: of a score Σ c·v the rest up to a threshold, place by place.
+
+A chained table (C, K, P + `WIDTH`) has behind the parameters of a kind those of `chained`. At place j the rest is r = t − Σ_{i<j}
+c_i·v_i, where v is the variate, or ⌈v/step⌉ where the mechanism makes a geometric variate of it, and ℓ = r/c is what this place
+alone would have to give. Nothing else that was drawn decides, so that a tape's density is a product of known conditional ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hpcdp._base.kernels import kernel
+
+CODE, COEFFICIENT, THRESHOLD, UPPER, TAIL, STEP, OWN = range(7)
+"""Columns of a chain's parameters; from `OWN` on the heights of `BINS` bins, or of a normal its mean (a + b·r) and deviation.
+
+`UPPER` is how much above the threshold the score may come to lie, 0 for as much as it likes.
+"""
+BINS = 8
+WIDTH = OWN + BINS
+FREE, LED, BEYOND = 0.0, 1.0, 2.0
+"""How a place is drawn: as without a chain; by the rest; beyond ℓ."""
+
+_SLACK = 0.25  # of a step, by which ℓ may be off for the same lattice values
+_NEAR = 0.5  # ℓ from which on a normal is drawn beyond it
+_ROUNDING = 1e-9  # of a step
+_LOG_ROOT_TAU = 0.9189385332046727
+
+
+@kernel(error_model="numpy")
+def _start(rest, row):  # type: ignore[no-untyped-def]
+    """ℓ of an exponential: from where on it is beyond, not below 0."""
+    found = rest / row[COEFFICIENT]
+    if row[STEP] > 0.0:
+        found = row[STEP] * (np.ceil(found - _SLACK) - 1.0)
+    return max(found, 0.0)
+
+
+@kernel(error_model="numpy")
+def _room(rest, start, row):  # type: ignore[no-untyped-def]
+    """How far an exponential may go beyond ℓ; 0: as far as it likes."""
+    return max(0.0, _start(rest + row[UPPER], row) - start) if row[UPPER] > 0.0 else 0.0
+
+
+@kernel(error_model="numpy")
+def _within(size, room):  # type: ignore[no-untyped-def]
+    """A standard exponential that is less than `room`: one that has no memory tells it by its remainder."""
+    return size % room if room > 0.0 else size
+
+
+@kernel(error_model="numpy")
+def _held(room):  # type: ignore[no-untyped-def]
+    """log of the probability that a standard exponential is less than `room`."""
+    return np.log(-np.expm1(-room)) if room > 0.0 else 0.0
+
+
+@kernel(error_model="numpy")
+def _scored(value, row):  # type: ignore[no-untyped-def]
+    """What a variate gives to the score."""
+    return row[COEFFICIENT] * (np.ceil(value / row[STEP]) if row[STEP] > 0.0 else value)
+
+
+@kernel(error_model="numpy")
+def _first(b, start, row):  # type: ignore[no-untyped-def]
+    """Where bin b of those up to ℓ begins; of a lattice at a whole number of steps."""
+    if row[STEP] > 0.0:
+        return row[STEP] * np.ceil(b * np.rint(start / row[STEP]) / BINS)
+    return b * (start / BINS)
+
+
+@kernel(error_model="numpy")
+def _area(start, row):  # type: ignore[no-untyped-def]
+    """Of bins up to ℓ with these heights, and a tail that starts with height 1."""
+    total = row[TAIL]
+    for b in range(BINS):
+        total += row[OWN + b] * (_first(b + 1, start, row) - _first(b, start, row))
+    return total
+
+
+@kernel(error_model="numpy")
+def _led(coin, size, start, row):  # type: ignore[no-untyped-def]
+    """An exponential by heights; coin uniform, size a standard exponential. On a lattice its law within a step is its own."""
+    place = coin * _area(start, row)
+    for b in range(BINS):
+        low, high = _first(b, start, row), _first(b + 1, start, row)
+        area = row[OWN + b] * (high - low)
+        if place < area:
+            value = min(high, low + place / row[OWN + b])
+            if row[STEP] > 0.0:
+                step = row[STEP]
+                value = min(np.floor(value / step + _ROUNDING) * step, high - step) + size % step
+            return value
+        place -= area
+    return start + row[TAIL] * size
+
+
+@kernel(error_model="numpy")
+def _rate(near):  # type: ignore[no-untyped-def]
+    """Of the exponential that is nearest to a normal beyond ℓ (Robert 1995)."""
+    return 0.5 * (near + np.sqrt(near * near + 4.0))
+
+
+@kernel(error_model="numpy")
+def chain_exponentials(values, coins, table, first, scores, base):  # type: ignore[no-untyped-def]
+    """Standard exponentials (rows, m) of one component, in place; coins (rows, m) uniform; scores (rows,) go on."""
+    for j in range(min(values.shape[1], table.shape[0] - first)):
+        row = table[first + j, base:]
+        for i in range(values.shape[0]):
+            if row[CODE] != FREE:
+                start = _start(row[THRESHOLD] - scores[i], row)
+                if row[CODE] == LED and start > 0.0:
+                    values[i, j] = _led(coins[i, j], values[i, j], start, row)
+                else:
+                    room = _room(row[THRESHOLD] - scores[i], start, row) if row[CODE] == BEYOND else 0.0
+                    values[i, j] = start + row[TAIL] * _within(values[i, j], room / row[TAIL])
+            scores[i] += _scored(values[i, j], row)
+
+
+@kernel(error_model="numpy")
+def chain_normals(values, sizes, table, first, scores, base):  # type: ignore[no-untyped-def]
+    """Standard normals; sizes (rows, m) exponential."""
+    for j in range(min(values.shape[1], table.shape[0] - first)):
+        row = table[first + j, base:]
+        for i in range(values.shape[0]):
+            rest = row[THRESHOLD] - scores[i]
+            if row[CODE] == LED:
+                values[i, j] = row[OWN] + row[OWN + 1] * rest + row[OWN + 2] * values[i, j]
+            elif row[CODE] == BEYOND:
+                near = rest / abs(row[COEFFICIENT])
+                if near >= _NEAR:
+                    rate = _rate(near)
+                    value = near + _within(sizes[i, j], row[UPPER] / abs(row[COEFFICIENT]) * rate) / rate
+                    values[i, j] = value if row[COEFFICIENT] > 0.0 else -value
+            scores[i] += _scored(values[i, j], row)
+
+
+@kernel(error_model="numpy")
+def chain_laplaces(values, table, first, scores, base):  # type: ignore[no-untyped-def]
+    """Standard Laplace variates."""
+    for j in range(min(values.shape[1], table.shape[0] - first)):
+        row = table[first + j, base:]
+        for i in range(values.shape[0]):
+            if row[CODE] == BEYOND:
+                near = (row[THRESHOLD] - scores[i]) / abs(row[COEFFICIENT])
+                if near >= 0.0:
+                    room = row[UPPER] / abs(row[COEFFICIENT]) / row[TAIL]
+                    value = near + row[TAIL] * _within(abs(values[i, j]), room)
+                    values[i, j] = value if row[COEFFICIENT] > 0.0 else -value
+            scores[i] += _scored(values[i, j], row)
+
+
+@kernel(error_model="numpy")
+def _exponential(x, rest, row):  # type: ignore[no-untyped-def]
+    """log g − log f of an exponential, and the size of its terms."""
+    start = _start(rest, row)
+    head = -np.log(row[TAIL])
+    if row[CODE] == LED and start > 0.0:
+        head = -np.log(_area(start, row))
+        if x < start:
+            b = 0
+            while b < BINS - 1 and x >= _first(b + 1, start, row):
+                b += 1
+            own, size = np.log(row[OWN + b]), x
+            if row[STEP] > 0.0:  # within its step an exponential, of the density of a flat one on the average
+                size = np.floor(x / row[STEP]) * row[STEP]
+                own += np.log(row[STEP]) - _held(row[STEP])
+            return own + head + size, abs(own) + abs(head) + x + 3.0
+    room = _room(rest, start, row) if row[CODE] == BEYOND else 0.0
+    if x < start or (room > 0.0 and x >= start + room):
+        return -np.inf, 0.0
+    head -= _held(room / row[TAIL])
+    return head + (x - (x - start) / row[TAIL]), abs(head) + x + (x + start) / row[TAIL] + 3.0
+
+
+@kernel(error_model="numpy")
+def _normal(z, rest, row):  # type: ignore[no-untyped-def]
+    own = 0.5 * z * z
+    if row[CODE] == LED:
+        mean = row[OWN] + row[OWN + 1] * rest
+        y = (z - mean) / row[OWN + 2]
+        far, head = 0.5 * y * y, np.log(row[OWN + 2])
+        return own - far - head, own + far + abs(head) + abs(y) * (abs(z) + abs(mean)) / row[OWN + 2]
+    near = rest / abs(row[COEFFICIENT])
+    if near < _NEAR:
+        return 0.0, 0.0
+    value, room = z if row[COEFFICIENT] > 0.0 else -z, row[UPPER] / abs(row[COEFFICIENT])
+    if value < near or (room > 0.0 and value >= near + room):
+        return -np.inf, 0.0
+    rate = _rate(near)
+    head = np.log(rate) + _LOG_ROOT_TAU - _held(room * rate)
+    return head + (own - rate * (value - near)), abs(head) + own + rate * (value + near) + 3.0
+
+
+@kernel(error_model="numpy")
+def _laplace(x, rest, row):  # type: ignore[no-untyped-def]
+    near = rest / abs(row[COEFFICIENT])
+    if near < 0.0:
+        return 0.0, 0.0
+    value, room = x if row[COEFFICIENT] > 0.0 else -x, row[UPPER] / abs(row[COEFFICIENT])
+    if value < near or (room > 0.0 and value >= near + room):
+        return -np.inf, 0.0
+    head = np.log(2.0 / row[TAIL]) - _held(room / row[TAIL])
+    return head + (value - (value - near) / row[TAIL]), abs(head) + value + (value + near) / row[TAIL] + 3.0
+
+
+@kernel(error_model="numpy")
+def add_chained(kind, values, which, used, table, base, out, magnitudes):  # type: ignore[no-untyped-def]
+    """Log-ratios of chained places alone: kind 0 normal, 1 Laplace, 2 exponential; values (rows, m) from the first place on."""
+    m = min(values.shape[1], table.shape[1])
+    count = table.shape[0]
+    scores, sizes = np.empty(count), np.empty(count)
+    chained = np.zeros(count, np.bool_)
+    for c in range(count):
+        for j in range(m):
+            chained[c] |= table[c, j, base + COEFFICIENT] != 0.0
+    for k in range(which.size):
+        i = which[k]
+        scores[:] = 0.0
+        sizes[:] = 0.0
+        for c in range(count):
+            if not chained[c]:
+                continue
+            for j in range(min(m, used[i])):
+                row, x = table[c, j, base:], values[i, j]
+                if row[CODE] != FREE:
+                    rest = row[THRESHOLD] - scores[c]
+                    if kind == 0:
+                        term, size = _normal(x, rest, row)
+                    elif kind == 1:
+                        term, size = _laplace(x, rest, row)
+                    else:
+                        term, size = _exponential(x, rest, row)
+                    out[k, c] += term
+                    sizes[c] += size
+                scores[c] += _scored(x, row)
+        magnitudes[k] += sizes.max()

@@ -1,0 +1,201 @@
+"""Chained proposals: exact weights, known densities, draws that have them; and they reach what a product of tilts does not."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from hpcdp.losses.tape.chains import Near, is_chain
+from hpcdp.losses.tape.elite import Elite, log_ratios
+from hpcdp.losses.tape.fit import fit
+from hpcdp.mechanisms.tape import _chain_kernels as chain
+from hpcdp.mechanisms.tape.generator import Tape
+from hpcdp.mechanisms.tape.kinds import PLAIN
+from hpcdp.mechanisms.tape.proposal import Proposal, join
+from tests.test_tape_generator import by_rows, check_mean, one_by_one
+
+Floats = NDArray[np.float64]
+
+SHARES = np.array([0.3, 0.25, 0.25, 0.2])
+SIZE = 40_000
+CHANCE = 0.35  # of the geometric variates
+STEP = -math.log1p(-CHANCE)
+
+
+def place(kind: str, code: float, c: float, rest: dict[int, float], row: list[float] | None = None) -> Floats:
+    base = PLAIN[kind].size
+    out = np.zeros(base + chain.WIDTH)
+    out[:base] = PLAIN[kind] if row is None else row
+    out[base + chain.CODE], out[base + chain.COEFFICIENT], out[base + chain.TAIL] = code, c, 1.0
+    for column, value in rest.items():
+        out[base + column] = value
+    return out
+
+
+def chained(kind: str, step: float = 0.0) -> list[dict[str, Floats]]:
+    """Three components of three places: up to a bound, without one, and one whose first place is tilted and scores little."""
+    found = []
+    for t, upper, tail in ((4.0, 2.5, 1.0), (6.5, 0.0, 1.3), (3.0, 1.0, 0.8)):
+        own: dict[int, float] = {chain.THRESHOLD: t, chain.UPPER: upper, chain.TAIL: tail, chain.STEP: step}
+        heights = {chain.OWN + b: 2.0 / (1.0 + b) for b in range(chain.BINS)}
+        led = {chain.OWN: 0.3, chain.OWN + 1: 0.25, chain.OWN + 2: 0.9} if kind == "normal" else heights
+        lead = chain.FREE if kind == "laplace" else chain.LED
+        sign = 1.0 if kind == "exponential" else -1.0
+        tilt = {"normal": [0.5, 1.2], "exponential": [1.5], "laplace": [0.6, 1.4, 1.0]}[kind]
+        first = place(kind, chain.FREE, 0.2, own, tilt) if t == 3.0 else place(kind, lead, 0.5, own | led)
+        found.append({kind: np.stack([first, place(kind, lead, 0.8, own | led), place(kind, chain.BEYOND, sign, own)])})
+    return found
+
+
+def proposal(kind: str, step: float = 0.0) -> Proposal:
+    return join(chained(kind, step), SHARES, PLAIN)
+
+
+KINDS: dict[str, Any] = {
+    "normal": ("normal", 0.0, lambda g, n: g.normal(0.0, 1.0, n), stats.norm()),
+    "exponential": ("exponential", 0.0, lambda g, n: g.exponential(1.0, n), stats.expon()),
+    "laplace": ("laplace", 0.0, lambda g, n: g.laplace(0.0, 1.0, n), stats.laplace()),
+    "geometric": ("exponential", STEP, lambda g, n: g.geometric(CHANCE, n), stats.geom(CHANCE)),
+}
+STYLES: dict[str, Any] = {
+    "rows": lambda g, draw, size: draw(g, (size, 3)),
+    "columns": lambda g, draw, size: draw(g, (3, size)).T,
+    "calls": lambda g, draw, size: np.stack([draw(g, size) for _ in range(3)], axis=1),
+    "flat": lambda g, draw, size: draw(g, 3 * size).reshape(size, 3),
+}
+
+
+@pytest.mark.parametrize("style", [*STYLES, "loop", "loop of arrays"])
+@pytest.mark.parametrize("name", KINDS)
+def test_weights_make_up_for_chains(name: str, style: str) -> None:
+    """E_g[w·φ] = E_f φ of the sum's tail, of a product and of 1."""
+    kind, step, draw, law = KINDS[name]
+    mixture = proposal(kind, step)
+    if style in STYLES:
+        out, tape = by_rows(lambda g, size: STYLES[style](g, draw, size), mixture, 31, SIZE)
+    else:
+        several = style == "loop of arrays"
+        one = (lambda g: draw(g, 3)) if several else (lambda g: [float(draw(g, None)) for _ in range(3)])
+        out, tape = one_by_one(one, mixture, 32, 8_000)
+    logs, errors = tape.log_weights(np.arange(out.shape[0]))
+    weights = np.exp(logs)
+    assert errors.max() < 1e-9
+    assert weights.max() <= mixture.largest * (1.0 + 1e-9)
+    assert np.ptp(weights) > 0.5
+    check_mean(weights, 1.0, name)
+    far = law.ppf(0.9)
+    check_mean(weights * (out > far).all(axis=1), float(law.sf(far)) ** 3, name)
+    check_mean(weights * out[:, 0] * out[:, 2], float(law.mean()) ** 2, name)
+    check_mean(weights * (out[:, 1] > far), float(law.sf(far)), name)
+
+
+def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float]]:
+    """log g − log f of one output's values, place by place, as docs/mathematics.md has it; and G of each, given those before."""
+    base, score, total, told = PLAIN[kind].size, 0.0, 0.0, []
+    for row, x in zip(table, values, strict=True):
+        own = row[base:]
+        code, c, t, upper, tail, step = own[: chain.OWN]
+        rest = t - score
+        if kind == "normal":
+            f, law = stats.norm.logpdf(x), stats.norm(*row[:base])
+            g, below = law.logpdf(x), law.cdf(x)
+        elif kind == "exponential":
+            f, g, below = -x, -x / row[0] - math.log(row[0]), -math.expm1(-x / row[0])
+        else:
+            up, size = (row[0], row[1]) if x >= 0.0 else (1.0 - row[0], row[2])
+            f, g = -abs(x) - math.log(2.0), math.log(up / size) - abs(x) / size
+            below = 1.0 - up * math.exp(-x / size) if x >= 0.0 else up * math.exp(x / size)
+        y, near, room = x * math.copysign(1.0, c), rest / abs(c), (upper or math.inf) / abs(c)
+        if kind == "exponential":
+            ends = [near, near + room]
+            if step > 0.0:
+                ends = [step * (math.ceil(end - 0.25) - 1.0) if math.isfinite(end) else end for end in ends]
+            near, end = (max(0.0, end) for end in ends)
+            room = end - near if end > near and code == chain.BEYOND else math.inf
+        if code == chain.LED and kind == "normal":
+            law = stats.norm(own[chain.OWN] + own[chain.OWN + 1] * rest, own[chain.OWN + 2])
+            g, below = law.logpdf(x), law.cdf(x)
+        elif code == chain.LED and near > 0.0:
+            edges = np.arange(chain.BINS + 1) * near / chain.BINS
+            if step > 0.0:
+                edges = step * np.ceil(np.arange(chain.BINS + 1) * round(near / step) / chain.BINS)
+            heights = own[chain.OWN :]
+            area = tail + float(heights @ np.diff(edges))
+            if x >= near:
+                g, below = -(x - near) / tail - math.log(area), 1.0 - tail * math.exp(-(x - near) / tail) / area
+            else:
+                b = int((x >= edges[1:]).sum())
+                g, within = math.log(heights[b] / area), x
+                if step > 0.0:
+                    g += math.log(step / -math.expm1(-step)) - x % step
+                    within = x - x % step + step * math.expm1(-(x % step)) / math.expm1(-step)
+                below = float(heights @ np.clip(within - edges[:-1], 0.0, np.diff(edges))) / area
+        elif code != chain.FREE and near >= {"normal": 0.5, "laplace": 0.0}.get(kind, -1.0):
+            rate = 0.5 * (near + math.sqrt(near**2 + 4.0)) if kind == "normal" else 1.0 / tail
+            held = -math.expm1(-room * rate)
+            g = math.log(rate / held) - rate * (y - near) if near <= y < near + room else -math.inf
+            below = -math.expm1(-rate * (y - near)) / held
+        total, told = total + g - f, [*told, below]
+        score += c * (math.ceil(x / step) if step > 0.0 else x)
+    return total, told
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_densities_are_products_of_conditional_ones(name: str) -> None:
+    kind, step, draw, _ = KINDS[name]
+    tape = Tape(5, proposal(kind, step), 400, True)
+    draw(tape, (400, 3))
+    values = tape.entries()[0].values
+    for component in chained(kind, step):
+        found = log_ratios(tape, np.arange(400), [component])[:, 0]
+        exact = np.array([literal(kind, component[kind], own)[0] for own in values])
+        np.testing.assert_array_equal(np.isinf(found), np.isinf(exact))
+        inside = np.isfinite(exact)
+        assert inside.sum() > 50
+        np.testing.assert_allclose(found[inside], exact[inside], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_what_is_drawn_has_the_density(name: str, number: int) -> None:
+    """Of each place, given those before it, the distribution function of its law is uniform."""
+    kind, step, draw, _ = KINDS[name]
+    component = chained(kind, step)[number]
+    tape = Tape(8, join([component], np.array([0.2, 0.8]), PLAIN), 5_000, True)
+    draw(tape, (5_000, 3))
+    values = tape.entries()[0].values[tape.strata(np.arange(5_000))[0] == 1]
+    told = np.array([literal(kind, component[kind], own)[1] for own in values])
+    for j in range(3):
+        assert stats.kstest(told[:, j], "uniform").pvalue > 1e-6, j
+    assert np.abs(np.corrcoef(told.T)[np.triu_indices(3, 1)]).max() < 5.0 / math.sqrt(told.shape[0])
+
+
+@pytest.mark.parametrize("terms, chance, least", [(3, 0.4, 28), (4, 0.7, 16), (2, 0.25, 40)])
+def test_a_chain_is_as_wide_as_the_plane_of_a_sum(terms: int, chance: float, least: int) -> None:
+    """Of a sum of geometric variates a chain, learned from product draws, has a hundredth of their variance."""
+
+    def draw(tape: Tape) -> Floats:
+        return np.asarray(tape.geometric(chance, (tape.size, terms)).sum(axis=1), np.float64)
+
+    scale = least / terms * -math.log1p(-chance)
+    tilt = {"exponential": np.full((terms, 1), scale)}
+    tape = Tape(3, join([tilt], np.array([0.125, 0.875]), PLAIN), 1 << 16, True)
+    out, weights = draw(tape), np.exp(tape.log_weights(np.arange(1 << 16))[0])
+    inside, near = np.flatnonzero(out >= least), np.flatnonzero(out >= least - 3)
+    elite = [Elite(tape, inside, weights[inside], out[inside])]
+    beside = Near([Elite(tape, near, weights[near], out[near])], np.where(out[near] >= least, 0, -1))
+    (found,) = (one for _, one in fit(elite, near=beside) if is_chain(one))
+    exact = float(stats.nbinom(terms, chance).sf(least - terms - 1))
+    variances = []
+    for component in (tilt, found):
+        again = Tape(4, join([component], np.array([0.125, 0.875]), PLAIN), 1 << 16, True)
+        x = np.where(draw(again) >= least, np.exp(again.log_weights(np.arange(1 << 16))[0]), 0.0)
+        strata = again.strata(np.arange(x.size))[0]
+        variances.append(sum(float(x[strata == k].var()) * float((strata == k).mean()) for k in (0, 1)))
+        assert abs(x.mean() - exact) < 5.0 * math.sqrt(variances[-1] / x.size)  # false alarm: 6e-7 each
+    assert variances[1] < 0.01 * variances[0]
