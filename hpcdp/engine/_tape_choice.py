@@ -75,21 +75,20 @@ def last_of(problem: Problem) -> int:
 def asked_of(problem: Problem, learned: Learned, classes: Ints) -> float:
     """Draws that the aims ask for, as a share of those that may be drawn; without a target 0.
 
-    inf where an aim is not told though draws are in its set, or cannot be explained; 0 where none are. classes: of cells,
-    (2, cells).
+    inf where nothing tells δ̂ though draws are in the set of an aim, or where training cannot explain what it saw; 0 where none
+    are. classes: of cells, (2, cells).
     """
     e = problem.study.estimate
     directions = directions_of(learned, classes, np.asarray(e.epsilons))
     found = 0.0
     for d, j in _aims(problem, directions):
         one = directions[d]
-        if one.delta[j] > 3.0 * one.error[j] and j not in one.unexplained:
-            if e.target is not None:
-                with np.errstate(over="ignore"):
-                    ratio = np.sqrt(one.variance[j]) / (e.target.relative_error * one.delta[j])
-                    found = max(found, float(ratio * ratio) / e.target.most)
-        elif (one.p.classes > j).any():
+        if not (one.p.classes > j).any():
+            continue
+        if not one.told(j) > 0.0 or j in one.unexplained:
             return math.inf
+        if e.target is not None:
+            found = max(found, one.draws(j, e.target.relative_error) / e.target.most)
     return found
 
 

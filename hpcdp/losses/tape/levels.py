@@ -227,9 +227,10 @@ def learn(
         return _finish(pools, epsilons, sample, sizes, chunk, aims, rest, main, chains)
 
     without = finish(False)
-    if not any(can_chain(pool.tapes[0]) for pool in pools) or asks(without) <= 1.0:
+    if not any(can_chain(pool.tapes[0]) for pool in pools) or (asked := asks(without)) <= 1.0:
         return without
-    return min(without, finish(True), key=asks)
+    chained = finish(True)
+    return chained if asks(chained) < asked else without
 
 
 def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
