@@ -18,6 +18,7 @@ from hpcdp.losses.tape.fit import fit
 from hpcdp.losses.tape.levels import Pool, learn
 from hpcdp.losses.tape.shares import Side, best_shares
 from hpcdp.mechanisms.tape.generator import Tape
+from hpcdp.mechanisms.tape.kinds import is_chained
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.tape import Direction, Taught, draws_for
 from hpcdp.planning.tape import Choice, LearnTape
@@ -126,6 +127,25 @@ def test_equal_laws_and_all_alike_and_one_epsilon() -> None:
             for weights, shares in zip(found.weights, found.shares, strict=True):
                 assert (weights @ shares) == pytest.approx(1.0, abs=0.2)
             assert not np.isnan(found.losses).any()
+
+
+def test_chains_are_tried_where_more_is_asked_for_than_may_be_drawn() -> None:
+    """Of a sum of two geometric variates; of one variate never; kept only where they ask for fewer draws."""
+
+    def of(places: int) -> tuple[Any, Any]:
+        first = lambda tape: 1.0 + tape.geometric(0.6, (tape.size, places)).sum(axis=1)  # noqa: E731
+        return first, lambda tape: tape.geometric(0.6, (tape.size, places)).sum(axis=1)
+
+    def learned(places: int, answers: list[float]) -> tuple[bool, list[float]]:
+        left, epsilons = list(answers), np.array([0.0, 0.3, 0.5])
+        found = learn(_draw_of(of(places), 6), epsilons, 4096, 4096, _aims(3), asks=lambda _: left.pop(0))
+        tables = [(kind, table) for one in found.proposals for kind, table in one.tables.items()]
+        return any(is_chained(kind, table) for kind, table in tables), left
+
+    assert learned(2, [0.9]) == (False, [])
+    assert learned(2, [1.1, 0.9]) == (True, [])
+    assert learned(2, [1.1, 1.2]) == (False, [])
+    assert learned(1, [1.1, 0.9]) == (False, [1.1, 0.9])
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -65,11 +65,35 @@ def main_of(problem: Problem) -> float:
 
 
 def last_of(problem: Problem) -> int:
-    """Draws of each law of the last round of training at least: a part of what the test may take."""
+    """Draws of each law of the last round of training at least where chains are tried: a part of what the test may take."""
     e = problem.study.estimate
     if e.target is None:
         return e.test // _TAUGHT
     return min(_MOST_TAUGHT, e.target.most // _TAUGHT)
+
+
+def asked_of(problem: Problem, learned: Learned, classes: Ints) -> float:
+    """Draws that the aims ask for, as a share of those that may be drawn; without a target 0.
+
+    inf where nothing tells δ̂ though draws are in the set of an aim, or where training cannot explain what it saw; 0 where none
+    are. classes: of cells, (2, cells).
+    """
+    e = problem.study.estimate
+    directions = directions_of(learned, classes, np.asarray(e.epsilons))
+    found = 0.0
+    for d, j in _aims(problem, directions):
+        one = directions[d]
+        if not (one.p.classes > j).any():
+            continue
+        if not one.told(j) > 0.0 or j in one.unexplained:
+            return math.inf
+        if e.target is not None:
+            found = max(found, one.draws(j, e.target.relative_error) / e.target.most)
+    return found
+
+
+def _aims(problem: Problem, directions: Sequence[Direction]) -> list[tuple[int, int]]:
+    return aims_of(problem, np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions]))
 
 
 def choose(
@@ -88,8 +112,7 @@ def choose(
     e = problem.study.estimate
     epsilons, chunk = np.asarray(e.epsilons), CHUNK if by_rows else FEW
     directions = directions_of(learned, classes, epsilons)
-    told = np.stack([np.where(d.delta > 3.0 * d.error, d.delta, np.nan) for d in directions])
-    aims = aims_of(problem, told)
+    aims = _aims(problem, directions)
     gain = max(
         (float(directions[d].plain[j] / max(directions[d].unstratified[j], 1e-300)) for d, j in aims),
         default=0.0,

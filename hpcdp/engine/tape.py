@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, choose, directions_of, last_of, main_of, rest_of
+from hpcdp.engine._tape_choice import aims_of, asked_of, choose, directions_of, last_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -135,11 +135,18 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         rest_of(problem),
         main_of(problem),
         last_of(problem),
+        lambda found: asked_of(problem, found, _classes(found.losses, epsilons)),
     )
     classes = _classes(learned.losses, epsilons)
     state: State = {"starts": learned.cells.starts, "classes": classes}
     choice, proposals = choose(
-        problem, learned, classes, by_rows, flat, checked, np.concatenate(entered[0]) if declared is not None else None
+        problem,
+        learned,
+        classes,
+        by_rows,
+        flat,
+        checked,
+        np.concatenate(entered[0])[: learned.weights[0].size] if declared is not None else None,
     )
     for side, proposal in enumerate(proposals):
         state |= {f"proposal{side}.{name}": array for name, array in proposal.state().items()}

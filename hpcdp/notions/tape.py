@@ -148,6 +148,17 @@ class Direction:
         few = (worth <= _FEW) & (reached >= _MANY * worth) & (np.exp(self.epsilons) * q >= _COUNTS * p) & (q > 0.0)
         return {int(j): (int(reached[j]), float(worth[j])) for j in np.flatnonzero(few & (p_worth >= _TELLING))}
 
+    def told(self, column: int) -> float:
+        """δ̂, or δ as L̂ tells it where the former is within its error; 0 where neither tells it."""
+        delta = float(self.delta[column])
+        if not delta > 3.0 * float(self.error[column]):
+            delta = 0.0 if self.by_loss is None else float(self.by_loss[column])
+        return delta if delta > _LEAST_DELTA else 0.0
+
+    def draws(self, column: int, relative_error: float) -> float:
+        """Draws of each law for this relative standard error of δ̂, where δ is told."""
+        return float(self.variance[column]) / (relative_error * self.told(column)) ** 2
+
     def bet(self, column: int, draws: int, level: float, cutoff: float) -> tuple[float, float, float]:
         """λ, κ, and the bound up to the leftover that is to be expected."""
         parts = split_level(level)
@@ -193,13 +204,10 @@ def draws_for(direction: Direction, column: int, relative_error: float, level: f
     """
     if column in direction.unexplained:
         most = min(most, _UNTOLD)
-    delta = float(direction.delta[column])
-    if not delta > 3.0 * float(direction.error[column]):
-        delta = 0.0 if direction.by_loss is None else float(direction.by_loss[column])
-    if not delta > _LEAST_DELTA:
+    delta = direction.told(column)
+    if not delta > 0.0:
         return min(most, max(least, _UNTOLD))
-    wanted = float(direction.variance[column]) / (relative_error * delta) ** 2
-    draws = max(least, math.ceil(min(wanted, most)))
+    draws = max(least, math.ceil(min(direction.draws(column, relative_error), most)))
     limit = max(draws, min(most, _MOST, _MORE * draws))
     near = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0
     cutoff = min(near, direction.q.largest) * (1.0 + 1e-9)

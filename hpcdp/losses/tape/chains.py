@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from hpcdp.losses.tape.elite import Component, Elite
 from hpcdp.mechanisms.tape import _chain_kernels as chain
-from hpcdp.mechanisms.tape.kinds import CHAINED, PLAIN, is_chained
+from hpcdp.mechanisms.tape.generator import Tape
+from hpcdp.mechanisms.tape.kinds import CHAINED, PLAIN, Entry, is_chained
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,6 +35,11 @@ _ROUNDS = 30
 def is_chain(component: Component) -> bool:
     """Whether a component has a chain."""
     return any(is_chained(kind, table) for kind, table in component.items())
+
+
+def can_chain(tape: Tape) -> bool:
+    """Whether outputs have two places or more of a kind whose places may depend on those before them."""
+    return any(_places(tape, kind, np.arange(tape.size))[1] > 1 for kind in CHAINED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +121,8 @@ def _values(elites: Sequence[Elite], kind: str) -> _Values | None:
     """Of a kind whose places all outputs asked for, in the same way; None: of none."""
     rows, steps = [], dict[int, float]()
     for elite in elites:
-        entries = sorted((entry for entry in elite.tape.entries() if entry.kind == kind), key=lambda entry: entry.first)
-        if not entries or any(entry.rows is not None for entry in entries):
-            return None
-        used = np.sum([entry.used for entry in entries], axis=0)[elite.which]
-        count = int(used.max(initial=0))
-        if not 0 < count <= _MOST_PLACES or (used != count).any():
+        entries, count = _places(elite.tape, kind, elite.which)
+        if not count:
             return None
         rows.append(np.hstack([entry.values for entry in entries])[elite.which, :count])
         steps |= {place: elite.tape.steps.get(place, 0.0) if kind == "exponential" else 0.0 for place in range(count)}
@@ -130,6 +132,16 @@ def _values(elites: Sequence[Elite], kind: str) -> _Values | None:
     own = np.array([steps[place] for place in range(values.shape[1])])
     scored = np.where(own > 0.0, np.ceil(values / np.where(own > 0.0, own, 1.0)), values)
     return _Values(kind, values, scored, own)
+
+
+def _places(tape: Tape, kind: str, which: Ints) -> tuple[list[Entry], int]:
+    """A tape's entries of a kind, in order, and how many places each of these outputs has; 0 where they are not alike."""
+    entries = sorted((entry for entry in tape.entries() if entry.kind == kind), key=lambda entry: entry.first)
+    if not entries or any(entry.rows is not None for entry in entries):
+        return entries, 0
+    used = np.sum([entry.used for entry in entries], axis=0)[which]
+    count = int(used.max(initial=0))
+    return entries, count if count <= _MOST_PLACES and (used == count).all() else 0
 
 
 def _scaled(of: _Values, c: Floats, weights: Floats) -> Floats | None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.cells import LineCells
-from hpcdp.losses.tape.chains import Near, is_chain
+from hpcdp.losses.tape.chains import Near, can_chain, is_chain
 from hpcdp.losses.tape.curve import delta_by_loss, fit_weighted, weighted_sums
 from hpcdp.losses.tape.elite import Component, Elite, log_ratios
 from hpcdp.losses.tape.fit import fit, wild
@@ -34,6 +34,9 @@ Draw = Callable[[int, Proposal, int, int], tuple[Floats, Tape]]
 Aims = Callable[[Floats], list[tuple[int, int]]]
 """(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
 
+Asks = Callable[["Learned"], float]
+"""Draws of each law that aims ask for after this, as a share of what may be drawn; inf where one is not told."""
+
 _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
 _SCARCE = (_ENOUGH, 40.0, 8.0)  # the same, tried in turn where there is nothing to climb on
@@ -48,7 +51,7 @@ _PLAIN_SHARE = 0.125  # of the draws that are plain
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
 _MOST_LOG = 300.0  # of a ratio, whose square is a number still
 _MOST_EDGES = 24  # chained components of a direction
-_MOST_SHARED = 6_000  # draws that shares are chosen by
+_MOST_SHARED, _MOST_CHAINED = 40_000, 6_000  # draws that shares are chosen by; the same with chains, which are many
 
 
 @dataclass
@@ -164,12 +167,14 @@ def learn(
     rest: float = 1.5,
     main: float = 0.0,
     last: int = 0,
+    asks: Asks = lambda _: 0.0,
 ) -> Learned:
-    """Learn from draws of both laws.
+    """Learn from draws of both laws; with chains too where without them more is asked for than may be drawn.
 
     size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told
     what is known, for which cells the draws are meant. rest: times their relative variance that other cells may have. main:
-    what they weigh at least when draws are shared out. last: draws of each law of the last round at least, which decide sets.
+    what they weigh at least when draws are shared out. last: draws of each law of the last round at least where chains are
+    tried, which decide sets.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
@@ -215,8 +220,17 @@ def learn(
                     sample(side, numbers, counts)
         if not any(rounds_left):
             break
-    last = max(last, size * (_LAST if chunk >= size else 1))
-    return _finish(pools, epsilons, sample, size, last, chunk, aims, rest, main)
+
+    def finish(chains: bool) -> Learned:
+        least = size * (_LAST if chunk >= size else 1)
+        sizes = [size] * -(-max(last, least) // size) if chains else [least]
+        return _finish(pools, epsilons, sample, sizes, chunk, aims, rest, main, chains)
+
+    without = finish(False)
+    if not any(can_chain(pool.tapes[0]) for pool in pools) or (asked := asks(without)) <= 1.0:
+        return without
+    chained = finish(True)
+    return chained if asks(chained) < asked else without
 
 
 def _estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
@@ -276,23 +290,26 @@ def _finish(
     pools: tuple[Pool, Pool],
     epsilons: Floats,
     sample: Callable[[int, Sequence[int], Sequence[int], bool], None],
-    size: int,
-    last: int,
+    sizes: Sequence[int],
     chunk: int,
     aims: Aims,
     rest: float,
     main: float,
+    chains: bool,
 ) -> Learned:
-    """The final proposals, with shares by the variances of all cells, and a last round drawn from them."""
+    """The final proposals, with shares by the variances of all cells, and a last round drawn from them, in calls of these sizes.
+
+    chains: whether they are among the candidates.
+    """
     cells, losses, where, weights = _estimate(pools)
-    mixtures, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main, True)
+    mixtures, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main, chains, chains)
     for side in (0, 1):
         numbers = [0, *pools[side].add(mixtures[side])]
-        for _ in range(-(-last // size) if len(numbers) > 1 else 0):
-            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], False)
+        for size in sizes if len(numbers) > 1 else ():
+            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], not chains)
     cells, losses, where, weights = _estimate(pools)
-    # chains end where sets do, which the last draws have moved
-    mixtures, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main)
+    if chains:  # they end where sets do, which the last draws have moved
+        mixtures, shares = _mixtures(pools, epsilons, losses, where, weights, aims, rest, main, chains)
     proposals, final, per_draw, within = [], [], [], []
     for side, pool in enumerate(pools):
         whole = _whole_shares(shares[side], chunk)
@@ -300,7 +317,8 @@ def _finish(
         mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
         final.append(np.exp(-mixture))
         per_draw.append(_shares_of(weights[side] * np.exp(mixture)))
-        within.append(_side(pool, mixtures[side], losses[where[side]], weights[side], epsilons, side).within(whole))
+        told = _side(pool, mixtures[side], losses[where[side]], weights[side], epsilons, side, _MOST_CHAINED)
+        within.append(told.within(whole))
     return Learned(
         cells,
         losses,
@@ -322,11 +340,13 @@ def _mixtures(
     aims: Aims,
     rest: float,
     main: float,
+    chains: bool,
     spreads: bool = False,
 ) -> tuple[list[list[Component]], list[Floats]]:
     """The components of a mixture for each law but the plain one, and shares, the plain one's first.
 
-    spreads: half is spread evenly over chains, as what the present L̂ takes for the edge of a set may be none.
+    chains: whether they are among the candidates. spreads: half is spread evenly over them, as what the present L̂ takes for the
+    edge of a set may be none.
     """
     deltas = _deltas(losses, where, weights, epsilons)
     wanted = aims(deltas)
@@ -346,14 +366,16 @@ def _mixtures(
                 tilted = fit(pools[side].elite(score > t, weights[side]), narrows=is_aim)
                 modes = max(modes, len(tilted) - is_aim)
                 found += [one for _, one in tilted]
-            found += _chains(pools[side], score, weights[side], above, told, modes > 1)
+            if chains:
+                found += _chains(pools[side], score, weights[side], above, told, modes > 1)
         candidates.append(found)
-        sides.append(_side(pools[side], found, losses[where[side]], weights[side], epsilons, side))
+        most = _MOST_CHAINED if chains else _MOST_SHARED
+        sides.append(_side(pools[side], found, losses[where[side]], weights[side], epsilons, side, most))
     shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
     mixtures = list[list[Component]]()
     for side in (0, 1):
-        if spreads and (chains := np.array([False, *map(is_chain, candidates[side])])).any():
-            shares[side] = 0.5 * shares[side] + 0.5 * chains / chains.sum()
+        if spreads and (some := np.array([False, *map(is_chain, candidates[side])])).any():
+            shares[side] = 0.5 * shares[side] + 0.5 * some / some.sum()
         kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
         mixtures.append([candidates[side][k - 1] for k in kept[1:]])
         shares[side] = shares[side][kept]
@@ -431,12 +453,12 @@ def _chains(
 
 
 def _side(
-    pool: Pool, components: Sequence[Component], scores: Floats, weights: Floats, epsilons: Floats, side: int
+    pool: Pool, components: Sequence[Component], scores: Floats, weights: Floats, epsilons: Floats, side: int, most: int
 ) -> Side:
-    """Draws of a law for `best_shares`: every so many of those in any set, so that they are not too many."""
+    """Draws of a law for `best_shares`: every so many of those in any set, so that they are about this many at most."""
     classes = np.stack([np.searchsorted(epsilons, sign * scores, "left") for sign in (1.0, -1.0)])
     inside = np.flatnonzero(classes.any(axis=0))
-    step = max(1, inside.size // _MOST_SHARED)
+    step = max(1, inside.size // most)
     inside = inside[::step]
     ends = np.cumsum([0, *(tape.size for tape in pool.tapes)])
     parts = np.split(inside, np.searchsorted(inside, ends[1:-1]))
