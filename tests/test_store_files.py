@@ -17,7 +17,12 @@ from hpcdp.planning.store_files import MANY, count_files, describe_files
 def test_a_store_is_no_address(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     study = write_study(tmp_path, train=500, test=500)
-    commands = [("run", study, "--store"), ("resume",), ("status",), ("compare",)]  # show and plot read exported copies there
+    commands = [
+        ("run", study, "--store"),
+        ("resume",),
+        ("status",),
+        ("compare",),
+    ]  # show and plot read exported copies there
     for command in [*commands, ("verify", "--claim", "dp(epsilon=1)")]:
         error = call(*command, address, code=2).stderr
         assert (
