@@ -14,7 +14,7 @@ from commands import write_study
 
 import hpcdp.serve
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program
-from hpcdp.study.file import ProgramCall
+from hpcdp.study.mechanism import ProgramCall
 
 SERVED = """
 import os, sys

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from commands import SEED, call, write_study
 from digits import DIGITS, QUICK, accountant, training
+from loaded import load_script
 from numpy.typing import NDArray
 
 from hpcdp.analytic import GaussianShift
@@ -21,17 +19,6 @@ from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
 FEW = np.vstack([training.load()[0][:7], training.with_canary()[-1:]])
-
-
-def load_make() -> ModuleType:
-    """The workflow's script; other workflows have a `make` too."""
-    spec = importlib.util.spec_from_file_location("dpsgd_digits_make", DIGITS / "make.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def row_loss(weights: NDArray[np.float64], x: NDArray[np.float64], label: int) -> float:
@@ -154,7 +141,7 @@ def test_the_audit_finds_half_the_noise_and_nothing_else(
 
 
 def test_kept_results_are_what_they_should_be_and_the_page_says_them() -> None:
-    make = load_make()
+    make = load_script("dpsgd_digits_make", DIGITS / "make.py")
     found = json.loads(make.RESULTS.read_text(encoding="utf-8"))
     assert [one["study"] for one in found] == [case.study for case in make.CASES]
     for case, one in zip(make.CASES, found, strict=True):

@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,8 @@ from pathlib import Path
 import pytest
 from commands import LONG, call
 from forked import Server
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
+from hpcdp._base.models import keys_of
 from hpcdp._base.threads import worker_environment
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED, load_builtin
@@ -248,24 +246,6 @@ def test_pictures_are_small() -> None:
     assert all(picture.stat().st_size < 150_000 for picture in pictures)
 
 
-def nested(annotation: object) -> Iterator[tuple[type[BaseModel], bool]]:
-    """The models inside an annotation, and whether each is in a list."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation, False
-        return
-    for part in typing.get_args(annotation):
-        for model, many in nested(part):
-            yield model, many or typing.get_origin(annotation) is list
-
-
-def keys_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
-    """Every key of the study file below a section, as docs/study.md writes it, with its field."""
-    for name, field in model.model_fields.items():
-        yield prefix + name, field
-        for inner, many in nested(field.annotation):
-            yield from keys_of(inner, f"{prefix}{name}{'[]' if many else ''}.")
-
-
 def rows_of(page: str, first: str) -> list[list[str]]:
     """Cells of the rows of the tables whose first column has this name."""
     tables = re.findall(r"(?:^\|.*\n)+", (ROOT / page).read_text(encoding="utf-8"), flags=re.M)
@@ -284,9 +264,7 @@ def literal(cell: str) -> object:
 
 
 def test_every_key_of_the_study_file_is_documented_with_its_default() -> None:
-    sections = {name: field for name, field in Study.model_fields.items() if name != "folder"}
-    models = {name: next(nested(section.annotation))[0] for name, section in sections.items()}
-    fields = {k: f for name, model in models.items() for k, f in keys_of(model, f"{name}.")}
+    fields = {key: model.model_fields[name] for key, model, name in keys_of(Study) if "." in key}
     documented = {names_in(row[0])[0]: row[2] for row in rows_of("docs/study.md", "key")}
     assert set(documented) == set(fields)
     for key, field in fields.items():

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import http.server
 import json
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -220,6 +221,9 @@ def test_what_a_copy_lacks_is_refused(exports: Exports, tmp_path: Path) -> None:
     assert "is an exported copy" in call("plot", exports("pure")[1], "--loss", "-o", tmp_path / "p.png", code=2).stderr
     page = tmp_path / "p.html"
     assert "is an exported copy" in call("report", copy, "-o", page, "--show-rows", code=2).stderr
+    for command in (("resume", copy), ("verify", copy, "--claim", "dp(epsilon=1)"), ("status", copy)):
+        assert "no hpcdp store at" in (said := call(*command, code=2).stderr)
+        assert "but an exported copy" in said
     said = call("report", exports("points")[1], "-o", page, "--show-rows", code=2).stderr
     assert "which says no more than it was given" in said
     assert not page.exists()
@@ -234,6 +238,9 @@ def test_a_store_has_a_path_and_never_an_address(exports: Exports, served: tuple
         assert said.startswith(
             f"hpcdp: no exported copy at {place}: it has no export.json; a store is read by its path"
         )
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    assert "cannot be reached" in call("show", f"http://127.0.0.1:{port}/x", code=1).stderr
     assert call("show", "nosuch://x", code=1).stderr.startswith("hpcdp: nosuch://x/export.json: ValueError")
 
 

@@ -17,7 +17,7 @@ from studies import make_study
 from hpcdp.errors import StudyError
 from hpcdp.keys import stream
 from hpcdp.mechanisms._program import bind_program, program_digest
-from hpcdp.study.file import ProgramCall
+from hpcdp.study.mechanism import ProgramCall
 
 
 @pytest.mark.parametrize(

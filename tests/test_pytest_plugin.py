@@ -162,6 +162,12 @@ def test_fresh_draws_differ_and_their_salt_repeats_them(suite):
     "old, new, said",
     [
         ("(1.0, 1.1, 1.2)", "(1.0, 1.1, 1.2, 1.3)", "test_loop#4 is no declared check"),
+        ("(1.0, 1.1, 1.2)", "(1.0,)", "test_loop#2, test_suite.py::test_loop#3: declared and not made"),
+        (
+            "(1.0, 1.1, 1.2)",
+            "()",
+            "test_loop#1, test_suite.py::test_loop#2, test_suite.py::test_loop#3: declared and not",
+        ),
         ("def test_loop", "def test_renamed", "test_renamed#1 is no declared check"),
         ('catches="dp(epsilon=2)"', 'catches="dp(epsilon=3)"', "'dp(epsilon=2)' is declared"),
         ("seconds=0.002", "seconds=50", "seconds 50 was given, and 0.002 is declared"),
@@ -173,6 +179,18 @@ def test_what_is_not_declared_is_an_error_and_no_pass(suite, old, new, said):
     result = run(suite, "-k", "loop or renamed or texts or weak")
     assert said in result.stdout.str()
     assert result.parseoutcomes()["errors" if "errors" in result.parseoutcomes() else "error"] >= 1
+
+
+@pytest.mark.parametrize("name, value", [("draws", [1, 1, 2]), ("power", 0.999), ("claim", "dp(epsilon=1.0)")])
+def test_a_declaration_that_is_edited_is_refused(suite, name, value):
+    """A check of four draws would find nothing, and say that it would have."""
+    path = suite.path / "hpcdp-checks.json"
+    content = json.loads(path.read_text())
+    content["checks"]["test_suite.py::test_small#1"][name] = value
+    path.write_text(json.dumps(content))
+    result = run(suite, "-k", "small")
+    result.assert_outcomes(errors=1)
+    assert "test_small#1 is not as it was declared" in result.stdout.str()
 
 
 def test_a_declaration_that_promises_more_than_the_rate_is_refused(suite):

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from loaded import load_script
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_WORDS = 1500  # of a how-to, without blocks
 
 
-def load_builder() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_build", ROOT / "docs" / "site" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-BUILDER = load_builder()
+BUILDER = load_script("site_build", ROOT / "docs" / "site" / "build.py")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ import hpcdp
 from benchmarks import tape as bench
 from hpcdp.losses.tape.elite import Elite
 from hpcdp.losses.tape.fit import fit
-from hpcdp.losses.tape.levels import Pool, learn
+from hpcdp.losses.tape.levels import learn
+from hpcdp.losses.tape.pool import Pool
 from hpcdp.losses.tape.shares import Side, best_shares
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import is_chained

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 _KEPT = "the same call with a store, which keeps what is done"
 _HOW = ("cluster", "workers", "client", "allow_changed_code", "progress")
+_OF_OTHERS = (
+    "epsilons",
+    "seed",
+    "parameters",
+    "reproducible",
+    "claim",
+    "name",
+)  # what of `spectrum` is no key of [estimate]
 _EPSILONS: Mapping[str, Any] = {"start": 0.0, "stop": 2.0, "count": 21}
 
 
@@ -73,44 +81,28 @@ def spectrum(
     Raises:
         StudyError: before anything runs, where an argument or the function is wrong. Else as `run`.
     """
-    study = _study_of(
-        function,
-        d,
-        d_prime,
-        epsilons=epsilons,
-        seed=seed,
-        parameters=parameters,
-        reproducible=reproducible,
-        claim=claim,
-        name=name,
-        **estimate,
-    )
+    given = {"epsilons": epsilons, "seed": seed, "parameters": parameters, "reproducible": reproducible}
+    study = _study_of(function, d, d_prime, {**estimate, **given, "claim": claim, "name": name})
     how = {"cluster": cluster, "workers": workers, "client": client, "allow_changed_code": allow_changed_code}
     return _run(study, store, progress=progress, **how)
 
 
-def _study_of(
-    function: Callable[..., Any] | str,
-    d: Any,
-    d_prime: Any,
-    *,
-    epsilons: Sequence[float] | Mapping[str, Any] = _EPSILONS,
-    seed: int = 0,
-    parameters: Mapping[str, Any] | None = None,
-    reproducible: bool = True,
-    claim: str | None = None,
-    name: str | None = None,
-    **estimate: Any,
-) -> Study:
-    """The study of one given pair that says the same."""
+def _study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Mapping[str, Any]) -> Study:
+    """The study of one given pair that says the same. given: what `spectrum` takes by name; what is left out is as there."""
     mechanism: dict[str, Any] = {"call": function}
-    if not reproducible:
+    if not given.get("reproducible", True):
         mechanism["reproducible"] = False
-    if parameters is not None:
-        mechanism["parameters"] = dict(parameters)
+    if given.get("parameters") is not None:
+        mechanism["parameters"] = dict(given["parameters"])
+    epsilons = given.get("epsilons", _EPSILONS)
+    estimate = {key: value for key, value in given.items() if key not in _OF_OTHERS}
     return Study.from_dict(
         {
-            "study": {"name": name or _file_name(function), "seed": seed, "claim": claim},
+            "study": {
+                "name": given.get("name") or _file_name(function),
+                "seed": given.get("seed", 0),
+                "claim": given.get("claim"),
+            },
             "mechanism": mechanism,
             "pairs": {"given": [{"d": d, "d_prime": d_prime}]},
             "estimate": {**estimate, "epsilons": dict(epsilons) if isinstance(epsilons, Mapping) else list(epsilons)},
@@ -246,7 +238,7 @@ def _audit_function(
     **given: Any,
 ) -> Audit:
     how = {key: given.pop(key) for key in _HOW if key in given}
-    study = _study_of(function, d, d_prime, **given)
+    study = _study_of(function, d, d_prime, given)
     if store is not None:
         return _audit_study(study, claim, orientation, limits, store=store, **how)
     with _temporary(study) as (place, keep):

@@ -15,7 +15,7 @@ import numpy as np
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.results.result import Result
 from hpcdp.results.result import load_result as load_store
-from hpcdp.store.layout import Layout
+from hpcdp.store.layout import EXPORTED, Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays, refuse_misshapen
 from hpcdp.study.file import Study
@@ -23,7 +23,7 @@ from hpcdp.study.file import Study
 FORMAT = 1
 """Version of what an export holds; a copy of another version is refused."""
 
-HEAD, ARRAYS = "export.json", "arrays.nc"
+HEAD, ARRAYS = EXPORTED, "arrays.nc"
 """Files of a copy that are read again; the others are for people and other programs."""
 
 _MOST = 1 << 30  # bytes of a file of a copy
@@ -116,7 +116,9 @@ def _read(address: str, name: str) -> bytes:
             data = bytes(handle.read(_MOST + 1))
     except ImportError as error:
         raise StudyError(f"{where}: {error}; for http:// and https:// install hpcdp[http]") from None
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if isinstance(error.__cause__, OSError):  # of http, where no server answers
+            raise StoreError(f"{where}: cannot be reached: {error.__cause__}") from None
         raise StudyError(
             f"no exported copy at {address}: it has no {name}; a store is read by its path, copies are made by hpcdp export"
         ) from None

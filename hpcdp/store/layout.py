@@ -16,6 +16,8 @@ from hpcdp.keys import digest_json
 VERSION = 1
 """Version of the layout, in the root's attributes; a store of another version is refused."""
 
+EXPORTED = "export.json"
+"""In an exported copy of a result, which is no store."""
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)")  # as a Path spells it, which merges slashes
 

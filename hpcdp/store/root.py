@@ -10,7 +10,7 @@ from typing import Any
 from hpcdp._base.files import make_folders, read_attributes
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.store.exclusive import create_exclusively
-from hpcdp.store.layout import VERSION, Layout, group_metadata
+from hpcdp.store.layout import EXPORTED, VERSION, Layout, group_metadata
 from hpcdp.store.links import refuse_links
 
 MARK = {"hpcdp": VERSION}
@@ -75,7 +75,9 @@ def open_layout(root: Path) -> Layout:
     if has_lost_its_root(Layout(root)):
         raise StoreError(f"{root / 'zarr.json'} is damaged or missing; run the study file again, which writes it anew")
     if not is_store(root):
-        raise StudyError(f"no hpcdp store at {root}")
+        is_copy = (root / EXPORTED).is_file()
+        copy = " but an exported copy, which show, plot and report read; accepted here: its store" if is_copy else ""
+        raise StudyError(f"no hpcdp store at {root}{copy}")
     found: Any = read_attributes(root)["hpcdp"]
     version = found.get("layout") if isinstance(found, dict) else found  # the first stores had {"layout": 1}
     if version != VERSION:

@@ -13,8 +13,9 @@ from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.file import FunctionCall, Header, MechanismSection, ProgramCall, Study
+from hpcdp.study.file import Header, Study
 from hpcdp.study.following import following
+from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 from hpcdp.study.section import ALWAYS, Section
 
 _SHOWN = 80  # characters of a value in a message

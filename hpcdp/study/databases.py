@@ -20,7 +20,8 @@ from hpcdp.keys import digest_array
 from hpcdp.mechanisms.user_code import import_callable
 from hpcdp.study.at_risk import load_population
 from hpcdp.study.distributions import Conditional, Distribution
-from hpcdp.study.file import GivenCall, GivenPair, Relative, Study
+from hpcdp.study.file import Study
+from hpcdp.study.pairs import GivenCall, GivenPair, Relative
 
 Database = NDArray[Any]
 _MOST_PAIRS = 1_000_000  # a pair takes about a kilobyte in every process

@@ -22,7 +22,8 @@ from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms.user_code import import_callable, source_digest
-from hpcdp.study.file import Distributional, Study
+from hpcdp.study.file import Study
+from hpcdp.study.pairs import Distributional
 
 Databases = NDArray[Any]
 """Many databases of one shape: (size, rows) or (size, rows, columns), booleans, integers or reals."""

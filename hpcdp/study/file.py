@@ -6,21 +6,15 @@ names the key, what was given and what is accepted.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
 import pydantic
 from pydantic import (
-    BeforeValidator,
-    Discriminator,
     Field,
-    PrivateAttr,
-    Tag,
     model_validator,
 )
 
@@ -28,15 +22,16 @@ from hpcdp._base.files import parse_toml
 from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp._base.places import Places
 from hpcdp.errors import StudyError
-from hpcdp.keys import canonical_json, digest_json
+from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, kind_of
-from hpcdp.mechanisms.code_digest import digest_function, digest_value
-from hpcdp.mechanisms.functions import import_path, name_of
-from hpcdp.mechanisms.tabular import Frames, is_frame
+from hpcdp.mechanisms.functions import import_path
+from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.estimate import Estimate
+from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
+from hpcdp.study.pairs import Framed, Pairs
 from hpcdp.study.pure import Pure
-from hpcdp.study.section import STORED, Key, Rows, Seconds, Section
+from hpcdp.study.section import STORED, Key, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -62,277 +57,9 @@ class Header(Section):
         return self
 
 
-class ProgramCall(Section):
-    """mechanism.call as a table: a program in an environment of its own. timeout: seconds a chunk may take."""
-
-    command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Key("law")]
-    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 600.0
-    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 120.0
-
-
-class FunctionCall(Section):
-    """mechanism.call of a function that was given as an object: what a store keeps of it, its name and its digest.
-
-    undigested: what it reads that has no digest (`hpcdp.mechanisms.code_digest`), so that nobody can tell whether it changed.
-    """
-
-    function: Annotated[str, Field(min_length=1), Key("law")]
-    digest: Annotated[str, Field(pattern="^[0-9a-f]{32}$"), Key("nothing", "change")]
-    undigested: Annotated[list[str], Key("nothing", "change", absent=[])] = Field(default_factory=list)
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> FunctionCall:
-        """What is kept of a function."""
-        found = digest_function(function)
-        return cls(function=name_of(function), digest=found.digest, undigested=list(found.undigested))
-
-
 def _bounds_pure(loss: Any) -> bool:
     """Whether what a file gives as a loss bounds pure ε; what is no loss is refused elsewhere."""
     return isinstance(loss, str) and loss in LOSSES and LOSSES[loss].bounds_pure
-
-
-_LISTED, _CALLED = "(list)", "(call)"
-_NAME, _PROGRAM, _FUNCTION = (
-    "(name)",
-    "(program)",
-    "(function)",
-)  # messages leave out parts of a location in parentheses
-
-
-def _kind_of_call(value: Any) -> str:
-    if isinstance(value, FunctionCall) or (isinstance(value, dict) and "function" in value):
-        return _FUNCTION
-    return _PROGRAM if isinstance(value, dict | ProgramCall) else _NAME
-
-
-class MechanismSection(Section):
-    """[mechanism]: a built-in's name, "package.module:callable", a program, or a function of this process; its parameters.
-
-    reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
-    timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
-    isolated: whether a run without workers calls the study's code in a process of its own; with workers it always is. Where
-    a function was given as an object and this was not, that is called where it is.
-    impossible: "package.module:predicate" of outputs that the study declares D′ cannot produce, for random tapes.
-    """
-
-    call: Annotated[
-        Annotated[str, Field(min_length=1), Tag(_NAME)]
-        | Annotated[ProgramCall, Tag(_PROGRAM)]
-        | Annotated[FunctionCall, Tag(_FUNCTION)],
-        Discriminator(_kind_of_call),
-        Key("law"),
-    ]
-    parameters: Annotated[dict[str, Any], Key("law")] = Field(default_factory=dict)
-    reproducible: Annotated[bool, Key("law", absent=True)] = True
-    timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
-    isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
-    impossible: Annotated[
-        Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)
-    ] = None
-    _function: Callable[..., Any] | None = PrivateAttr(None)
-    _is_here: bool = PrivateAttr(False)
-
-    def holding(self, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-        """The function was given as an object in this process, and these keys with it."""
-        self._function, self._is_here = function, "isolated" not in given
-
-    @property
-    def function(self) -> Callable[..., Any] | None:
-        """The function, where it was given as an object in this process."""
-        return self._function
-
-    @property
-    def shares_process(self) -> bool:
-        """Whether a run without workers calls it in this process: so as asked, and a function of this process unasked."""
-        return not self.isolated or self._is_here
-
-    @property
-    def handed(self) -> dict[str, Any]:
-        """What tasks need of a function that was given and stores do not have: by digest itself; by import path its digest."""
-        if self._function is None:
-            return {}
-        if isinstance(self.call, FunctionCall):
-            return {self.call.digest: self._function}
-        return {str(self.call): digest_function(self._function, code_alone=True).digest}
-
-    @model_validator(mode="after")
-    def _one_timeout(self) -> Self:
-        from hpcdp.mechanisms import READERS
-
-        if self.timeout is not None and isinstance(self.call, ProgramCall):
-            raise ValueError(
-                f"timeout: a program has its own, mechanism.call.timeout; given: {self.timeout:g}; accepted: "
-                "call = { command = [...], timeout = ... }"
-            )
-        if self.timeout is not None and self.call in READERS:
-            raise ValueError(f"timeout: {self.call} draws nothing; leave this key out; given: {self.timeout:g}")
-        return self
-
-    @model_validator(mode="after")
-    def _may_share_a_process(self) -> Self:
-        from hpcdp.mechanisms import READERS
-
-        if self.isolated:
-            return self
-        if isinstance(self.call, ProgramCall):
-            raise ValueError("isolated: a program always has a process of its own; leave this key out; given: false")
-        if self.call in READERS:
-            raise ValueError(f"isolated: {self.call} draws nothing; leave this key out; given: false")
-        if self.timeout is not None:
-            raise ValueError(
-                f"isolated: with mechanism.timeout it has a process of its own, which can be ended; given: false and "
-                f"timeout = {self.timeout:g}; accepted: one of them"
-            )
-        return self
-
-
-class Framed(Section):
-    """A database that was given as a DataFrame: what a study says of it. The codes of its rows are stored as arrays are."""
-
-    frame: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    rows: Annotated[int, Field(ge=0)]
-    _given: Any = PrivateAttr(None)
-
-    @property
-    def given(self) -> Any:
-        """The DataFrame, where it was given in this process."""
-        return self._given
-
-    @classmethod
-    def of(cls, frame: Any) -> Framed:
-        """What is said of a DataFrame, which is kept beside it."""
-        made = cls(frame=digest_value(frame).digest, rows=len(frame))
-        made._given = frame.copy()
-        return made
-
-
-def _read_database(value: Any) -> Any:
-    """A DataFrame by what is said of it, an array as the list of its rows."""
-    return Framed.of(value) if is_frame(value) else value.tolist() if isinstance(value, np.ndarray) else value
-
-
-_ROWS, _FRAME = "(rows)", "(frame)"
-Rowed = Annotated[
-    Annotated[list[Any], Tag(_ROWS)] | Annotated[Framed, Tag(_FRAME)],
-    Discriminator(lambda value: _FRAME if isinstance(value, dict | Framed) else _ROWS),
-    BeforeValidator(_read_database),
-]
-"""A database of numbers, or a DataFrame."""
-
-
-class GivenPair(Section):
-    """One ordered pair (D, D')."""
-
-    d: Rowed
-    d_prime: Rowed
-
-
-class GivenCall(Section):
-    """A callable that returns ordered pairs, as `hpcdp.patterns` has some ready."""
-
-    call: Annotated[str, Field(min_length=1)]
-    parameters: dict[str, Any] = Field(default_factory=dict)
-
-
-class Relative(Section):
-    """T, and the neighbours of each of its databases: one row removed, or one row edited to other values."""
-
-    databases: list[Rowed] | None = None
-    file: str | None = None
-    call: str | None = None
-    rows: Rows = "all"
-    relation: Literal["remove", "edit"] = "remove"
-    values: list[Any] | None = None
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        given = [key for key in ("databases", "file", "call") if getattr(self, key) is not None]
-        if len(given) != 1:
-            raise ValueError(f"exactly one of databases, file, call; given: {', '.join(given) or 'none'}")
-        if self.databases is not None and not self.databases:
-            raise ValueError("databases: at least one database")
-        if isinstance(self.rows, tuple) and (not self.rows or len(set(self.rows)) < len(self.rows)):
-            raise ValueError('rows: "all" or a list of distinct row numbers, at least one')
-        if self.values is not None and (self.relation != "edit" or not self.values):
-            raise ValueError('values: a list of at least one row, with relation = "edit" only')
-        return self
-
-
-class Distributional(Section):
-    """One distribution of Δ: what draws databases, which rows are held, and at which values."""
-
-    call: Annotated[str, Field(min_length=1)]
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    index: Rows = "all"
-    values: list[Any]
-    exchangeable: bool = False
-
-    @model_validator(mode="after")
-    def _rows_and_values(self) -> Self:
-        if isinstance(self.index, tuple) and (not self.index or len(set(self.index)) < len(self.index)):
-            raise ValueError('index: "all" or a list of distinct row numbers, at least one')
-        if len({canonical_json(value) for value in self.values}) < max(2, len(self.values)):
-            raise ValueError("values: a list of at least two distinct values of a row")
-        return self
-
-
-class Domain(Section):
-    """All pairs of numbers of an interval, by the midpoints of equal buckets: local privacy.
-
-    lipschitz: D: by how much the density at any output changes while the input moves by one unit, at most: an assumption.
-    """
-
-    lower: Annotated[float, Field(allow_inf_nan=False)]
-    upper: Annotated[float, Field(allow_inf_nan=False)]
-    points: Annotated[int, Field(ge=2, le=100_000)]
-    lipschitz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-    @model_validator(mode="after")
-    def _ascends(self) -> Self:
-        if not self.lower < self.upper or not math.isfinite(self.upper - self.lower):
-            raise ValueError(f"lower < upper; given: {self.lower:g} and {self.upper:g}")
-        return self
-
-    @property
-    def midpoints(self) -> list[float]:
-        """Of the buckets, ascending."""
-        step = (self.upper - self.lower) / self.points
-        return [self.lower + (number + 0.5) * step for number in range(self.points)]
-
-    @property
-    def change(self) -> float:
-        """By how much the density of an input differs from that of its bucket's midpoint, at most."""
-        return 0.5 * self.lipschitz * (self.upper - self.lower) / self.points
-
-
-class Pairs(Section):
-    """[pairs]: exactly one of given, relative, distributional, domain."""
-
-    given: (
-        Annotated[
-            Annotated[list[GivenPair], Tag(_LISTED)] | Annotated[GivenCall, Tag(_CALLED)],
-            Discriminator(lambda value: _CALLED if isinstance(value, (dict, GivenCall)) else _LISTED),
-        ]
-        | None
-    ) = None
-    relative: Relative | None = None
-    distributional: Annotated[
-        list[Distributional] | None, BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
-    ] = None
-    domain: Annotated[Domain | None, Key("law", absent=None)] = None
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        kinds = ("given", "relative", "distributional", "domain")
-        found = [key for key in kinds if getattr(self, key) is not None]
-        if len(found) != 1:
-            raise ValueError(f"exactly one of {', '.join(kinds)}; given: {', '.join(found) or 'none'}")
-        if self.given == []:
-            raise ValueError("given: at least one pair")
-        if self.distributional is not None and not self.distributional:
-            raise ValueError("distributional: at least one distribution")
-        return self
 
 
 class Study(Section):

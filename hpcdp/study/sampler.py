@@ -34,7 +34,8 @@ from hpcdp.mechanisms.user_code import import_callable, source_digest
 from hpcdp.study.at_risk import bind_pairs
 from hpcdp.study.databases import Input, frames_missing
 from hpcdp.study.distributions import Conditional
-from hpcdp.study.file import FunctionCall, MechanismSection, ProgramCall, Study
+from hpcdp.study.file import Study
+from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 
 if TYPE_CHECKING:
     from hpcdp.mechanisms.tape.generator import Tape

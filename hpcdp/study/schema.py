@@ -13,7 +13,9 @@ from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, SCORES, STORED, load_builtin
 from hpcdp.study.at_risk import Population
 from hpcdp.study.estimate import Target
-from hpcdp.study.file import Framed, FunctionCall, Header, Pairs, Relative, Study
+from hpcdp.study.file import Header, Study
+from hpcdp.study.mechanism import FunctionCall
+from hpcdp.study.pairs import Framed, Pairs, Relative
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SAMPLES, _SHARE, _RATIO = "samples per database", "probability", "ε: logarithm of a ratio of probabilities"

@@ -14,7 +14,9 @@ from hpcdp.mechanisms import BUILTINS, SCORES
 from hpcdp.mechanisms._builtin import named_callables
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import latest_version
-from hpcdp.study.file import FunctionCall, GivenCall, ProgramCall, Study
+from hpcdp.study.file import Study
+from hpcdp.study.mechanism import FunctionCall, ProgramCall
+from hpcdp.study.pairs import GivenCall
 from hpcdp.study.versions import stored_study
 
 

@@ -23,8 +23,9 @@ from hpcdp.study.changes import describe_change, refuse_changes, same
 from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.file import FunctionCall, Header, MechanismSection, ProgramCall, Study
+from hpcdp.study.file import Header, Study
 from hpcdp.study.following import may_be_either
+from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.section import ALWAYS, Section

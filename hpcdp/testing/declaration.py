@@ -14,6 +14,7 @@ from typing import Any
 
 from hpcdp._base.files import read_bytes
 from hpcdp.errors import StudyError
+from hpcdp.keys import digest_json
 from hpcdp.testing.planned import Sizes
 
 FILE = "hpcdp-checks.json"
@@ -38,6 +39,12 @@ class Declared:
     def sizes(self) -> Sizes:
         """Draws of each database."""
         return Sizes(*self.draws)
+
+    @property
+    def digest(self) -> str:
+        """Of what was planned together. People may change the weight; the level must be the share that it has."""
+        planned = asdict(self) | {"draws": list(self.draws)}
+        return digest_json([planned[name] for name in sorted(planned.keys() - {"weight", "level"})])
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,11 @@ class Declaration:
             )
         return found
 
+    def unmade(self, test: str, made: int) -> list[str]:
+        """Declared checks of a test, by its node id, beyond those that it made."""
+        numbered = ((key, key.removeprefix(f"{test}#")) for key in self.checks if key.startswith(f"{test}#"))
+        return [key for key, number in numbered if number.isdigit() and int(number) > made]
+
     def room_for(self, keys: int, false_alarm: float) -> Declaration:
         """With a place at least for so many new checks of weight 1: twice the places as often as it takes."""
         used, places = sum(check.weight for check in self.checks.values()), self.places
@@ -86,7 +98,7 @@ class Declaration:
 
     def write(self, path: Path) -> None:
         """Write the file, in one order, so that a change reads as one."""
-        checks = {key: asdict(check) for key, check in sorted(self.checks.items())}
+        checks = {key: {**asdict(check), "digest": check.digest} for key, check in sorted(self.checks.items())}
         content = {"version": _VERSION, "false_alarm": self.false_alarm, "places": self.places, "checks": checks}
         path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
@@ -106,7 +118,7 @@ def read_declaration(path: Path) -> Declaration:
         content = json.loads(read_bytes(path, _MOST_BYTES))
         if content["version"] != _VERSION:
             raise ValueError(f"version {content['version']!r}; accepted: {_VERSION}")
-        checks = {key: _read_check(entry) for key, entry in content["checks"].items()}
+        checks = {key: _read_check(key, entry) for key, entry in content["checks"].items()}
         found = Declaration(float(content["false_alarm"]), int(content["places"]), checks)
     except FileNotFoundError:
         raise StudyError(f"{path.name}: not there, so no check is declared; {AGAIN}") from None
@@ -122,8 +134,10 @@ def read_declaration(path: Path) -> Declaration:
     return found
 
 
-def _read_check(entry: Mapping[str, Any]) -> Declared:
-    found = Declared(**{**entry, "draws": tuple(entry["draws"])})
+def _read_check(key: str, entry: Mapping[str, Any]) -> Declared:
+    given = dict(entry)
+    digest = given.pop("digest")
+    found = Declared(**{**given, "draws": tuple(given["draws"])})
     whole = [found.weight, *found.draws]
     if len(found.draws) != 3 or not all(type(number) is int and number >= 1 for number in whole):
         raise ValueError(
@@ -134,4 +148,6 @@ def _read_check(entry: Mapping[str, Any]) -> Declared:
             f"level {found.level!r}, power {found.power!r}, seconds {found.seconds!r}; accepted: 0 < level < 1, "
             "0 <= power <= 1, seconds > 0"
         )
+    if found.digest != digest:
+        raise ValueError(f"{key} is not as it was declared: draws and power belong together; accepted: another weight")
     return found

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LINES = pytest.StashKey[list[str]]()
 _SUITE = pytest.StashKey["Suite"]()
+_PASSED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,7 +64,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.fixture
-def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
+def assert_private(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
     """Check a claim about a function on two databases: `assert_private(f, d=…, d_prime=…, claim=…, catches=…, seconds=…)`.
 
     f: `f(database, size, rng)`, which returns `size` outputs; without `size` one; without `rng` with randomness of its own.
@@ -71,7 +72,8 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
     "delta(1) >= 0.1". seconds: that all its draws may take when it is declared.
 
     It raises AssertionError where the claim is violated, at the check's share of `hpcdp_false_alarm` (finite-sample), and an
-    HpcdpError, which pytest shows as an error, where the check cannot be made or would find too little.
+    HpcdpError, which pytest shows as an error, where the check cannot be made or would find too little. A test that passes
+    though it made fewer checks than are declared of it is an error too.
     """
     lines, number = request.node.stash.setdefault(_LINES, []), 0
 
@@ -86,7 +88,9 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
         except (AssertionError, HpcdpError) as error:
             raise error.with_traceback(None) from error.__cause__
 
-    return check
+    yield check
+    if request.node.stash.get(_PASSED, False) and (Path(request.config.rootpath) / "hpcdp-checks.json").exists():
+        _suite_of(request.config).refuse_unmade(request.node.nodeid, number)
 
 
 def _refuse_reruns(request: pytest.FixtureRequest) -> None:
@@ -133,6 +137,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Give the lines of its checks to a test's report, and tell errors of hpcdp from violations."""
     report: Any = yield
     lines = item.stash.get(_LINES, [])
+    if call.when == "call":
+        item.stash[_PASSED] = report.passed
     if call.when == "call" and (lines or "assert_private" in getattr(item, "fixturenames", ())):
         report.hpcdp_lines = list(lines)
         report.hpcdp_error = call.excinfo is not None and call.excinfo.errisinstance(HpcdpError)

@@ -49,6 +49,11 @@ class Suite:
             return f"{key}: declared"
         return self._make(check, self._declaration.find(key, self._false_alarm, check.given))
 
+    def refuse_unmade(self, test: str, made: int) -> None:
+        """StudyError where a test passed though it made fewer checks than are declared of it."""
+        if unmade := [] if self._declares else self._declaration.unmade(test, made):
+            raise StudyError(f"{', '.join(unmade)}: declared and not made; make it, or take it out of {FILE}")
+
     def _make(self, check: Check, declared: Declared) -> str:
         name = None if self._record is None else verdicts.name_of(check, declared, self._salt)
         known = None if name is None else verdicts.read(self._record, name)

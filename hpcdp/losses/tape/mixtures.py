@@ -1,0 +1,170 @@
+"""The proposal of each law that the test draws from: components at the sets' edges and between, and their shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses.tape.chains import Near, is_chain
+from hpcdp.losses.tape.curve import delta_by_loss
+from hpcdp.losses.tape.elite import Component, log_ratios
+from hpcdp.losses.tape.fit import fit
+from hpcdp.losses.tape.pool import FEWEST, Above, Pool
+from hpcdp.losses.tape.shares import Side, best_shares
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+Aims = Callable[[Floats], list[tuple[int, int]]]
+"""(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
+
+MOST_CHAINED = 6_000
+"""Draws that shares are chosen by where there are chains, which are many components."""
+
+_MOST_SHARED = 40_000  # the same where there are none
+_MOST_NEAR = 200_000  # draws that tell where a set ends
+_RUNG = 1.0  # between the logs of probabilities of two chains, at most
+_STEP = 2.0  # the same of two rungs of other components
+_PLAIN_SHARE = 0.125  # of the draws that are plain
+_MOST_LOG = 300.0  # of a ratio, whose square is a number still
+_MOST_EDGES = 24  # chained components of a direction
+
+
+def mixtures_of(
+    pools: tuple[Pool, Pool],
+    epsilons: Floats,
+    losses: Floats,
+    where: tuple[Ints, Ints],
+    weights: tuple[Floats, Floats],
+    aims: Aims,
+    rest: float,
+    main: float,
+    chains: bool,
+    spreads: bool = False,
+) -> tuple[list[list[Component]], list[Floats]]:
+    """The components of a mixture for each law but the plain one, and shares, the plain one's first.
+
+    chains: whether they are among the candidates. spreads: half is spread evenly over them, as what the present L̂ takes for the
+    edge of a set may be none.
+    """
+    deltas = _deltas(losses, where, weights, epsilons)
+    wanted = aims(deltas)
+    goals = np.full(deltas.shape, rest)
+    for d, j in wanted:
+        goals[d, j] = 1.0
+    sides, candidates = [], list[list[Component]]()
+    for side in (0, 1):
+        found = list[Component]()
+        for direction in (0, 1):
+            score = (losses if direction == 0 else -losses)[where[side]]
+            own = [float(epsilons[j]) for d, j in wanted if d == direction]
+            told = epsilons[deltas[direction] > 0.0]
+            above = Above(score, weights[side])
+            modes = 1
+            for t, is_aim in _ladder(above, score.size, told, own):
+                tilted = fit(pools[side].elite(score > t, weights[side]), narrows=is_aim)
+                modes = max(modes, len(tilted) - is_aim)
+                found += [one for _, one in tilted]
+            if chains:
+                found += _chains(pools[side], score, weights[side], above, told, modes > 1)
+        candidates.append(found)
+        most = MOST_CHAINED if chains else _MOST_SHARED
+        sides.append(side_of(pools[side], found, losses[where[side]], weights[side], epsilons, side, most))
+    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
+    mixtures = list[list[Component]]()
+    for side in (0, 1):
+        if spreads and (some := np.array([False, *map(is_chain, candidates[side])])).any():
+            shares[side] = 0.5 * shares[side] + 0.5 * some / some.sum()
+        kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
+        mixtures.append([candidates[side][k - 1] for k in kept[1:]])
+        shares[side] = shares[side][kept]
+    return mixtures, shares
+
+
+def _deltas(losses: Floats, where: tuple[Ints, Ints], weights: tuple[Floats, Floats], epsilons: Floats) -> Floats:
+    """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it."""
+    found = np.full((2, epsilons.size), np.nan)
+    for direction in (0, 1):
+        scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
+        score, own = scores[direction], weights[direction]
+        mine, other = Above(score, own), Above(scores[1 - direction], weights[1 - direction])
+        inside = np.flatnonzero(score > epsilons[0])
+        score, weight = score[inside], own[inside]
+        for j, epsilon in enumerate(epsilons):
+            if mine.told(epsilon) >= FEWEST and (not other.held(epsilon) or other.told(epsilon) >= FEWEST):
+                above = score > epsilon
+                found[direction, j] = delta_by_loss(score[above], weight[above], epsilon) / own.size
+    return found
+
+
+def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -> list[tuple[float, bool]]:
+    """Thresholds for proposals, rarer and rarer: from where plain draws are few, a step apart, to the largest ε; and the aims."""
+    found = [(e, True) for e in aims if above.told(e) >= FEWEST]
+    if not epsilons.size:
+        return found
+    last = np.log(0.05) + _STEP
+    for epsilon in np.unique(np.append(epsilons, np.linspace(epsilons[0], epsilons[-1], 41))):
+        mass = above.mass(epsilon) / draws
+        if mass <= 0.0 or above.told(epsilon) < FEWEST:
+            break
+        if np.log(mass) <= last - _STEP and not any(abs(epsilon - e) < 1e-9 for e in aims):
+            last = np.log(mass)
+            found.append((float(epsilon), False))
+    return found
+
+
+def _chains(
+    pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool
+) -> list[Component]:
+    """Chained components that begin where the sets of ε do, and some between, and end where the next begins.
+
+    splits: modes are told apart.
+    """
+    some = (
+        np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))
+        if epsilons.size
+        else np.zeros(0, np.int64)
+    )
+    levels = epsilons[some].tolist()
+    for low, high in pairwise([*levels]):  # sets that fall by more than a rung are cut, so that draws are everywhere
+        mass = above.mass(low)
+        steps = int(np.log(mass / above.mass(high)) / _RUNG) if above.mass(high) > 0.0 else 0
+        levels += [t for k in range(1, steps + 1) if low < (t := above.level(mass * np.exp(-k * _RUNG))) < high]
+    edges, held = list[float](), -1
+    for t in sorted(levels):
+        if above.held(t) != held and above.told(t) >= FEWEST:
+            edges.append(float(t))
+            held = above.held(t)
+    classes = np.searchsorted(edges, score, "left")  # how many edges lie below
+    found = list[Component]()
+    for at, epsilon in enumerate(edges):
+        near = pool.elite((classes >= at) & (classes <= at + 2), weights, _MOST_NEAR)
+        sides = Near(near, np.sign(pool.of(near, classes) - at - 1))
+        found += [
+            one for _, one in fit(pool.elite(score > epsilon, weights), near=sides, splits=splits) if is_chain(one)
+        ]
+    return found
+
+
+def side_of(
+    pool: Pool, components: Sequence[Component], scores: Floats, weights: Floats, epsilons: Floats, side: int, most: int
+) -> Side:
+    """Draws of a law for `best_shares`: every so many of those in any set, so that they are about this many at most."""
+    classes = np.stack([np.searchsorted(epsilons, sign * scores, "left") for sign in (1.0, -1.0)])
+    inside = np.flatnonzero(classes.any(axis=0))
+    step = max(1, inside.size // most)
+    inside = inside[::step]
+    ends = np.cumsum([0, *(tape.size for tape in pool.tapes)])
+    parts = np.split(inside, np.searchsorted(inside, ends[1:-1]))
+    ratios = [
+        log_ratios(tape, part - start, components)
+        for tape, part, start in zip(pool.tapes, parts, ends[:-1], strict=True)
+    ]
+    factors = np.ones((2, epsilons.size))
+    factors[1 - side] = np.exp(epsilons)
+    every = np.exp(np.clip(np.pad(np.concatenate(ratios), ((0, 0), (1, 0))), -_MOST_LOG, _MOST_LOG))
+    chains = np.array([False, *map(is_chain, components)])
+    return Side(every, weights[inside] * (step / scores.size), classes[:, inside], factors, chains)

@@ -1,0 +1,140 @@
+"""Weighted draws of one law from all proposals so far, and what of them lies above thresholds of a score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.losses.line.cells import LineCells
+from hpcdp.losses.tape.curve import fit_weighted, weighted_sums
+from hpcdp.losses.tape.elite import Component, Elite, log_ratios
+from hpcdp.mechanisms.tape.generator import Tape
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FEWEST = 50.0
+"""Outputs' worth in a set that tell anything of it."""
+
+_MOST_ELITE = 4_000
+_BLOCK = 1 << 16  # draws whose ratios are formed at once
+
+
+@dataclass
+class Pool:
+    """Weighted draws of one law: components, how many draws each gave, and the log-ratios to the plain law of draws of levels.
+
+    Of the last draws, which are many, ratios are formed anew where they are asked for.
+    """
+
+    components: list[Component] = field(default_factory=lambda: [{}])
+    counts: list[int] = field(default_factory=lambda: [0])
+    outputs: list[Floats] = field(default_factory=list)
+    tapes: list[Tape] = field(default_factory=list)
+    ratios: list[Floats | None] = field(default_factory=list)
+
+    def add(self, components: Sequence[Component]) -> range:
+        """New components; their numbers."""
+        if components:
+            for at, tape in enumerate(self.tapes):
+                known = self.ratios[at]
+                if known is not None:
+                    self.ratios[at] = np.hstack([known, log_ratios(tape, np.arange(tape.size), components)])
+            self.components += components
+            self.counts += [0] * len(components)
+        return range(len(self.components) - len(components), len(self.components))
+
+    def take(self, outputs: Floats, tape: Tape, numbers: Sequence[int], keeps: bool) -> None:
+        """Draws of these components, in the proposal's order; keeps: their ratios."""
+        for number, size in zip(numbers, np.diff(tape.starts).tolist(), strict=True):
+            self.counts[number] += size
+        self.outputs.append(outputs)
+        self.tapes.append(tape)
+        self.ratios.append(self._ratios(tape, np.arange(tape.size), self.components) if keeps else None)
+
+    @staticmethod
+    def _ratios(tape: Tape, which: Ints, components: Sequence[Component]) -> Floats:
+        """Of the plain component, the first, and of others, (selected, components)."""
+        return np.pad(log_ratios(tape, which, components[1:]), ((0, 0), (1, 0)))
+
+    @property
+    def size(self) -> int:
+        """How many draws there are."""
+        return sum(self.counts)
+
+    def weights(self) -> Floats:
+        """Of all draws, by the mixture of all that was drawn from."""
+        used = np.flatnonzero(self.counts)
+        logs = np.log(np.asarray(self.counts, np.float64)[used] / self.size)
+        own = [self.components[n] for n in used]
+        parts = [
+            np.logaddexp.reduce(known[:, used] + logs, axis=1) if known is not None else self._mixed(tape, logs, own)
+            for known, tape in zip(self.ratios, self.tapes, strict=True)
+        ]
+        return np.exp(-np.concatenate(parts))
+
+    def log_mixture(self, shares: Floats, components: Sequence[Component]) -> Floats:
+        """log of a mixture's density over the plain one's, of all draws; components: the plain one first."""
+        return np.concatenate([self._mixed(tape, np.log(shares), components) for tape in self.tapes])
+
+    def _mixed(self, tape: Tape, logs: Floats, components: Sequence[Component]) -> Floats:
+        blocks = [np.arange(start, min(tape.size, start + _BLOCK)) for start in range(0, tape.size, _BLOCK)]
+        parts = [np.logaddexp.reduce(self._ratios(tape, block, components) + logs, axis=1) for block in blocks]
+        return np.concatenate(parts)
+
+    def elite(self, chosen: NDArray[np.bool_], weights: Floats, most: int = _MOST_ELITE) -> list[Elite]:
+        """The chosen draws by tape, every so many of too many."""
+        found, start = [], 0
+        step = max(1, int(chosen.sum()) // most)
+        for tape, outputs in zip(self.tapes, self.outputs, strict=True):
+            which = np.flatnonzero(chosen[start : start + tape.size])[::step]
+            if which.size:
+                found.append(Elite(tape, which, weights[start + which], outputs[which]))
+            start += tape.size
+        return found
+
+    def of(self, elites: Sequence[Elite], values: NDArray[Any]) -> NDArray[Any]:
+        """What the draws of the elites have of values of all draws."""
+        starts = dict(zip(map(id, self.tapes), np.cumsum([0, *(tape.size for tape in self.tapes)]), strict=False))
+        return np.concatenate([values[starts[id(elite.tape)] + elite.which] for elite in elites])
+
+
+class Above:
+    """Draws by score: what lies above thresholds."""
+
+    def __init__(self, scores: Floats, weights: Floats) -> None:
+        order = np.argsort(-scores, kind="stable")
+        self._scores, own = -scores[order], weights[order]
+        self._mass, self._squares = (np.concatenate([[0.0], np.cumsum(part)]) for part in (own, own * own))
+
+    def held(self, t: float) -> int:
+        """How many draws."""
+        return int(np.searchsorted(self._scores, -t, "left"))
+
+    def mass(self, t: float) -> float:
+        """Their weight."""
+        return float(self._mass[self.held(t)])
+
+    def level(self, mass: float) -> float:
+        """A score above which there is about so much weight, not more."""
+        at = int(np.searchsorted(self._mass, mass, "right")) - 1
+        return float(-self._scores[min(at, self._scores.size - 1)])
+
+    def told(self, t: float) -> float:
+        """What they are worth in draws of equal weights."""
+        held = self.held(t)
+        return float(self._mass[held] ** 2 / self._squares[held]) if self._squares[held] > 0.0 else 0.0
+
+
+def estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
+    """Cells from all outputs, L̂ on them, the cell of each draw, and its weight."""
+    outputs = [np.concatenate(pool.outputs) for pool in pools]
+    weights = tuple(pool.weights() for pool in pools)
+    cells = LineCells.of(*(np.sort(side) for side in outputs))
+    where = tuple(np.searchsorted(cells.starts, side, "right") - 1 for side in outputs)
+    p, q = (weighted_sums(w, v, cells.size, v.size) for w, v in zip(where, weights, strict=True))
+    return cells, fit_weighted(cells, *p, *q), where, weights  # type: ignore[return-value]

@@ -1,0 +1,131 @@
+"""[mechanism] of a study: what draws outputs, and how it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
+
+from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.functions import name_of
+from hpcdp.study.section import Key, Seconds, Section
+
+
+class ProgramCall(Section):
+    """mechanism.call as a table: a program in an environment of its own. timeout: seconds a chunk may take."""
+
+    command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Key("law")]
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 600.0
+    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("nothing", "change")] = 120.0
+
+
+class FunctionCall(Section):
+    """mechanism.call of a function that was given as an object: what a store keeps of it, its name and its digest.
+
+    undigested: what it reads that has no digest (`hpcdp.mechanisms.code_digest`), so that nobody can tell whether it changed.
+    """
+
+    function: Annotated[str, Field(min_length=1), Key("law")]
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{32}$"), Key("nothing", "change")]
+    undigested: Annotated[list[str], Key("nothing", "change", absent=[])] = Field(default_factory=list)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> FunctionCall:
+        """What is kept of a function."""
+        found = digest_function(function)
+        return cls(function=name_of(function), digest=found.digest, undigested=list(found.undigested))
+
+
+_NAME, _PROGRAM, _FUNCTION = (
+    "(name)",
+    "(program)",
+    "(function)",
+)  # messages leave out parts of a location in parentheses
+
+
+def _kind_of_call(value: Any) -> str:
+    if isinstance(value, FunctionCall) or (isinstance(value, dict) and "function" in value):
+        return _FUNCTION
+    return _PROGRAM if isinstance(value, dict | ProgramCall) else _NAME
+
+
+class MechanismSection(Section):
+    """[mechanism]: a built-in's name, "package.module:callable", a program, or a function of this process; its parameters.
+
+    reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
+    timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
+    isolated: whether a run without workers calls the study's code in a process of its own; with workers it always is. Where
+    a function was given as an object and this was not, that is called where it is.
+    impossible: "package.module:predicate" of outputs that the study declares D′ cannot produce, for random tapes.
+    """
+
+    call: Annotated[
+        Annotated[str, Field(min_length=1), Tag(_NAME)]
+        | Annotated[ProgramCall, Tag(_PROGRAM)]
+        | Annotated[FunctionCall, Tag(_FUNCTION)],
+        Discriminator(_kind_of_call),
+        Key("law"),
+    ]
+    parameters: Annotated[dict[str, Any], Key("law")] = Field(default_factory=dict)
+    reproducible: Annotated[bool, Key("law", absent=True)] = True
+    timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
+    isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
+    impossible: Annotated[
+        Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)
+    ] = None
+    _function: Callable[..., Any] | None = PrivateAttr(None)
+    _is_here: bool = PrivateAttr(False)
+
+    def holding(self, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        """The function was given as an object in this process, and these keys with it."""
+        self._function, self._is_here = function, "isolated" not in given
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The function, where it was given as an object in this process."""
+        return self._function
+
+    @property
+    def shares_process(self) -> bool:
+        """Whether a run without workers calls it in this process: so as asked, and a function of this process unasked."""
+        return not self.isolated or self._is_here
+
+    @property
+    def handed(self) -> dict[str, Any]:
+        """What tasks need of a function that was given and stores do not have: by digest itself; by import path its digest."""
+        if self._function is None:
+            return {}
+        if isinstance(self.call, FunctionCall):
+            return {self.call.digest: self._function}
+        return {str(self.call): digest_function(self._function, code_alone=True).digest}
+
+    @model_validator(mode="after")
+    def _one_timeout(self) -> Self:
+        from hpcdp.mechanisms import READERS
+
+        if self.timeout is not None and isinstance(self.call, ProgramCall):
+            raise ValueError(
+                f"timeout: a program has its own, mechanism.call.timeout; given: {self.timeout:g}; accepted: "
+                "call = { command = [...], timeout = ... }"
+            )
+        if self.timeout is not None and self.call in READERS:
+            raise ValueError(f"timeout: {self.call} draws nothing; leave this key out; given: {self.timeout:g}")
+        return self
+
+    @model_validator(mode="after")
+    def _may_share_a_process(self) -> Self:
+        from hpcdp.mechanisms import READERS
+
+        if self.isolated:
+            return self
+        if isinstance(self.call, ProgramCall):
+            raise ValueError("isolated: a program always has a process of its own; leave this key out; given: false")
+        if self.call in READERS:
+            raise ValueError(f"isolated: {self.call} draws nothing; leave this key out; given: false")
+        if self.timeout is not None:
+            raise ValueError(
+                f"isolated: with mechanism.timeout it has a process of its own, which can be ended; given: false and "
+                f"timeout = {self.timeout:g}; accepted: one of them"
+            )
+        return self

@@ -1,0 +1,164 @@
+"""[pairs] of a study: the databases that are compared, given, neighbours of given ones, random ones, or a domain."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, model_validator
+
+from hpcdp.keys import canonical_json
+from hpcdp.mechanisms.code_digest import digest_value
+from hpcdp.mechanisms.tabular import is_frame
+from hpcdp.study.section import Key, Rows, Section
+
+_LISTED, _CALLED = "(list)", "(call)"  # messages leave out parts of a location in parentheses
+
+
+class Framed(Section):
+    """A database that was given as a DataFrame: what a study says of it. The codes of its rows are stored as arrays are."""
+
+    frame: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    rows: Annotated[int, Field(ge=0)]
+    _given: Any = PrivateAttr(None)
+
+    @property
+    def given(self) -> Any:
+        """The DataFrame, where it was given in this process."""
+        return self._given
+
+    @classmethod
+    def of(cls, frame: Any) -> Framed:
+        """What is said of a DataFrame, which is kept beside it."""
+        made = cls(frame=digest_value(frame).digest, rows=len(frame))
+        made._given = frame.copy()
+        return made
+
+
+def _read_database(value: Any) -> Any:
+    """A DataFrame by what is said of it, an array as the list of its rows."""
+    return Framed.of(value) if is_frame(value) else value.tolist() if isinstance(value, np.ndarray) else value
+
+
+_ROWS, _FRAME = "(rows)", "(frame)"
+Rowed = Annotated[
+    Annotated[list[Any], Tag(_ROWS)] | Annotated[Framed, Tag(_FRAME)],
+    Discriminator(lambda value: _FRAME if isinstance(value, dict | Framed) else _ROWS),
+    BeforeValidator(_read_database),
+]
+"""A database of numbers, or a DataFrame."""
+
+
+class GivenPair(Section):
+    """One ordered pair (D, D')."""
+
+    d: Rowed
+    d_prime: Rowed
+
+
+class GivenCall(Section):
+    """A callable that returns ordered pairs, as `hpcdp.patterns` has some ready."""
+
+    call: Annotated[str, Field(min_length=1)]
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class Relative(Section):
+    """T, and the neighbours of each of its databases: one row removed, or one row edited to other values."""
+
+    databases: list[Rowed] | None = None
+    file: str | None = None
+    call: str | None = None
+    rows: Rows = "all"
+    relation: Literal["remove", "edit"] = "remove"
+    values: list[Any] | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [key for key in ("databases", "file", "call") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of databases, file, call; given: {', '.join(given) or 'none'}")
+        if self.databases is not None and not self.databases:
+            raise ValueError("databases: at least one database")
+        if isinstance(self.rows, tuple) and (not self.rows or len(set(self.rows)) < len(self.rows)):
+            raise ValueError('rows: "all" or a list of distinct row numbers, at least one')
+        if self.values is not None and (self.relation != "edit" or not self.values):
+            raise ValueError('values: a list of at least one row, with relation = "edit" only')
+        return self
+
+
+class Distributional(Section):
+    """One distribution of Δ: what draws databases, which rows are held, and at which values."""
+
+    call: Annotated[str, Field(min_length=1)]
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    index: Rows = "all"
+    values: list[Any]
+    exchangeable: bool = False
+
+    @model_validator(mode="after")
+    def _rows_and_values(self) -> Self:
+        if isinstance(self.index, tuple) and (not self.index or len(set(self.index)) < len(self.index)):
+            raise ValueError('index: "all" or a list of distinct row numbers, at least one')
+        if len({canonical_json(value) for value in self.values}) < max(2, len(self.values)):
+            raise ValueError("values: a list of at least two distinct values of a row")
+        return self
+
+
+class Domain(Section):
+    """All pairs of numbers of an interval, by the midpoints of equal buckets: local privacy.
+
+    lipschitz: D: by how much the density at any output changes while the input moves by one unit, at most: an assumption.
+    """
+
+    lower: Annotated[float, Field(allow_inf_nan=False)]
+    upper: Annotated[float, Field(allow_inf_nan=False)]
+    points: Annotated[int, Field(ge=2, le=100_000)]
+    lipschitz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Self:
+        if not self.lower < self.upper or not math.isfinite(self.upper - self.lower):
+            raise ValueError(f"lower < upper; given: {self.lower:g} and {self.upper:g}")
+        return self
+
+    @property
+    def midpoints(self) -> list[float]:
+        """Of the buckets, ascending."""
+        step = (self.upper - self.lower) / self.points
+        return [self.lower + (number + 0.5) * step for number in range(self.points)]
+
+    @property
+    def change(self) -> float:
+        """By how much the density of an input differs from that of its bucket's midpoint, at most."""
+        return 0.5 * self.lipschitz * (self.upper - self.lower) / self.points
+
+
+class Pairs(Section):
+    """[pairs]: exactly one of given, relative, distributional, domain."""
+
+    given: (
+        Annotated[
+            Annotated[list[GivenPair], Tag(_LISTED)] | Annotated[GivenCall, Tag(_CALLED)],
+            Discriminator(lambda value: _CALLED if isinstance(value, (dict, GivenCall)) else _LISTED),
+        ]
+        | None
+    ) = None
+    relative: Relative | None = None
+    distributional: Annotated[
+        list[Distributional] | None, BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
+    ] = None
+    domain: Annotated[Domain | None, Key("law", absent=None)] = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        kinds = ("given", "relative", "distributional", "domain")
+        found = [key for key in kinds if getattr(self, key) is not None]
+        if len(found) != 1:
+            raise ValueError(f"exactly one of {', '.join(kinds)}; given: {', '.join(found) or 'none'}")
+        if self.given == []:
+            raise ValueError("given: at least one pair")
+        if self.distributional is not None and not self.distributional:
+            raise ValueError("distributional: at least one distribution")
+        return self
