@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from hpcdp.mechanisms.functions import Handed, Parcel
-
 if TYPE_CHECKING:
     from distributed import Client
+
+    from hpcdp.mechanisms.functions import Handed, Parcel
 
 _FRESH = 2.0  # seconds for which a count of threads is believed
 _ANSWER = 5.0  # seconds in which a scheduler that lives answers; one that is frozen must not stop who asks
