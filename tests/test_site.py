@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from loaded import load_script
+from study_keys import place_of
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_WORDS = 1500  # of a how-to, without blocks
@@ -62,19 +63,22 @@ def test_the_site_is_whole_and_needs_no_network(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_public_name_and_every_command_has_its_place(site: Path) -> None:
+def test_every_public_name_command_and_key_has_its_place(site: Path) -> None:
     import hpcdp
     from hpcdp.cli._arguments import make_parser
+    from hpcdp.study.schema import described
 
     api = Loads((site / "docs" / "api.html").read_text(encoding="utf-8")).places
     assert {f"hpcdp.{name}" for name in hpcdp.__all__ if not name.startswith("_")} <= api
     commands = Loads((site / "docs" / "commands.html").read_text(encoding="utf-8")).places
     assert {name for name, _ in BUILDER._commands(make_parser())} <= commands
+    keys = Loads((site / "docs" / "study-keys.html").read_text(encoding="utf-8")).places
+    assert {place_of(key) for key in described()} <= keys
 
 
 def test_every_page_is_in_the_menu_and_no_two_share_a_name() -> None:
     names = BUILDER.page_names()
-    generated = {"docs/commands", "docs/api", "docs/gallery"}
+    generated = {"docs/commands", "docs/study-keys", "docs/api", "docs/gallery"}
     listed = [page for pages in BUILDER.SECTIONS.values() for page in pages]
     pages = {name.removesuffix(".md") for page, name in names.items() if not page.startswith("workflows/")}
     assert sorted(listed) == sorted((pages | generated) - {"index"})
