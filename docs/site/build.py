@@ -69,7 +69,18 @@ _SOURCES = {
 }  # what pages of the repository link to where the site has a page
 _LINK = re.compile(r"(\]\()([^)\s#]*)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
-_FILES = ("*.toml", "*.csv", "*.json", "*.py", "*.sh", "*.png", "*.def", "*.lock", "Dockerfile")  # what pages link to
+_FILES = (
+    "*.toml",
+    "*.csv",
+    "*.json",
+    "*.py",
+    "*.sh",
+    "*.png",
+    "*.svg",
+    "*.def",
+    "*.lock",
+    "Dockerfile",
+)  # what pages link to
 
 
 def page_names() -> dict[str, str]:
