@@ -190,7 +190,7 @@ def literal(cell: str) -> object:
 
 def entries() -> dict[str, tuple[str, str]]:
     """Of each key on the page of study keys: what may stand there, and what it means."""
-    found = re.findall(r"^\[`(\S+)`\]\{#\S+\}\n: (.+)\n: (.+)\n$", study_keys_page(), flags=re.M)
+    found = re.findall(r"^\[\*\*`(\S+)`\*\*\]\{#\S+\}\n: (.+)\n: (.+)\n$", study_keys_page(), flags=re.M)
     return {key: (types, meaning) for key, types, meaning in found}
 
 

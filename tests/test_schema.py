@@ -338,7 +338,7 @@ def test_a_key_that_is_added_to_the_models_is_in_the_schema(monkeypatch: pytest.
         model.model_rebuild(force=True)
     try:
         found = study_schema()["$defs"]
-        assert "[`estimate.zzz`]" in study_keys_page()
+        assert "[**`estimate.zzz`**]" in study_keys_page()
         assert "zzz" in found["Estimate"]["properties"]
         assert "maximum" not in found["AtRisk"]["properties"]["rows"]
     finally:

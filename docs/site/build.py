@@ -204,7 +204,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.A
 
 def _formatted(parser: argparse.ArgumentParser) -> str:
     """Help of a width that does not depend on the terminal."""
-    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)  # type: ignore[assignment]
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=84)  # type: ignore[assignment]
     return parser.format_help()
 
 

@@ -11,6 +11,7 @@ html_theme = "furo"
 html_title = "hpcdp"
 html_show_sphinx = False
 html_copy_source = False
+html_show_search_summary = False  # of a file, a browser may fetch no other to find a summary in
 html_static_path: list[str] = []
 html_theme_options = {"navigation_with_keys": True}
 myst_enable_extensions = ["deflist", "attrs_inline"]

@@ -91,7 +91,7 @@ def _entry(key: str, place: dict[str, Any], required: bool, text: str) -> list[s
         said.append("*required*")
     elif place.get("default") is not None:
         said.append(f"default `{json.dumps(place['default'])}`")
-    return [f"[`{key}`]{{#{place_of(key)}}}", f": {'; '.join(said)}", f": {text}", ""]
+    return [f"[**`{key}`**]{{#{place_of(key)}}}", f": {'; '.join(said)}", f": {text}", ""]
 
 
 def _words(place: dict[str, Any], many: bool = False) -> str:
