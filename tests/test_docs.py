@@ -227,6 +227,12 @@ def test_every_parameter_of_a_loss_is_on_that_page_with_its_default() -> None:
         check_default(default_in(page[key.removeprefix("literal-")][0]), field)
 
 
+def test_sizes_with_auto_are_those_of_auto() -> None:
+    page = entries()
+    for key, size in zip(("train", "test"), LOSSES["auto"].sizes, strict=True):
+        assert page[f"estimate.{key}"][1].endswith(f": {size}")
+
+
 @pytest.mark.parametrize(
     ("key", "said"),
     [
