@@ -34,7 +34,8 @@ from hpcdp.report.tape import HEAD
 from hpcdp.report.verdict import report
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.result import Result
-from hpcdp.results.tape import DRAWN, LEARNED, LEFT_OUT, UNLEARNED, _whole
+from hpcdp.results.tape import _whole
+from hpcdp.results.tape_warnings import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
 from hpcdp.results.ways import Records
 
 EPSILONS, AIM = [0.0, 1.0, 2.0, 3.0], 3.0

@@ -116,6 +116,8 @@ def test_a_claim_that_is_separable_is_judged_without_kernels(kind: str, claim: s
     store = complete(tmp_path, kind)
     is_own = claim == BUILT_IN["claim"] and kind == "cells"
     heavy = HEAVY if is_own else ("zarr", "numba", "dask", "distributed", "xarray", "matplotlib", "psutil")
+    if kind == "cells":
+        heavy = (*heavy, "hpcdp.study.problem", "numpy.random")  # what draws
     program = (
         "import sys; from hpcdp.cli.command import main; code = main(sys.argv[1:]); "
         f"print([name for name in {heavy} if name in sys.modules], code, file=sys.stderr)"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.losses.tape.curve import delta_by_loss
 from hpcdp.losses.tape.levels import Learned
 from hpcdp.losses.tape.shares import least_counted
@@ -19,7 +20,7 @@ from hpcdp.notions.tape import DeclaredDirection, Direction, Taught, draws_for, 
 from hpcdp.notions.weighted import split_level
 from hpcdp.planning.index import first_of
 from hpcdp.planning.tape import CHUNK, FEW, Bets, Choice
-from hpcdp.study.problem import DIRECTIONS, Problem
+from hpcdp.study.problem import Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

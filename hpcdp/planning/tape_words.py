@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from hpcdp._base.rounding import at_most, duration
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
 from hpcdp.planning.tape import PARTS, Choice, known_choice, tested_pairs
-from hpcdp.study.problem import DIRECTIONS, Problem
+from hpcdp.study.problem import Problem
 
 Words = list[tuple[str, str]]
 

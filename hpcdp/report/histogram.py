@@ -15,7 +15,7 @@ from hpcdp.report.table import grid, trust_lines
 from hpcdp.results.histogram import renyi_entries
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
-from hpcdp.study.problem import describe_pair
+from hpcdp.study.pair_words import describe_pair
 
 _SHOWN = 30  # pairs that a table lists
 

@@ -12,7 +12,7 @@ from hpcdp.errors import StudyError
 from hpcdp.report.table import grid, grown_lines, origin_names, origin_of, trust_lines
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
-from hpcdp.study.problem import describe_pair
+from hpcdp.study.pair_words import describe_pair
 
 _SHOWN = 30  # pairs or rows that a table lists
 _PICKED = [

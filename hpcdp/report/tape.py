@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import pair_words
 from hpcdp.results.result import Result
-from hpcdp.results.tape import DRAWN, LEFT_OUT
-from hpcdp.results.tape_warnings import INFLATED
-from hpcdp.study.problem import DIRECTIONS
+from hpcdp.results.tape_warnings import DRAWN, INFLATED, LEFT_OUT
 
 HEAD = ["ε", "δ̂", "± error", "up to the leftover ≥", "certified ≥", "approx ≤"]
 """Columns of a table by ε."""

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.histogram import assumed
 from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, round_up, worst
 from hpcdp.store.again import resume_command
-from hpcdp.study.problem import DIRECTIONS
 
 if TYPE_CHECKING:
     from hpcdp.results.ranking import Ranking
@@ -127,6 +126,8 @@ def _pure(verdict: Verdict) -> list[str]:
     ]
     upper = (verdict.result.pure or {}).get("upper") if is_binned else None
     if upper is not None and upper <= found.claimed:
+        from hpcdp.report.histogram import assumed
+
         where = "this domain" if found.pair < 0 else "these pairs"
         ceiling, rest = at_most(upper, ".5f"), assumed(verdict.result)
         lines.append(

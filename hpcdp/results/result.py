@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
-from hpcdp.planning.index import read_index
-from hpcdp.planning.ways import all_done
-from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution, read_limits
@@ -30,9 +28,8 @@ from hpcdp.store.results import Arrays, read_results
 from hpcdp.store.root import open_latest
 from hpcdp.store.texts import read_texts
 from hpcdp.study.file import Study
-from hpcdp.study.problem import DIRECTIONS
 from hpcdp.study.reuse import FOLDS
-from hpcdp.study.versions import history, read_problem, stored_study
+from hpcdp.study.versions import history, stored_study
 from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
@@ -337,6 +334,15 @@ def _load(store: str | Path) -> Result:
         columns = dimension(Schema.from_dict(read_json(layout.study(version))["schema"]))
         limits = read_limits(read_texts(layout.root).get("limits", ""), head["digests"])
         return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, limits)
+    return _assembled(layout, version, study, earlier)
+
+
+def _assembled(layout: Layout, version: int, study: Study, earlier: list[str]) -> Result:
+    from hpcdp.planning.index import read_index  # what reads complete results need not know
+    from hpcdp.planning.ways import all_done
+    from hpcdp.results.assemble import assemble, pair_entries
+    from hpcdp.study.versions import read_problem
+
     problem = read_problem(layout, version)
     index = read_index(layout)
     arrays = assemble(problem, index)

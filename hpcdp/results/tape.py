@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.special import ndtri
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StoreError
 from hpcdp.notions.separating import fewest
 from hpcdp.notions.weighted import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
@@ -18,14 +19,11 @@ from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean, spread
 from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.tape import Choice, known_choice, spans_of, stage_of, tested_pairs
 from hpcdp.results.cells import CELL, maximum_of
-from hpcdp.results.tape_warnings import INFLATED, fallen_words, unexplained_words
+from hpcdp.results.tape_warnings import DRAWN, INFLATED, LEARNED, LEFT_OUT, fallen_words, unexplained_words
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.problem import DIRECTIONS, Problem
-
-UNLEARNED, LEARNED, LEFT_OUT, DRAWN = range(4)
-"""What is known of a pair: nothing; what levels learned of it; that it was left out of the test by that; all its draws."""
+from hpcdp.study.problem import Problem
 
 _TOLD = 3.0  # standard errors from which on δ̂ tells something
 _FEWEST_CHUNKS = 30

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.special import ndtr
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.results.renyi import INTEGRAL
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
-from hpcdp.study.problem import DIRECTIONS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import canonical_json, digest_array
@@ -26,9 +26,11 @@ from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, Study
 from hpcdp.study.following import may_be_either
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
-from hpcdp.study.problem import Problem
-from hpcdp.study.sampler import Sampler
 from hpcdp.study.section import ALWAYS, Section
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
+    from hpcdp.study.sampler import Sampler
 
 
 def mend(layout: Layout, generation: Generation) -> Iterator[str]:
@@ -53,6 +55,8 @@ def mend(layout: Layout, generation: Generation) -> Iterator[str]:
 
 def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:
     """The problem of one version, from the store and the mechanism's code; StudyError if the code changed."""
+    from hpcdp.study.sampler import Sampler  # what reads complete results need not know
+
     body = read_study_record(layout, version)
     study = _study_of(body)
     sampler, distributions = Sampler.of(study), load_distributions(study)
@@ -63,6 +67,8 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
 
 def read_problem(layout: Layout, version: int) -> Problem:
     """The problem of one version for reading results: from the store alone, so its sampler cannot draw."""
+    from hpcdp.study.sampler import Sampler
+
     body = read_study_record(layout, version)
     study = _study_of(body)
     distributions = known_distributions(study, body.get("shapes", ()))
@@ -73,6 +79,8 @@ def read_problem(layout: Layout, version: int) -> Problem:
 def _problem(
     layout: Layout, body: dict[str, Any], study: Study, sampler: Sampler, distributions: Sequence[Distribution]
 ) -> Problem:
+    from hpcdp.study.problem import Problem
+
     databases = _databases_of(layout, body)
     chosen = known_choice(layout) if study.estimate.reuse == "auto" else None
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
