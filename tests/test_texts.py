@@ -16,6 +16,7 @@ from poison import ESCAPE, FILES, check, run
 
 from hpcdp.cli._unchanged import digest_inputs
 from hpcdp.cli.command import main
+from hpcdp.report import printed
 from hpcdp.store import texts
 from hpcdp.store.lease import acquire
 from hpcdp.store.records import read_json
@@ -168,6 +169,18 @@ def test_nothing_heavy_is_imported(words: list[str], tmp_path: Path) -> None:
     (store / "records" / "texts.json").unlink()
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
     assert "'numpy'" in done.stderr, "this test would see it"
+
+
+def test_of_many_cells_what_is_short_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printed, "_MOST_CELLS", 7)  # of 8
+    store = complete(tmp_path, "cells")
+    kept = read_texts(store)
+    assert {"table", "status", "verify", "limits"} <= kept.keys(), "though JSON and CSV are long"
+    assert not {"json", "csv"} & kept.keys()
+    fast = [run([*words, str(store)])[1] for words in (*SHOW, ["status"])]
+    assert fast[0] == kept["table"] + "\n"
+    (store / "records" / "texts.json").unlink()
+    assert fast == [run([*words, str(store)])[1] for words in (*SHOW, ["status"])]
 
 
 def test_texts_of_something_else_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

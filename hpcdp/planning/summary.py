@@ -163,14 +163,14 @@ class Plan:
     def _drawing(self) -> str:
         if self.is_stored:
             return "  drawing        none: the samples are stored"
-        call = (
-            f" and {brief(self.call_seconds)} a call"
-            if self.call_seconds > _TELLING * self.draw_seconds * self.chunk
-            else ""
-        )
+        draw, call = f"{brief(self.draw_seconds)} a draw", f"{brief(self.call_seconds)} a call"
+        if self.call_seconds <= _TELLING * self.draw_seconds * self.chunk:
+            cost = draw
+        else:
+            cost = f"{draw} and {call}" if self.draw_seconds > 0.0 else call  # too fast to be told from the call
         where = "in one process" if self.is_here else f"on {self.workers} workers"
         total = f"{duration(self.drawing)} of {duration(self.seconds)} {where}"
-        return f"  drawing        about {brief(self.draw_seconds)} a draw{call} (measured), {total}"
+        return f"  drawing        about {cost} (measured), {total}"
 
     def _time(self) -> list[str]:
         found = self.forecast
