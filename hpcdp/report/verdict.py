@@ -13,7 +13,7 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
+from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, round_up, worst
 from hpcdp.store.again import resume_command
@@ -242,6 +242,7 @@ def notes(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> list[s
         *_uncertified(result),
         *basis_lines(result),
         *trust_lines(result.study),
+        *changed_lines(result),
     ]
     if not np.isnan(result.resolution.limits).all():
         lines += [*limit_lines(percent(result.confidence), [result]), *warning_lines(result)]

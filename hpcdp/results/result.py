@@ -29,7 +29,7 @@ from hpcdp.store.root import open_latest
 from hpcdp.store.texts import read_texts
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
-from hpcdp.study.versions import history, stored_study
+from hpcdp.study.versions import changed_code, history, stored_study
 from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Result(Shown):
     """What a store holds.
 
     arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
-    are d numbers each, else None. limits: of the learned sets, where the run kept them (`Resolution`).
+    are d numbers each, else None. limits: of the learned sets, where the run kept them (`Resolution`). changed: code that
+    was another when earlier draws of the store were made.
     """
 
     study: Study
@@ -53,6 +54,7 @@ class Result(Shown):
     grown: list[str]
     columns: int | None = None
     limits: NDArray[np.float64] | None = None
+    changed: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -112,7 +114,16 @@ class Result(Shown):
     @property
     def warnings(self) -> list[str]:
         """What is not resolved and what would resolve it; of random tapes also whether plain draws hit the leftover."""
-        return [*self.resolution.warnings, *self.way.warnings(self.arrays)]
+        return [*self.code_warnings, *self.resolution.warnings, *self.way.warnings(self.arrays)]
+
+    @property
+    def code_warnings(self) -> list[str]:
+        """That numbers may be of code that is there no more."""
+        return [
+            f"{what} changed since the first draws of this store were made, as was allowed (--allow-changed-code): what was "
+            "drawn until then is of the earlier one, and so are these numbers, or a part of what they are made of"
+            for what in self.changed
+        ]
 
     def epsilon_at(self, delta: float, alone: bool = False) -> Level:
         """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ.
@@ -325,6 +336,7 @@ def _load(store: str | Path) -> Result:
     study = stored_study(layout, version)
     versions = history(layout)
     earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
+    changed = changed_code(layout, study)
     try:
         found = read_results(layout)
     except DamagedError:
@@ -333,11 +345,11 @@ def _load(store: str | Path) -> Result:
         arrays, head = found
         columns = dimension(Schema.from_dict(read_json(layout.study(version))["schema"]))
         limits = read_limits(read_texts(layout.root).get("limits", ""), head["digests"])
-        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, limits)
-    return _assembled(layout, version, study, earlier)
+        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, limits, changed)
+    return _assembled(layout, version, study, earlier, changed)
 
 
-def _assembled(layout: Layout, version: int, study: Study, earlier: list[str]) -> Result:
+def _assembled(layout: Layout, version: int, study: Study, earlier: list[str], changed: Sequence[str]) -> Result:
     from hpcdp.planning.index import read_index  # what reads complete results need not know
     from hpcdp.planning.ways import all_done
     from hpcdp.results.assemble import assemble, pair_entries
@@ -347,4 +359,6 @@ def _assembled(layout: Layout, version: int, study: Study, earlier: list[str]) -
     index = read_index(layout)
     arrays = assemble(problem, index)
     columns = dimension(problem.schema)
-    return Result(study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier, columns)
+    return Result(
+        study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier, columns, None, changed
+    )

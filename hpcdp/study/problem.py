@@ -394,7 +394,10 @@ def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads:
     if study.study.claim is not None:
         from hpcdp.study.claims import parse_claim
 
-        parse_claim(study.study.claim, study.folder)
+        try:
+            parse_claim(study.study.claim, study.folder)
+        except StudyError as error:
+            raise StudyError(f"study.claim: {error}") from None
     problem = Problem(study, databases, sampler, trial.schema, distributions)
     _refuse_declared(problem)
     return problem, trial
