@@ -244,12 +244,9 @@ def test_the_database_that_all_pairs_share(honest: str, tmp_path: Path, schedule
 
 def show_but_for_code(store: Path) -> str:
     """What is shown of a store, but for the warning that its code changed, which must be there."""
-    (words,) = hpcdp.load_result(store).code_warnings
-    return (
-        show(store)
-        .replace(f"{json.dumps(words, ensure_ascii=False)}, ", "")
-        .replace(json.dumps(words, ensure_ascii=False), "")
-    )
+    (words,) = load_result(store).code_warnings
+    told = json.dumps(words, ensure_ascii=False)
+    return show(store).replace(f"{told}, ", "").replace(told, "")
 
 
 def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: str) -> None:
