@@ -218,7 +218,7 @@ def test_draws_of_another_choice_are_not_used(copy: Path, whole: Path) -> None:
 
 def _asking(folder: Path, **changes: Any) -> Path:
     target = {"epsilon": 0.8, "direction": "forward", "relative_error": 0.05, "most": 4_000_000}
-    keys = {**SMALL, "test": None, "target": target, **changes}
+    keys = {**SMALL, "target": target, **changes}
     return write_study(folder, **{key: value for key, value in keys.items() if value is not None})
 
 
@@ -245,11 +245,14 @@ def test_plain_draws_are_of_the_direction_that_is_asked_for(tmp_path: Path) -> N
 def test_stores_of_before_go_on_as_they_began(tmp_path: Path, monkeypatch) -> None:
     """Where levels were shared by both directions, what is left to draw, or is lost, is drawn for both."""
     study, store = _asking(tmp_path), tmp_path / "s.zarr"
+    study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false"))  # else what is patched is not
     monkeypatch.setattr("hpcdp.study.estimate.Estimate.certified_direction", None)
     call("run", study, "--store", store, "--workers", 0)
     monkeypatch.undo()
     (choice,) = choices(store)
+    assert min(sum(levels) for levels in choice["levels"]) > 0.0
     assert min(choice["leftover"]) > 0
+    assert load_result(store)["lower"][0, :, 2].min() > 0.0
     printed = show(store)
     call("resume", store, "--workers", 0)
     assert show(store) == printed
