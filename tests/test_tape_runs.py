@@ -245,7 +245,9 @@ def test_plain_draws_are_of_the_direction_that_is_asked_for(tmp_path: Path) -> N
 def test_stores_of_before_go_on_as_they_began(tmp_path: Path, monkeypatch) -> None:
     """Where levels were shared by both directions, what is left to draw, or is lost, is drawn for both."""
     study, store = _asking(tmp_path), tmp_path / "s.zarr"
-    study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false"))  # else what is patched is not
+    study.write_text(
+        study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false")
+    )  # else what is patched is not
     monkeypatch.setattr("hpcdp.study.estimate.Estimate.certified_direction", None)
     call("run", study, "--store", store, "--workers", 0)
     monkeypatch.undo()
@@ -276,7 +278,7 @@ def sampled(database, size, rng):
 
 def test_pairs_race_in_the_direction_that_is_asked_for(tmp_path: Path) -> None:
     """A tenth of outputs moved: no forward δ at .5, and a larger reverse one than that of the pair that leads forward."""
-    one, two = 'd = [0.0, 0.0], d_prime = [0.1, 2.0]', 'd = [0.0, 0.0], d_prime = [1.0, 0.3]'
+    one, two = "d = [0.0, 0.0], d_prime = [0.1, 2.0]", "d = [0.0, 0.0], d_prime = [1.0, 0.3]"
     pairs = f"given = [ {{ {one} }}, {{ {two} }} ]"
     for direction, tested in (("forward", 1), ("reverse", 0)):
         target = {"epsilon": 0.5, "direction": direction, "relative_error": 0.1, "most": 1_000_000}

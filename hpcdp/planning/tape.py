@@ -46,11 +46,12 @@ class Choice:
 
     by_rows, flat: how its tapes are drawn (see `hpcdp.mechanisms.tape.generator.Tape`). draws: from the proposals, of each law.
     leftover: plain draws, of the law that is inflated in each direction. bets: by direction. delta, error: training's δ̂ and its
-    standard error, by direction and ε. gain: times the draws that plain counting would take for the same standard error
-    (heuristic). levels: of each cell's bounds, by direction and ε; 0 without bounds. needed: plain draws after which a certificate keeps most of δ, of each direction. checked: whether it was seen
-    that outputs depend on their own entries of the tape alone. declared: whether forward sets are counted only where the study
-    declares that D′ has no output, so that P alone is bounded. state: digest of the learned arrays. unexplained: by direction
-    what `hpcdp.notions.tape.Direction.unexplained` says, as (column, draws, worth).
+    standard error, by direction and ε. levels: of each cell's bounds, 0 without; in `bounded` directions alone there are any.
+    gain: times the draws that plain counting would take for the same standard error (heuristic). needed: plain draws after which
+    a certificate keeps most of δ, of each direction. checked: whether it was seen that outputs depend on their own entries of
+    the tape alone. declared: whether forward sets are counted only where the study declares that D′ has no output, so that P
+    alone is bounded. state: digest of the learned arrays. unexplained: by direction what
+    `hpcdp.notions.tape.Direction.unexplained` says, as (column, draws, worth).
     """
 
     by_rows: bool

@@ -69,8 +69,8 @@ def basis_lines(result: Result) -> list[str]:
         without = (result["level"][drawn, direction] == 0.0).all(axis=1)
         if without.any():
             lines += _wrap(
-                f"{name}{_which(drawn, without)}: δ̂ alone, without bounds: all of the level and all plain draws are for the other "
-                "direction (target.direction)."
+                f"{name}{_which(drawn, without)}: δ̂ alone, without bounds: all of the level and all plain draws are for the "
+                "other direction (target.direction)."
             )
     if by_rows.any():
         lines += _wrap(
