@@ -501,7 +501,7 @@ def test_plans_of_a_direction_that_is_asked_for_alone(alone: Result) -> None:
     section = problem.study.study.model_copy(update={"claim": "gaussian(mu=1)"})
     object.__setattr__(problem, "study", problem.study.model_copy(update={"study": section}))
     words = dict(describe_tape(problem, Index(), costs, 1))["leftover"]
-    found = re.search(rf"a certificate of {ALONE} alone \(target\.direction\) takes about (\S+) plain draws", words)
+    found = re.search(rf", {ALONE} alone \(target\.direction\), a certificate takes about (\S+) plain draws", words)
     assert found is not None
     needed = math.log(1.0 / (0.9 * 0.05)) * math.exp(AIM) / (0.28 * truth_at(AIM))
     assert float(found[1]) == pytest.approx(needed, rel=0.05)

@@ -97,8 +97,8 @@ def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> st
     needed = leftover_draws(KEPT_BACK * delta, epsilon, level)
     most = e.target.most if e.target is not None else e.test
     named = "target.most" if e.target is not None else "test"
-    alone = "" if e.certified_direction is None else f" of {e.certified_direction} alone (target.direction)"
-    words = f"{why}, a certificate{alone} takes about {needed:.2g} plain draws without a hit, {_takes(needed, costs, workers)}"
+    alone = "" if e.certified_direction is None else f", {e.certified_direction} alone (target.direction)"
+    words = f"{why}{alone}, a certificate takes about {needed:.2g} plain draws without a hit, {_takes(needed, costs, workers)}"
     if needed > most:
         return f"{words}; {named} = {most:.2g} does not allow it: estimate, and what is certified up to the leftover, can be had"
     return f"{words}; {named} = {most:.2g} allows it; none where no weight is above the cut-offs"
