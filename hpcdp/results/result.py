@@ -160,7 +160,7 @@ class Result(Shown):
         return found
 
     def has_bound(self, place: Any) -> bool:
-        """Whether some cells have a bound of their own, as far as a study says which have (`estimate.certify`)."""
+        """Whether any of some cells has a bound of its own, as far as a study says which have. place: an index of `level`."""
         return self.study.estimate.certify is None or bool((self["level"][place] > 0.0).any())
 
     def _certified(self, place: Any) -> dict[str, bool]:
