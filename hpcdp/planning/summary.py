@@ -261,7 +261,9 @@ def make_plan(
         call_seconds=trial.seconds_per_call,
         points=amounts.points,
         divergences=len(problem.pairs) * 2 * len(e.renyi or ()),
-        certified=None if e.certify is None else len(problem.pairs) * 2 * len(e.certify),
+        certified=None
+        if e.certify is None
+        else len(problem.pairs) * (1 if e.certified_direction else 2) * len(e.certify),
         chunk=problem.sampler.chunk,
         is_stored=problem.study.mechanism.call == STORED,
         forecast=cluster_needs(tasks, profile) if profile else None,

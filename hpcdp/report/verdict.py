@@ -177,11 +177,13 @@ def _separation(verdict: Verdict, found: Separation) -> list[str]:
             else f"Chance gives such a gap with probability at most {at_most(found.chance, '.1g')} (asymptotic)."
         ),
     ]
-    certify = verdict.result.study.estimate.certify
-    if certify is not None and found.epsilon not in certify:
-        lines.append(
-            "  That ε has no bound of its own (estimate.certify): another study, with fresh draws, could certify it."
+    column = int(np.flatnonzero(verdict.result["epsilon"] == found.epsilon)[0])
+    if not verdict.result.has_bound((found.pair, DIRECTIONS.index(found.direction), column)):
+        is_other = verdict.result.has_bound(np.s_[found.pair, :, column])
+        what = (
+            "direction has no bound (target.direction)" if is_other else "ε has no bound of its own (estimate.certify)"
         )
+        lines.append(f"  That {what}: another study, with fresh draws, could certify it.")
     elif verdict.result.is_tape:
         lines += textwrap.wrap(_tape_separation(found), 120, initial_indent="  ", subsequent_indent="  ")
     elif found.test is None:

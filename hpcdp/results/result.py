@@ -163,14 +163,16 @@ class Result(Shown):
             }
             cell |= self.way.told(self.arrays, place)
             cell["resolved"] = bool(self.resolution.cells[place])
-            cell |= self._certified(column)
+            cell |= self._certified(place)
             found.append(cell)
         return found
 
-    def _certified(self, column: Any) -> dict[str, bool]:
-        """Whether an ε has bounds of its own, where a study says which have."""
-        certify = self.study.estimate.certify
-        return {} if certify is None else {"certified": bool(self["epsilon"][column] in certify)}
+    def has_bound(self, place: Any) -> bool:
+        """Whether any of some cells has a bound of its own, as far as a study says which have. place: an index of `level`."""
+        return self.study.estimate.certify is None or bool((self["level"][place] > 0.0).any())
+
+    def _certified(self, place: Any) -> dict[str, bool]:
+        return {} if self.study.estimate.certify is None else {"certified": self.has_bound(place)}
 
     def spectrum(self) -> list[dict[str, Any]]:
         """The maximum over pairs and directions at each ε; what no cell knows yet is left out."""
@@ -194,7 +196,7 @@ class Result(Shown):
                     **self._up_to_leftover(at),
                     "resolved": bool(self.resolution.rows[column]),
                     "limit": self.resolution.limit(int(column)),
-                    **self._certified(column),
+                    **self._certified(np.s_[:, :, column]),
                 }
             )
         return found

@@ -51,7 +51,8 @@ class Tape(Derived):
     lower_up_to_leftover: X, of which δ(ε) >= X − e^ε·r is certified, r being the leftover of X's set (finite-sample); by
     itself it is no bound on δ. leftover_draws, leftover_hits, leftover_limit: plain draws of the inflated law, how many lie in
     the leftover of any of the direction's cells, and the upper limit of r that they give (finite-sample); 0, 0 and 0 where no
-    weight is above the cut-off. lower: with that limit, so certified.
+    weight is above the cut-off; 0, 0 and 1 in a direction without bounds, whose `level` is 0 (see
+    `Estimate.certified_direction`), as are `lower` and X there. lower: with that limit, so certified.
     weights, squares: sums of w·1_S and of w²·1_S over the draws of each side, all weights included; draws: how many draws, of
     each side: δ̂ = weights₀/draws₀ − e^ε·weights₁/draws₁, cut at 0. spreads: the variances of these sums of weights, as
     draws of each component, which are strata of fixed sizes, tell them: the standard error follows.
@@ -62,7 +63,7 @@ class Tape(Derived):
     0 and NaN where it tells nothing.
     By pair: tape_stage (see `UNLEARNED` to `DRAWN`), tape_by_rows, tape_checked, tape_declared (whether forward sets are within
     what is declared that D′ cannot output, so that P alone is bounded), tape_gain; tape_needed by direction too: plain
-    draws after which a certificate keeps most of δ, 0 where none are needed, −1 where training cannot tell.
+    draws after which a certificate keeps most of δ, 0 where none are needed or asked for, −1 where training cannot tell.
     """
 
     counts = ("sums", "unit", "draws")
@@ -289,8 +290,7 @@ def _certified(
     columns = list(bets.columns)
     nothing = np.zeros(epsilons.size)
     if not columns:
-        whole = {"leftover_draws": 0, "leftover_hits": 0, "leftover_limit": nothing}
-        return {"lower": nothing, "lower_up_to_leftover": nothing, **whole}
+        return {"lower": nothing, "lower_up_to_leftover": nothing}
     parts = split_level(level[columns])
     is_declared = choice.declared and direction == 0
     if is_declared:  # D′ cannot enter these sets, as the study declares: all of the level is P's
