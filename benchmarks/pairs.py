@@ -68,7 +68,7 @@ def main(small: bool = False) -> dict[str, float]:
         folder = Path(name)
         warm = write_study(folder, 20)
         command_costs(folder, "run", warm.name, "--workers", "2", "--no-plot")  # compiles kernels
-        for pairs in (100, 400) if small else (1_000, 10_000):
+        for pairs in (100, 400) if small else (1_000, 10_000, 100_000):
             study = write_study(folder, pairs)
             clock, processor, megabytes = command_costs(folder, "run", study.name, "--workers", "2", "--no-plot")
             shown, _, most = command_costs(folder, "show", f"runs/p{pairs}.zarr")

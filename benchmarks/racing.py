@@ -19,9 +19,9 @@ import numpy as np
 
 import hpcdp
 from benchmarks.tiny import WORKERS
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.clusters import open_local
 from hpcdp.results.exact import exact_curve
-from hpcdp.results.result import DIRECTIONS
 from hpcdp.store.root import open_layout
 from hpcdp.study.file import Study
 from hpcdp.study.versions import read_problem

@@ -24,6 +24,7 @@ from commands import (
 )
 from refusing import GOOD, HEAD, refusal
 
+from hpcdp import load_result
 from hpcdp.keys import digest_array, law_key, stream
 
 BODIES = {
@@ -241,6 +242,13 @@ def test_the_database_that_all_pairs_share(honest: str, tmp_path: Path, schedule
     assert show(store) == honest
 
 
+def show_but_for_code(store: Path) -> str:
+    """What is shown of a store, but for the warning that its code changed, which must be there."""
+    (words,) = load_result(store).code_warnings
+    told = json.dumps(words, ensure_ascii=False)
+    return show(store).replace(f"{told}, ", "").replace(told, "")
+
+
 def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: str) -> None:
     picky = MECHANISM.replace(
         "    time.sleep(pause)\n", "    if size == 250:\n        raise ValueError('an odd size')\n"
@@ -263,7 +271,7 @@ def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: s
     after = contents(store)
     assert {path: after[path] for path in before} == before
     call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
-    assert show(store) == show(tmp_path / "anew.zarr")
+    assert show_but_for_code(store) == show(tmp_path / "anew.zarr")
     call("resume", store, "--cluster", scheduler)
 
 
@@ -319,7 +327,7 @@ def test_chunks_that_become_identical_later(keep: str, changes: dict[str, Any], 
     write_study(tmp_path, MECHANISM, **settings)
     call("resume", store, "--allow-changed-code", "--cluster", scheduler)
     call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
-    assert show(store) == show(tmp_path / "anew.zarr")
+    assert show_but_for_code(store) == show(tmp_path / "anew.zarr")
     assert stored_problem(store).study.estimate.keep == keep
 
 

@@ -221,7 +221,9 @@ def test_another_call_is_no_changed_source(store: Path) -> None:
 def test_a_changed_source_is_one(store: Path) -> None:
     found = again(store, FAST + "# changed\n")
     assert found == (
-        "mechanism.call: the source of own:noisy changed since the store was made; --allow-changed-code goes on all the same"
+        "mechanism.call: the source of own:noisy changed since the store was made, so its numbers are of what it was; accepted: "
+        "another --store or study.name, which measures it anew. Where the outputs' law is as it was, --allow-changed-code "
+        "goes on all the same, with a warning"
     )
     elsewhere = store.parent / "elsewhere"
     elsewhere.mkdir()

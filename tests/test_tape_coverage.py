@@ -169,17 +169,22 @@ def least(nominal: float, runs: int) -> int:
 
 
 @pytest.mark.parametrize("runs", [RUNS, pytest.param(400, marks=pytest.mark.release)])
-@pytest.mark.parametrize("law", LAWS)
-def test_coverage(law: str, runs: int, tmp_path: Path) -> None:
-    """What is certified, and what is up to the leftover, in 80 runs of each of five laws."""
+@pytest.mark.parametrize(
+    "law, asked", [*((law, None) for law in LAWS), ("gaussian", "forward"), ("two_sided", "reverse")]
+)
+def test_coverage(law: str, asked: str | None, runs: int, tmp_path: Path) -> None:
+    """What is certified, and what is up to the leftover, in 80 runs of each of five laws; asked: of a direction alone."""
     epsilon, schema, exact = LAWS[law]
-    pair, truth = Learned.of(tmp_path, law, epsilon, schema), np.asarray(exact(epsilon))
+    target = {"epsilon": epsilon, "direction": asked, "relative_error": 0.1, "most": 1 << 18}
+    more = {} if asked is None else {"certify": [epsilon], "target": target, "test": 1 << 20}
+    pair, truth = Learned.of(tmp_path, law, epsilon, schema, **more), np.asarray(exact(epsilon))
     reference = pair.within(epsilon)
     found = [pair.run() for _ in range(runs)]
     lower = np.array([one["lower"][0, :, 0] for one in found])
     within = np.array([one["lower_up_to_leftover"][0, :, 0] for one in found])
     level = found[0]["level"][0, :, 0]
     assert 0.0 < level.sum() <= 0.2 + 1e-12
+    assert asked is None or level[("forward", "reverse").index(asked)] == pytest.approx(0.2)
     assert (lower <= within).all()
     certified = (lower <= truth).all(axis=1).sum()
     assert certified >= least(0.8, runs)

@@ -22,6 +22,7 @@ from studies import make_study
 from studies import run as run_study
 
 from hpcdp.analytic import exact
+from hpcdp.planning import summary
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.tape_words import describe_tape
 from hpcdp.report import tape
@@ -34,10 +35,13 @@ from hpcdp.report.tape import HEAD
 from hpcdp.report.verdict import report
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.result import Result
-from hpcdp.results.tape import DRAWN, LEARNED, LEFT_OUT, UNLEARNED, _whole
+from hpcdp.results.tape import _whole
+from hpcdp.results.tape_warnings import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
 from hpcdp.results.ways import Records
+from hpcdp.study.problem import DIRECTIONS
 
 EPSILONS, AIM = [0.0, 1.0, 2.0, 3.0], 3.0
+ALONE, OTHER = "reverse", "forward"
 CELL = {
     "pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", "lower_up_to_leftover", "leftover",
     "sums", "unit", "draws", "resolved", "certified",
@@ -56,6 +60,13 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 @pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """The same with a direction asked for, which alone has bounds."""
+    study = _study(target={"epsilon": AIM, "direction": ALONE, "relative_error": 0.1, "most": 1_000_000})
+    return run_study(study, tmp_path_factory.mktemp("tape") / "alone.zarr", lambda: None)  # type: ignore[arg-type,return-value]
+
+
+@pytest.fixture(scope="module")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> Result:
     pairs = [([0.0], [1.0]), ([0.0], [0.2])]
     target = {"epsilon": 0.5, "relative_error": 0.2, "most": 100_000}
@@ -65,7 +76,22 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def test_rows_follow_from_the_recorded_sums_and_hold(result: Result) -> None:
+    _check_rows(result, (ALONE, OTHER))
+
+
+def test_rows_of_a_direction_that_is_asked_for_alone(alone: Result) -> None:
+    _check_rows(alone, (ALONE,))
+    for cell in json.loads(alone.to_json())["cells"]:
+        if cell["direction"] == OTHER:
+            assert (cell["lower"], cell["lower_up_to_leftover"]) == (0.0, 0.0)
+            assert cell["leftover"] == {"draws": 0, "hits": 0, "limit": 1.0}
+    with pytest.raises(AssertionError):
+        _check_rows(alone, (ALONE, OTHER))
+
+
+def _check_rows(result: Result, bounded: tuple[str, ...]) -> None:
     """Literally, from what JSON tells of a cell; that bounds hold fails with probability at most .05."""
+    assert 0.05 * (1.0 - 1e-12) <= result["level"].sum() <= 0.05 * (1.0 + 1e-12)
     curve = exact("gaussian", result.study.mechanism.parameters, np.array([0.0]), np.array([1.0]))
     column = EPSILONS.index(AIM)
     for cell in json.loads(result.to_json())["cells"]:
@@ -82,9 +108,9 @@ def test_rows_follow_from_the_recorded_sums_and_hold(result: Result) -> None:
         assert cell["lower"] <= truth
         assert cell["lower_up_to_leftover"] - c * cell["leftover"]["limit"] <= cell["lower"] * (1 + 1e-9) + 1e-15
         assert cell["lower"] <= cell["lower_up_to_leftover"]
-        if cell["epsilon"] != AIM:
+        assert cell["certified"] == (cell["epsilon"] == AIM and cell["direction"] in bounded)
+        if not cell["certified"]:
             assert cell["sums"]["logs"] is None
-            assert not cell["certified"]
             continue
         place = (0, ["forward", "reverse"].index(cell["direction"]), column)
         level, (rate, kappa), unit = float(result["level"][place]), result["rates"][place], cell["unit"]
@@ -247,24 +273,48 @@ def test_footnotes_say_what_numbers_rest_on(result: Result) -> None:
     assert "nothing is gained" not in text(result)
 
 
-def test_every_page_says_what_was_declared(result: Result) -> None:
-    mechanism = result.study.mechanism.model_copy(update={"impossible": "laws:never"})
-    study = result.study.model_copy(update={"mechanism": mechanism})
-    declared = Result(study, result.store, True, result.pairs, result.arrays, [], 1)
+def _pages(result: Result) -> list[str]:
     from hpcdp.report import accuracy, renyi, risk
     from hpcdp.results.bootstrap import bootstrap
     from hpcdp.results.risk import risk_levels
     from hpcdp.results.verdict import verify
 
-    pages = [
-        text(declared),
-        levels_table(declared, [declared.epsilon_at(1e-3)]),
-        renyi.table(declared, declared.renyi([2.0]), declared.zcdp()),
-        risk.table(declared, risk_levels(declared, [1.0])),
-        report([verify(declared, "gaussian(mu=1)")]),
-        accuracy.table(declared, bootstrap(declared)),
+    return [
+        text(result),
+        levels_table(result, [result.epsilon_at(1e-3)]),
+        renyi.table(result, result.renyi([2.0]), result.zcdp()),
+        risk.table(result, risk_levels(result, [1.0])),
+        report([verify(result, "gaussian(mu=1)")]),
+        accuracy.table(result, bootstrap(result)),
     ]
-    for page in pages:
+
+
+def test_every_page_says_which_direction_has_no_bounds(result: Result, alone: Result) -> None:
+    words = f"{OTHER}: δ̂ alone, without bounds: all of the level and all plain draws are for the other direction"
+    assert all(words in " ".join(page.split()) for page in _pages(alone))
+    assert not any("without bounds" in page for page in _pages(result))
+
+
+def test_a_violation_in_a_direction_without_bounds_is_none(alone: Result) -> None:
+    """δ̂ of both directions is far above the claim: the bound of the one refutes it, and nothing does where that is not drawn."""
+    from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION, verify
+
+    claim = f"dp(epsilon={AIM},delta=1e-10)"
+    assert verify(alone, claim).verdict == VIOLATION
+    delta = alone["delta"].copy()
+    delta[0, DIRECTIONS.index(ALONE)] = delta[:, :, :-1] = 0.0  # but for the other direction at the ε to certify
+    found = verify(changed(alone, lower=np.zeros_like(delta), delta=delta), claim)
+    assert found.verdict == NOT_SEPARABLE
+    assert found.separation is not None
+    assert (found.separation.direction, found.separation.epsilon, found.separation.test) == (OTHER, AIM, None)
+    assert "That direction has no bound (target.direction)" in " ".join(report([found]).split())
+
+
+def test_every_page_says_what_was_declared(result: Result) -> None:
+    mechanism = result.study.mechanism.model_copy(update={"impossible": "laws:never"})
+    study = result.study.model_copy(update={"mechanism": mechanism})
+    declared = Result(study, result.store, True, result.pairs, result.arrays, [], 1)
+    for page in _pages(declared):
         assert "DECLARED, not measured (mechanism.impossible): D′ gives no output of the set laws:never" in page
         assert "independent draws alone" not in page
     assert "DECLARED" not in text(result)
@@ -436,6 +486,27 @@ def test_plans_say_what_a_certificate_takes(result: Result) -> None:
     delta = float(curve.delta(np.array([AIM]), "forward")[0])
     assert needed == pytest.approx(math.log(1.0 / (0.9 * 0.025)) * math.exp(AIM) / (0.28 * delta), rel=0.05)
     assert "does not allow it" in words
+
+
+def test_plans_of_a_direction_that_is_asked_for_alone(alone: Result) -> None:
+    from hpcdp.planning.index import Index
+
+    records, costs = Records(alone.store), Costs(1e-8, 0.0, 0.0, 0.0, 0.0)
+    problem, drawn = records.problem, int(alone["leftover_draws"].max())
+    lines = [words for name, words in describe_tape(problem, records.index, costs, 1) if name == "leftover"]
+    (none,) = [line for line in lines if OTHER in line]
+    assert none == f"pair 0, {OTHER}: none: no bounds, as target.direction is the other one"
+    (one,) = [line for line in lines if ALONE in line]
+    assert f"{drawn:,} plain draws" in one
+    assert drawn > 0
+    section = problem.study.study.model_copy(update={"claim": "gaussian(mu=1)"})
+    object.__setattr__(problem, "study", problem.study.model_copy(update={"study": section}))
+    words = dict(describe_tape(problem, Index(), costs, 1))["leftover"]
+    found = re.search(rf", {ALONE} alone \(target\.direction\), a certificate takes about (\S+) plain draws", words)
+    assert found is not None
+    needed = math.log(1.0 / (0.9 * 0.05)) * math.exp(AIM) / (0.28 * truth_at(AIM))
+    assert float(found[1]) == pytest.approx(needed, rel=0.05)
+    assert summary.plan(problem.study, 1).certified == 1  # cells that share the level, of one pair
 
 
 SLOW_ON_TAPES = """

@@ -25,6 +25,7 @@ from hpcdp.engine.failures import RunFailed, StudyRefuted
 from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
+from hpcdp.notions.tape import KEPT_BACK
 from hpcdp.planning.index import first_of
 from hpcdp.store.records import read_json
 from hpcdp.study.file import Study
@@ -213,6 +214,82 @@ def test_draws_of_another_choice_are_not_used(copy: Path, whole: Path) -> None:
     call("resume", copy, "--workers", 0)
     assert show(copy) == show(whole / "s.zarr")
     assert len(spans(copy)) == before, "its own draws were there"
+
+
+def _asking(folder: Path, **changes: Any) -> Path:
+    target = {"epsilon": 0.8, "direction": "forward", "relative_error": 0.05, "most": 4_000_000}
+    keys = {**SMALL, "target": target, **changes}
+    return write_study(folder, **{key: value for key, value in keys.items() if value is not None})
+
+
+def test_plain_draws_are_of_the_direction_that_is_asked_for(tmp_path: Path) -> None:
+    """All of the level and all plain draws are its, as many as the formula tells of it; the other one has its estimate."""
+    store = tmp_path / "s.zarr"
+    call("run", _asking(tmp_path), "--store", store, "--workers", 0)
+    (choice,) = choices(store)
+    assert choice["levels"] == [[0.0, 0.0, pytest.approx(0.05)], [0.0, 0.0, 0.0]]
+    wanted = -math.log(0.9 * 0.05) * math.exp(0.8) / (KEPT_BACK * choice["delta"][0][2])
+    assert wanted <= choice["leftover"][0] <= wanted * 1.001 + (1 << 16)
+    assert choice["leftover"][1] == 0
+    assert {side for part, side, *_ in spans(store) if part == "leftover"} == {1}  # of D′
+    result = load_result(store)
+    truth = GaussianShift(0.25).delta(np.array(SMALL["epsilons"]), "forward")
+    assert (result["lower"][0, 1] == 0.0).all()
+    assert 0.4 * truth[2] < result["lower"][0, 0, 2] <= truth[2]
+    assert (np.abs(result["delta"][0] - truth) <= 4.5 * result["standard_error"][0]).all()
+    # without certify all cells have bounds
+    call("run", _asking(tmp_path / "all", certify=None), "--store", tmp_path / "a.zarr", "--workers", 0)
+    assert min(min(row) for row in choices(tmp_path / "a.zarr")[0]["levels"]) > 0.0
+
+
+def test_stores_of_before_go_on_as_they_began(tmp_path: Path, monkeypatch) -> None:
+    """Where levels were shared by both directions, what is left to draw, or is lost, is drawn for both."""
+    study, store = _asking(tmp_path), tmp_path / "s.zarr"
+    study.write_text(
+        study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false")
+    )  # else what is patched is not
+    monkeypatch.setattr("hpcdp.study.estimate.Estimate.certified_direction", None)
+    call("run", study, "--store", store, "--workers", 0)
+    monkeypatch.undo()
+    (choice,) = choices(store)
+    assert min(sum(levels) for levels in choice["levels"]) > 0.0
+    assert min(choice["leftover"]) > 0
+    assert load_result(store)["lower"][0, :, 2].min() > 0.0
+    printed = show(store)
+    call("resume", store, "--workers", 0)
+    assert show(store) == printed
+    for path in [path for path in records(store, "tapes") if read_json(path)["part"] == "leftover"]:
+        path.unlink()
+    _flip(sorted(path for path in (store / "pilots").rglob("c/*") if path.is_file())[0])
+    call("resume", store, "--workers", 0)
+    assert choices(store) == [choice]
+    assert show(store) == printed
+
+
+SLANTED = """
+import numpy as np
+
+
+def sampled(database, size, rng):
+    rate, mu = database
+    return np.where(rng.random(size) < rate, mu, 0.0) + rng.normal(size=size)
+"""
+
+
+def test_pairs_race_in_the_direction_that_is_asked_for(tmp_path: Path) -> None:
+    """A tenth of outputs moved: no forward δ at .5, and a larger reverse one than that of the pair that leads forward."""
+    one, two = "d = [0.0, 0.0], d_prime = [0.1, 2.0]", "d = [0.0, 0.0], d_prime = [1.0, 0.3]"
+    pairs = f"given = [ {{ {one} }}, {{ {two} }} ]"
+    for direction, tested in (("forward", 1), ("reverse", 0)):
+        target = {"epsilon": 0.5, "direction": direction, "relative_error": 0.1, "most": 1_000_000}
+        study = _asking(
+            tmp_path / direction, mechanism=SLANTED, call="own:sampled", pairs=pairs, target=target, epsilons=[0.5],
+            certify=[0.5],
+        )  # fmt: skip
+        call("run", study, "--store", tmp_path / f"{direction}.zarr", "--workers", 0)
+        result = load_result(tmp_path / f"{direction}.zarr")
+        assert [bool(draws.any()) for draws in result["draws"]] == [number == tested for number in (0, 1)]
+        assert result["spectrum_lower"][0] > 0.0
 
 
 MOVES = [0.2, 1.0, 0.5, 1.0, 0.3]
@@ -419,7 +496,7 @@ def test_a_declaration_is_code_and_part_of_the_study(tmp_path: Path, monkeypatch
     # another text of the same name is refused
     (tmp_path / "own.py").write_text(RELEASE.replace("outputs > 5.0", "outputs > 4.0"))
     message = one_message(call("resume", store, code=2))
-    assert "changed since the store was made; --allow-changed-code" in message
+    assert "changed since the store was made, so its numbers are of what it was" in message
     assert printed
     with pytest.raises(StudyError, match=r"mechanism.impossible: with estimate.tape = true only"):
         make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1, epsilons=[1.0]).from_dict(

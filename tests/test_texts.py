@@ -16,6 +16,7 @@ from poison import ESCAPE, FILES, check, run
 
 from hpcdp.cli._unchanged import digest_inputs
 from hpcdp.cli.command import main
+from hpcdp.report import printed
 from hpcdp.store import texts
 from hpcdp.store.lease import acquire
 from hpcdp.store.records import read_json
@@ -116,6 +117,8 @@ def test_a_claim_that_is_separable_is_judged_without_kernels(kind: str, claim: s
     store = complete(tmp_path, kind)
     is_own = claim == BUILT_IN["claim"] and kind == "cells"
     heavy = HEAVY if is_own else ("zarr", "numba", "dask", "distributed", "xarray", "matplotlib", "psutil")
+    if kind == "cells":
+        heavy = (*heavy, "hpcdp.study.problem", "numpy.random")  # what draws
     program = (
         "import sys; from hpcdp.cli.command import main; code = main(sys.argv[1:]); "
         f"print([name for name in {heavy} if name in sys.modules], code, file=sys.stderr)"
@@ -166,6 +169,18 @@ def test_nothing_heavy_is_imported(words: list[str], tmp_path: Path) -> None:
     (store / "records" / "texts.json").unlink()
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
     assert "'numpy'" in done.stderr, "this test would see it"
+
+
+def test_of_many_cells_what_is_short_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printed, "_MOST_CELLS", 7)  # of 8
+    store = complete(tmp_path, "cells")
+    kept = read_texts(store)
+    assert {"table", "status", "verify", "limits"} <= kept.keys(), "though JSON and CSV are long"
+    assert not {"json", "csv"} & kept.keys()
+    fast = [run([*words, str(store)])[1] for words in (*SHOW, ["status"])]
+    assert fast[0] == kept["table"] + "\n"
+    (store / "records" / "texts.json").unlink()
+    assert fast == [run([*words, str(store)])[1] for words in (*SHOW, ["status"])]
 
 
 def test_texts_of_something_else_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from numba.core import environment
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
 
+from hpcdp._base import compiling
+
 _numba = cast(Any, environment)
 _rebuild_with_globals = _numba._rebuild_env
 _loading = RLock()
@@ -48,7 +50,10 @@ class _Cache(FunctionCache):
         with self._guard_against_spurious_io_errors(), _loading:
             _numba._rebuild_env = _rebuild
             try:
-                return cast(Any, self)._load_overload(sig, target_context)
+                found = cast(Any, self)._load_overload(sig, target_context)
+                if found is None:
+                    compiling.begins()
+                return found
             finally:
                 _numba._rebuild_env = _rebuild_with_globals
 

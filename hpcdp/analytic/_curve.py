@@ -12,6 +12,7 @@ from hpcdp.analytic._invert import invert_non_increasing
 
 Array = NDArray[np.float64]
 Direction = Literal["forward", "reverse"]
+DIRECTIONS: tuple[Direction, Direction] = ("forward", "reverse")
 
 
 class Curve(ABC):

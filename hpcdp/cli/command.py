@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcdp._base import compiling
 from hpcdp._base.early import leave_early, over
 from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.places import located
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
     open_closed_descriptors()
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, and a notebook's choice may not be installed here
+    compiling.tell_by(_say_compiling)
     if (ended := fork_command()) is not None:
         return ended
     code = FAILED
@@ -95,6 +97,14 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise
         print(f"hpcdp: unexpected {describe_raised(error)} (--debug shows where)", file=sys.stderr)
         return FAILED
+
+
+def _say_compiling() -> None:
+    print(
+        "hpcdp: compiling kernels for this machine, only the first time: half a minute where nothing else runs",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 @contextmanager

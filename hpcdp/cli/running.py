@@ -118,8 +118,14 @@ def _is_shown(options: argparse.Namespace) -> Path | None:
         return None
     say(f"{store} holds all that {path} asks for; to check its samples too: {again_with(options, '--recheck')}")
     print(kept["table"])
-    print(f"\nstore: {store}\ndraw:  hpcdp plot {typed(store)}", flush=True)
+    print(f"\nstore: {store}\n{_next(options, store, 'claim' in kept)}draw:  hpcdp plot {typed(store)}", flush=True)
     return store
+
+
+def _next(options: argparse.Namespace, store: Path, claims: bool) -> str:
+    """Commands that say more of a store, a line each. claims: whether its study makes a claim."""
+    check = f"check: hpcdp verify {typed(store)}\n" if claims and not getattr(options, "verify", False) else ""
+    return f"{check}page:  hpcdp report {typed(store)}\n"
 
 
 @uncollected()
@@ -160,7 +166,8 @@ def _drive(
 
     result = compute(options, there, problem, trial, stop, given)
     print(text(result))
-    print(f"\nstore: {there.given}", flush=True)
+    claims = result.study.study.claim is not None
+    print(f"\nstore: {there.given}\n{_next(options, there.given, claims)}", end="", flush=True)
     again = f"hpcdp plot {typed(there.given)}"
     place = default_plot(there.root)
     print(draw(draws_picture(options, plan), lambda: result.plot(place), default_plot(there.given), again), end="")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.losses.tape.curve import delta_by_loss
 from hpcdp.losses.tape.levels import Learned
 from hpcdp.losses.tape.shares import least_counted
@@ -19,7 +20,7 @@ from hpcdp.notions.tape import DeclaredDirection, Direction, Taught, draws_for, 
 from hpcdp.notions.weighted import split_level
 from hpcdp.planning.index import first_of
 from hpcdp.planning.tape import CHUNK, FEW, Bets, Choice
-from hpcdp.study.problem import DIRECTIONS, Problem
+from hpcdp.study.problem import Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,6 +53,14 @@ def aims_of(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
     if e.certify:
         return [(d, e.epsilons.index(epsilon)) for d in directions for epsilon in e.certify]
     return [(d, len(e.epsilons) - 1) for d in directions]
+
+
+def bounded_of(problem: Problem, recorded: Choice | None = None) -> list[int]:
+    """The directions whose cells share the level: the one that is asked for, else both; those of a choice that is on record."""
+    if recorded is not None:
+        return recorded.bounded
+    asked = problem.study.estimate.certified_direction
+    return [0, 1] if asked is None else [DIRECTIONS.index(asked)]
 
 
 def rest_of(problem: Problem) -> float:
@@ -104,10 +113,12 @@ def choose(
     flat: str,
     checked: bool,
     declared: Bools | None,
+    bounded: Sequence[int],
 ) -> tuple[Choice, tuple[Proposal, Proposal]]:
     """Sizes, bets and cut-offs, and the proposals; plain ones where they gain nothing.
 
-    declared: which draws of D are where D′ has no output, as the study declares; None where it declares nothing.
+    declared: which draws of D are where D′ has no output, as the study declares; None where it declares nothing. bounded: the
+    directions that share the level; the other one gets no bets and no plain draws.
     """
     e = problem.study.estimate
     epsilons, chunk = np.asarray(e.epsilons), CHUNK if by_rows else FEW
@@ -125,9 +136,10 @@ def choose(
     if declared is not None:
         bounds = [_declared(directions[0], declared), directions[1]]
     certified = None if e.certify is None else np.isin(epsilons, e.certify)
-    ranked = np.stack([d.delta for d in bounds])[None]
-    error = np.stack([d.error for d in bounds])[None]
-    levels = share_level(
+    ranked = np.stack([bounds[d].delta for d in bounded])[None]
+    error = np.stack([bounds[d].error for d in bounded])[None]
+    levels = np.zeros((2, epsilons.size))
+    levels[bounded] = share_level(
         ranked, ranked.shape, (1.0 - e.confidence) / len(first_of(problem.tape_keys)), certified, error
     )[0]
     if e.target is None:

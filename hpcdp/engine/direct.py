@@ -76,7 +76,7 @@ def spectrum(
         claim, name: of the study; by default no claim, and the function's name.
         store: where samples and counts are kept, to go on with; None: a temporary folder that goes when the result does.
         cluster, workers, client, allow_changed_code, progress: as in `run`.
-        estimate: further keys of [estimate], such as train, test, loss, etas, confidence (docs/study.md).
+        estimate: further keys of [estimate], such as train, test, loss, etas, confidence (all: hpcdp schema).
 
     Raises:
         StudyError: before anything runs, where an argument or the function is wrong. Else as `run`.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, asked_of, choose, directions_of, last_of, main_of, rest_of
+from hpcdp.engine._tape_choice import aims_of, asked_of, bounded_of, choose, directions_of, last_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -87,7 +87,8 @@ def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: 
         raise ChunkError(where(), f"{readable(str(error))}{_AGAIN}") from error
 
 
-def _learn(context: Context, number: int) -> tuple[State, Choice]:
+def _learn(context: Context, number: int, recorded: Choice | None = None) -> tuple[State, Choice]:
+    """recorded: what was chosen before, if arrays alone are lost: the same directions get bounds."""
     problem, declared = context.problem, context.problem.declared
     e, laws = problem.study.estimate, problem.pair_laws[number]
     ways = [
@@ -147,6 +148,7 @@ def _learn(context: Context, number: int) -> tuple[State, Choice]:
         flat,
         checked,
         np.concatenate(entered[0])[: learned.weights[0].size] if declared is not None else None,
+        bounded_of(problem, recorded),
     )
     for side, proposal in enumerate(proposals):
         state |= {f"proposal{side}.{name}": array for name, array in proposal.state().items()}
@@ -205,7 +207,7 @@ def _learned(context: Context, generation: Generation, number: int) -> tuple[Sta
         state = read_state(folder)
         if _digest(state) == choice.state:
             return state, choice
-    state, found = _learn(context, number)
+    state, found = _learn(context, number, choice)
     if found != choice:
         set_aside(layout, "fits", name)
         raise DamagedError(f"{layout.relative(folder)} is damaged; it is learned again")

@@ -1,5 +1,7 @@
 """Laplace and Gaussian noise, added to the database taken as a vector."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

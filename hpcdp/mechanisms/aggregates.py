@@ -1,5 +1,7 @@
 """Bounded mean and bounded sum of one column, with Laplace or Gaussian noise."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
 import numpy as np

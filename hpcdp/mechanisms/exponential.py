@@ -1,5 +1,7 @@
 """The exponential mechanism over a finite range, with any utility."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path

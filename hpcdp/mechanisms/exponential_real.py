@@ -1,5 +1,7 @@
 """The exponential mechanism for one number, on the half-line."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The noisy histogram and its faulty twin."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Local mechanisms: randomised response on any number of values, and RAPPOR."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 from typing import Any

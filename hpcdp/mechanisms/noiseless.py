@@ -1,5 +1,7 @@
 """Counts and histograms without noise: for distributional pairs, where the randomness is that of the databases."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

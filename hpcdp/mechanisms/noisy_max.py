@@ -1,5 +1,7 @@
 """Report noisy max: the four published variants, two correct and two faulty."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The sum of the rows, with Laplace or normal noise of a given size."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

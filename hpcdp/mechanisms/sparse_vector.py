@@ -1,5 +1,7 @@
 """The sparse vector technique: the six variants of Lyu, Su and Li, two correct and four faulty."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,5 +1,7 @@
 """Mechanisms given by a table: one row of probabilities per database."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

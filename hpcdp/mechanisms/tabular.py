@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.mechanisms.code_digest import digest_value
 
 _OWN = 2  # columns of codes before those of the frame: of what kind it is, and its index
 
@@ -136,6 +135,8 @@ def _kind_of(frame: Any) -> str:
 
 
 def _encode(frame: Any, values: dict[int, Any], where: str) -> NDArray[np.int64]:
+    from hpcdp.mechanisms.code_digest import digest_value  # what reads stores need not know
+
     whole = np.empty((len(frame), _OWN + frame.shape[1]), np.int64)
     dtypes = [digest_value(dtype).digest for dtype in frame.dtypes.tolist()]  # of categories too
     whole[:, 0] = _code(digest_json([_kind_of(frame), dtypes]))
@@ -165,6 +166,8 @@ def _column_codes(column: Any, values: dict[int, Any], where: str) -> NDArray[np
 
 
 def _value_code(value: Any, values: dict[int, Any], where: str) -> int:
+    from hpcdp.mechanisms.code_digest import digest_value
+
     digest = digest_value(value)
     if digest.undigested:
         raise StudyError(f"{where}: text, numbers, booleans, times and missing values; given: a {type(value).__name__}")

@@ -1,5 +1,7 @@
 """Laplace or normal noise around one number, given that the output lies in an interval."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

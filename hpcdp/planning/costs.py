@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.planning.task import Task
-from hpcdp.study.problem import Problem
-from hpcdp.study.trial_draws import Trial
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
+    from hpcdp.study.trial_draws import Trial
 
 _READ = 1.0e-9  # a stored byte
 _WRITE = 2.0e-9

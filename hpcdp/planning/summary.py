@@ -163,14 +163,14 @@ class Plan:
     def _drawing(self) -> str:
         if self.is_stored:
             return "  drawing        none: the samples are stored"
-        call = (
-            f" and {brief(self.call_seconds)} a call"
-            if self.call_seconds > _TELLING * self.draw_seconds * self.chunk
-            else ""
-        )
+        draw, call = f"{brief(self.draw_seconds)} a draw", f"{brief(self.call_seconds)} a call"
+        if self.call_seconds <= _TELLING * self.draw_seconds * self.chunk:
+            cost = draw
+        else:
+            cost = f"{draw} and {call}" if self.draw_seconds > 0.0 else call  # too fast to be told from the call
         where = "in one process" if self.is_here else f"on {self.workers} workers"
         total = f"{duration(self.drawing)} of {duration(self.seconds)} {where}"
-        return f"  drawing        about {brief(self.draw_seconds)} a draw{call} (measured), {total}"
+        return f"  drawing        about {cost} (measured), {total}"
 
     def _time(self) -> list[str]:
         found = self.forecast
@@ -261,7 +261,9 @@ def make_plan(
         call_seconds=trial.seconds_per_call,
         points=amounts.points,
         divergences=len(problem.pairs) * 2 * len(e.renyi or ()),
-        certified=None if e.certify is None else len(problem.pairs) * 2 * len(e.certify),
+        certified=None
+        if e.certify is None
+        else len(problem.pairs) * (1 if e.certified_direction else 2) * len(e.certify),
         chunk=problem.sampler.chunk,
         is_stored=problem.study.mechanism.call == STORED,
         forecast=cluster_needs(tasks, profile) if profile else None,

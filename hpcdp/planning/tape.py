@@ -46,11 +46,12 @@ class Choice:
 
     by_rows, flat: how its tapes are drawn (see `hpcdp.mechanisms.tape.generator.Tape`). draws: from the proposals, of each law.
     leftover: plain draws, of the law that is inflated in each direction. bets: by direction. delta, error: training's δ̂ and its
-    standard error, by direction and ε. gain: times the draws that plain counting would take for the same standard error
-    (heuristic). needed: plain draws after which a certificate keeps most of δ, of each direction. checked: whether it was seen
-    that outputs depend on their own entries of the tape alone. declared: whether forward sets are counted only where the study
-    declares that D′ has no output, so that P alone is bounded. state: digest of the learned arrays. unexplained: by direction
-    what `hpcdp.notions.tape.Direction.unexplained` says, as (column, draws, worth).
+    standard error, by direction and ε. levels: of each cell's bounds, 0 without; in `bounded` directions alone there are any.
+    gain: times the draws that plain counting would take for the same standard error (heuristic). needed: plain draws after which
+    a certificate keeps most of δ, of each direction. checked: whether it was seen that outputs depend on their own entries of
+    the tape alone. declared: whether forward sets are counted only where the study declares that D′ has no output, so that P
+    alone is bounded. state: digest of the learned arrays. unexplained: by direction what
+    `hpcdp.notions.tape.Direction.unexplained` says, as (column, draws, worth).
     """
 
     by_rows: bool
@@ -85,6 +86,11 @@ class Choice:
         pairs = {key: tuple(data[key]) for key in ("leftover", "needed")}
         pairs["unexplained"] = tuple(tuple(map(tuple, one)) for one in data.get("unexplained", ((), ())))
         return cls(**plain, **pairs, bets=bets, **{key: rows(key) for key in ("levels", "delta", "error")})  # type: ignore[arg-type]
+
+    @property
+    def bounded(self) -> list[int]:
+        """The directions whose cells have bounds of their own."""
+        return [direction for direction in (0, 1) if any(self.levels[direction])]
 
     @property
     def chunk(self) -> int:
@@ -188,13 +194,14 @@ def _missing(problem: Problem, index: Index, number: int, choice: Choice) -> lis
 def tested_pairs(problem: Problem, index: Index) -> list[int] | None:
     """The pairs that get test draws, of equal ones the first; None while some pair is not learned.
 
-    Training alone decides: all those that may hold the largest δ̂ at some ε, by three standard errors of both (heuristic).
+    Training alone decides: all those that may hold the largest δ̂ at some ε, by three standard errors of both, in a direction
+    that has bounds of its own (heuristic).
     """
     numbers = list(first_of(problem.tape_keys).values())
     choices = {number: known_choice(problem, index, number) for number in numbers}
     if any(choice is None for choice in choices.values()):
         return None
-    sets = [(n, c.delta[d], c.error[d]) for n, c in choices.items() if c is not None for d in (0, 1)]
+    sets = [(n, c.delta[d], c.error[d]) for n, c in choices.items() if c is not None for d in c.bounded]
     wanted = _columns(problem)
     least = [max((delta[j] - _APART * error[j] for _, delta, error in sets), default=-math.inf) for j in wanted]
     kept = {

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from hpcdp._base.rounding import at_most, duration
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
 from hpcdp.planning.tape import PARTS, Choice, known_choice, tested_pairs
-from hpcdp.study.problem import DIRECTIONS, Problem
+from hpcdp.study.problem import Problem
 
 Words = list[tuple[str, str]]
 
@@ -92,11 +93,13 @@ def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> st
     if aim is None:
         return "plain draws for the certificate: known when levels have learned δ"
     epsilon, delta, why = aim
-    level = float(split_level((1.0 - e.confidence) / (2 * pairs)).leftover)
+    directions = 2 if e.certified_direction is None else 1
+    level = float(split_level((1.0 - e.confidence) / (directions * pairs)).leftover)
     needed = leftover_draws(KEPT_BACK * delta, epsilon, level)
     most = e.target.most if e.target is not None else e.test
     named = "target.most" if e.target is not None else "test"
-    words = f"{why}, a certificate takes about {needed:.2g} plain draws without a hit, {_takes(needed, costs, workers)}"
+    alone = "" if e.certified_direction is None else f", {e.certified_direction} alone (target.direction)"
+    words = f"{why}{alone}, a certificate takes about {needed:.2g} plain draws without a hit, {_takes(needed, costs, workers)}"
     if needed > most:
         return f"{words}; {named} = {most:.2g} does not allow it: estimate, and what is certified up to the leftover, can be had"
     return f"{words}; {named} = {most:.2g} allows it; none where no weight is above the cut-offs"
@@ -157,6 +160,9 @@ def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, 
         head = f"pair {number}, {DIRECTIONS[direction]}: "
         if choice.declared and direction == 0:
             lines.append(("leftover", f"{head}none: of sets that D′ cannot enter, as is declared"))
+            continue
+        if direction not in choice.bounded:
+            lines.append(("leftover", f"{head}none: no bounds, as target.direction is the other one"))
             continue
         if not draws:
             lines.append(("leftover", f"{head}none: no weight is above the cut-offs"))

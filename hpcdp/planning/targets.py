@@ -16,13 +16,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.decisions import commit_sizes, known_sizes
 from hpcdp.study.estimate import Target
-from hpcdp.study.problem import DIRECTIONS, Problem, describe_pair
+from hpcdp.study.pair_words import describe_pair
+from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import MANY, Sizes
 
 LEARNING = 0.03

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from hpcdp.store.layout import Layout
-from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
 
 
 @dataclass(frozen=True)

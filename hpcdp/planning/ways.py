@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
 from hpcdp.planning.task import Amounts, Progress, Task
-from hpcdp.study.problem import Problem
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
 
 
 class Planned(Protocol):

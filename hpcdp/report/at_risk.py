@@ -9,7 +9,7 @@ from typing import Any
 
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.notions.at_risk import RHO
-from hpcdp.report.table import grid
+from hpcdp.report.table import changed_lines, grid
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
 
@@ -58,6 +58,7 @@ def notes(result: Result) -> list[str]:
         f"{result.risk[0]['within']['epsilon0']:.5g} (largest Δ/scale).",
         "  Both are refuted: γ̂₂ forgets ρ, γ̂₃ takes noise of its own for each database. Promise nothing by them.",
         "The risk may grow when outputs are processed further.",
+        *changed_lines(result),
     ]
 
 

@@ -6,7 +6,7 @@ import json
 
 from hpcdp._base.rounding import at_least, at_most, gap, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import grid, trust_lines
+from hpcdp.report.table import changed_lines, grid, trust_lines
 from hpcdp.results.audit import Audit, Box
 from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION
 
@@ -89,6 +89,7 @@ def notes(audit: Audit) -> list[str]:
         "  chosen on training samples alone. margin: claimed ≥ minus β ≤ (reverse: with the errors swapped).",
         "Each column of lower bounds holds by itself at this confidence; nothing here is fitted.",
         *trust_lines(audit.result.study),
+        *changed_lines(audit.result),
     ]
     if audit.orientation == "both" and audit.claim.is_symmetric:
         lines.append("The claimed curve is its own inverse, so that one box a pair serves both orientations.")

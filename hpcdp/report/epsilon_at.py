@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.notions.epsilon_at import BELOW, BEYOND, BRACKETED
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import grid, grown_lines, trust_lines, warning_lines
+from hpcdp.report.table import changed_lines, grid, grown_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, leftover_lines, raced_lines, rests_on
 from hpcdp.results.epsilon_at import NO_ESTIMATE, OF_DELTA, Level
 from hpcdp.results.result import Result
@@ -55,6 +55,7 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
         f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {sure}{_every(levels)};",
         f"  finite-sample, {rests_on(result)}. δ = 0: pure differential privacy.",
         *trust_lines(result.study),
+        *changed_lines(result),
     ]
     if result.is_tape:
         lines += [

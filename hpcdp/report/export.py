@@ -89,6 +89,7 @@ def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: 
         "complete": result.complete,
         "pairs": shown.pairs,
         "grown": result.grown,
+        "changed": list(result.changed),
         "columns": result.columns,
         "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
         "pure": finite(shown.pure),

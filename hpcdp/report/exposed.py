@@ -15,7 +15,7 @@ from hpcdp._base.terminal import plain
 from hpcdp.notions.spectrum import told_pairs
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error
-from hpcdp.study.problem import describe_pair
+from hpcdp.study.pair_words import describe_pair
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

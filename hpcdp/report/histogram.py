@@ -11,11 +11,11 @@ from typing import Any
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.losses import validate_parameters
 from hpcdp.planning.histogram import describe_sizes, promised_sizes
-from hpcdp.report.table import grid, trust_lines
+from hpcdp.report.table import changed_lines, grid, trust_lines
 from hpcdp.results.histogram import renyi_entries
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
-from hpcdp.study.problem import describe_pair
+from hpcdp.study.pair_words import describe_pair
 
 _SHOWN = 30  # pairs that a table lists
 
@@ -148,7 +148,7 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
             f"none: by its limits the density may be 0 somewhere in a bin. More outputs help; where {wide} are as much as the "
             f"density itself, only more {more} do."
         )
-    lines += trust_lines(result.study)
+    lines += trust_lines(result.study) + changed_lines(result)
     return [
         *lines,
         "published ε̂: the largest ln(N/M) of a bin, both directions (Gorla et al. 2023, Algorithm 1), failed where a bin is "

@@ -28,7 +28,7 @@ def text(result: Result) -> str:
     return "\n\n".join(parts)
 
 
-_MOST_CELLS = 10_000  # whose texts are made at the end of a run: they take as long to read as results do
+_MOST_CELLS = 10_000  # that are kept as JSON and CSV: more take as long to read as results do
 
 
 def texts_of(result: Result) -> dict[str, str]:
@@ -38,11 +38,11 @@ def texts_of(result: Result) -> dict[str, str]:
     if not result.complete:
         return {}
     limits = {"limits": write_limits(result.resolution.limits, result.arrays)} if result.study.at_risk is None else {}
-    if 2 * len(result.pairs) * len(result.study.epsilons) > _MOST_CELLS:
-        return limits
     name, _, stages = find_done(*open_latest(result.store))
-    lines = at_risk.csv_text if result.study.at_risk is not None else csv_text
-    found = limits | {"json": result.to_json(), "csv": lines(result), "status": "\n".join([name, *stages])}
+    found = limits | {"status": "\n".join([name, *stages])}
+    if 2 * len(result.pairs) * len(result.study.epsilons) <= _MOST_CELLS:
+        lines = at_risk.csv_text if result.study.at_risk is not None else csv_text
+        found |= {"json": result.to_json(), "csv": lines(result)}
     if re.search(r"\b(file|store)\b", result.study.study.claim or ""):
         return found
     found["table"] = text(result)

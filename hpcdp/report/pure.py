@@ -9,10 +9,10 @@ from typing import Any
 
 from hpcdp._base.rounding import at_least, percent
 from hpcdp.errors import StudyError
-from hpcdp.report.table import grid, grown_lines, origin_names, origin_of, trust_lines
+from hpcdp.report.table import changed_lines, grid, grown_lines, origin_names, origin_of, trust_lines
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
-from hpcdp.study.problem import describe_pair
+from hpcdp.study.pair_words import describe_pair
 
 _SHOWN = 30  # pairs or rows that a table lists
 _PICKED = [
@@ -97,6 +97,7 @@ def notes(result: Result, found: dict[str, Any]) -> list[str]:
         f"certified ≥: the mechanism is ε-private for no smaller ε, with confidence {sure}; {whole};",
         "  finite-sample, rests on independent draws alone, whatever the classifier.",
         *trust_lines(result.study),
+        *changed_lines(result),
         "in it: test outputs in the set, of D and of D′ forward, of D′ and of D reverse; each of "
         f"{result.study.estimate.test:,}. The set was chosen by training.",
     ]
@@ -170,7 +171,7 @@ def _rows(result: Result) -> list[dict[str, Any]]:
 def to_json(result: Result) -> str:
     """One object: name, complete, confidence, warnings and `pure`."""
     head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
-    body = {**head, "warnings": list(result.resolution.warnings), "pure": result.pure}
+    body = {**head, "warnings": [*result.code_warnings, *result.resolution.warnings], "pure": result.pure}
     return json.dumps(body, allow_nan=False, ensure_ascii=False)
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from hpcdp._base.rounding import at_least, percent
 from hpcdp.report.exposed import pair_words
-from hpcdp.report.table import grid, grown_lines, trust_lines, warning_lines
+from hpcdp.report.table import changed_lines, grid, grown_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.renyi import RenyiLevel, VariationalLevel, ZcdpLevel
 from hpcdp.results.result import Result
@@ -65,6 +65,7 @@ def notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
         f"  integral; finite-sample, {rests_on(result)}. In nats; what lies beyond the study's ε is left out.",
         *basis_lines(result),
         *trust_lines(result.study),
+        *changed_lines(result),
     ]
     if any(level.variational is not None for level in levels):
         lines += [

@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from hpcdp._base.rounding import at_least, percent, share
 from hpcdp.analytic import Curve
-from hpcdp.report.table import claim_of, grid, trust_lines
+from hpcdp.report.table import changed_lines, claim_of, grid, trust_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.result import Result
 from hpcdp.results.risk import RiskLevel, risk_levels
@@ -49,6 +49,7 @@ def table(result: Result, levels: Sequence[RiskLevel]) -> str:
         f"  finite-sample, {rests_on(result)}.",
         *basis_lines(result),
         *trust_lines(result.study),
+        *changed_lines(result),
         "P̂[|L̂| > ε]: the share of test outputs of a database; it rests on the classifier, and bounds nothing. Its error is",
         "  asymptotic, of one pair. It is told at the study's ε, where sets are {L̂ > ε} (no refine, target, time, reuse, tape).",
     ]

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.report.exposed import NOISE, Exposure, find_exposure
 from hpcdp.report.table import grid
 from hpcdp.report.tape import basis_lines, raced_lines
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
-from hpcdp.study.problem import DIRECTIONS
 
 _SHOWN = 30  # rows that a table lists
 

@@ -134,6 +134,12 @@ def warning_lines(result: Result) -> list[str]:
     return [line for lines in wrapped for line in lines]
 
 
+def changed_lines(result: Result) -> list[str]:
+    """That code changed while the store grew, as lines of a text."""
+    wrapped = (textwrap.wrap(f"WARNING: {words}", 120, subsequent_indent="  ") for words in result.code_warnings)
+    return [line for lines in wrapped for line in lines]
+
+
 def _shares(result: Result) -> list[str]:
     """What each pair got to test, where a run decided; the most tested pairs by name."""
     given = result["test"][:, 0, 0, :]
@@ -200,6 +206,7 @@ def footnotes(result: Result, claim: Claim | None) -> list[str]:
         *(tape.footnotes(result) if result.is_tape else of_counts),
         *([] if certify is None else _implied_lines(certify)),
         *trust_lines(result.study),
+        *changed_lines(result),
     ]
     if result.resolution.warnings:
         lines += [

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import pair_words
 from hpcdp.results.result import Result
-from hpcdp.results.tape import DRAWN, LEFT_OUT
-from hpcdp.results.tape_warnings import INFLATED
-from hpcdp.study.problem import DIRECTIONS
+from hpcdp.results.tape_warnings import DRAWN, INFLATED, LEFT_OUT
 
 HEAD = ["ε", "δ̂", "± error", "up to the leftover ≥", "certified ≥", "approx ≤"]
 """Columns of a table by ε."""
@@ -65,6 +64,13 @@ def basis_lines(result: Result) -> list[str]:
     drawn = np.flatnonzero(result["tape_stage"] == DRAWN)
     by_rows, checked = (result[f"tape_{name}"][drawn].astype(np.bool_) for name in ("by_rows", "checked"))
     lines: list[str] = []
+    for direction, name in enumerate(DIRECTIONS):
+        without = (result["level"][drawn, direction] == 0.0).all(axis=1)
+        if without.any():
+            lines += _wrap(
+                f"{name}{_which(drawn, without)}: δ̂ alone, without bounds: all of the level and all plain draws are for the "
+                "other direction (target.direction)."
+            )
     if by_rows.any():
         lines += _wrap(
             f"by rows{_which(drawn, by_rows)}: row i is a function of row i's entries: seen by exchanging entries in trial draws "

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.histogram import assumed
-from hpcdp.report.table import estimate, grid, limit_lines, trust_lines, warning_lines
+from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, round_up, worst
 from hpcdp.store.again import resume_command
-from hpcdp.study.problem import DIRECTIONS
 
 if TYPE_CHECKING:
     from hpcdp.results.ranking import Ranking
@@ -127,6 +126,8 @@ def _pure(verdict: Verdict) -> list[str]:
     ]
     upper = (verdict.result.pure or {}).get("upper") if is_binned else None
     if upper is not None and upper <= found.claimed:
+        from hpcdp.report.histogram import assumed
+
         where = "this domain" if found.pair < 0 else "these pairs"
         ceiling, rest = at_most(upper, ".5f"), assumed(verdict.result)
         lines.append(
@@ -176,11 +177,13 @@ def _separation(verdict: Verdict, found: Separation) -> list[str]:
             else f"Chance gives such a gap with probability at most {at_most(found.chance, '.1g')} (asymptotic)."
         ),
     ]
-    certify = verdict.result.study.estimate.certify
-    if certify is not None and found.epsilon not in certify:
-        lines.append(
-            "  That ε has no bound of its own (estimate.certify): another study, with fresh draws, could certify it."
+    column = int(np.flatnonzero(verdict.result["epsilon"] == found.epsilon)[0])
+    if not verdict.result.has_bound((found.pair, DIRECTIONS.index(found.direction), column)):
+        is_other = verdict.result.has_bound(np.s_[found.pair, :, column])
+        what = (
+            "direction has no bound (target.direction)" if is_other else "ε has no bound of its own (estimate.certify)"
         )
+        lines.append(f"  That {what}: another study, with fresh draws, could certify it.")
     elif verdict.result.is_tape:
         lines += textwrap.wrap(_tape_separation(found), 120, initial_indent="  ", subsequent_indent="  ")
     elif found.test is None:
@@ -241,6 +244,7 @@ def notes(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> list[s
         *_uncertified(result),
         *basis_lines(result),
         *trust_lines(result.study),
+        *changed_lines(result),
     ]
     if not np.isnan(result.resolution.limits).all():
         lines += [*limit_lines(percent(result.confidence), [result]), *warning_lines(result)]

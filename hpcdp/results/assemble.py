@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from hpcdp.planning.index import Index
 from hpcdp.results.ways import derived
 from hpcdp.store.results import Arrays
-from hpcdp.study.problem import Problem
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
 
 
 def assemble(problem: Problem, index: Index, run: Callable[..., NDArray[np.float64]] | None = None) -> Arrays:

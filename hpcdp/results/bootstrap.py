@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
-from hpcdp.study.problem import DIRECTIONS
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from hpcdp.notions.spectrum import Cells, maximum
 from hpcdp.notions.tradeoff import TradeOff
 from hpcdp.store.results import Arrays
-from hpcdp.study.problem import Problem
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
 
 CELL = ("pair", "direction", "epsilon")
 """Dimensions of arrays by cell."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,14 @@ from hpcdp.notions.separating import needed_to_pass
 from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span
-from hpcdp.planning.targets import target_column
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
 from hpcdp.results.variational import pairs_of_one_loss, variational_arrays
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.problem import Problem
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
 
 _FEWEST_CHUNKS = 30  # with fewer, the spread over chunks is itself too uncertain
 
@@ -159,6 +160,8 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     if certify is None:
         level = share_level(ranked, ranked.shape, 1.0 - confidence, error=error)
         if target is not None and not np.isnan(share).any():  # half is for what the sizes are for
+            from hpcdp.planning.targets import target_column  # what reads complete results need not know
+
             aimed = np.arange(epsilons.size) == target_column(target, epsilons, share)
             level = 0.5 * (level + share_level(ranked, ranked.shape, 1.0 - confidence, aimed, error))
         level = anchor_level(level, share, test, epsilons, seen)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.notions.epsilon_at import (
     BELOW,
@@ -23,7 +24,6 @@ from hpcdp.notions.epsilon_at import (
 from hpcdp.notions.pure import pure_lower
 from hpcdp.results.resolution import Resolution
 from hpcdp.store.results import Arrays
-from hpcdp.study.problem import DIRECTIONS
 
 Floats = NDArray[np.float64]
 

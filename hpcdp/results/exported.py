@@ -87,6 +87,7 @@ def _read_copy(address: str) -> Exported:
             head["grown"],
             head["columns"],
             limits,
+            [str(words) for words in head.get("changed", ())],
             address,
             head,
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.histogram.parameters import HistogramParameters
 from hpcdp.notions.bins import (
@@ -30,7 +31,7 @@ from hpcdp.results.counted import Counted
 from hpcdp.results.ways import Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.file import Study
-from hpcdp.study.problem import DIRECTIONS, Problem
+from hpcdp.study.problem import Problem
 
 _BLOCK = 1 << 22  # limits of pairs that are compared at a time
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.losses.local import UNIT
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.local_loss import LossAt
@@ -18,7 +19,7 @@ from hpcdp.results.cells import no_cells
 from hpcdp.results.counted import Counted
 from hpcdp.results.ways import Floats, Ints
 from hpcdp.store.results import Arrays
-from hpcdp.study.problem import DIRECTIONS, Problem
+from hpcdp.study.problem import Problem
 
 
 class PureResults(Counted):

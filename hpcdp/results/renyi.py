@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 from hpcdp.notions.renyi import Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
 from hpcdp.notions.spectrum import told_pairs
 from hpcdp.results.variational import FAMILY, several_losses
 from hpcdp.store.results import Arrays
-from hpcdp.study.problem import DIRECTIONS
 
 INTEGRAL, VARIATIONAL = "integral", "donsker-varadhan"
 """The bounds there are: of the bounds on δ, and of a score of classes with two bets."""

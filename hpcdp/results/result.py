@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
-from hpcdp.planning.index import read_index
-from hpcdp.planning.ways import all_done
-from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution, read_limits
@@ -30,9 +28,8 @@ from hpcdp.store.results import Arrays, read_results
 from hpcdp.store.root import open_latest
 from hpcdp.store.texts import read_texts
 from hpcdp.study.file import Study
-from hpcdp.study.problem import DIRECTIONS
 from hpcdp.study.reuse import FOLDS
-from hpcdp.study.versions import history, read_problem, stored_study
+from hpcdp.study.versions import changed_code, history, stored_study
 from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
@@ -45,7 +42,8 @@ class Result(Shown):
     """What a store holds.
 
     arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
-    are d numbers each, else None. limits: of the learned sets, where the run kept them (`Resolution`).
+    are d numbers each, else None. limits: of the learned sets, where the run kept them (`Resolution`). changed: code that
+    was another when earlier draws of the store were made.
     """
 
     study: Study
@@ -56,6 +54,7 @@ class Result(Shown):
     grown: list[str]
     columns: int | None = None
     limits: NDArray[np.float64] | None = None
+    changed: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -115,7 +114,16 @@ class Result(Shown):
     @property
     def warnings(self) -> list[str]:
         """What is not resolved and what would resolve it; of random tapes also whether plain draws hit the leftover."""
-        return [*self.resolution.warnings, *self.way.warnings(self.arrays)]
+        return [*self.code_warnings, *self.resolution.warnings, *self.way.warnings(self.arrays)]
+
+    @property
+    def code_warnings(self) -> list[str]:
+        """That numbers may be of code that is there no more."""
+        return [
+            f"{what} changed since the first draws of this store were made, as was allowed (--allow-changed-code): what was "
+            "drawn until then is of the earlier one, and so are these numbers, or a part of what they are made of"
+            for what in self.changed
+        ]
 
     def epsilon_at(self, delta: float, alone: bool = False) -> Level:
         """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ.
@@ -155,14 +163,16 @@ class Result(Shown):
             }
             cell |= self.way.told(self.arrays, place)
             cell["resolved"] = bool(self.resolution.cells[place])
-            cell |= self._certified(column)
+            cell |= self._certified(place)
             found.append(cell)
         return found
 
-    def _certified(self, column: Any) -> dict[str, bool]:
-        """Whether an ε has bounds of its own, where a study says which have."""
-        certify = self.study.estimate.certify
-        return {} if certify is None else {"certified": bool(self["epsilon"][column] in certify)}
+    def has_bound(self, place: Any) -> bool:
+        """Whether any of some cells has a bound of its own, as far as a study says which have. place: an index of `level`."""
+        return self.study.estimate.certify is None or bool((self["level"][place] > 0.0).any())
+
+    def _certified(self, place: Any) -> dict[str, bool]:
+        return {} if self.study.estimate.certify is None else {"certified": self.has_bound(place)}
 
     def spectrum(self) -> list[dict[str, Any]]:
         """The maximum over pairs and directions at each ε; what no cell knows yet is left out."""
@@ -186,7 +196,7 @@ class Result(Shown):
                     **self._up_to_leftover(at),
                     "resolved": bool(self.resolution.rows[column]),
                     "limit": self.resolution.limit(int(column)),
-                    **self._certified(column),
+                    **self._certified(np.s_[:, :, column]),
                 }
             )
         return found
@@ -328,6 +338,7 @@ def _load(store: str | Path) -> Result:
     study = stored_study(layout, version)
     versions = history(layout)
     earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
+    changed = changed_code(layout, study)
     try:
         found = read_results(layout)
     except DamagedError:
@@ -336,9 +347,20 @@ def _load(store: str | Path) -> Result:
         arrays, head = found
         columns = dimension(Schema.from_dict(read_json(layout.study(version))["schema"]))
         limits = read_limits(read_texts(layout.root).get("limits", ""), head["digests"])
-        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, limits)
+        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, limits, changed)
+    return _assembled(layout, version, study, earlier, changed)
+
+
+def _assembled(layout: Layout, version: int, study: Study, earlier: list[str], changed: Sequence[str]) -> Result:
+    from hpcdp.planning.index import read_index  # what reads complete results need not know
+    from hpcdp.planning.ways import all_done
+    from hpcdp.results.assemble import assemble, pair_entries
+    from hpcdp.study.versions import read_problem
+
     problem = read_problem(layout, version)
     index = read_index(layout)
     arrays = assemble(problem, index)
     columns = dimension(problem.schema)
-    return Result(study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier, columns)
+    return Result(
+        study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier, columns, None, changed
+    )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.special import ndtri
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StoreError
 from hpcdp.notions.separating import fewest
 from hpcdp.notions.weighted import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
@@ -18,14 +19,11 @@ from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean, spread
 from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.tape import Choice, known_choice, spans_of, stage_of, tested_pairs
 from hpcdp.results.cells import CELL, maximum_of
-from hpcdp.results.tape_warnings import INFLATED, fallen_words, unexplained_words
+from hpcdp.results.tape_warnings import DRAWN, INFLATED, LEARNED, LEFT_OUT, fallen_words, unexplained_words
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.problem import DIRECTIONS, Problem
-
-UNLEARNED, LEARNED, LEFT_OUT, DRAWN = range(4)
-"""What is known of a pair: nothing; what levels learned of it; that it was left out of the test by that; all its draws."""
+from hpcdp.study.problem import Problem
 
 _TOLD = 3.0  # standard errors from which on δ̂ tells something
 _FEWEST_CHUNKS = 30
@@ -53,7 +51,8 @@ class Tape(Derived):
     lower_up_to_leftover: X, of which δ(ε) >= X − e^ε·r is certified, r being the leftover of X's set (finite-sample); by
     itself it is no bound on δ. leftover_draws, leftover_hits, leftover_limit: plain draws of the inflated law, how many lie in
     the leftover of any of the direction's cells, and the upper limit of r that they give (finite-sample); 0, 0 and 0 where no
-    weight is above the cut-off. lower: with that limit, so certified.
+    weight is above the cut-off; 0, 0 and 1 in a direction without bounds, whose `level` is 0 (see
+    `Estimate.certified_direction`), as are `lower` and X there. lower: with that limit, so certified.
     weights, squares: sums of w·1_S and of w²·1_S over the draws of each side, all weights included; draws: how many draws, of
     each side: δ̂ = weights₀/draws₀ − e^ε·weights₁/draws₁, cut at 0. spreads: the variances of these sums of weights, as
     draws of each component, which are strata of fixed sizes, tell them: the standard error follows.
@@ -64,7 +63,7 @@ class Tape(Derived):
     0 and NaN where it tells nothing.
     By pair: tape_stage (see `UNLEARNED` to `DRAWN`), tape_by_rows, tape_checked, tape_declared (whether forward sets are within
     what is declared that D′ cannot output, so that P alone is bounded), tape_gain; tape_needed by direction too: plain
-    draws after which a certificate keeps most of δ, 0 where none are needed, −1 where training cannot tell.
+    draws after which a certificate keeps most of δ, 0 where none are needed or asked for, −1 where training cannot tell.
     """
 
     counts = ("sums", "unit", "draws")
@@ -291,8 +290,7 @@ def _certified(
     columns = list(bets.columns)
     nothing = np.zeros(epsilons.size)
     if not columns:
-        whole = {"leftover_draws": 0, "leftover_hits": 0, "leftover_limit": nothing}
-        return {"lower": nothing, "lower_up_to_leftover": nothing, **whole}
+        return {"lower": nothing, "lower_up_to_leftover": nothing}
     parts = split_level(level[columns])
     is_declared = choice.declared and direction == 0
     if is_declared:  # D′ cannot enter these sets, as the study declares: all of the level is P's

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from hpcdp._base.rounding import share
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.results.ways import Bools
 from hpcdp.store.results import Arrays
-from hpcdp.study.problem import DIRECTIONS
 
 INFLATED = ("D′", "D")
 """The law that e^ε multiplies, of each direction."""
+
+UNLEARNED, LEARNED, LEFT_OUT, DRAWN = range(4)
+"""What is known of a pair: nothing; what levels learned of it; that it was left out of the test by that; all its draws."""
 
 _WELL, _BADLY = 10.0, 3.0  # standard errors of δ̂ that tell it well, and that hardly do
 _WIDER = 3.0  # times training's standard error, out of more draws, that only heavy draws explain

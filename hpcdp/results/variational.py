@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +13,9 @@ from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, variational_lower
 from hpcdp.planning.index import Index
 from hpcdp.store.results import Arrays
-from hpcdp.study.problem import Problem
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

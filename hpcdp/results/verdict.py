@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.special import ndtr
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.results.renyi import INTEGRAL
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
-from hpcdp.study.problem import DIRECTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class Separation:
     gap: δ̂ − claimed. standard_error: asymptotic. chance: at most this is the probability that noise alone gives so many
     standard errors at one of the cells (normal tail times cells, so asymptotic). test: test samples per database at which
     a bound of that cell would pass the claim at the estimated rates (asymptotic), two digits, rounded up; None beyond 2^50,
-    and at an ε that `estimate.certify` leaves out. now: test samples there are. Both count all samples where every one teaches
+    and in a cell that `estimate.certify` leaves out. now: test samples there are. Both count all samples where every one teaches
     and tests; of random tapes both are draws from proposals. leftover: of random tapes, how many plain draws without a hit
     the bound takes beside these; None of others, and where plain draws hit the leftover.
     """
@@ -314,11 +314,9 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
     place = (pair, direction, column)
     most = float(score[place])
     chance = min(1.0, int((score > -np.inf).sum()) * float(ndtr(-most)))
-    certify = result.study.estimate.certify
-    if certify is None or result["epsilon"][column] in certify:
+    needed = None
+    if result.has_bound(place):
         needed = result.way.needed_to_pass(result.arrays, place, float(claimed[place]))
-    else:
-        needed = None
     return Separation(
         pair=pair,
         direction=DIRECTIONS[direction],

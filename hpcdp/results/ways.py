@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,11 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import latest_version
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.problem import Problem
 from hpcdp.study.versions import read_problem
 from hpcdp.study.ways import Way
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_json
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, read_json, record_names, set_aside
-from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
 
 _REUSE = {"reuse": True, "no-reuse": False}
 

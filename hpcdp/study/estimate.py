@@ -318,6 +318,11 @@ class Estimate(Section):
             )
 
     @property
+    def certified_direction(self) -> Literal["forward", "reverse"] | None:
+        """The direction whose cells alone have bounds of their own: of a tape with `certify`, the target's; None: both have."""
+        return self.target.direction if self.tape and self.certify is not None and self.target is not None else None
+
+    @property
     def precision(self) -> float | None:
         """Half the width of the interval of pure ε that is wanted."""
         return None if self.target is None else self.target.precision

@@ -24,7 +24,6 @@ from hpcdp._base.places import Places
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, kind_of
-from hpcdp.mechanisms.functions import import_path
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.estimate import Estimate
@@ -273,6 +272,8 @@ class Study(Section):
         mechanism = data.get("mechanism")
         function = mechanism.get("call") if isinstance(mechanism, Mapping) else None
         if isinstance(mechanism, Mapping) and callable(function):
+            from hpcdp.mechanisms.functions import import_path  # what reads stores need not know
+
             call = import_path(function, place) or FunctionCall.of(function)
             data = {**data, "mechanism": {**mechanism, "call": call}}
         try:

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
 
-from hpcdp.mechanisms.code_digest import digest_function
-from hpcdp.mechanisms.functions import name_of
 from hpcdp.study.section import Key, Seconds, Section
 
 
@@ -33,6 +31,9 @@ class FunctionCall(Section):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> FunctionCall:
         """What is kept of a function."""
+        from hpcdp.mechanisms.code_digest import digest_function  # what reads stores need not know
+        from hpcdp.mechanisms.functions import name_of
+
         found = digest_function(function)
         return cls(function=name_of(function), digest=found.digest, undigested=list(found.undigested))
 
@@ -98,6 +99,8 @@ class MechanismSection(Section):
             return {}
         if isinstance(self.call, FunctionCall):
             return {self.call.digest: self._function}
+        from hpcdp.mechanisms.code_digest import digest_function
+
         return {str(self.call): digest_function(self._function, code_alone=True).digest}
 
     @model_validator(mode="after")

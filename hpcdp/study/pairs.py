@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from hpcdp.keys import canonical_json
-from hpcdp.mechanisms.code_digest import digest_value
 from hpcdp.mechanisms.tabular import is_frame
 from hpcdp.study.section import Key, Rows, Section
 
@@ -31,6 +30,8 @@ class Framed(Section):
     @classmethod
     def of(cls, frame: Any) -> Framed:
         """What is said of a DataFrame, which is kept beside it."""
+        from hpcdp.mechanisms.code_digest import digest_value  # what reads stores need not know
+
         made = cls(frame=digest_value(frame).digest, rows=len(frame))
         made._given = frame.copy()
         return made

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from hpcdp._base.global_state import kept
 from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
+from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable, validate_parameters
@@ -25,6 +25,7 @@ from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs, load_d
 from hpcdp.study.declared import Declared, refuse_declared
 from hpcdp.study.distributions import Conditional, Distribution, load_distributions
 from hpcdp.study.file import Study
+from hpcdp.study.pair_words import describe_held, describe_pair
 from hpcdp.study.refusals import refuse_impure, refuse_tapeless, refuse_unrefinable
 from hpcdp.study.reuse import FOLDS, first_block, least_learned
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler
@@ -32,7 +33,6 @@ from hpcdp.study.sizes import Sizes, first_sizes
 from hpcdp.study.trial_draws import Trial, try_out
 from hpcdp.study.ways import Way, way_of
 
-DIRECTIONS = ("forward", "reverse")
 _POINT = "tradeoff"
 _UNSIZED = ("pairs", "pair_laws", "laws", "thresholds", "pilot_keys", "train", "risk_cells", "point_cells")
 
@@ -309,26 +309,6 @@ def describe_pairs(problem: Problem, numbers: Sequence[int]) -> str:
     return first if len(numbers) == 1 else f"{first} and {len(numbers) - 1} more"
 
 
-def describe_pair(number: int, origin: dict[str, Any]) -> str:
-    """A neighbour in words: whose rows were removed, edited or held; never what is in a row of a database."""
-    if "values" in origin:
-        return describe_held(origin, " against ".join(map(str, origin["values"])))
-    if "rows" not in origin:
-        return f"d_prime of pair {number}"
-    rows = origin["rows"]
-    which = f"row {rows[0]}" if len(rows) == 1 else f"one of the equal rows {', '.join(map(str, rows[:4]))}"
-    if len(rows) > 4:
-        which += ", …"
-    if "value" in origin:
-        return f"database {origin['database']} with {which} edited"
-    return f"database {origin['database']} without {which}"
-
-
-def describe_held(origin: Mapping[str, Any], value: Any) -> str:
-    """A distribution's row held at a value, in words."""
-    return f"distribution {origin['distribution']} with row {origin['index']} held at {value}"
-
-
 def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
     """D and D' of the first pair, then the others, no D twice; of distributions the largest databases come first."""
     seen: set[int] = set()
@@ -414,7 +394,10 @@ def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads:
     if study.study.claim is not None:
         from hpcdp.study.claims import parse_claim
 
-        parse_claim(study.study.claim, study.folder)
+        try:
+            parse_claim(study.study.claim, study.folder)
+        except StudyError as error:
+            raise StudyError(f"study.claim: {error}") from None
     problem = Problem(study, databases, sampler, trial.schema, distributions)
     _refuse_declared(problem)
     return problem, trial

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import canonical_json, digest_array
@@ -26,9 +26,11 @@ from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, Study
 from hpcdp.study.following import may_be_either
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
-from hpcdp.study.problem import Problem
-from hpcdp.study.sampler import Sampler
 from hpcdp.study.section import ALWAYS, Section
+
+if TYPE_CHECKING:
+    from hpcdp.study.problem import Problem
+    from hpcdp.study.sampler import Sampler
 
 
 def mend(layout: Layout, generation: Generation) -> Iterator[str]:
@@ -53,6 +55,8 @@ def mend(layout: Layout, generation: Generation) -> Iterator[str]:
 
 def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:
     """The problem of one version, from the store and the mechanism's code; StudyError if the code changed."""
+    from hpcdp.study.sampler import Sampler  # what reads complete results need not know
+
     body = read_study_record(layout, version)
     study = _study_of(body)
     sampler, distributions = Sampler.of(study), load_distributions(study)
@@ -63,6 +67,8 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
 
 def read_problem(layout: Layout, version: int) -> Problem:
     """The problem of one version for reading results: from the store alone, so its sampler cannot draw."""
+    from hpcdp.study.sampler import Sampler
+
     body = read_study_record(layout, version)
     study = _study_of(body)
     distributions = known_distributions(study, body.get("shapes", ()))
@@ -73,6 +79,8 @@ def read_problem(layout: Layout, version: int) -> Problem:
 def _problem(
     layout: Layout, body: dict[str, Any], study: Study, sampler: Sampler, distributions: Sequence[Distribution]
 ) -> Problem:
+    from hpcdp.study.problem import Problem
+
     databases = _databases_of(layout, body)
     chosen = known_choice(layout) if study.estimate.reuse == "auto" else None
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
@@ -130,18 +138,41 @@ def _refuse_changed_code(
         what for what in before if what.startswith("estimate.") and what not in now
     ]  # it comes from elsewhere now
     if sampler.source != body["source"]:
-        command = call.command if isinstance(call, ProgramCall) else None
-        what = f"the command or a file that it names, {command}" if command else f"the source of {call}"
-        what = f"{call.function}, or what it reads," if isinstance(call, FunctionCall) else what
-        what = "the stored samples' files" if call == STORED else what
-        what = "the models' files, or the source of their score," if call == SCORES else what
-        key = "mechanism.call" if study.at_risk is None else "at_risk.query"
-        changed.insert(0, f"{key}: {what}")
+        changed.insert(0, _code_of(study))
     if changed:
         moved = Path(body["folder"]) != study.folder.resolve()
         where = f" from that in {body['folder']}" if moved else ""
         how = "allow_changed_code=True" if isinstance(call, FunctionCall) else "--allow-changed-code"
-        raise StudyError(f"{changed[0]} changed{where} since the store was made; {how} goes on all the same")
+        raise StudyError(
+            f"{changed[0]} changed{where} since the store was made, so its numbers are of what it was; accepted: another "
+            f"--store or study.name, which measures it anew. Where the outputs' law is as it was, "
+            f"{how} goes on all the same, with a warning"
+        )
+
+
+def _code_of(study: Study) -> str:
+    """What a stored digest of the source is of, by the key that names it."""
+    call, key = study.mechanism.call, "mechanism.call" if study.at_risk is None else "at_risk.query"
+    if call == STORED:
+        return f"{key}: the stored samples' files"
+    if call == SCORES:
+        return f"{key}: the models' files, or the source of their score,"
+    if isinstance(call, FunctionCall):
+        return f"{key}: {call.function}, or what it reads,"
+    if isinstance(call, ProgramCall) and call.command:
+        return f"{key}: the command or a file that it names, {call.command}"
+    return f"{key}: the source of {call}"
+
+
+def changed_code(layout: Layout, study: Study) -> list[str]:
+    """Code that was another in an earlier version of the store: what was drawn until then is not of the present one."""
+    known: dict[str, set[str]] = {}
+    for version in range(1, latest_version(layout) + 1):
+        body = earlier_study(layout, version)
+        if body is not None:
+            for what, digest in {_code_of(study): body["source"], **body.get("sources", {})}.items():
+                known.setdefault(what, set()).add(str(digest))
+    return [what for what, digests in known.items() if len(digests) > 1]
 
 
 def save_problem(layout: Layout, problem: Problem, generation: Generation, allow_changed_code: bool) -> int:

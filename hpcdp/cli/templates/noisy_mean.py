@@ -8,5 +8,6 @@ def noisy_mean(database, size, rng, *, lower, upper, count, epsilon):
     What follows the star are the study's mechanism.parameters. A function without `size` returns one output a call.
     """
     total = database.clip(lower, upper).sum()
-    scale = (upper - lower) / count / epsilon  # of the noise: sensitivity / ε. Halve it, and hpcdp finds the fault.
+    scale = (upper - lower) / count / epsilon  # of the noise: sensitivity / ε. Halve it, and the fault is found by:
+    # hpcdp run function.toml --store runs/halved.zarr (a store keeps what was drawn: other code, another store)
     return total / count + rng.laplace(0.0, scale, size)

@@ -92,10 +92,11 @@ def _audited(result: Result, claim: Claim | None) -> Audit | None:
 
 
 def _banner(result: Result) -> list[str]:
+    changed = [f"WARNING: {words}." for words in result.code_warnings]
     if result.complete:
-        return []
+        return paragraphs(changed)
     words = "INCOMPLETE: this page shows only what has all its counts. A violation counts; all else may change. "
-    return paragraphs([words + "Go on with: hpcdp resume STORE.", *verdicts.looks_lines(result)])
+    return paragraphs([words + "Go on with: hpcdp resume STORE.", *verdicts.looks_lines(result), *changed])
 
 
 def _sections(result: Result, claim: Claim | None, audited: Audit | None, key: str) -> Iterable[Section]:
