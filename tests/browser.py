@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -22,20 +23,34 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 COLOURS = """
 (() => {
   const found = [];
+  const parts = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+  const over = (top, below) => [0, 1, 2].map((i) => top[3] * top[i] + (1 - top[3]) * below[i]);
+  const words = (colour) => `rgb(${colour.slice(0, 3).join(", ")})`;
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || element.closest("style, script, title, desc")) continue;
-    const style = getComputedStyle(element), drawn = element.closest("svg") !== null;
-    let ground = element;
-    while (ground && getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground = ground.parentElement;
-    found.push([drawn ? style.fill : style.color, ground ? getComputedStyle(ground).backgroundColor : "none",
+    if (!walker.currentNode.data.trim() || element.closest("style, script, noscript, title, desc")) continue;
+    if (!element.checkVisibility({ visibilityProperty: true })) continue;
+    const style = getComputedStyle(element), ink = parts(element.closest("svg") ? style.fill : style.color), layers = [];
+    for (let at = element; at && layers.at(-1)?.[3] !== 1; at = at.parentElement) {
+      layers.push(parts(getComputedStyle(at).backgroundColor));
+    }
+    for (let at = element; at; at = at.parentElement) ink[3] *= parseFloat(getComputedStyle(at).opacity);
+    const opaque = layers.at(-1)[3] === 1;
+    const ground = layers.reverse().reduce((below, layer) => over(layer, below), layers[0]);
+    found.push([words(opaque ? over(ink, ground) : ink), opaque ? words(ground) : "none",
                 walker.currentNode.data.trim().slice(0, 40), parseFloat(style.fontSize)]);
   }
   return found;
 })()
 """
-"""Colour, ground, words and size of every piece of text in a page."""
+"""Colour, ground, words and size of every piece of text that a page shows, through what is half transparent."""
+
+
+def colour_of(text: str) -> str:
+    """What `COLOURS` says of a colour, as #rrggbb."""
+    red, green, blue = map(float, re.findall(r"[\d.]+", text))
+    return f"#{round(red):02x}{round(green):02x}{round(blue):02x}"
 
 
 def find_chromium() -> str:

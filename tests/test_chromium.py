@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import re
 from pathlib import Path
 
 import pytest
-from browser import COLOURS, Tab, find_chromium, in_tab
+from browser import COLOURS, Tab, colour_of, find_chromium, in_tab
 from pages import EVIL, make_store
 
 from hpcdp import load_result
@@ -23,12 +22,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stores = [make_store(folder / kind, kind) for kind in ("points", "broken", "words", "tape", "rows", "risk")]
     write_page([load_result(store) for store in stores], folder / "page.html")
     return folder / "page.html"
-
-
-def colour_of(text: str) -> str:
-    red, green, blue, *opacity = map(float, re.findall(r"[\d.]+", text))
-    assert opacity in ([], [1.0])
-    return f"#{round(red):02x}{round(green):02x}{round(blue):02x}"
 
 
 async def check_colours(tab: Tab, paper: str) -> None:

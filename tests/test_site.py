@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from contextlib import nullcontext
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from browser import COLOURS, Tab, colour_of, find_chromium, in_tab
 from loaded import load_script
+from study_keys import place_of
+
+from hpcdp.report.html.colours import contrast
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_WORDS = 1500  # of a how-to, without blocks
@@ -62,19 +68,94 @@ def test_the_site_is_whole_and_needs_no_network(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_public_name_and_every_command_has_its_place(site: Path) -> None:
+def test_every_public_name_command_and_key_has_its_place(site: Path) -> None:
     import hpcdp
     from hpcdp.cli._arguments import make_parser
+    from hpcdp.study.schema import described
 
     api = Loads((site / "docs" / "api.html").read_text(encoding="utf-8")).places
     assert {f"hpcdp.{name}" for name in hpcdp.__all__ if not name.startswith("_")} <= api
     commands = Loads((site / "docs" / "commands.html").read_text(encoding="utf-8")).places
     assert {name for name, _ in BUILDER._commands(make_parser())} <= commands
+    keys = Loads((site / "docs" / "study-keys.html").read_text(encoding="utf-8")).places
+    assert {place_of(key) for key in described()} <= keys
+
+
+async def check_page(tab: Tab, page: str) -> None:
+    """On a telephone and a screen nothing is too wide but in a box of its own; no fault; contrast AA in both themes."""
+    for width in (390, 1280):
+        tab.events.clear()
+        await tab.resize(width)
+        await tab.open(page)
+        assert [url for url in tab.requests() if not url.startswith(("file:", "data:"))] == [], page
+        assert await tab.width() <= width, f"{page} at {width}"
+        grounds = set()
+        for theme in ("light", "dark"):
+            await tab.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+            found = await tab.value(COLOURS)
+            assert len(found) > 20, page
+            grounds.add(await tab.value("getComputedStyle(document.body).backgroundColor"))
+            for ink, ground, words, _ in found:
+                assert contrast(colour_of(ink), colour_of(ground)) >= 4.5, f"{page}, {theme}: {words}"
+        assert len(grounds) == 2, f"{page} has one theme"
+        assert (said := tab.complaints()) == [], f"{page}: {said}"
+
+
+FAULTS = {
+    "": None,
+    "<p style='width: 500px'>wide</p>": "at 390",
+    "<style>@media (min-width: 1000px) { p { width: 1400px } }</style>": "at 1280",
+    "<p style='color: #777'>pale</p>": "pale",
+    "<p style='opacity: 0.5'>faint</p>": "faint",
+    "<script>console.error('broken')</script>": "broken",
+    "<script>nothing.there</script>": "nothing is not defined",
+    "<img src='http://127.0.0.1:9/x.png' alt=''>": "127.0.0.1",
+    "<style>body { background: #fff !important; color: #000 !important; }</style>": "one theme",
+}
+
+
+def test_faults_of_a_page_are_seen(tmp_path: Path) -> None:
+    """Of a page that has none but these: the first, which has no fault, passes."""
+    find_chromium()
+    style = "body { background: #fff; color: #000; }"
+    style += "@media (prefers-color-scheme: dark) { body { background: #111; color: #fff; } }"
+    head = "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>"
+
+    async def use(tab: Tab) -> None:
+        for number, (fault, said) in enumerate(FAULTS.items()):
+            page = tmp_path / f"{number}.html"
+            page.write_text(f"{head}<style>{style}</style>{'<p>Words.</p>' * 30}{fault}")
+            with nullcontext() if said is None else pytest.raises(AssertionError, match=said):
+                await check_page(tab, page.as_uri())
+
+    in_tab(use, tmp_path / "profile")
+
+
+@pytest.mark.slow
+def test_a_page_in_a_browser(site: Path, tmp_path: Path) -> None:
+    find_chromium()
+    in_tab(lambda tab: check_page(tab, (site / "docs" / "study-keys.html").as_uri()), tmp_path)
+
+
+@pytest.mark.release
+def test_every_page_in_a_browser(site: Path, tmp_path: Path) -> None:
+    """And a search, which finds pages."""
+    find_chromium()
+
+    async def use(tab: Tab) -> None:
+        for page in sorted(site.rglob("*.html")):
+            await check_page(tab, page.as_uri())
+        await check_page(tab, f"{(site / 'search.html').as_uri()}?q=laplace")
+        await asyncio.sleep(2.0)  # a result a moment
+        assert await tab.value("document.querySelectorAll('#search-results li').length") > 20
+        assert tab.complaints() == []
+
+    in_tab(use, tmp_path)
 
 
 def test_every_page_is_in_the_menu_and_no_two_share_a_name() -> None:
     names = BUILDER.page_names()
-    generated = {"docs/commands", "docs/api", "docs/gallery"}
+    generated = {"docs/commands", "docs/study-keys", "docs/api", "docs/gallery"}
     listed = [page for pages in BUILDER.SECTIONS.values() for page in pages]
     pages = {name.removesuffix(".md") for page, name in names.items() if not page.startswith("workflows/")}
     assert sorted(listed) == sorted((pages | generated) - {"index"})

@@ -1,7 +1,7 @@
 """Put the pages of the site together and have Sphinx build it, strictly: `python docs/site/build.py FOLDER`.
 
 Pages stay where readers of the repository find them; here they keep their places, so that their links to files hold, but for
-names: no two pages of the site share one. Commands, API and the list of figures are generated.
+names: no two pages of the site share one. Commands, study keys, API and the list of figures are generated.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from study_keys import study_keys_page
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY = {
@@ -38,7 +40,18 @@ SECTIONS = {
     ],
     "Reference": [
         f"docs/{name}"
-        for name in ("commands", "study", "black-boxes", "callables", "store", "exact", "proposals", "extending", "api")
+        for name in (
+            "commands",
+            "study-keys",
+            "study",
+            "black-boxes",
+            "callables",
+            "store",
+            "exact",
+            "proposals",
+            "extending",
+            "api",
+        )
     ],
     "Gallery": ["docs/gallery"],
     "Background": [
@@ -51,9 +64,23 @@ SECTIONS = {
         "CHANGELOG",
     ],
 }
+_SOURCES = {
+    "hpcdp/study/described.toml": "docs/study-keys.md"
+}  # what pages of the repository link to where the site has a page
 _LINK = re.compile(r"(\]\()([^)\s#]*)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
-_FILES = ("*.toml", "*.csv", "*.json", "*.py", "*.sh", "*.png", "*.def", "*.lock", "Dockerfile")  # what pages link to
+_FILES = (
+    "*.toml",
+    "*.csv",
+    "*.json",
+    "*.py",
+    "*.sh",
+    "*.png",
+    "*.svg",
+    "*.def",
+    "*.lock",
+    "Dockerfile",
+)  # what pages link to
 
 
 def page_names() -> dict[str, str]:
@@ -87,7 +114,7 @@ def stage(source: Path) -> None:
     for page, name in names.items():
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        text = relink((ROOT / page).read_text(encoding="utf-8"), page, names)
+        text = relink((ROOT / page).read_text(encoding="utf-8"), page, names | _SOURCES)
         target.write_text(_with_study(text, ROOT / page) if page.startswith("workflows/") else text, encoding="utf-8")
     for folder in ("workflows", "slurm", "containers", "docs/images"):
         for pattern in _FILES:
@@ -96,7 +123,8 @@ def stage(source: Path) -> None:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, copy)
     shutil.copyfile(ROOT / "LICENSE", source / "LICENSE")
-    for name, make in {"commands": commands_page, "api": api_page, "gallery": lambda: gallery_page(names)}.items():
+    generated = {"commands": commands_page, "study-keys": study_keys_page, "api": api_page}
+    for name, make in {**generated, "gallery": lambda: gallery_page(names)}.items():
         (source / "docs" / f"{name}.md").write_text(make(), encoding="utf-8")
     home = source / "index.md"
     home.write_text(_home(home.read_text(encoding="utf-8")), encoding="utf-8")
@@ -176,7 +204,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.A
 
 def _formatted(parser: argparse.ArgumentParser) -> str:
     """Help of a width that does not depend on the terminal."""
-    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)  # type: ignore[assignment]
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=84)  # type: ignore[assignment]
     return parser.format_help()
 
 

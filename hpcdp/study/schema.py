@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
+import re
+import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
@@ -30,8 +31,8 @@ UNITS = {
     "mechanism.timeout": "seconds",
     "pairs.relative.rows": "row numbers from 0",
     "pairs.distributional[].index": "row numbers from 0",
-    "pairs.domain.lower": "of the database's number",
-    "pairs.domain.upper": "of the database's number",
+    "pairs.domain.lower": "that of the database's number",
+    "pairs.domain.upper": "that of the database's number",
     "pairs.domain.points": "buckets",
     "pairs.domain.lipschitz": "density of an output per unit of the input",
     "estimate.epsilons": _RATIO,
@@ -47,15 +48,15 @@ UNITS = {
     "estimate.target.most": _SAMPLES,
     "estimate.target.relative_error": "share of δ̂",
     "estimate.target.precision": _RATIO,
-    "estimate.time": "a duration in s, min, h or d",
+    "estimate.time": "s, min, h or d",
     "estimate.renyi": "order of a divergence",
     "estimate.certify": _RATIO,
-    "pure.within": "of the outputs",
+    "pure.within": "that of the outputs",
     "pure.floor": "probability, or density in the outputs' own unit",
-    "pure.at": "of the outputs",
+    "pure.at": "that of the outputs",
     "at_risk.rows": "rows of a database",
     "at_risk.pairs": "pairs of databases",
-    "at_risk.scale": "of the query's answer",
+    "at_risk.scale": "that of the query's answer",
     "at_risk.cover": "share of pairs",
     "at_risk.confidence": _SHARE,
     "at_risk.chunk": "pairs of databases",
@@ -73,9 +74,11 @@ def study_schema() -> dict[str, Any]:
         if model in OF_STORES:
             continue
         place = places[model.__name__]["properties"][name]
-        place["description"] = texts.get(key, f"The section [{name}].")
+        place["description"] = _plain(texts.get(key, "")) if "." in key else f"The section [{key}]."
         if key in UNITS:
             place["x-unit"] = UNITS[key]
+        if (make := model.model_fields[name].default_factory) is not None:
+            place["default"] = make()  # type: ignore[call-arg]
         place.pop("title", None)
     for of_stores in OF_STORES:
         _leave_out(found, {"$ref": f"#/$defs/{of_stores.__name__}"})
@@ -99,15 +102,20 @@ def study_schema() -> dict[str, Any]:
     kinds["AtRisk"]["properties"]["query"]["pattern"] = ":"
     kinds["Distributional"]["properties"]["values"] |= {"minItems": 2, "uniqueItems": True}
     _say_sections(found)
-    _say_losses(kinds)
+    _say_losses(kinds, texts)
     kinds["MechanismSection"]["allOf"] = list(_mechanisms())
     text = "A study file of hpcdp: TOML, whose paths are relative to it. What no schema can say is refused before anything runs."
     return {"$schema": _DIALECT, **found, "title": "A study of hpcdp", "description": text}
 
 
 def described() -> dict[str, str]:
-    """What every key means, as the table of docs/study.md has it."""
-    return dict(json.loads((files("hpcdp.study") / "described.json").read_text(encoding="utf-8")))
+    """What every key means, and every parameter of a loss ("knn.k"), in Markdown."""
+    return tomllib.loads((files("hpcdp.study") / "described.toml").read_text(encoding="utf-8"))
+
+
+def _plain(text: str) -> str:
+    """Markdown without its marks: links keep their words."""
+    return re.sub(r"\[((?:[^\[\]]|\[[^\]]*\])+)\]\([^)]+\)", r"\1", text).replace("`", "").replace("**", "")
 
 
 def _leave_out(place: Any, alternative: dict[str, Any]) -> None:
@@ -135,8 +143,8 @@ def _say_sections(found: dict[str, Any]) -> None:
     found["else"] = {"required": others, "anyOf": [_given("pure"), bounds, points]}
 
 
-def _say_losses(kinds: dict[str, Any]) -> None:
-    """The names of losses, and of each its parameters."""
+def _say_losses(kinds: dict[str, Any], texts: dict[str, str]) -> None:
+    """The names of losses, and of each its parameters, described where their model begins."""
     estimate, names = kinds["Estimate"], {"enum": list(LOSSES)}
     rules: list[dict[str, Any]] = [{"not": {"allOf": [_given("target"), _given("time")]}}]
     own = {"type": "string", "pattern": ":"}
@@ -151,6 +159,10 @@ def _say_losses(kinds: dict[str, Any]) -> None:
     for name, kind in LOSSES.items():
         parameters = kind.parameters.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
         kinds[name] = parameters
+        told = next(other for other, one in LOSSES.items() if issubclass(kind.parameters, one.parameters))
+        for key, place in parameters["properties"].items():
+            place["description"] = _plain(texts.get(f"{told}.{key}", ""))
+            place.pop("title", None)
         first = {"anyOf": [{"const": name}, {"type": "array", "minItems": 1, "prefixItems": [{"const": name}]}]}
         then: dict[str, Any] = {"properties": {"parameters": {"$ref": f"#/$defs/{name}"}}}
         if parameters.get("required"):
