@@ -29,7 +29,7 @@ from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
-from hpcdp.study.pairs import Framed, Pairs
+from hpcdp.study.pairs import Framed, FramedRows, Pairs
 from hpcdp.study.pure import Pure
 from hpcdp.study.section import STORED, Key, Section
 
@@ -307,16 +307,25 @@ class Study(Section):
     @property
     def frames_key(self) -> str:
         """By which what makes its DataFrames of codes is handed to tasks."""
-        return f"frames {digest_json([database.frame for database in self.framed])}"
+        edits = self._framed_rows
+        codes = [] if edits is None else [edits.codes]
+        return f"frames {digest_json([*(database.frame for database in self.framed), *codes])}"
+
+    @property
+    def _framed_rows(self) -> FramedRows | None:
+        """What edits set rows of its DataFrames to, where it says that."""
+        values = None if self.pairs.relative is None else self.pairs.relative.values
+        return values if isinstance(values, FramedRows) else None
 
     @cached_property
     def frames(self) -> tuple[Frames, list[Any]] | None:
         """What makes its DataFrames of codes, and the codes of each; None where it has none, or a store alone knows them."""
         framed = self.framed
-        if not framed or any(database.given is None for database in framed):
+        edits = self._framed_rows
+        if not framed or any(database.given is None for database in framed) or (edits and edits.given is None):
             return None
         where = "pairs.given" if self.pairs.given is not None else "pairs.relative.databases"
-        return Frames.of([database.given for database in framed], where)
+        return Frames.of([database.given for database in framed], where, None if edits is None else edits.given)
 
     @property
     def handed(self) -> dict[str, Any]:
