@@ -187,7 +187,7 @@ def test_a_store_holds_codes_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("frame", [FRAME, LEVELS, FRAME.reset_index(drop=True)])
-@pytest.mark.parametrize("values", [None, FRAME.iloc[[1, 2]].reset_index(drop=True)])
+@pytest.mark.parametrize("values", [None, FRAME.iloc[[1, 2]].assign(name=["carl", None]).reset_index(drop=True)])
 def test_edits_set_what_a_row_holds_and_leave_its_label(frame: pd.DataFrame, values: pd.DataFrame | None) -> None:
     """Of each row to each other row; without values to all rows of its own. With dtypes, index and text."""
     edits = {} if values is None else {"values": values}
@@ -207,7 +207,7 @@ def test_edits_set_what_a_row_holds_and_leave_its_label(frame: pd.DataFrame, val
             both = pd.concat([source.reset_index(drop=True), frame.reset_index(drop=True)], ignore_index=True)
             found.append(both.iloc[taken].set_axis(frame.index))
     own = [edited for edited in found if not edited.equals(frame)]
-    assert len(pairs) == len(own) == (6 if values is None else 4)
+    assert len(pairs) == len(own) == (6 if values is None else 5)
     made = [frames.decode(pair.d_prime) for pair in pairs]
     for edited in own:
         (same,) = [one for one in made if one.equals(edited)]
