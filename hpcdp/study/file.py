@@ -27,6 +27,7 @@ from hpcdp.losses import LOSSES, kind_of
 from hpcdp.mechanisms.functions import import_path
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
+from hpcdp.study.by_name import with_names
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 from hpcdp.study.pairs import Framed, FramedRows, Pairs
@@ -261,7 +262,8 @@ class Study(Section):
 
         mechanism.call may be a function, or any object that can be called, of a module, a script, a notebook, or within
         another function: one that an import finds is the same as its "package.module:name"; of others a store keeps the
-        name and a digest, and who goes on with it gives the function again.
+        name and a digest, and who goes on with it gives the function again. Where another key takes a name, such as
+        pairs.given.call and estimate.loss, an object that an import finds may be given too.
         """
         return cls._validated(data, Path(folder or ".").absolute(), None)
 
@@ -270,6 +272,7 @@ class Study(Section):
         if "folder" in data:
             raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
         place = Path(folder or ".").absolute()
+        data = with_names(data, place)
         mechanism = data.get("mechanism")
         function = mechanism.get("call") if isinstance(mechanism, Mapping) else None
         if isinstance(mechanism, Mapping) and callable(function):
