@@ -143,6 +143,19 @@ def test_an_unfinished_audit_has_a_banner_and_a_larger_budget_goes_on(store: Pat
     assert "--budget 500" in page.text
 
 
+def test_an_audit_before_pairs_were_added_says_of_how_many_it_is(store: Path, tmp_path: Path) -> None:
+    other, study = tmp_path / "batches.zarr", tmp_path / "batches.toml"
+    shutil.copytree(store, other)
+    text, added = store.with_suffix(".toml").read_text(), ", { d = [0.0], d_prime = [0.25] }]"
+    (line,) = [line for line in text.splitlines() if line.startswith("given = ")]
+    study.write_text(text.replace(line, line.removesuffix("]") + added))
+    said = audit_batches(other, TRUE, "--budget", 100)
+    assert len(said["cells"]) == 3
+    page = page_of(load_result(other), tmp_path / "p.html")
+    assert page.text.count("It is of 2 of the study's 3 pairs, those that it had then.") == 2
+    assert [len(table.rows) for table in page.tables if table.caption.startswith("Each pair alone")] == [2, 2, 3]
+
+
 def test_beside_other_results_it_has_a_section_of_its_own(tmp_path: Path) -> None:
     """A claim that the spectrum says nothing of is violated by an audit of another one, and the top says so."""
     store = make_store(tmp_path, "points")

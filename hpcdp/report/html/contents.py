@@ -81,7 +81,7 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
     own = "This audit is a family of its own: it and what is said above each hold at the confidence, not all at once."
     sections = [
         *_sections(result, claim, audited, key),
-        *_batch_sections(batches, key, [own]),
+        *_batch_sections(result, batches, key, [own]),
         *_exposed(result, show_rows),
     ]
     notes = [*table.warning_lines(result), *_notes(result, claim, judged, audited), *_batch_notes(result, batches)]
@@ -114,17 +114,22 @@ def _of_batches(result: Result, audits: Sequence[SequentialAudit], key: str, sho
         *(other.text for other in others),
         "Nothing else of the study has been counted, so no δ is estimated here.",
     ]
-    sections = list(_batch_sections(audits, key, [own] if others else []))
+    sections = list(_batch_sections(result, audits, key, [own] if others else []))
     sections.append(Section("notes", "Assumptions and warnings", paragraphs(_batch_notes(result, audits))))
     banner = unfinished_lines(audits)
     return Report(key, result.name, banner, first, details, sections, provenance_of(result, show_rows))
 
 
-def _batch_sections(audits: Sequence[SequentialAudit], key: str, own: Sequence[str]) -> Iterable[Section]:
+def _batch_sections(
+    result: Result, audits: Sequence[SequentialAudit], key: str, own: Sequence[str]
+) -> Iterable[Section]:
     for number, batched in enumerate(audits):
         name = f"batches{number}"
+        many = len(batched.cells)
         cut = f"It looks after every batch of {batched.rounds.batch:,} samples per database, {batched.rounds.budget:,} at most."
-        tables = [looks_table(batched), *([pairs_table(batched)] if len(batched.cells) > 1 else [])]
+        if many != len(result.pairs):
+            cut += f" It is of {many:,} of the study's {len(result.pairs):,} pairs, those that it had then."
+        tables = [looks_table(batched), *([pairs_table(batched)] if many > 1 else [])]
         picture = pictures.sequential_picture(batched, f"{key}-{name}")
         yield Section(name, f"Sequential audit of {batched.claim}", [*own, cut], [picture], tables)
 
