@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from commands import call
+
 from hpcdp.engine.driver import run
 from hpcdp.errors import HpcdpError
+from hpcdp.report.html.toml import to_toml
 from hpcdp.results.result import Result
 from hpcdp.study.file import Study
 
@@ -117,6 +121,12 @@ STUDIES: dict[str, dict[str, Any]] = {
             "cover": [0.5, 0.9],
         }
     },
+    "batches": {
+        "mechanism": LAPLACE,
+        "pairs": TWO,
+        "estimate": {"epsilons": [0.0, 1.0], "chunk": 25},
+        "audits": ["laplace(epsilon=0.3)", "laplace(epsilon=1)"],
+    },
     "broken": {
         "claim": "laplace(epsilon=1)",
         "mechanism": {"call": "own:broken", "isolated": False},
@@ -124,7 +134,11 @@ STUDIES: dict[str, dict[str, Any]] = {
         "estimate": {**SIZES, "epsilons": [0.0, 1.0]},
     },
 }
-"""A study of every kind; what is not given is the same in all. That of `broken` fails in the middle."""
+"""A study of every kind; what is not given is the same in all. That of `broken` fails in the middle; of that of `batches` claims
+are audited, sequentially, and nothing else is done."""
+
+BATCHES = ("--sequential", "--batch", 50, "--budget", 400, "--no-plot", "--format", "json")
+"""Options of its audits: the first claim is refuted, the second one is true."""
 
 
 def make_store(folder: Path, kind: str) -> Path:
@@ -133,8 +147,15 @@ def make_store(folder: Path, kind: str) -> Path:
     (folder / "own.py").write_text(OWN)
     given = STUDIES[kind]
     claim = {"claim": given["claim"]} if "claim" in given else {}
-    body = {"study": {"name": kind, "seed": 20, **claim}} | {k: v for k, v in given.items() if k != "claim"}
+    body = {"study": {"name": kind, "seed": 20, **claim}} | {
+        k: v for k, v in given.items() if k not in ("claim", "audits")
+    }
     study, store = Study.from_dict(body, folder), folder / f"{kind}.zarr"
+    if "audits" in given:
+        (folder / f"{kind}.toml").write_text(to_toml(body))
+        for number, audited in enumerate(given["audits"]):
+            audit_batches(store, audited, code=0 if number else 3)
+        return store
     if kind != "broken":
         run(study, store, workers=0)
         return store
@@ -143,6 +164,12 @@ def make_store(folder: Path, kind: str) -> Path:
     except HpcdpError:
         return store
     raise AssertionError("it did not fail")
+
+
+def audit_batches(store: Path, claim: str, *options: Any, code: int = 0) -> Any:
+    """A sequential audit of the study beside a store: what it prints as JSON."""
+    study = store.with_suffix(".toml")
+    return json.loads(call("audit", study, "--claim", claim, *BATCHES, *options, "--store", store, code=code).stdout)
 
 
 class _Breaking:

@@ -16,10 +16,12 @@ from hpcdp.report.html.page import render, write_page
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of a claim that is violated, an incomplete store with an evil exception, an evil output, and random tapes."""
+    """A page of a claim that is violated, an incomplete store with an evil exception, an evil output, tapes, audits."""
     find_chromium()
     folder = tmp_path_factory.mktemp("chromium")
-    stores = [make_store(folder / kind, kind) for kind in ("points", "broken", "words", "tape", "rows", "risk")]
+    stores = [
+        make_store(folder / kind, kind) for kind in ("points", "broken", "words", "tape", "rows", "risk", "batches")
+    ]
     write_page([load_result(store) for store in stores], folder / "page.html")
     return folder / "page.html"
 

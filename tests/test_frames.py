@@ -19,6 +19,7 @@ import hpcdp
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.mechanisms.tabular import Frames, plain_output, plain_outputs
+from hpcdp.study.databases import enumerate_pairs, load_databases
 
 SECRET = "Zacharias-Q"  # a text that is nowhere else
 
@@ -39,6 +40,12 @@ FRAME = pd.DataFrame(
 )
 
 
+LEVELS = FRAME.set_axis(
+    pd.MultiIndex.from_arrays([[SECRET, "x", SECRET], [2, 1, 1], FRAME["when"].ffill()], names=["a", None, "c"])
+)
+"""An index of three levels: text, numbers and times."""
+
+
 @pytest.mark.parametrize(
     "frame",
     [
@@ -49,6 +56,10 @@ FRAME = pd.DataFrame(
         FRAME[["age", "big"]].set_axis(["same", "same"], axis=1),
         FRAME.set_axis(pd.MultiIndex.from_product([["a", "b"], range(5)]), axis=1),
         pd.DataFrame({0: np.linspace(0.1, 0.9, 7)}),
+        LEVELS,
+        LEVELS.iloc[[0, 1, 0]],
+        LEVELS.set_axis(pd.MultiIndex.from_frame(FRAME[["group", "zone", "weight", "mixed"]].iloc[:2].iloc[[0, 1, 0]])),
+        LEVELS.set_axis(pd.MultiIndex.from_arrays([[True, False, True], np.array([1, 2, 3], np.uint8)])),
     ],
 )
 def test_codes_and_back(frame: pd.DataFrame) -> None:
@@ -71,6 +82,7 @@ def test_codes_and_back(frame: pd.DataFrame) -> None:
         lambda frame: frame.assign(group=frame["group"].cat.remove_unused_categories()),
         lambda frame: frame.rename_axis("whom"),
         lambda frame: frame.reset_index(drop=True),
+        lambda frame: frame.set_index("member", append=True),
     ],
 )
 def test_frames_of_other_kinds_have_other_codes_and_are_refused_together(change: Callable[[Any], Any]) -> None:
@@ -80,6 +92,20 @@ def test_frames_of_other_kinds_have_other_codes_and_are_refused_together(change:
         StudyError, match="here, DataFrame 1: columns, dtypes with their categories, and index as in the first"
     ):
         Frames.of([FRAME, change(FRAME)], "here")
+
+
+def test_indices_of_other_categories_or_levels_are_refused_together() -> None:
+    """Codes of one would be labels of the other, or none."""
+    labels = pd.CategoricalIndex(["x", "y", "x"])
+    one, other = FRAME.set_axis(labels), FRAME.set_axis(pd.CategoricalIndex(["x", "z", "x"]))
+    of_times = LEVELS.set_axis(
+        LEVELS.index.set_levels(pd.to_datetime(["2020-01-01", "2021-02-03"]), level=1, verify_integrity=False)
+    )
+    for first, second in ((one, other), (LEVELS, of_times), (LEVELS, LEVELS.rename_axis(["a", "b", "c"]))):
+        with pytest.raises(
+            StudyError, match="here, DataFrame 1: columns, dtypes with their categories, and index as in the first"
+        ):
+            Frames.of([first, second], "here")
 
 
 def test_a_frame_beside_it_changes_no_codes() -> None:
@@ -106,6 +132,9 @@ FORMS: dict[str, Callable[..., Any]] = {
     "a row of a frame": lambda database, rng: pd.DataFrame([answer(database, rng)]),
     "a row by its place": lambda database, rng: pd.DataFrame([answer(database, rng)]).iloc[0],
     "a frame": lambda database, size, rng: pd.DataFrame([answer(database, rng) for _ in range(size)]),
+    "a frame of levels": lambda database, size, rng: FORMS["a frame"](
+        database.droplevel(list(range(1, database.index.nlevels))), size, rng
+    ),
     "a column": lambda database, size, rng: pd.Series([answer(database, rng)[0] for _ in range(size)]),
 }
 
@@ -157,6 +186,91 @@ def test_a_store_holds_codes_alone(tmp_path: Path) -> None:
     assert len(hpcdp.load_result(here).pairs) == 6
 
 
+@pytest.mark.parametrize("frame", [FRAME, LEVELS, FRAME.reset_index(drop=True)])
+@pytest.mark.parametrize("values", [None, FRAME.iloc[[1, 2]].assign(name=["carl", None]).reset_index(drop=True)])
+def test_edits_set_what_a_row_holds_and_leave_its_label(frame: pd.DataFrame, values: pd.DataFrame | None) -> None:
+    """Of each row to each other row; without values to all rows of its own. With dtypes, index and text."""
+    edits = {} if values is None else {"values": values}
+    relative = {"databases": [frame], "relation": "edit", **edits}
+    study = hpcdp.Study.from_dict(
+        {**framed([frame]).to_dict(), "mechanism": {"call": FORMS["a frame"]}, "pairs": {"relative": relative}}
+    )
+    assert study.frames is not None
+    frames, codes = study.frames
+    pairs = enumerate_pairs(study, load_databases(study))
+    source, found = frame if values is None else values, []
+    for row in range(len(frame)):
+        for place in range(len(source)):
+            if values is None and place == row:
+                continue
+            taken = [place if number == row else len(source) + number for number in range(len(frame))]
+            both = pd.concat([source.reset_index(drop=True), frame.reset_index(drop=True)], ignore_index=True)
+            found.append(both.iloc[taken].set_axis(frame.index))
+    own = [edited for edited in found if not edited.equals(frame)]
+    assert len(pairs) == len(own) == (6 if values is None else 5)
+    made = [frames.decode(pair.d_prime) for pair in pairs]
+    for edited in own:
+        (same,) = [one for one in made if one.equals(edited)]
+        pd.testing.assert_frame_equal(same, edited, check_index_type="exact" if frame.index.nlevels > 1 else "equiv")
+    again = hpcdp.Study.from_dict(study.to_dict())  # as a store has it
+    assert [pair.origin for pair in enumerate_pairs(again, codes)] == [pair.origin for pair in pairs]
+
+
+@pytest.mark.parametrize("index", ["one level", "levels"])
+def test_edits_of_a_text(index: str, tmp_path: Path) -> None:
+    """Setting the first row to another's says what `answer` sees, setting the last says nothing: exact δ as above."""
+    people = FRAME if index == "one level" else FRAME.set_index("age", append=True, drop=False)
+    size, cells = 2000, 8
+    body = {
+        "study": {"name": "edits", "seed": 12},
+        "mechanism": {"call": FORMS["a frame" if index == "one level" else "a frame of levels"]},
+        "pairs": {"relative": {"databases": [people], "relation": "edit", "values": people.iloc[[1]]}},
+        "estimate": {"train": size, "test": size, "chunk": 500, "epsilons": [0.0, 0.5], "loss": "frequency"},
+    }
+    here, there = tmp_path / "h.zarr", tmp_path / "w.zarr"
+    result = hpcdp.run(hpcdp.Study.from_dict(body), here)
+    assert [pair["rows"] for pair in result.pairs] == [[0], [2]]
+    off = math.sqrt(math.log(2 * 2 * cells / 1e-6) / (2 * size))
+    for row in result.cells():
+        truth = 0.75 - 0.25 * math.exp(row["epsilon"]) if row["pair"] == 0 else 0.0
+        assert abs(row["delta"] - truth) < off * (1.0 + math.exp(row["epsilon"]))
+    hpcdp.run(hpcdp.Study.from_dict(body), there, workers=1)
+    both = [{p.relative_to(store): body for p, (_, body) in contents(store).items()} for store in (here, there)]
+    assert both[0] == both[1]
+    assert not any(SECRET.encode() in body for body in both[0].values())
+    assert hpcdp.load_result(here).pairs == result.pairs
+    assert "give the function again" in one_message(call("resume", here, code=2))
+    page = tmp_path / "p.html"
+    result.report(page)
+    assert not [str(code) for code in result.pairs[0]["value"] if abs(code) > 10**9 and str(code) in page.read_text()]
+
+
+@pytest.mark.parametrize(
+    ("databases", "values", "words"),
+    [
+        ([FRAME], [[1, 2]], "values: a DataFrame of rows where databases are DataFrames, and else a list of rows"),
+        ([[1.0, 2.0]], FRAME, "values: a DataFrame of rows where databases are DataFrames, and else a list of rows"),
+        ([FRAME], FRAME.iloc[:0], "codes"),
+        ([FRAME], FRAME.drop(columns="age"), "rows that are set have columns and dtypes"),
+        ([FRAME], FRAME.astype({"age": np.int64}), "rows that are set have columns and dtypes"),
+        (
+            [FRAME],
+            FRAME.assign(group=FRAME["group"].cat.remove_unused_categories()),
+            "rows that are set have columns and dtypes",
+        ),
+    ],
+)
+def test_what_rows_cannot_be_set_to(databases: list[Any], values: Any, words: str, tmp_path: Path) -> None:
+    body = {
+        **framed([FRAME]).to_dict(),
+        "mechanism": {"call": FORMS["a frame"]},
+        "pairs": {"relative": {"databases": databases, "relation": "edit", "values": values}},
+    }
+    with pytest.raises(StudyError, match=words):
+        hpcdp.run(hpcdp.Study.from_dict(body), tmp_path / "s.zarr")
+    assert not (tmp_path / "s.zarr").exists()
+
+
 def test_who_goes_on_gives_them_again(tmp_path: Path) -> None:
     (tmp_path / "frames_own.py").write_text(
         "def noisy(database, size, rng):\n    return database['age'].sum() + rng.laplace(size=size)\n"
@@ -184,7 +298,8 @@ def test_who_goes_on_gives_them_again(tmp_path: Path) -> None:
     [
         ([FRAME, [1.0]], {}, "pairs: DataFrames alone, or none; given: 1 of 2 databases"),
         ([FRAME.iloc[:0]], {}, "DataFrame 0: an empty database"),
-        ([FRAME.set_index(["age", "name"])], {}, "an index of one level; given: 2 levels"),
+        ([FRAME.set_axis(pd.MultiIndex.from_arrays([[1, 1, 1], [1, 2, None]]))], {}, "level 1 of the index: labels of int64"),
+        ([FRAME.set_index(pd.Index([threading.Lock(), 1, 2]), append=True)], {}, "0: the index, level 1: text, numbers"),
         ([FRAME.assign(name=[threading.Lock(), 1, 2])], {}, "column 'name': text, numbers, booleans, times and missing values"),
         ([FRAME], {"call": "laplace", "parameters": {"epsilon": 1.0}}, "a database of numbers, which laplace takes"),
         ([FRAME], {"call": {"command": ["cat"]}}, "a database of numbers, which "),

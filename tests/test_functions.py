@@ -389,3 +389,66 @@ def said_once() -> str:
     script: dict[str, Any] = {"__name__": "__main__", "print": print}
     exec(compile(SCRIPT.replace("WORKERS", ""), "elsewhere.py", "exec", dont_inherit=True), script)
     return f"{script['result'].study.mechanism.call.digest} {script['result'].spectrum()[0]['delta']}"
+
+
+BY_NAME = """
+class Own:
+    \"\"\"A loss that tells nothing.\"\"\"
+
+def pairs(): return [([0.0], [1.0])]
+def laws(size, rng): return rng.integers(0, 2, (size, 3))
+def impossible(outputs): return outputs < 0
+def mean(database): return database.mean()
+"""
+MECHANISM = {"call": "laplace", "parameters": {"epsilon": 1.0}}
+PAIR = {"given": [{"d": [0.0], "d_prime": [1.0]}]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"pairs": {"given": {"call": "by_name_own:pairs"}}},
+        {"pairs": {"relative": {"call": "by_name_own:pairs"}}},
+        {"pairs": {"distributional": {"call": "by_name_own:laws", "values": [0, 1]}}},
+        {"pairs": {"distributional": [{"call": "by_name_own:laws", "values": [0, 1]}]}},
+        {"pairs": PAIR, "estimate": {**SMALL, "loss": "by_name_own:Own"}},
+        {
+            "pairs": PAIR,
+            "mechanism": {**MECHANISM, "impossible": "by_name_own:impossible"},
+            "estimate": {"epsilons": [0.0], "tape": True},
+        },
+        {
+            "at_risk": {
+                "query": "by_name_own:mean",
+                "population": {"call": "by_name_own:laws"},
+                "rows": 9,
+                "pairs": 9,
+                "scale": 1.0,
+                "cover": [0.5],
+            }
+        },
+    ],
+)
+def test_objects_stand_for_their_names(body: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "by_name_own.py").write_text(BY_NAME)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "by_name_own", raising=False)
+    own = importlib.import_module("by_name_own")
+    head = {"study": {"name": "s", "seed": 7}}
+    whole = head | body if "at_risk" in body else head | {"mechanism": MECHANISM, "estimate": SMALL} | body
+
+    def with_objects(value: Any, change: Callable[[Any], Any]) -> Any:
+        if isinstance(value, dict):
+            return {key: with_objects(one, change) for key, one in value.items()}
+        if isinstance(value, list):
+            return [with_objects(one, change) for one in value]
+        is_name = isinstance(value, str) and value.startswith("by_name_own:")
+        return change(getattr(own, value.partition(":")[2])) if is_name else value
+
+    named = hpcdp.Study.from_dict(whole, tmp_path).to_dict()
+    assert hpcdp.Study.from_dict(with_objects(whole, lambda found: found), tmp_path).to_dict() == named
+    for change in (lambda found: functools.partial(found), lambda found: lambda: found):
+        with pytest.raises(
+            StudyError, match=r"(call|loss|query|impossible): .* was given, an object that no import finds by its name"
+        ):
+            hpcdp.Study.from_dict(with_objects(whole, change), tmp_path)

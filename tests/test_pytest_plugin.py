@@ -265,6 +265,54 @@ def test_a_second_try_within_a_run_is_refused(suite):
     assert result.ret == 1
 
 
+CAUGHT = {
+    "violated": (
+        "small",
+        "pytest.raises(AssertionError)",
+        "PrivacyViolation: test_suite.py::test_small#1: dp",
+    ),
+    "inconclusive": (
+        "weak",
+        "contextlib.suppress(Exception)",
+        "Inconclusive: inconclusive: test_suite.py::test_weak#1",
+    ),
+    "timeout": ("hangs", "contextlib.suppress(BaseException)", "Failed: Timeout"),
+}
+
+
+@pytest.mark.parametrize("case", CAUGHT)
+def test_a_test_that_catches_what_a_check_raises_is_an_error_and_no_pass(suite, case):
+    name, catcher, said = CAUGHT[case]
+    given = 'd=D, d_prime=D1, claim="dp(epsilon=1)"'
+    assert SUITE.count(f"    assert_private(small, {given}") == 2
+    stop = "import contextlib, signal, pytest\ndef stop(*_):\n    pytest.fail('Timeout')\nsignal.signal(signal.SIGALRM, stop)\n"
+    hangs = "def hangs(database, size, rng):\n    signal.alarm(1)\n    while True:\n        pass\n"
+    caught = SUITE.replace(
+        f"    assert_private(small, {given}",
+        f"    with {catcher}:\n        assert_private({'hangs' if case == 'timeout' else 'small'}, {given}",
+    )
+    suite.makepyfile(test_suite=f"{stop}{hangs}{caught}")
+    result = run(suite, "-k", "small" if case == "timeout" else name)
+    result.assert_outcomes(passed=1, errors=1)
+    assert result.ret == 1
+    assert "passed, though it caught what its checks raised" in result.stdout.str()
+    assert said in result.stdout.str()
+
+
+def test_what_a_check_raises_in_a_thread_is_an_error_and_a_violation_may_be_expected(suite):
+    call = SUITE[SUITE.index("def test_small") : SUITE.index("def test_vectors")]
+    body = call.split("\n", 1)[1].strip()
+    threads = f"import threading\n{call.replace(body, f'thread = threading.Thread(target=lambda: {body})')}"
+    threads = threads.rstrip() + "\n    thread.start()\n    thread.join()\n"
+    suite.makepyfile(test_suite=SUITE.replace(call, threads))
+    result = run(suite, "-k", "small", "-p", "no:threadexception")
+    result.assert_outcomes(passed=1, errors=1)
+    assert "test_small#1: dp(epsilon=1) is violated" in result.stdout.str()
+    expected = "import pytest\n@pytest.mark.xfail(raises=AssertionError, strict=True)\n"
+    suite.makepyfile(test_suite=SUITE.replace("def test_small", f"{expected}def test_small"))
+    run(suite, "-k", "small").assert_outcomes(xfailed=1)
+
+
 def test_what_ends_a_check_early_is_never_green(suite):
     slow = "\nimport signal\ndef stop(*_):\n    pytest.fail('Timeout')\nsignal.signal(signal.SIGALRM, stop)\n"
     hangs = "def small(database, size, rng):\n    signal.alarm(1)\n    while True:\n        pass\n"

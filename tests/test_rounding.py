@@ -13,7 +13,6 @@ from results import changed, measured
 from test_compare import named
 
 from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share, shorter
-from hpcdp.engine.sequential_audit import Look, Rounds, SequentialAudit
 from hpcdp.notions.accuracy import share_radius, worst_share_error
 from hpcdp.planning.accuracy import Statement
 from hpcdp.report import accuracy, comparison, sequential, table, verdict
@@ -22,6 +21,7 @@ from hpcdp.report import epsilon_at as levels
 from hpcdp.results.audit import audit
 from hpcdp.results.bootstrap import Error
 from hpcdp.results.comparison import compare
+from hpcdp.results.sequential import Look, Rounds, SequentialAudit
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 
@@ -159,8 +159,10 @@ def test_audit(result) -> None:
 def test_sequential_audit(result) -> None:
     evidence = (19.99996, 7.00049)
     looks = [Look(1000, e, 1 / e, False) for e in evidence]
-    claim = parse_claim("gaussian(mu=0.5)", result.study.folder)
-    text = sequential.report(SequentialAudit(result.study, claim, "both", Rounds(10, 10, 10), looks, [None]))  # type: ignore[list-item]
+    cells = [{"pair": 0, "evidence": evidence[-1], "p_value": 1 / evidence[-1]}]
+    text = sequential.report(
+        SequentialAudit(result.study, "gaussian(mu=0.5)", "both", Rounds(10, 10, 10), looks, cells)
+    )
     assert all_below(columns(text)["evidence"], np.array(evidence))
     assert all_above(columns(text)["p-value"], 1 / np.array(evidence))
     assert "with probability at most 1e-07 if" in text

@@ -110,9 +110,10 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
 def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
     """A sequential audit; the exit code."""
     from hpcdp.engine.progress import on_stderr
-    from hpcdp.engine.sequential_audit import Rounds, refuse_unplayable, run_sequential
+    from hpcdp.engine.sequential_audit import refuse_unplayable, run_sequential
     from hpcdp.report.plots_audit import draw_sequential
     from hpcdp.report.sequential import report, to_json
+    from hpcdp.results.sequential import Rounds
     from hpcdp.results.verdict import VIOLATION
     from hpcdp.study.problem import resolve
 

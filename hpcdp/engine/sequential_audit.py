@@ -7,10 +7,9 @@ store; what was won is recorded after each batch, so that a later run goes on fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,114 +34,22 @@ from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions._rounds import Check, Learner, Rules
-from hpcdp.notions.betting import Lines, Wealth, average, count_cells, is_refuted, lines_of, play
+from hpcdp.notions.betting import Lines, Wealth, average, count_cells, lines_of, play
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.sampling import DrawRounds
 from hpcdp.planning.task import Task
-from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.sequential import ROUNDS, Look, Rounds, SequentialAudit, cells_of, note_audit, round_name
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import Lease
 from hpcdp.store.records import commit, read_json, record_names, set_aside
 from hpcdp.store.samples import DamagedBlock, read_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import Claim
-from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.trial_draws import Trial, equals_no_chance
 
 _KEEP = 5e-3  # seconds to store a chunk
 _DIGITS = 6
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """How batches are cut: `chunk` draws of one stream each, `batch` of them a round and database, at most `budget`."""
-
-    chunk: int
-    batch: int
-    budget: int
-
-    @classmethod
-    def of(cls, problem: Problem, batch: int, budget: int) -> Rounds:
-        """Refuses sizes that do not fit, StudyError."""
-        chunk = min(problem.study.estimate.chunk, batch)
-        if batch % chunk:
-            raise StudyError(f"--batch: a multiple of estimate.chunk, {chunk}; given: {batch}")
-        if budget < batch:
-            raise StudyError(f"--budget: at least one batch, {batch}; given: {budget}")
-        return cls(chunk, batch, budget)
-
-    @property
-    def rounds(self) -> int:
-        """How many whole batches the budget has."""
-        return self.budget // self.batch
-
-    def chunks(self, number: int) -> range:
-        """Chunks of a round."""
-        per_round = self.batch // self.chunk
-        return range(number * per_round, (number + 1) * per_round)
-
-
-@dataclass(frozen=True)
-class Look:
-    """What is known after a batch.
-
-    samples: drawn per database. evidence: wealth, 1 at the start, a supermartingale if the claim is true; 1/γ refutes it.
-    p_value: 1/(largest evidence so far), at most 1; it holds at every look (Ville). refuted: whether the claim is.
-    """
-
-    samples: int
-    evidence: float
-    p_value: float
-    refuted: bool
-
-
-@dataclass(frozen=True, eq=False)
-class SequentialAudit:
-    """What a sequential audit found; verdict as in `hpcdp.results.audit.Audit`."""
-
-    study: Study
-    claim: Claim
-    orientation: str
-    rounds: Rounds
-    looks: Sequence[Look]
-    wealths: Sequence[Wealth]
-
-    @property
-    def name(self) -> str:
-        """Of the study."""
-        return self.study.name
-
-    @property
-    def confidence(self) -> float:
-        """Of a violation."""
-        return self.study.estimate.confidence
-
-    @property
-    def verdict(self) -> str:
-        """ "violation" (certified), else "not separable" where the evidence is above 1, else "consistent"."""
-        if self.looks[-1].refuted:
-            return VIOLATION
-        return NOT_SEPARABLE if self.looks[-1].evidence > 1.0 else CONSISTENT
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object that `audit --sequential --format json` prints."""
-        return {
-            "verdict": self.verdict,
-            "claim": self.claim.text,
-            "confidence": self.confidence,
-            "name": self.name,
-            "orientation": self.orientation,
-            "batch": self.rounds.batch,
-            "budget": self.rounds.budget,
-            "samples": self.looks[-1].samples,
-            "needed": 1.0 / (1.0 - self.confidence),
-            "looks": [vars(look) for look in self.looks],
-            "cells": [
-                {"pair": pair, "evidence": _finite(wealth.log), "p_value": wealth.p_value}
-                for pair, wealth in enumerate(self.wealths)
-            ],
-        }
 
 
 def run_sequential(
@@ -177,6 +84,7 @@ def run_sequential(
         seconds = Costs.of(problem, trial).drawing(chunks * rounds.chunk, chunks) + _KEEP * chunks
         with place_of(layout, lease, problem, options, where, monitor, seconds) as place:
             game = _Game(problem, layout, claim, orientation, rounds)
+            note_audit(layout, game.key, claim.text, orientation, rounds, lease.generation)
             looks: list[Look] = []
             for number in range(rounds.rounds):
                 _draw(game, place, lease, version, number, monitor, again)
@@ -184,7 +92,7 @@ def run_sequential(
                 progress.note(_words(looks[-1], game.failure))
                 if looks[-1].refuted:
                     break
-    return SequentialAudit(problem.study, claim, orientation, rounds, looks, game.wealths)
+    return SequentialAudit(problem.study, claim.text, orientation, rounds, looks, cells_of(game.wealths))
 
 
 def refuse_unplayable(problem: Problem) -> None:
@@ -226,7 +134,7 @@ class _Game:
         self.seen: dict[str, list[Outputs]] = {law: [] for law in problem.laws}
         self.prints: dict[str, Chunk] = {}
         parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
-        self._key = digest_json(
+        self.key = digest_json(
             [
                 "rounds",
                 [rounds.chunk, rounds.batch],
@@ -249,7 +157,7 @@ class _Game:
         """Bet on a batch that is drawn, or read what was won; learn from it."""
         chunks = self.rounds.chunks(number)
         batch = {law: np.concatenate(list(self._read(law, chunks))) for law in self.seen}
-        name = f"{self._key}-{number:06d}"
+        name = round_name(self.key, number)
         if not self._recall(name):
             for pair, (d, d_prime) in enumerate(self.problem.pair_laws):
                 past = (self._past(d), self._past(d_prime))
@@ -260,11 +168,10 @@ class _Game:
                     )
             self.total = average(self.total, self.wealths)
             body = {"wealths": [w.to_dict() for w in self.wealths], "total": self.total.to_dict()}
-            commit(self.layout, "rounds", name, body, generation)
+            commit(self.layout, ROUNDS, name, body, generation)
         for law, outputs in batch.items():
             self.seen[law].append(outputs)
-        total = self.total
-        return Look(total.samples, _finite(total.log), total.p_value, is_refuted(total, self.failure))
+        return Look.of(self.total, self.failure)
 
     def _past(self, law: str) -> Outputs:
         seen = self.seen[law]
@@ -276,7 +183,7 @@ class _Game:
     def _recall(self, name: str) -> bool:
         """Whether a round was played before; then the wealths are as they were after it."""
         try:
-            body = read_json(self.layout.record("rounds", name))
+            body = read_json(self.layout.record(ROUNDS, name))
         except DamagedError:
             return False  # it is played again, on the same outputs
         self.wealths = [Wealth.from_dict(w) for w in body["wealths"]]
@@ -375,10 +282,5 @@ def _set_aside(layout: Layout, laws: set[str]) -> None:
         law, stage, *_ = name.split("-")
         if law in laws and stage == Stage.endless(1).name:
             set_aside(layout, "samples", name)
-    for name in record_names(layout, "rounds"):
-        set_aside(layout, "rounds", name)
-
-
-def _finite(log: float) -> float:
-    """e^log, or the largest number."""
-    return float(np.exp(min(log, 700.0)))
+    for name in record_names(layout, ROUNDS):
+        set_aside(layout, ROUNDS, name)

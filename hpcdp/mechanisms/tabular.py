@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_json
 
-_OWN = 2  # columns of codes before those of the frame: of what kind it is, and its index
-
 
 def is_frame(value: Any) -> bool:
     """Whether it is a DataFrame of pandas."""
@@ -74,31 +72,40 @@ def _spelled(value: Any) -> Any:
 class Frames:
     """What makes DataFrames of the codes that a store holds: one for all of a study's, which have the same columns.
 
-    Codes are int64 of shape (rows, 2 + columns): what kind of frame it is (a digest of its columns, dtypes and index), the
-    row's label, its values. Numbers, booleans and times are their own 64 bits; all else is a digest of the value, and only
-    this object, which no store holds, knows the value. So a frame's codes say nothing of others beside it.
+    Codes are int64 of shape (rows, 1 + levels + columns): what kind of frame it is (a digest of its columns, dtypes and
+    index), the row's label, a number for each level of the index, its values. Numbers, booleans and times are their own 64
+    bits; all else is a digest of the value, and only this object, which no store holds, knows the value. So a frame's codes
+    say nothing of others beside it.
     """
 
     example: Any = field(repr=False)
     values: Mapping[int, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, frames: Sequence[Any], where: str) -> tuple[Frames, list[NDArray[np.int64]]]:
-        """Of some frames, and their codes; StudyError names `where` one is unlike the first, or has values without codes."""
+    def of(cls, frames: Sequence[Any], where: str, edits: Any = None) -> tuple[Frames, list[NDArray[np.int64]]]:
+        """Of some frames, and their codes; StudyError names `where` one is unlike the first, or has values without codes.
+
+        edits: a frame of rows that rows may be set to, whatever its index.
+        """
         values: dict[int, Any] = {}
         codes = []
         for number, frame in enumerate(frames):
             at = f"{where}, DataFrame {number}"
             if not len(frame):
                 raise StudyError(f"{at}: an empty database (shape {frame.shape}); accepted: at least one row")
-            if frame.index.nlevels > 1:
-                raise StudyError(f"{at}: an index of one level; given: {frame.index.nlevels} levels")
-            if _kind_of(frame) != _kind_of(frames[0]) or frame.dtypes.tolist() != frames[0].dtypes.tolist():
+            if _kind_of(frame) != _kind_of(frames[0]) or _dtypes(frame) != _dtypes(frames[0]):
                 raise StudyError(
                     f"{at}: columns, dtypes with their categories, and index as in the first, {_kind_of(frames[0])}; "
                     f"given: {_kind_of(frame)}"
                 )
             codes.append(_encode(frame, values, at))
+        if edits is not None:
+            if _columns_of(edits) != _columns_of(frames[0]) or edits.dtypes.tolist() != frames[0].dtypes.tolist():
+                raise StudyError(
+                    f"{where}: rows that are set have columns and dtypes, with their categories, as the first DataFrame has, "
+                    f"{_columns_of(frames[0])}; given: {_columns_of(edits)}"
+                )
+            row_codes(edits, values, f"{where}: rows that are set")
         return cls(frames[0].iloc[:0].copy(), values), codes
 
     def decode(self, codes: NDArray[np.int64]) -> Any:
@@ -106,13 +113,18 @@ class Frames:
         import pandas as pd
 
         example = self.example
+        labels = [self._column(codes[:, 1 + n], level.dtype) for n, level in enumerate(_levels(example.index))]
+        first = 1 + len(labels)
         columns = {
-            place: self._column(codes[:, _OWN + place], example.iloc[:, place].dtype)
+            place: self._column(codes[:, first + place], example.iloc[:, place].dtype)
             for place in range(example.shape[1])
         }
-        index = pd.Index(self._column(codes[:, 1], example.index.dtype), name=example.index.name)
-        if index.dtype == np.int64 and np.array_equal(index, np.arange(len(index))):
-            index = pd.RangeIndex(len(index), name=index.name)
+        if len(labels) > 1:
+            index = pd.MultiIndex.from_arrays(labels, names=example.index.names)
+        else:
+            index = pd.Index(labels[0], name=example.index.name)
+            if index.dtype == np.int64 and np.array_equal(index, np.arange(len(index))):
+                index = pd.RangeIndex(len(index), name=index.name)
         made = pd.DataFrame({place: pd.Series(column, index=index) for place, column in columns.items()}, index=index)
         made.columns = example.columns
         return made
@@ -127,25 +139,58 @@ class Frames:
         return codes.view(dtype) if dtype.itemsize == codes.itemsize else codes.astype(dtype)
 
 
+def _levels(index: Any) -> list[Any]:
+    """The labels of each level, of one level the index itself."""
+    return [index.get_level_values(level) for level in range(index.nlevels)]
+
+
+def _dtypes(frame: Any) -> list[Any]:
+    return [*frame.dtypes.tolist(), *(level.dtype for level in _levels(frame.index))]
+
+
+def _columns_of(frame: Any) -> str:
+    columns = [f"{name!r}: {dtype}" for name, dtype in zip(frame.columns.tolist(), frame.dtypes.tolist(), strict=True)]
+    return f"{{{', '.join(columns)}}}"
+
+
 def _kind_of(frame: Any) -> str:
     """Columns, dtypes and index in words."""
-    columns = [f"{name!r}: {dtype}" for name, dtype in zip(frame.columns.tolist(), frame.dtypes.tolist(), strict=True)]
-    name = "" if frame.index.name is None else f" {frame.index.name!r}"
-    return f"{{{', '.join(columns)}}}, index{name} of {frame.index.dtype}"
+    if frame.index.nlevels == 1:
+        name = "" if frame.index.name is None else f" {frame.index.name!r}"
+        return f"{_columns_of(frame)}, index{name} of {frame.index.dtype}"
+    levels = [f"{level.name!r}: {level.dtype}" for level in _levels(frame.index)]
+    return f"{_columns_of(frame)}, index of levels {', '.join(levels)}"
 
 
 def _encode(frame: Any, values: dict[int, Any], where: str) -> NDArray[np.int64]:
     from hpcdp.mechanisms.code_digest import digest_value  # what reads stores need not know
 
-    whole = np.empty((len(frame), _OWN + frame.shape[1]), np.int64)
-    dtypes = [digest_value(dtype).digest for dtype in frame.dtypes.tolist()]  # of categories too
-    whole[:, 0] = _code(digest_json([_kind_of(frame), dtypes]))
-    columns = [frame.index.to_series(), *(frame.iloc[:, place] for place in range(frame.shape[1]))]
-    for place, column in enumerate(columns, 1):
-        name = "the index" if place == 1 else f"column {frame.columns[place - _OWN]!r}"
-        whole[:, place] = _column_codes(column, values, f"{where}: {name}")
+    levels, dtypes = _levels(frame.index), frame.dtypes.tolist()
+    several = [level.dtype for level in levels] if len(levels) > 1 else []
+    for number, dtype in enumerate(several):
+        own = frame.index.levels[number].dtype
+        if own != dtype:
+            raise StudyError(
+                f"{where}: level {number} of the index: labels of {own} without missing ones; given: missing ones, which "
+                f"make {dtype} of it"
+            )
+    kind = _code(digest_json([_kind_of(frame), [digest_value(dtype).digest for dtype in [*dtypes, *several]]]))
+    labels = [
+        _column_codes(level.to_series(), values, f"{where}: the index" + f", level {number}" * bool(several))
+        for number, level in enumerate(levels)
+    ]
+    whole = np.column_stack([np.full(len(frame), kind), *labels, row_codes(frame, values, where)])
     whole.setflags(write=False)
     return whole
+
+
+def row_codes(frame: Any, values: dict[int, Any], where: str) -> NDArray[np.int64]:
+    """Codes of what rows hold beside their labels, int64 of shape (rows, columns); `values` gets what codes stand for."""
+    columns = [
+        _column_codes(frame.iloc[:, place], values, f"{where}: column {frame.columns[place]!r}")
+        for place in range(frame.shape[1])
+    ]
+    return np.column_stack(columns) if columns else np.empty((len(frame), 0), np.int64)
 
 
 def _column_codes(column: Any, values: dict[int, Any], where: str) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from hpcdp._base.files import replaced
 from hpcdp.errors import StudyError
+from hpcdp.report.html.batches import audits_of
 from hpcdp.report.html.page import write_page
 from hpcdp.report.html.provenance import provenance_of
 from hpcdp.report.html.redacted import LEFT_OUT, reads_files, redacted, short_claim
@@ -93,6 +94,9 @@ def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: 
         "columns": result.columns,
         "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
         "pure": finite(shown.pure),
+        "sequential_audits": [
+            audit.to_copy(audit.claim if show_rows else short_claim(audit.claim)) for audit in audits_of(result)
+        ],
         "provenance": provenance,
         "arrays": {
             name: [list(dims), values.dtype.str, list(values.shape)] for name, (dims, values) in result.arrays.items()

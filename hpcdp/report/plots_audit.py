@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.engine.sequential_audit import SequentialAudit
 from hpcdp.report._colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET
 from hpcdp.report._spectra import draw_legend, mark_edge
 from hpcdp.report.exposed import pair_words
 from hpcdp.report.plots import check_path, save
 from hpcdp.results.audit import Audit
+from hpcdp.results.sequential import SequentialAudit
 
 _AROUND = 3.0  # boxes that the right panel shows to each side of the vulnerable point
 _LEAST_EVIDENCE = 1e-6  # what is below is not drawn, so that the axis shows what speaks against a claim
+_MARKED = 200  # looks that have a marker each
 _SMALLEST = 1e-6  # half of its width at least
 
 
@@ -65,17 +66,20 @@ def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> A
     evidence = np.array([1.0, *(look.evidence for look in audit.looks)])
     low = evidence < _LEAST_EVIDENCE
     shown = np.where(low, np.nan, evidence)
-    axis.plot(samples, shown, "o-", color=CERTIFIED, markersize=4, linewidth=1.1, label="evidence against the claim")
+    marker = "o" if len(samples) <= _MARKED else None
+    axis.plot(
+        samples, shown, marker=marker, color=CERTIFIED, markersize=4, linewidth=1.1, label="evidence against the claim"
+    )
     if low.any():
         mark_edge(axis, np.array(samples)[low], CERTIFIED, f"evidence below {_LEAST_EVIDENCE:g}")
-    axis.axhline(1.0 / (1.0 - audit.confidence), color=CLAIM, linewidth=1.5, label="refuted from here on")
+    axis.axhline(audit.needed, color=CLAIM, linewidth=1.5, label="refuted from here on")
     axis.axhline(1.0, color=QUIET, linewidth=0.8, linestyle=":")
     said = "violation" if audit.looks[-1].refuted else "no violation found"
     axis.set(
         yscale="log",
         xlabel="samples per database, training included",
         ylabel="evidence",
-        title=f"{audit.name}: {audit.claim.text}: {said}, at confidence {percent(audit.confidence)}",
+        title=f"{audit.name}: {audit.claim}: {said}, at confidence {percent(audit.confidence)}",
     )
     axis.grid(alpha=0.25)
     draw_legend(axis)

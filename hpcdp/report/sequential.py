@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from hpcdp._base.rounding import at_least, at_most, failure, percent
-from hpcdp.engine.sequential_audit import Look, SequentialAudit
 from hpcdp.report.table import grid, trust_lines
+from hpcdp.results.sequential import Look, SequentialAudit
 
 _SHOWN = 12  # looks that a text lists
 
@@ -19,38 +19,43 @@ def to_json(audit: SequentialAudit) -> str:
 
 def report(audit: SequentialAudit) -> str:
     """The verdict, the evidence after each batch, and what it rests on."""
-    last, needed = audit.looks[-1], 1.0 / (1.0 - audit.confidence)
+    last = audit.looks[-1]
     said = "violation" if last.refuted else "no violation found within the budget"
     rows = [["samples per database", "evidence", "p-value"]]
     rows += [
         [f"{look.samples:,}", at_least(look.evidence, ".4g"), at_most(look.p_value, ".4g")]
-        for look in _shown(audit.looks)
+        for look in few_looks(audit.looks, _SHOWN)
     ]
-    many = len(audit.wealths)
-    over = "1 pair" if many == 1 else f"the mean over {many:,} pairs"
     if last.refuted:
         sure = f"Certified with confidence {percent(audit.confidence)}."
         words = f"Refuted after {last.samples:,} samples per database, training included. {sure}"
     else:
         words = f"Not refuted with {last.samples:,} samples per database. This proves no privacy; "
         words += "a larger --budget goes on from here."
-    lines = [f"{audit.name}: sequential audit of {audit.claim.text}: {said}", "", *grid(rows), "", words, ""]
-    lines += [
-        f"evidence: wealth of a bettor against the claim, {over}; 1 at the start, and at or above {needed:g} at any",
-        f"  look with probability at most {failure(audit.confidence)} if the claim is true; finite-sample, whatever the",
-        "  classifier learned, however often one looks. p-value: 1/(largest evidence so far).",
-        *trust_lines(audit.study, "every block before its bet was settled"),
-    ]
-    if many > 1:
+    lines = [f"{audit.name}: sequential audit of {audit.claim}: {said}", "", *grid(rows), "", words, ""]
+    lines += notes(audit)
+    if len(audit.cells) > 1:
         lines.append(
             "In JSON, evidence and p-value of a pair are of that pair alone: not adjusted for the choice among pairs."
         )
     return "\n".join(lines)
 
 
-def _shown(looks: Sequence[Look]) -> list[Look]:
-    """The first and the last looks, and some between."""
-    if len(looks) <= _SHOWN:
+def notes(audit: SequentialAudit) -> list[str]:
+    """What evidence and p-value are, and what they rest on."""
+    many = len(audit.cells)
+    over = "1 pair" if many == 1 else f"the mean over {many:,} pairs"
+    return [
+        f"evidence: wealth of a bettor against the claim, {over}; 1 at the start, and at or above {audit.needed:g} at any",
+        f"  look with probability at most {failure(audit.confidence)} if the claim is true; finite-sample, whatever the",
+        "  classifier learned, however often one looks. p-value: 1/(largest evidence so far).",
+        *trust_lines(audit.study, "every block before its bet was settled"),
+    ]
+
+
+def few_looks(looks: Sequence[Look], most: int) -> list[Look]:
+    """At most so many looks, evenly over them, the first and the last among them."""
+    if len(looks) <= most:
         return list(looks)
-    step = (len(looks) - 1) / (_SHOWN - 1)
-    return [looks[round(step * i)] for i in range(_SHOWN)]
+    step = (len(looks) - 1) / (most - 1)
+    return [looks[round(step * i)] for i in range(most)]

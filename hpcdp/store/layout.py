@@ -100,7 +100,7 @@ class Layout:
 
     def record(self, kind: str, name: str) -> Path:
         """A record; kinds: samples, packs, pilots, tallies/PILOT, fits, counts, tapes, reuse, cells, sizes, choices, rounds,
-        runs.
+        audits, runs.
         """
         return self.root.joinpath("records", kind, f"{name}.json")
 

@@ -21,7 +21,7 @@ from hpcdp.mechanisms.user_code import import_callable
 from hpcdp.study.at_risk import load_population
 from hpcdp.study.distributions import Conditional, Distribution
 from hpcdp.study.file import Study
-from hpcdp.study.pairs import GivenCall, GivenPair, Relative
+from hpcdp.study.pairs import Framed, FramedRows, GivenCall, GivenPair, Relative
 
 Database = NDArray[Any]
 _MOST_PAIRS = 1_000_000  # a pair takes about a kilobyte in every process
@@ -97,16 +97,12 @@ def load_databases(study: Study) -> list[Database]:
 
 
 def _frame_codes(study: Study) -> list[Database]:
-    """Codes of the rows of DataFrames; StudyError where other databases are beside them, or they are edited."""
+    """Codes of the rows of DataFrames; StudyError where other databases are beside them."""
     pairs = study.pairs
     others = 2 * len(pairs.given) if isinstance(pairs.given, list) else 0
     others += len(pairs.relative.databases or ()) if pairs.relative is not None else 0
     if len(study.framed) != others:
         raise StudyError(f"pairs: DataFrames alone, or none; given: {len(study.framed)} of {others} databases")
-    if pairs.relative is not None and pairs.relative.relation != "remove":
-        raise StudyError(
-            'pairs.relative.relation: "remove" of DataFrames; given: "edit"; accepted: such neighbours as pairs.given'
-        )
     if study.frames is None:
         raise frames_missing()
     return study.frames[1]
@@ -203,18 +199,26 @@ def _neighbours(relative: Relative, number: int, database: Database) -> list[dic
             found.setdefault(digest_array(neighbour(database, row)), {"rows": []})["rows"].append(int(row))
         return list(found.values())
     own = digest_array(database)
-    values = np.unique(database, axis=0) if relative.values is None else _edit_values(relative.values, database)
+    values, kept = _edit_values(relative, number, database)
     _refuse_many("pairs.relative", len(rows) * len(values))
     for row in rows:
         for value in values:
-            key = digest_array(neighbour(database, row, value))
+            edited = np.concatenate([database[row, :kept], value]) if kept else value
+            key = digest_array(neighbour(database, row, edited))
             if key != own:
-                found.setdefault(key, {"rows": [int(row)], "value": value.tolist()})
+                found.setdefault(key, {"rows": [int(row)], "value": edited.tolist()})
     return list(found.values())
 
 
-def _edit_values(values: list[Any], database: Database) -> Database:
-    array = to_database(values, "pairs.relative.values")
+def _edit_values(relative: Relative, number: int, database: Database) -> tuple[Database, int]:
+    """What rows are set to, and how many columns at the start an edit leaves: of a DataFrame its kind and the row's label."""
+    framed = relative.databases[number] if relative.databases is not None else None
+    kept = 1 + framed.levels if isinstance(framed, Framed) else 0
+    if relative.values is None:
+        return np.unique(database[:, kept:] if kept else database, axis=0), kept
+    if isinstance(relative.values, FramedRows):
+        return np.array(relative.values.codes, np.int64), kept
+    array = to_database(relative.values, "pairs.relative.values")
     if array.shape[1:] != database.shape[1:]:
         raise StudyError(
             f"pairs.relative.values: each value is a row of the database, shape {database.shape[1:]}; "
@@ -222,7 +226,7 @@ def _edit_values(values: list[Any], database: Database) -> Database:
         )
     if not np.can_cast(array.dtype, database.dtype, "same_kind"):
         raise StudyError(f"pairs.relative.values: values of type {database.dtype}; given: {array.dtype}")
-    return array.astype(database.dtype)
+    return array.astype(database.dtype), kept
 
 
 def to_database(value: Any, where: str) -> Database:

@@ -26,9 +26,10 @@ from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, kind_of
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
+from hpcdp.study.by_name import with_names
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
-from hpcdp.study.pairs import Framed, Pairs
+from hpcdp.study.pairs import Framed, FramedRows, Pairs
 from hpcdp.study.pure import Pure
 from hpcdp.study.section import STORED, Key, Section
 
@@ -260,7 +261,8 @@ class Study(Section):
 
         mechanism.call may be a function, or any object that can be called, of a module, a script, a notebook, or within
         another function: one that an import finds is the same as its "package.module:name"; of others a store keeps the
-        name and a digest, and who goes on with it gives the function again.
+        name and a digest, and who goes on with it gives the function again. Where another key takes a name, such as
+        pairs.given.call and estimate.loss, an object that an import finds may be given too.
         """
         return cls._validated(data, Path(folder or ".").absolute(), None)
 
@@ -269,6 +271,7 @@ class Study(Section):
         if "folder" in data:
             raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
         place = Path(folder or ".").absolute()
+        data = with_names(data, place)
         mechanism = data.get("mechanism")
         function = mechanism.get("call") if isinstance(mechanism, Mapping) else None
         if isinstance(mechanism, Mapping) and callable(function):
@@ -308,16 +311,25 @@ class Study(Section):
     @property
     def frames_key(self) -> str:
         """By which what makes its DataFrames of codes is handed to tasks."""
-        return f"frames {digest_json([database.frame for database in self.framed])}"
+        edits = self._framed_rows
+        codes = [] if edits is None else [edits.codes]
+        return f"frames {digest_json([*(database.frame for database in self.framed), *codes])}"
+
+    @property
+    def _framed_rows(self) -> FramedRows | None:
+        """What edits set rows of its DataFrames to, where it says that."""
+        values = None if self.pairs.relative is None else self.pairs.relative.values
+        return values if isinstance(values, FramedRows) else None
 
     @cached_property
     def frames(self) -> tuple[Frames, list[Any]] | None:
         """What makes its DataFrames of codes, and the codes of each; None where it has none, or a store alone knows them."""
         framed = self.framed
-        if not framed or any(database.given is None for database in framed):
+        edits = self._framed_rows
+        if not framed or any(database.given is None for database in framed) or (edits and edits.given is None):
             return None
         where = "pairs.given" if self.pairs.given is not None else "pairs.relative.databases"
-        return Frames.of([database.given for database in framed], where)
+        return Frames.of([database.given for database in framed], where, None if edits is None else edits.given)
 
     @property
     def handed(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from hpcdp.keys import canonical_json
-from hpcdp.mechanisms.tabular import is_frame
+from hpcdp.mechanisms.tabular import is_frame, row_codes
 from hpcdp.study.section import Key, Rows, Section
 
 _LISTED, _CALLED = "(list)", "(call)"  # messages leave out parts of a location in parentheses
@@ -20,6 +20,7 @@ class Framed(Section):
 
     frame: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     rows: Annotated[int, Field(ge=0)]
+    levels: Annotated[int, Field(ge=1), Key("law", absent=1)] = 1
     _given: Any = PrivateAttr(None)
 
     @property
@@ -32,7 +33,26 @@ class Framed(Section):
         """What is said of a DataFrame, which is kept beside it."""
         from hpcdp.mechanisms.code_digest import digest_value  # what reads stores need not know
 
-        made = cls(frame=digest_value(frame).digest, rows=len(frame))
+        made = cls(frame=digest_value(frame).digest, rows=len(frame), levels=frame.index.nlevels)
+        made._given = frame.copy()
+        return made
+
+
+class FramedRows(Section):
+    """Rows that edits set rows of DataFrames to, which were given as a DataFrame: codes of their values, without labels."""
+
+    codes: Annotated[list[list[int]], Field(min_length=1)]
+    _given: Any = PrivateAttr(None)
+
+    @property
+    def given(self) -> Any:
+        """The DataFrame, where it was given in this process."""
+        return self._given
+
+    @classmethod
+    def of(cls, frame: Any) -> FramedRows:
+        """What is said of a DataFrame, which is kept beside it."""
+        made = cls(codes=row_codes(frame, {}, "values").tolist())
         made._given = frame.copy()
         return made
 
@@ -49,6 +69,13 @@ Rowed = Annotated[
     BeforeValidator(_read_database),
 ]
 """A database of numbers, or a DataFrame."""
+
+Edits = Annotated[
+    Annotated[list[Any], Tag(_ROWS)] | Annotated[FramedRows, Tag(_FRAME)],
+    Discriminator(lambda value: _FRAME if isinstance(value, dict | FramedRows) else _ROWS),
+    BeforeValidator(lambda value: FramedRows.of(value) if is_frame(value) else value),
+]
+"""Rows of numbers, or a DataFrame of rows."""
 
 
 class GivenPair(Section):
@@ -73,7 +100,7 @@ class Relative(Section):
     call: str | None = None
     rows: Rows = "all"
     relation: Literal["remove", "edit"] = "remove"
-    values: list[Any] | None = None
+    values: Edits | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -86,6 +113,9 @@ class Relative(Section):
             raise ValueError('rows: "all" or a list of distinct row numbers, at least one')
         if self.values is not None and (self.relation != "edit" or not self.values):
             raise ValueError('values: a list of at least one row, with relation = "edit" only')
+        is_framed = any(isinstance(database, Framed) for database in self.databases or ())
+        if self.values is not None and isinstance(self.values, FramedRows) != is_framed:
+            raise ValueError("values: a DataFrame of rows where databases are DataFrames, and else a list of rows")
         return self
 
 

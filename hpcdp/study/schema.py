@@ -16,12 +16,12 @@ from hpcdp.study.at_risk import Population
 from hpcdp.study.estimate import Target
 from hpcdp.study.file import Header, Study
 from hpcdp.study.mechanism import FunctionCall
-from hpcdp.study.pairs import Framed, Pairs, Relative
+from hpcdp.study.pairs import Framed, FramedRows, Pairs, Relative
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SAMPLES, _SHARE, _RATIO = "samples per database", "probability", "ε: logarithm of a ratio of probabilities"
 
-OF_STORES = (FunctionCall, Framed)
+OF_STORES = (FunctionCall, Framed, FramedRows)
 """What stores say of objects that were given from Python, and no file does."""
 
 UNITS = {

@@ -73,9 +73,10 @@ def assert_private(request: pytest.FixtureRequest) -> Iterator[Callable[..., Non
 
     It raises AssertionError where the claim is violated, at the check's share of `hpcdp_false_alarm` (finite-sample), and an
     HpcdpError, which pytest shows as an error, where the check cannot be made or would find too little. A test that passes
-    though it made fewer checks than are declared of it is an error too.
+    though it caught one of these, or made fewer checks than are declared of it, is an error too.
     """
     lines, number = request.node.stash.setdefault(_LINES, []), 0
+    raised: list[str] = []
 
     def check(f: Callable[..., Any], *, d: Any, d_prime: Any, claim: str, catches: str, seconds: float) -> None:
         __tracebackhide__ = True  # what pytest shows is the test's line
@@ -85,11 +86,21 @@ def assert_private(request: pytest.FixtureRequest) -> Iterator[Callable[..., Non
             _refuse_reruns(request)
             suite = _suite_of(request.config)
             lines.append(suite.check(f"{request.node.nodeid}#{number}", f, d, d_prime, claim, catches, seconds))
-        except (AssertionError, HpcdpError) as error:
-            raise error.with_traceback(None) from error.__cause__
+        except BaseException as error:  # a timeout is of any class
+            raised.append(f"{type(error).__name__}: {error}")
+            if isinstance(error, (AssertionError, HpcdpError)):
+                raise error.with_traceback(None) from error.__cause__
+            raise
 
     yield check
-    if request.node.stash.get(_PASSED, False) and (Path(request.config.rootpath) / "hpcdp-checks.json").exists():
+    if not request.node.stash.get(_PASSED, False):
+        return
+    if raised:
+        raise StudyError(
+            f"{request.node.nodeid}: passed, though it caught what its checks raised; accepted: a test that lets it through, "
+            "marked with xfail(strict=True) where a violation is expected; caught:\n" + "\n".join(raised)
+        )
+    if (Path(request.config.rootpath) / "hpcdp-checks.json").exists():
         _suite_of(request.config).refuse_unmade(request.node.nodeid, number)
 
 

@@ -13,14 +13,26 @@ from hpcdp.report import audit as audits
 from hpcdp.report import verdict as verdicts
 from hpcdp.report.exposed import exposed_lines, find_exposure
 from hpcdp.report.html import listed, pictures
+from hpcdp.report.html.batches import (
+    audits_of,
+    looks_table,
+    pairs_table,
+    sequential_sentence,
+    stand_alone,
+    unfinished_lines,
+    worst_first,
+)
 from hpcdp.report.html.pictures import Picture
 from hpcdp.report.html.provenance import Provenance, provenance_of
 from hpcdp.report.html.redacted import short_claim
 from hpcdp.report.html.sentence import Sentence, sentence_of
 from hpcdp.report.html.tables import Table
 from hpcdp.report.rows import held_rows
+from hpcdp.report.sequential import notes as batch_notes
 from hpcdp.results.audit import Audit, audit
+from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
+from hpcdp.results.sequential import SequentialAudit, unnamed_looks
 from hpcdp.results.verdict import Verdict, verify
 
 if TYPE_CHECKING:
@@ -58,23 +70,78 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
     which are private.
     """
     result, asked = (found.result, found) if isinstance(found, Audit) else (found, None)
+    batches = [] if asked is not None else _batches(result, show_rows)
+    if stand_alone(batches, result):
+        return _of_batches(result, batches, key, show_rows)
     claim = asked.claim if asked is not None else table.claim_of(result)
     if claim is not None and not show_rows:
         claim = replace(claim, text=short_claim(claim.text))
     judged = judge(result, claim)
     audited = replace(asked, claim=claim) if asked is not None and claim is not None else _audited(result, claim)
-    sections = [*_sections(result, claim, audited, key), *_exposed(result, show_rows)]
-    notes = [*table.warning_lines(result), *_notes(result, claim, judged, audited)]
+    own = "This audit is a family of its own: it and what is said above each hold at the confidence, not all at once."
+    sections = [
+        *_sections(result, claim, audited, key),
+        *_batch_sections(result, batches, key, [own]),
+        *_exposed(result, show_rows),
+    ]
+    notes = [*table.warning_lines(result), *_notes(result, claim, judged, audited), *_batch_notes(result, batches)]
     sections.append(Section("notes", "Assumptions and warnings", paragraphs(notes)))
     return Report(
         key,
         result.name,
-        _banner(result),
+        [*_banner(result), *unfinished_lines(batches)],
         sentence_of(result, judged),
-        [] if judged is None else paragraphs(verdicts.verdict_lines(judged)),
+        [
+            *([] if judged is None else paragraphs(verdicts.verdict_lines(judged))),
+            *(f"Sequential audit: {sequential_sentence(audit).text}" for audit in batches),
+        ],
         sections,
         provenance_of(result, show_rows),
     )
+
+
+def _batches(result: Result, show_rows: bool) -> list[SequentialAudit]:
+    """The sequential audits of a store, with claims as they may be handed on."""
+    found = worst_first(audits_of(result))
+    return found if show_rows else [replace(audit, claim=short_claim(audit.claim)) for audit in found]
+
+
+def _of_batches(result: Result, audits: Sequence[SequentialAudit], key: str, show_rows: bool) -> Report:
+    """The page of a store that holds sequential audits and nothing else that is counted."""
+    own = "Each audit is a family of its own: each verdict holds at the confidence, not all at once."
+    first, *others = [sequential_sentence(audit) for audit in audits]
+    details = [
+        *(other.text for other in others),
+        "Nothing else of the study has been counted, so no δ is estimated here.",
+    ]
+    sections = list(_batch_sections(result, audits, key, [own] if others else []))
+    sections.append(Section("notes", "Assumptions and warnings", paragraphs(_batch_notes(result, audits))))
+    banner = unfinished_lines(audits)
+    return Report(key, result.name, banner, first, details, sections, provenance_of(result, show_rows))
+
+
+def _batch_sections(
+    result: Result, audits: Sequence[SequentialAudit], key: str, own: Sequence[str]
+) -> Iterable[Section]:
+    for number, batched in enumerate(audits):
+        name = f"batches{number}"
+        many = len(batched.cells)
+        cut = f"It looks after every batch of {batched.rounds.batch:,} samples per database, {batched.rounds.budget:,} at most."
+        if many != len(result.pairs):
+            cut += f" It is of {many:,} of the study's {len(result.pairs):,} pairs, those that it had then."
+        tables = [looks_table(batched), *([pairs_table(batched)] if many > 1 else [])]
+        picture = pictures.sequential_picture(batched, f"{key}-{name}")
+        yield Section(name, f"Sequential audit of {batched.claim}", [*own, cut], [picture], tables)
+
+
+def _batch_notes(result: Result, audits: Sequence[SequentialAudit]) -> Iterable[str]:
+    for batched in audits:
+        yield from batch_notes(batched)
+    if not isinstance(result, Exported) and (looks := unnamed_looks(result.layout)):
+        yield (
+            f"{looks:,} looks of sequential audits are in the store without their claim: of an earlier hpcdp, or of a damaged "
+            "record. The audit's own command says it again, and draws nothing anew."
+        )
 
 
 def judge(result: Result, claim: Claim | None) -> Verdict | None:

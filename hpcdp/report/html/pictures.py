@@ -19,6 +19,7 @@ from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.exact import exact_of
 from hpcdp.results.result import Result
+from hpcdp.results.sequential import SequentialAudit
 
 if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
@@ -91,6 +92,23 @@ def audit_picture(audit: Audit, key: str) -> Picture:
     for axis, title in zip(figure.axes, ("", "around its box"), strict=True):
         axis.set_title(title)
     return _picture(figure, f"{key}-audit", f"Audit of {audit.claim.text}", words)
+
+
+def sequential_picture(audit: SequentialAudit, key: str) -> Picture:
+    """The evidence against the claim after each batch, and what refutes it."""
+    from hpcdp.report.plots_audit import draw_sequential
+
+    last = audit.looks[-1]
+    words = (
+        f"Evidence against the claim {audit.claim} after each of {len(audit.looks):,} looks, logarithmic: 1 at the start, "
+        f"at least {at_least(last.evidence, '.4g')} after {last.samples:,} samples per database. The line at {audit.needed:g} is "
+        "what refutes the claim. The table below has numbers."
+    )
+    with _fonts():
+        figure = draw_sequential(audit)
+    figure.set_size_inches(*_SIZE)
+    figure.axes[0].set_title("")
+    return _picture(figure, f"{key}-batches", f"Evidence against {audit.claim}", words)
 
 
 def pure_picture(result: Result, key: str) -> Picture:

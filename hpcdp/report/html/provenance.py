@@ -9,6 +9,7 @@ from typing import Any
 from hpcdp._base.raised import readable
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
+from hpcdp.report.html.batches import audits_of, commands_of, stand_alone
 from hpcdp.report.html.redacted import failure_words, redacted, shortened, stop_words
 from hpcdp.report.html.toml import to_toml
 from hpcdp.results.exported import Exported
@@ -80,7 +81,7 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
         digests,
         runs,
         len(bodies) - len(runs),
-        _commands(result, runs),
+        _commands(result, runs, show_rows),
     )
 
 
@@ -112,11 +113,12 @@ def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
     )
 
 
-def _commands(result: Result, runs: Sequence[Run]) -> list[str]:
-    name = result.name
+def _commands(result: Result, runs: Sequence[Run], show_rows: bool) -> list[str]:
+    name, audits = result.name, audits_of(result)
     compute = "risk" if result.study.at_risk is not None else "run"
     return [
         *(f"pip install hpcdp=={run.packages['hpcdp']}" for run in runs[-1:]),
-        f"hpcdp {compute} {name}.toml --store {name}.zarr",
+        *([] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]),
+        *commands_of(audits, show_rows),
         f"hpcdp report {name}.zarr -o {name}.html",
     ]

@@ -1,0 +1,231 @@
+"""Pages of sequential audits: numbers and pictures are those of the wealths, nothing private leaks, copies keep them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from commands import call
+from pages import EVIL, STUDIES, Page, audit_batches, make_store, page_of
+from test_html_report import check_text_only, compare
+
+from hpcdp import load_result
+from hpcdp.errors import StoreError
+from hpcdp.report._colours import CERTIFIED, CLAIM, QUIET
+from hpcdp.report.html.batches import audits_of, looks_table, unfinished_lines
+from hpcdp.report.html.page import render
+from hpcdp.report.html.toml import to_toml
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_json
+
+FALSE, TRUE = STUDIES["batches"]["audits"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two audits: one refuted its claim, one drew its budget."""
+    return make_store(tmp_path_factory.mktemp("sequential"), "batches")
+
+
+def found(store: Path) -> dict[str, dict[str, Any]]:
+    """What the audits print, by claim: they are done, so that nothing is drawn."""
+    return {claim: audit_batches(store, claim, code=code) for claim, code in ((FALSE, 3), (TRUE, 0))}
+
+
+def test_numbers_are_those_of_json_and_of_the_wealths(store: Path, tmp_path: Path) -> None:
+    page, said = page_of(load_result(store), tmp_path / "p.html"), found(store)
+    layout = Layout(store)
+    for record in (store / "records" / "audits").glob("*.json"):
+        head = read_json(record)
+        looks, peak = said[head["claim"]]["looks"], 1.0
+        table = page.table(f"Sequential audit of {head['claim']}, orientation both")
+        assert compare(table, looks, "refuted") == 3 * len(looks)
+        assert table.headings == ["samples per database", "evidence ≥", "p-value ≤", "claim refuted"]
+        assert [mark for mark, _ in table.marks] == ["count", "finite", "finite", "finite"]
+        assert [row[3][0] == "refuted" for row in table.rows] == [look["evidence"] >= 20 for look in looks]
+        for number, row in enumerate(table.rows):
+            games = read_json(layout.record("rounds", f"{head['rounds']}-{number:06d}"))["wealths"]
+            evidence = np.mean([np.mean(np.exp(game["logs"])) for game in games])  # of players, then of pairs
+            peak = max(peak, evidence)
+            assert float(str(row[1][1])) == pytest.approx(evidence, rel=1e-12)
+            assert float(str(row[2][1])) == pytest.approx(1.0 / peak, rel=1e-12)
+            assert float(str(row[1][0])) <= float(str(row[1][1]))
+            assert float(str(row[2][0])) >= float(str(row[2][1]))
+        pairs = page.table(f"Each pair alone, of {head['claim']}")
+        assert compare(pairs, sorted(said[head["claim"]]["cells"], key=lambda cell: -cell["evidence"])) == 3 * 2
+        assert [mark for mark, _ in pairs.marks] == ["given", "assumed", "assumed"]
+    assert len(page.tables) == 4
+
+
+def test_it_leads_with_the_worst_verdict_and_says_what_it_does_not_say(store: Path, tmp_path: Path) -> None:
+    page, said = page_of(load_result(store), tmp_path / "p.html"), found(store)
+    (kind,) = [a["class"] for _, a in page.tags if a.get("class", "").startswith("verdict")]
+    assert kind == "verdict violation"
+    last = said[FALSE]["looks"][-1]
+    first = f"The claim {FALSE} is violated, certified at confidence 95 % (finite-sample, however often one looked)"
+    other = f"The claim {TRUE} was not refuted at confidence 95 % by 400 samples per database"
+    assert (
+        page.text.index(first) < page.text.index(other) < page.text.index("Nothing else of the study has been counted")
+    )
+    assert f"after {last['samples']} samples per database, training included" in page.text
+    assert "this does not say by how much it is violated" in page.text
+    assert "this does not say that the claim holds: no number of samples shows" in page.text
+    assert "whatever the classifier learned, however often one looks" in page.text
+    assert "INCOMPLETE" not in page.text
+    assert "UNFINISHED" not in page.text
+
+
+def test_the_picture_is_of_the_numbers(store: Path) -> None:
+    """On the page's axes, which the lines at 1 and at what refutes the claim tell, each vertex is a look."""
+    said = found(store)
+    pictures = re.findall(r"<svg.*?</svg>", render([load_result(store)]), re.DOTALL)
+    assert len(pictures) == 2
+    for svg, claim in zip(pictures, (FALSE, TRUE), strict=True):
+        lines: dict[str, list[Any]] = {}
+        for path in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path"):
+            points = np.array(re.findall(r"[ML] (\S+) (\S+)", path.get("d", "")), float)
+            lines.setdefault(path.get("stroke", ""), []).append(points)
+        longest = {c: max(lines[c], key=lambda points: np.ptp(points[:, 0])) for c in (CERTIFIED, CLAIM, QUIET)}
+        (at_needed,), (at_one,) = (set(longest[colour][:, 1]) for colour in (CLAIM, QUIET))
+        heights = (longest[CERTIFIED][:, 1] - at_one) / (at_needed - at_one) * np.log(said[claim]["needed"])
+        looks = said[claim]["looks"]
+        np.testing.assert_allclose(heights[1:], [np.log(look["evidence"]) for look in looks], atol=1e-4)
+        assert heights[0] == pytest.approx(0.0, abs=1e-4)
+        steps = np.diff(longest[CERTIFIED][:, 0])
+        np.testing.assert_allclose(steps, steps[0], rtol=1e-4)
+        assert steps.size == len(looks)
+
+
+def commands(page: Page) -> list[str]:
+    """What is to be typed to repeat it."""
+    return re.findall(r"^hpcdp (?:run|audit|report) .*$", "".join(page.texts), re.MULTILINE)
+
+
+def test_its_commands_find_the_same_again(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = render([load_result(store)], show_rows=True)
+    page = Page(text)
+    *audits, _ = typed = commands(page)
+    assert [words.split()[1] for words in typed] == ["audit", "audit", "report"]
+    (study,) = re.findall(r"\[study\].*?(?=To repeat it)", "".join(page.texts), re.DOTALL)
+    Path("batches.toml").write_text(study)
+    for words, claim in zip(audits, (FALSE, TRUE), strict=True):
+        options = [*shlex.split(words)[1:], "--no-plot", "--format", "json"]
+        again = call(*options, code=3 if claim == FALSE else 0)
+        assert json.loads(again.stdout) == found(store)[claim]
+    own = render([load_result("batches.zarr")], show_rows=True)
+    assert own.split("Digests")[0] == text.split("Digests")[0]
+
+
+def test_an_unfinished_audit_has_a_banner_and_a_larger_budget_goes_on(store: Path, tmp_path: Path) -> None:
+    other = tmp_path / "batches.zarr"
+    shutil.copytree(store, other)
+    shutil.copy(store.with_suffix(".toml"), tmp_path)
+    (key,) = [read_json(r)["rounds"] for r in (other / "records" / "audits").glob("*") if read_json(r)["claim"] == TRUE]
+    for record in sorted((other / "records" / "rounds").glob(f"{key}-*"))[-3:]:
+        record.unlink()  # as where a run was interrupted
+    page = page_of(load_result(other), tmp_path / "p.html")
+    assert f"UNFINISHED: the sequential audit of {TRUE} has drawn 250 of 400 samples per database." in page.text
+    assert f"The claim {TRUE} has so far been not refuted" in page.text
+    said = audit_batches(other, TRUE, "--budget", 500)
+    audit_batches(other, TRUE, "--budget", 100)  # says less, and leaves what is there
+    page = page_of(load_result(other), tmp_path / "p.html")
+    assert "UNFINISHED" not in page.text
+    assert compare(page.table(f"Sequential audit of {TRUE}"), said["looks"], "refuted") == 3 * 10
+    assert "--budget 500" in page.text
+
+
+def test_an_audit_before_pairs_were_added_says_of_how_many_it_is(store: Path, tmp_path: Path) -> None:
+    other, study = tmp_path / "batches.zarr", tmp_path / "batches.toml"
+    shutil.copytree(store, other)
+    text, added = store.with_suffix(".toml").read_text(), ", { d = [0.0], d_prime = [0.25] }]"
+    (line,) = [line for line in text.splitlines() if line.startswith("given = ")]
+    study.write_text(text.replace(line, line.removesuffix("]") + added))
+    said = audit_batches(other, TRUE, "--budget", 100)
+    assert len(said["cells"]) == 3
+    page = page_of(load_result(other), tmp_path / "p.html")
+    assert page.text.count("It is of 2 of the study's 3 pairs, those that it had then.") == 2
+    assert [len(table.rows) for table in page.tables if table.caption.startswith("Each pair alone")] == [2, 2, 3]
+
+
+def test_beside_other_results_it_has_a_section_of_its_own(tmp_path: Path) -> None:
+    """A claim that the spectrum says nothing of is violated by an audit of another one, and the top says so."""
+    store = make_store(tmp_path, "points")
+    study = {k: v for k, v in STUDIES["points"].items() if k != "claim"}
+    before = page_of(load_result(store), tmp_path / "p.html")
+    body = {"study": {"name": "points", "seed": 20, "claim": STUDIES["points"]["claim"]}, **study}
+    (tmp_path / "points.toml").write_text(to_toml(body))
+    said = audit_batches(store, "laplace(epsilon=0.2)", "--batch", 1000, "--budget", 2000, code=3)
+    page = page_of(load_result(store), tmp_path / "p.html")
+    check_text_only(page)
+    titles = [table.caption.split(" of ")[0] for table in page.tables]
+    assert [title for title in titles if not title.startswith("Sequential")] == [
+        table.caption.split(" of ")[0] for table in before.tables
+    ]
+    assert compare(page.table("Sequential audit"), said["looks"], "refuted")
+    assert page.text.index("Sequential audit: The claim laplace(epsilon=0.2) is violated") < page.text.index("Spectrum")
+    assert (
+        page.text.index("Audit of")
+        < page.text.index("Sequential audit of")
+        < page.text.index("The study has one pair.")
+    )
+    assert "each hold at the confidence, not all at once" in page.text
+    assert [words.split()[1] for words in commands(page)] == ["run", "audit", "report"]
+
+
+def test_claims_of_files_stay_text_and_lose_their_folders(store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "secret"
+    folder.mkdir()
+    name = f"{EVIL.split('/')[0]}.csv"  # a name holds no slash
+    (folder / name).write_text("epsilon,delta\n0,0.9\n1,0.8\n")
+    other = tmp_path / "batches.zarr"
+    shutil.copytree(store, other)
+    shutil.copy(store.with_suffix(".toml"), tmp_path)
+    audit_batches(other, f"file({folder / name})", "--budget", 50)
+    page = page_of(load_result(other), tmp_path / "p.html")
+    check_text_only(page)
+    assert f"file({name})" in page.text
+    call("export", other, tmp_path / "copy")
+    for path in (tmp_path / "p.html", *(tmp_path / "copy").iterdir()):
+        assert b"secret" not in path.read_bytes(), path.name
+    assert "secret" in page_of(load_result(other), tmp_path / "p.html", show_rows=True).text
+
+
+def test_stores_and_copies_of_before_say_so(store: Path, tmp_path: Path) -> None:
+    """A store whose records name no claims, and a copy that holds no audits."""
+    old = tmp_path / "old.zarr"
+    shutil.copytree(store, old)
+    looks = sum(len(audit.looks) for audit in audits_of(load_result(store)))
+    shutil.rmtree(old / "records" / "audits")
+    text = page_of(load_result(old), tmp_path / "p.html").text
+    assert f"{looks} looks of sequential audits are in the store without their claim" in text
+    assert "INCOMPLETE" in text
+    call("export", store, tmp_path / "copy")
+    copy = load_result(tmp_path / "copy")
+    assert render([copy]) == render([load_result(store)])
+    head = json.loads((tmp_path / "copy" / "export.json").read_text())
+    kept = head.pop("sequential_audits")
+    (tmp_path / "copy" / "export.json").write_text(json.dumps(head))
+    assert "INCOMPLETE" in Page(render([load_result(tmp_path / "copy")])).text
+    for wrong in ({"evidence": "<b>"}, {"samples": 1.5}, {"p_value": None}):
+        head["sequential_audits"] = [{**kept[0], "looks": [{**kept[0]["looks"][0], **wrong}]}]
+        (tmp_path / "copy" / "export.json").write_text(json.dumps(head))
+        with pytest.raises(StoreError, match=f"{next(iter(wrong))}: .* was given; accepted"):
+            render([load_result(tmp_path / "copy")])
+
+
+def test_many_looks_are_a_part_of_them(store: Path) -> None:
+    audit = audits_of(load_result(store))[1]
+    many = replace(audit, looks=[replace(audit.looks[0], samples=50 * n) for n in range(1, 1001)])
+    table = looks_table(many)
+    assert (len(table.rows), table.left_out) == (200, 800)
+    assert [table.rows[place][0].value for place in (0, -1)] == ["50", "50000"]
+    assert unfinished_lines([many]) == []
