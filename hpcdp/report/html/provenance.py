@@ -80,7 +80,7 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
         digests,
         runs,
         len(bodies) - len(runs),
-        _commands(result, runs),
+        _commands(result),
     )
 
 
@@ -112,11 +112,10 @@ def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
     )
 
 
-def _commands(result: Result, runs: Sequence[Run]) -> list[str]:
+def _commands(result: Result) -> list[str]:
     name = result.name
     compute = "risk" if result.study.at_risk is not None else "run"
     return [
-        *(f"pip install hpcdp=={run.packages['hpcdp']}" for run in runs[-1:]),
         f"hpcdp {compute} {name}.toml --store {name}.zarr",
         f"hpcdp report {name}.zarr -o {name}.html",
     ]
