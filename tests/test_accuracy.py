@@ -245,7 +245,8 @@ def test_plan_states_the_accuracy(tmp_path):
     study = write_study(
         tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pairs, loss="knn", test=4000, train=9000
     )
-    lines = {line[2:16].strip(): line for line in call("plan", study).stdout.splitlines()[1:]}
+    whole = call("plan", study).stdout.replace("\n" + " " * 17, " ")  # what is wrapped
+    lines = {line[2:16].strip(): line for line in whole.splitlines()[1:]}
     first, second, _ = (at_most(r, ".1e") for r in accuracy.share_radius([0.0, 0.5, 1.0], 4000, 0.05 / 6))
     assert lines["radius"].split("within ")[1].startswith(f"{first} at ε = 0; {second} at ε = 0.5")
     assert "all cells together at 95 %" in lines["radius"]

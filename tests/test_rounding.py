@@ -172,7 +172,8 @@ def test_plan(tmp_path) -> None:
     pairs = "given = [{ d = [0.0], d_prime = [1.0] }]"
     sizes = {"test": 4321, "train": 200_000_000, "epsilons": [0.0, 0.7, 2.0], "confidence": 0.9999999}
     study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pairs, keep="none", **sizes)
-    lines = {line[2:16].strip(): line for line in call("plan", study).stdout.splitlines()[1:]}
+    whole = call("plan", study).stdout.replace("\n" + " " * 17, " ")  # what is wrapped
+    lines = {line[2:16].strip(): line for line in whole.splitlines()[1:]}
     sound, others = lines["expected error"].split("; L̂")[0].split(", else ")
     levels_shown = np.array(sizes["epsilons"])
     assert all_above(
