@@ -92,6 +92,9 @@ def test_weights_make_up_for_chains(name: str, style: str) -> None:
     check_mean(weights * (out > far).all(axis=1), float(law.sf(far)) ** 3, name)
     check_mean(weights * out[:, 0] * out[:, 2], float(law.mean()) ** 2, name)
     check_mean(weights * (out[:, 1] > far), float(law.sf(far)), name)
+    ratios = log_ratios(tape, np.arange(out.shape[0]), chained(kind, step))
+    taught = np.logaddexp.reduce(np.pad(ratios, ((0, 0), (1, 0))) + np.log(SHARES), axis=1)
+    np.testing.assert_allclose(-taught, logs, atol=1e-9, err_msg="training weighs draws as the test does")
 
 
 def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float]]:
