@@ -202,3 +202,19 @@ def test_a_chain_is_as_wide_as_the_plane_of_a_sum(terms: int, chance: float, lea
         variances.append(sum(float(x[strata == k].var()) * float((strata == k).mean()) for k in (0, 1)))
         assert abs(x.mean() - exact) < 5.0 * math.sqrt(variances[-1] / x.size)  # false alarm: 6e-7 each
     assert variances[1] < 0.01 * variances[0]
+
+
+@pytest.mark.parametrize("power", [1000, -1000])
+def test_the_unit_of_outputs_does_not_change_a_chain(power: int) -> None:
+    """Squares of outputs of 10^300 and of 10^-300 are no floats; other noise blurs the score, which such squares do not tell."""
+    tape = Tape(3, join([{"exponential": np.full((3, 1), 2.5)}], np.array([0.125, 0.875]), PLAIN), 1 << 13, True)
+    out = tape.exponential(1.0, (tape.size, 3)).sum(axis=1) + 0.5 * tape.standard_normal(tape.size)
+    weights = np.exp(tape.log_weights(np.arange(tape.size))[0])
+    inside, near = np.flatnonzero(out >= 8.0), np.flatnonzero(out >= 6.0)
+    tables = []
+    for y in (out, np.ldexp(out, power)):
+        beside = Near([Elite(tape, near, weights[near], y[near])], np.where(out[near] >= 8.0, 0, -1))
+        found = fit([Elite(tape, inside, weights[inside], y[inside])], near=beside, splits=False)
+        (chain_,) = (one for _, one in found if is_chain(one))
+        tables.append(chain_["exponential"])
+    np.testing.assert_array_equal(*tables)

@@ -75,6 +75,7 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
     means = own @ columns
     root = np.sqrt(own)[:, None]
     outputs = np.concatenate([elite.outputs for elite in elites])[inside]
+    outputs = np.ldexp(outputs, -np.frexp(np.abs(outputs).max())[1])  # whose squares are floats, whatever the unit
     y = outputs - own @ outputs
     coefficients = np.linalg.lstsq((columns - means) * root, y * root[:, 0], rcond=1e-10)[0]
     left = y - (columns - means) @ coefficients
