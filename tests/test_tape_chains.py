@@ -218,3 +218,21 @@ def test_the_unit_of_outputs_does_not_change_a_chain(power: int) -> None:
         (chain_,) = (one for _, one in found if is_chain(one))
         tables.append(chain_["exponential"])
     np.testing.assert_array_equal(*tables)
+
+
+@pytest.mark.parametrize("shift", [0.0, -3.0])
+def test_a_chain_ends_where_the_next_set_begins_and_else_nowhere(shift: float) -> None:
+    """Also where scores in the set are below 0."""
+    tape = Tape(6, Proposal.plain(), 1 << 13, True)
+    out, ones = tape.normal(0.0, 1.0, (tape.size, 3)).sum(axis=1), np.ones(tape.size)
+    every, inside = np.arange(tape.size), np.flatnonzero(out >= 2.0 + shift)
+    for end in (3.0 + shift, math.inf):
+        classes = np.where(out >= end, 1, np.where(out >= 2.0 + shift, 0, -1))
+        found = fit(
+            [Elite(tape, inside, ones[inside], out[inside])], near=Near([Elite(tape, every, ones, out)], classes)
+        )
+        tables = [one["normal"][-1, PLAIN["normal"].size :] for _, one in found if is_chain(one)]
+        assert tables
+        for row in tables:
+            assert row[chain.CODE] == chain.BEYOND
+            assert row[chain.UPPER] == pytest.approx(1.0 if end < math.inf else 0.0, abs=0.02)
