@@ -92,6 +92,9 @@ def test_weights_make_up_for_chains(name: str, style: str) -> None:
     check_mean(weights * (out > far).all(axis=1), float(law.sf(far)) ** 3, name)
     check_mean(weights * out[:, 0] * out[:, 2], float(law.mean()) ** 2, name)
     check_mean(weights * (out[:, 1] > far), float(law.sf(far)), name)
+    ratios = log_ratios(tape, np.arange(out.shape[0]), chained(kind, step))
+    taught = np.logaddexp.reduce(np.pad(ratios, ((0, 0), (1, 0))) + np.log(SHARES), axis=1)
+    np.testing.assert_allclose(-taught, logs, atol=1e-9, err_msg="training weighs draws as the test does")
 
 
 def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float]]:
@@ -199,3 +202,37 @@ def test_a_chain_is_as_wide_as_the_plane_of_a_sum(terms: int, chance: float, lea
         variances.append(sum(float(x[strata == k].var()) * float((strata == k).mean()) for k in (0, 1)))
         assert abs(x.mean() - exact) < 5.0 * math.sqrt(variances[-1] / x.size)  # false alarm: 6e-7 each
     assert variances[1] < 0.01 * variances[0]
+
+
+@pytest.mark.parametrize("power", [1000, -1000])
+def test_the_unit_of_outputs_does_not_change_a_chain(power: int) -> None:
+    """Squares of outputs of 10^300 and of 10^-300 are no floats; other noise blurs the score, which such squares do not tell."""
+    tape = Tape(3, join([{"exponential": np.full((3, 1), 2.5)}], np.array([0.125, 0.875]), PLAIN), 1 << 13, True)
+    out = tape.exponential(1.0, (tape.size, 3)).sum(axis=1) + 0.5 * tape.standard_normal(tape.size)
+    weights = np.exp(tape.log_weights(np.arange(tape.size))[0])
+    inside, near = np.flatnonzero(out >= 8.0), np.flatnonzero(out >= 6.0)
+    tables = []
+    for y in (out, np.ldexp(out, power)):
+        beside = Near([Elite(tape, near, weights[near], y[near])], np.where(out[near] >= 8.0, 0, -1))
+        found = fit([Elite(tape, inside, weights[inside], y[inside])], near=beside, splits=False)
+        (chain_,) = (one for _, one in found if is_chain(one))
+        tables.append(chain_["exponential"])
+    np.testing.assert_array_equal(*tables)
+
+
+@pytest.mark.parametrize("shift", [0.0, -3.0])
+def test_a_chain_ends_where_the_next_set_begins_and_else_nowhere(shift: float) -> None:
+    """Also where scores in the set are below 0."""
+    tape = Tape(6, Proposal.plain(), 1 << 13, True)
+    out, ones = tape.normal(0.0, 1.0, (tape.size, 3)).sum(axis=1), np.ones(tape.size)
+    every, inside = np.arange(tape.size), np.flatnonzero(out >= 2.0 + shift)
+    for end in (3.0 + shift, math.inf):
+        classes = np.where(out >= end, 1, np.where(out >= 2.0 + shift, 0, -1))
+        found = fit(
+            [Elite(tape, inside, ones[inside], out[inside])], near=Near([Elite(tape, every, ones, out)], classes)
+        )
+        tables = [one["normal"][-1, PLAIN["normal"].size :] for _, one in found if is_chain(one)]
+        assert tables
+        for row in tables:
+            assert row[chain.CODE] == chain.BEYOND
+            assert row[chain.UPPER] == pytest.approx(1.0 if end < math.inf else 0.0, abs=0.02)

@@ -111,3 +111,13 @@ def test_results_of_older_versions_have_nothing_to_tell(lawful: Result) -> None:
         name: v for name, v in lawful.arrays.items() if not name.startswith("training_") or name == "training_delta"
     }
     assert lawful.way.warnings(older) == ()
+
+
+def test_results_of_before_strata_are_exported(lawful: Result) -> None:
+    older = Result(lawful.study, lawful.store, True, lawful.pairs, dict(lawful.arrays), [], lawful.columns)
+    del older.arrays["spreads"]
+    (told, now), *_ = zip(*(json.loads(one.to_json())["cells"] for one in (older, lawful)), strict=True)
+    assert told["sums"].pop("spreads") is None
+    assert len(now["sums"].pop("spreads")) == 2
+    assert told == now
+    assert older.to_dataframe().columns.equals(lawful.to_dataframe().columns)

@@ -103,7 +103,10 @@ class Tape(Derived):
     def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
         logs = _whole(arrays["logs"][1][place])
         leftover = {name: arrays[f"leftover_{name}"][1][place].item() for name in ("draws", "hits", "limit")}
-        sums = {name: arrays[name][1][place].tolist() for name in ("weights", "squares", "spreads")}
+        sums = {
+            name: arrays[name][1][place].tolist() if name in arrays else None  # older results have no spreads
+            for name in ("weights", "squares", "spreads")
+        }
         return {
             "lower_up_to_leftover": float(arrays["lower_up_to_leftover"][1][place]),
             "leftover": leftover,

@@ -75,6 +75,7 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
     means = own @ columns
     root = np.sqrt(own)[:, None]
     outputs = np.concatenate([elite.outputs for elite in elites])[inside]
+    outputs = np.ldexp(outputs, -np.frexp(np.abs(outputs).max())[1])  # whose squares are floats, whatever the unit
     y = outputs - own @ outputs
     coefficients = np.linalg.lstsq((columns - means) * root, y * root[:, 0], rcond=1e-10)[0]
     left = y - (columns - means) @ coefficients
@@ -96,18 +97,18 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
         lower, upper = _edges(score, beside.scored @ c, near.classes)
     else:  # noise of other variates blurs the edge
         order = np.argsort(score, kind="stable")
-        lower, upper = float(score[order[np.searchsorted(np.cumsum(own[order]), _MISSED)]]), 0.0
+        lower, upper = float(score[order[np.searchsorted(np.cumsum(own[order]), _MISSED)]]), -np.inf
     return _chain(one, c, own, component, lower, upper)
 
 
 def _edges(scores: Floats, beside: Floats, classes: Ints) -> tuple[float, float]:
-    """Between which scores outputs are in the set and not in the next one; 0 for the latter where there is none.
+    """Between which scores outputs are in the set and not in the next one; −inf for the latter where there is none.
 
     scores: of outputs of the set's mode. beside, classes: see `Near`. Other modes may have any scores in these sets.
     """
     lower, least = _edge(float(scores.min()), beside, classes >= 0)
     next_ = beside[(classes > 0) & (beside >= least)]
-    return lower, _edge(float(next_.min()), beside, classes > 0)[1] if next_.size else 0.0
+    return lower, _edge(float(next_.min()), beside, classes > 0)[1] if next_.size else -np.inf
 
 
 def _edge(known: float, beside: Floats, inside: NDArray[np.bool_]) -> tuple[float, float]:

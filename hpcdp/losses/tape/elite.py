@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import PLAIN, Entry
+from hpcdp.mechanisms.tape.kinds import PLAIN, Entry, whole
 from hpcdp.mechanisms.tape.proposal import join
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ def log_ratios(tape: Tape, which: Ints, components: Sequence[Component]) -> Floa
     """log g_c − log f of these outputs under each component, (selected, components)."""
     table = join(list(components), np.ones(len(components) + 1), PLAIN).tables
     out, magnitudes = np.zeros((which.size, len(components) + 1)), np.zeros(which.size)
-    for entry in tape.entries():
+    for entry in whole(tape.entries(), table):
         if entry.kind in table:
             entry.add_log_ratios(which, table[entry.kind], out, magnitudes)
     return out[:, 1:]
