@@ -108,3 +108,22 @@ def test_what_notebooks_show_runs_nothing(page: Path, tmp_path: Path) -> None:
 
     in_tab(use, tmp_path / "profile")
     assert "<script" not in render(results)
+
+
+def test_what_notebooks_show_fits_a_telephone(page: Path, tmp_path: Path) -> None:
+    """A wide table is moved within its own frame, and no number breaks."""
+    results = [load_result(page.parent / kind / f"{kind}.zarr") for kind in ("tape", "points")]
+    place = tmp_path / "notebook.html"
+    head = "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    place.write_text(head + "".join(one._repr_html_() or "" for one in results))
+
+    async def use(tab: Tab) -> None:
+        await tab.resize(390)
+        await tab.open(place.as_uri())
+        assert await tab.width() == 390
+        assert await tab.value("[...document.querySelectorAll('table')].some(t => t.offsetWidth > 390)")
+        lines = await tab.value("[...document.querySelectorAll('td data')].map(d => d.getClientRects().length)")
+        assert len(lines) > 20
+        assert set(lines) == {1}
+
+    in_tab(use, tmp_path / "profile")

@@ -73,6 +73,8 @@ def test_other_floats_are_no_integers(tmp_path: Path) -> None:
         ('"own:noisy"', '"own.py:noisy"', "did you mean own:noisy?"),
         ('"own:noisy"', '"./own.py:noisy"', "did you mean own:noisy?"),
         ('"own:noisy"', '"own:nosy"', "did you mean noisy?"),
+        ('"own:noisy"', '"owm:noisy"', "did you mean own?"),
+        ('"own:noisy"', '"parts.owm:noisy"', "did you mean parts.own?"),
         ("parameters = {  }", "parameters = { scael = 1.0 }", "did you mean scale?"),
         ("[estimate]", '[estimate]\nloss = "knm"', "did you mean knn?"),
         ("[estimate]", "[estimate]\nparameters = { metrik = 1 }", "did you mean metric?"),
@@ -84,7 +86,43 @@ def test_what_was_meant(tmp_path: Path, old: str, new: str, meant: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "own.py").write_text(FAST)
     assert meant in refused("plan", path)
+
+
+def test_a_module_that_imports_what_is_not_there_means_no_other(tmp_path: Path) -> None:
+    path = write_study(tmp_path, f"import owm\n{FAST}")
+    said = refused("plan", path)
+    assert "No module named 'owm'" in said
+    assert "did you mean" not in said
+
+
+@pytest.mark.parametrize("isolated", ["", "isolated = false\n"])
+def test_numbers_that_are_given_as_text(tmp_path: Path, isolated: str) -> None:
+    own = "def noisy(database, size, rng, scale, unit='m', more=None):\n    return rng.laplace(size=size) * (scale / 2.0)\n"
+    path = write_study(tmp_path, own)
+    text = path.read_text()
+    given = 'parameters = { scale = "1.0", unit = "km", more = { at = "2e3", on = 1 } }'
+    path.write_text(text.replace("parameters = {  }", given).replace("[mechanism]\n", f"[mechanism]\n{isolated}"))
+    said = refused("plan", path)
+    assert "raised TypeError: unsupported operand" in said
+    assert 'mechanism.parameters.scale is text: "1.0"; mechanism.parameters.more.at is text: "2e3"' in said
+    assert "unit" not in said
+    path.write_text(text.replace("parameters = {  }", 'parameters = { scale = 1.0, unit = "1.0" }'))
+    assert "mechanism.parameters" not in call("plan", path).stderr  # what raises nothing may be text
+
+
+def test_a_store_that_a_name_or_a_study_means(tmp_path: Path) -> None:
+    path = write_study(tmp_path, FAST)
+    store = tmp_path / "runs" / "s.zarr"
+    call("run", path, "--store", store, "--workers", "0", "--no-plot")
+    near = tmp_path / "runs" / "s"
+    for given in (tmp_path / "s", tmp_path / "s.toml", tmp_path / "s.zarr", near):
+        for command in ("show", "status", "verify"):
+            assert refused(command, given) == f"hpcdp: no hpcdp store at {given}; did you mean {store}?"
+    (tmp_path / "runs" / "other.zarr").mkdir()  # which is none
+    assert refused("show", tmp_path / "other") == f"hpcdp: no hpcdp store at {tmp_path / 'other'}"
 
 
 def test_a_study_that_is_nested_deeply(tmp_path: Path) -> None:

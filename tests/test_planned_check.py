@@ -1,5 +1,7 @@
 """The planned test of a privacy check: its cells, its laws, and the power that it says, against frequencies and exact values."""
 
+import functools
+import importlib
 import math
 import time
 
@@ -10,7 +12,7 @@ from scipy.stats import binom, laplace, norm
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.study.claims import as_claim
 from hpcdp.testing.alternatives import laws_of
-from hpcdp.testing.checks import Check, make
+from hpcdp.testing.checks import EXAMPLE, Check, check_of, make
 from hpcdp.testing.declaration import Declared
 from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import plan_sizes, power
@@ -186,6 +188,61 @@ def test_draws_that_depend_on_each_other_are_an_error(function, said):
         assert not make(
             Check("test::good#1", independent, np.array([1.0]), np.array([0.0]), **given), declared
         ).violated
+
+
+def needs_more(database, epsilon, rng):
+    return database[0] + rng.laplace(0.0, 1.0 / epsilon)
+
+
+GIVEN = {
+    "f": two_valued,
+    "d": [0.0],
+    "d_prime": [1.0],
+    "claim": "dp(epsilon=1)",
+    "catches": "laplace(epsilon=2)",
+    "seconds": 1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"catches": None, "seconds": None}, ["missing: catches, seconds;"]),
+        (dict.fromkeys(GIVEN), ["missing: f, d, d_prime, claim, catches, seconds;"]),
+        (
+            {"f": needs_more, "catches": None, "seconds": True},
+            [
+                "missing: catches;",
+                "seconds: True was",
+                "needs_more(database, epsilon, rng) was given",
+                "functools.partial",
+            ],
+        ),
+        ({"f": 3, "claim": 1}, ["f: 3 was given", "claim: 1 was given"]),
+        ({"seconds": math.inf, "catches": ["a"]}, ["seconds: inf was given", "catches: ['a'] was given"]),
+    ],
+)
+def test_all_that_a_check_lacks_is_said_at_once(changed, words):
+    with pytest.raises(StudyError) as caught:
+        check_of("test::a#1", **{**GIVEN, **changed})
+    for one in [*words, EXAMPLE]:
+        assert one in str(caught.value)
+    for name in GIVEN.keys() - changed.keys():
+        assert f" {name}: " not in str(caught.value)
+
+
+def test_what_can_be_called_is_a_check():
+    for function in (two_valued, functools.partial(needs_more, epsilon=1.0), lambda d: d.sum()):
+        assert check_of("test::a#1", **{**GIVEN, "f": function}).function is function
+
+
+@pytest.mark.parametrize("name", ["hpcdp", "hpcdp.testing"])
+def test_a_fixture_is_not_imported(name):
+    module = importlib.import_module(name)
+    with pytest.raises(AttributeError, match=r"is a pytest fixture.*def test_sum\(assert_private\)"):
+        _ = module.assert_private
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'assert_privat'"):
+        _ = module.assert_privat
 
 
 def too_little_noise(database, size, rng):

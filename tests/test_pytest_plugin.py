@@ -67,6 +67,22 @@ def counts_of(result):
     return dict(zip(keys, told, strict=True))
 
 
+MISSING = """
+def needs_more(database, epsilon, rng):
+    return database[0] + rng.laplace(0.0, 1.0 / epsilon)
+
+def test_both(assert_private):
+    assert_private(needs_more, d=[0.0], d_prime=[1.0], claim="dp(epsilon=1)")
+"""
+
+
+def test_what_a_check_lacks_comes_before_its_declaration(pytester):
+    pytester.makepyfile(MISSING)
+    said = run(pytester).stdout.str()
+    assert "missing: catches, seconds; f: needs_more(database, epsilon, rng) was given" in said
+    assert "hpcdp-checks.json" not in said
+
+
 @pytest.fixture(scope="module")
 def declared(tmp_path_factory):
     """The declaration of the suite, made once."""

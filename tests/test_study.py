@@ -116,7 +116,9 @@ def test_refusals_name_key_value_and_choice(path: str, value: Any, words: list[s
     ("pairs", "words"),
     [
         ({"given": [{"d": [], "d_prime": [1.0]}]}, ["pairs.given.0.d", "empty"]),
-        ({"given": [{"d": ["x"], "d_prime": [1.0]}]}, ["pairs.given.0.d", "numbers", "str in row 0"]),
+        ({"given": [{"d": ["x"], "d_prime": [1.0]}]}, ["pairs.given.0.d", "numbers", "text in row 0"]),
+        ({"given": [{"d": [1.0, "2.0"], "d_prime": [1.0]}]}, ["numbers only; given: text in row 1"]),
+        ({"given": [{"d": [[1.0, 2.0], [3, "4"]], "d_prime": [1.0]}]}, ["given: text in row 1, column 1"]),
         ({"given": [{"d": [[1, 2], [3]], "d_prime": [1.0]}]}, ["pairs.given.0.d", "different lengths"]),
         ({"given": [{"d": [float("nan")], "d_prime": [1.0]}]}, ["pairs.given.0.d", "finite", "nan"]),
         ({"relative": {"databases": [[1.0], []]}}, ["databases.1", "empty"]),

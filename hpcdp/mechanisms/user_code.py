@@ -49,6 +49,7 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     except BaseException as error:
         raise StudyError(
             f"{where}: cannot import module {module_name!r} of {path!r}: {describe_raised(error)}"
+            f"{_module_meant(error, module_name, folder)}"
         ) from error
     found: Any = module
     for part in name.split("."):
@@ -59,6 +60,16 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     if not callable(found):
         raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")
     return found
+
+
+def _module_meant(error: BaseException, module_name: str, folder: Path) -> str:
+    """Which module of the study's folder was meant, perhaps, where the named one, or a package of it, is not there."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing is None or not f"{module_name}.".startswith(f"{missing}."):
+        return ""
+    package = missing.rpartition(".")[0]
+    own = [path for path in folder.joinpath(*package.split(".")).glob("*") if path.suffix == ".py" or path.is_dir()]
+    return did_you_mean(missing, [f"{package}.{path.stem}".lstrip(".") for path in own if path.stem.isidentifier()])
 
 
 # Modules that came from here, and what they imported from studies' folders, with the digests of their sources then.

@@ -32,7 +32,7 @@ def draw(
     if kind is not None and kind not in _METADATA:
         raise refusal("path", str(path), ".png or .svg")
     if axis is None:
-        from matplotlib.figure import Figure
+        from hpcdp.notions._figure import Figure
 
         axis = Figure(figsize=(5.6, 5.2), layout="constrained").subplots()
         axis.plot([0, 1], [1, 0], color="#999999", linewidth=0.8, linestyle=":")

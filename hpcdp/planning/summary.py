@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -120,11 +121,11 @@ class Plan:
             *self._time(),
             *([f"  target         {self.target}"] if self.target else []),
             *(
-                [
-                    f"  expected error standard error of δ̂ at most {errors}"
-                    + f"{self._from()} where P(S) ≥ e^ε·Q(S), else {others}"
-                    + (f"; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else "")
-                ]
+                _wrapped(
+                    "expected error",
+                    f"standard error of δ̂ at most {errors}{self._from()} where P(S) ≥ e^ε·Q(S), else {others}"
+                    + (f"; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
+                )
                 if self.worst_error and not self.target
                 else []
             ),
@@ -132,7 +133,7 @@ class Plan:
             *([f"  foreseen       {self.foreseen}"] if self.foreseen else []),
             *(f"  {name:<14} {words}" for name, words in self.tape),
             *([f"  reuse          {self.reuse}"] if self.reuse else []),
-            *(f"  {name:<14} {words}" for name, words in self._statements()),
+            *(line for name, words in self._statements() for line in _wrapped(name, words)),
         ]
         return "\n".join(lines)
 
@@ -193,6 +194,12 @@ class Plan:
                 "give more, or fewer processes"
             )
         return lines
+
+
+def _wrapped(name: str, words: str) -> list[str]:
+    return textwrap.wrap(
+        words, 120, initial_indent=f"  {name:<14} ", subsequent_indent=" " * 17, break_on_hyphens=False
+    )
 
 
 def make_plan(

@@ -36,7 +36,7 @@ def table(result: Result, errors: Sequence[Error]) -> str:
     lines = [f"{result.name}: accuracy of the largest δ̂", "", *grid(rows), ""]
     if any(limit is not None for limit in limits.values()):
         lines += limit_lines(sure, [result])
-    known = "the L̂ of its folds on average" if result.way.pools else "its L̂"
+    known = "its folds' learned sets, on average" if result.way.pools else "its learned sets"
     lines += [f"resampled: {_METHODS[method]}; asymptotic" for method in methods]
     if result.is_tape:
         weights = (
@@ -47,8 +47,8 @@ def table(result: Result, errors: Sequence[Error]) -> str:
         [
             *lines,
             "standard error: binomial, at the observed counts; asymptotic",
-            f"radius: every cell's δ̂ is within it of what {known} can tell, so the largest is within it of the largest of that,",
-            f"  at all ε together with confidence {sure}; finite-sample",
+            f"radius: every cell's δ̂ is within it of the exact δ of {known}, so the largest is within it of the",
+            f"  largest of that, which is below δ by what they miss; at all ε together with confidence {sure}; finite-sample",
             "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any given size",
         ]
     )

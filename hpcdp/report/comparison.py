@@ -59,7 +59,7 @@ def _differences(comparison: Comparison) -> list[str]:
 def _notes(comparison: Comparison) -> list[str]:
     lines = [
         "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all cells of B together) is above the",
-        "  approximate upper limit of A (normal, one cell at a time, without the regret of A's classifier), or, marked *, above",
+        "  approximate upper limit of A (normal, one cell at a time, without what A's classifier misses), or, marked *, above",
         "  the limit of A's learned sets. Nothing certifies an upper limit, so this is no certificate about A. Standard errors",
         "  take the stores as independent.",
     ]

@@ -34,7 +34,7 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
 
     log: δ on a logarithmic axis; None: of a study with a target, a time or a random tape, which is about small δ.
     """
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     check_path(path)
     if result.study.at_risk is not None:
@@ -87,7 +87,7 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, log:
 
     With a path (.png or .svg), write it. Returns the matplotlib Figure.
     """
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
@@ -114,8 +114,9 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     Bayes classifier), a colour for each ε. Where samples teach and test, all of them are counted as test samples. With a path
     (.png or .svg), write it. Returns the matplotlib Figure.
     """
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+
+    from hpcdp.notions._figure import Figure
 
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")

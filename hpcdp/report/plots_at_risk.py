@@ -26,7 +26,7 @@ def draw_sensitivities(result: Result, upright: bool = False) -> Any:
 
     upright: one above the other.
     """
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     values = np.sort(result["risk_sensitivity"])
     if not values.size:
@@ -50,7 +50,7 @@ def draw_sensitivities(result: Result, upright: bool = False) -> Any:
 
 def draw_model() -> Any:
     """Figure 1: γ₁ against ε, as published, for several k at ε₀ = 1 and for several ε₀ at k = 1; dashed: P(|L| <= ε), exact."""
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -75,7 +75,7 @@ def draw_model() -> Any:
 
 def draw_samples() -> Any:
     """Figure 2: pairs for which 1 − 2e^(−2ρ²n) is α, as published, against α for several ρ."""
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     figure = Figure(figsize=(7.0, 4.4), layout="constrained")
     axes = figure.subplots()
@@ -91,7 +91,7 @@ def draw_samples() -> Any:
 
 def draw_both() -> Any:
     """Figure 3: γ̂₃ at ε₀ = 1 as published, against ε, for several ρ (n = 10,000) and for several n (ρ = 0.01); η = γ₂ = 1."""
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -110,7 +110,7 @@ def draw_both() -> Any:
 
 def draw_budget(epsilon0: float = 0.5, cost: float = 5500.0, people: float = 100.0) -> Any:
     """Figure 4: the budget against ε, by the published γ₁ and by the exact law, and both optima."""
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     figure = Figure(figsize=(7.0, 4.4), layout="constrained")
     axes = figure.subplots()

@@ -26,8 +26,9 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
 
     With a path (.png or .svg), write it. upright: one panel above the other. Returns the matplotlib Figure.
     """
-    from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
+
+    from hpcdp.notions._figure import Figure
 
     check_path(path)
     figure = Figure(figsize=(4.9, 8.6) if upright else (13, 5.4), layout="constrained")
@@ -57,7 +58,7 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
 
 def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> Any:
     """Draw the evidence against the claim after each batch; with a path (.png or .svg), write it. Returns the Figure."""
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")

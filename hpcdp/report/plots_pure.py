@@ -24,7 +24,7 @@ _MOST_PAIRS = 60
 
 def draw_limits(result: Result) -> Any:
     """Certified limits and published figures of the pairs that were tested. Returns the matplotlib figure."""
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     found = result.pure
     entries = [] if found is None else found["rows"] or [found]
@@ -72,7 +72,7 @@ def draw_loss(result: Result) -> Any:
     Raises:
         StudyError: the study has no [pure], training samples are not kept, or outputs have several real columns.
     """
-    from matplotlib.figure import Figure
+    from hpcdp.notions._figure import Figure
 
     found, pure, e = result.pure, result.study.pure, result.study.estimate
     if pure is None or found is None or found["published"] is None:

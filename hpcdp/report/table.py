@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
 
 _ORIGIN = ("database", "rows", "distribution", "index")  # of a pair, in CSV: numbers, never contents
-_NAMED = 4  # pairs whose test samples are told
+_NAMED = 4  # pairs whose test samples are told, and rows whose bound is of another
 
 
 def claim_of(result: Result) -> Claim | None:
@@ -44,7 +44,7 @@ def table(result: Result) -> str:
     many = len(result.pairs)
     over = "both directions of 1 pair" if many == 1 else f"{many:,} pairs and both directions"
     lines = [f"{result.name}: δ(ε), the largest over {over}{state}", ""]
-    lines += grid(_spectrum_rows(rows, claim, result))
+    lines += [*grid(_spectrum_rows(rows, claim, result)), *_others_bounds(rows, len(result.pairs) > 1)]
     exposed = exposed_lines(result)
     if exposed:
         lines += ["", *exposed]
@@ -85,6 +85,23 @@ def _spectrum_rows(rows: list[dict[str, Any]], claim: Claim | None, result: Resu
         cells.append(row["direction"] if sure else "-")
         table.append(cells)
     return table
+
+
+def _others_bounds(rows: list[dict[str, Any]], many: bool) -> list[str]:
+    """Whose the certified bound is, where a row names another pair or direction, those of δ̂."""
+    others = [
+        f"at ε = {row['epsilon']:g} " + (f"pair {row['lower_pair']}, " if many else "") + row["lower_direction"]
+        for row in rows
+        if row["lower"] > 0.0
+        and row["resolved"]
+        and (row["lower_pair"], row["lower_direction"]) != (row["pair"], row["direction"])
+    ]
+    if not others:
+        return []
+    named = others[:_NAMED] + ([f"{len(others) - _NAMED} more in --format json"] if len(others) > _NAMED else [])
+    what = "pair and direction are" if many else "direction is"
+    words = f"{what} of δ̂; the certified bound is of another: {'; '.join(named)}."
+    return ["", *textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False)]
 
 
 def estimate(delta: float, limit: float | None) -> str:
@@ -200,7 +217,7 @@ def footnotes(result: Result, claim: Claim | None) -> list[str]:
     of_counts = [
         f"certified ≥: δ is at least this, at all cells together with confidence {sure}; finite-sample, rests on independent",
         "  draws alone, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, one cell at a",
-        "  time, and ignores the classifier's regret. No number here bounds δ from above with certainty.",
+        "  time, and ignores what the classifier misses. No number here bounds δ from above with certainty.",
     ]
     lines = [
         *(tape.footnotes(result) if result.is_tape else of_counts),
@@ -214,7 +231,8 @@ def footnotes(result: Result, claim: Claim | None) -> list[str]:
             *warning_lines(result),
         ]
     stated = result.accuracy()
-    lines += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.way.pools)] if stated else []
+    for name, words in state_lines(stated, sure, result.way.pools) if stated else []:
+        lines += textwrap.wrap(f"{name}: {words}", 120, subsequent_indent="  ", break_on_hyphens=False)
     if result.study.estimate.has_budget and not result.is_tape:
         lines += _shares(result)
     if result.way.pools:

@@ -240,7 +240,7 @@ def notes(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> list[s
     result = verdicts[0].result
     lines = [
         f"violated: certified ≥ is above the claim; finite-sample, {rests_on(result)}. gap/se, chance and sample",
-        "  sizes are asymptotic and take the classifier as it is; its regret lowers δ̂.",
+        "  sizes are asymptotic and take the classifier as it is; what it misses lowers δ̂.",
         *_uncertified(result),
         *basis_lines(result),
         *trust_lines(result.study),

@@ -77,12 +77,19 @@ def open_layout(root: Path) -> Layout:
     if not is_store(root):
         is_copy = (root / EXPORTED).is_file()
         copy = " but an exported copy, which show, plot and report read; accepted here: its store" if is_copy else ""
-        raise StudyError(f"no hpcdp store at {root}{copy}")
+        raise StudyError(f"no hpcdp store at {root}{copy or _meant(root)}")
     found: Any = read_attributes(root)["hpcdp"]
     version = found.get("layout") if isinstance(found, dict) else found  # the first stores had {"layout": 1}
     if version != VERSION:
         raise StoreError(f"{root} has layout version {version}; this hpcdp reads version {VERSION}")
     return Layout(root)
+
+
+def _meant(root: Path) -> str:
+    """The store that a name or a study file stands for, perhaps."""
+    name = f"{root.name.removesuffix('.toml').removesuffix('.zarr')}.zarr"
+    near = (path for path in (root.parent / "runs" / name, root.parent / name) if path != root and is_store(path))
+    return next((f"; did you mean {path}?" for path in near), "")
 
 
 def open_latest(store: str | Path) -> tuple[Layout, int]:

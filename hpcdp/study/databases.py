@@ -240,7 +240,7 @@ def to_database(value: Any, where: str) -> Database:
     if array.ndim not in (1, 2):
         raise StudyError(f"{where}: a list of numbers or of rows of numbers; given: shape {array.shape}")
     if array.dtype.kind not in "biuf":
-        raise StudyError(f"{where}: numbers only; given: {_first_odd(array)}")
+        raise StudyError(f"{where}: numbers only; given: {_first_odd(value)}")
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
         if not np.isfinite(array).all():
@@ -252,17 +252,16 @@ def to_database(value: Any, where: str) -> Database:
     return array
 
 
-def _first_odd(array: NDArray[Any]) -> str:
+def _first_odd(value: Any) -> str:
     """What is no number, by its type and place: what rows hold is private."""
-    for place, item in np.ndenumerate(array):
-        try:
-            float(item)
-        except OverflowError:
-            return f"an integer of {len(str(item))} digits"
-        except (TypeError, ValueError):
-            found = item.item() if hasattr(item, "item") else item
-            return f"{type(found).__name__} in row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
-    return f"values of type {array.dtype}"
+    for place, item in np.ndenumerate(np.asarray(value, object)):
+        found = item.item() if isinstance(item, np.generic) else item
+        if isinstance(found, int) and abs(found) >> 63:
+            return f"an integer of {len(str(abs(found)))} digits"
+        if not isinstance(found, int | float):
+            what = "text" if isinstance(found, str) else type(found).__name__
+            return f"{what} in row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+    return "numbers of which some are too large"
 
 
 def read_database(path: Path, key: str = "pairs.relative.file") -> Database:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,9 +88,31 @@ def try_out(
                 )
             return found
     except MechanismError as error:
-        raise StudyError(f"{sampler.named}: {readable(str(error))} (seen in trial draws)") from error
+        words = f"{readable(str(error))} (seen in trial draws){_texts_given(sampler, str(error))}"
+        raise StudyError(f"{sampler.named}: {words}") from error
     finally:
         sampler.end()
+
+
+def _texts_given(sampler: Sampler, words: str) -> str:
+    """Which parameters are text that reads as a number, where the mechanism raised what such text makes it raise."""
+    if not re.search(r"\braised (Type|Value)Error\b", words):
+        return ""
+    found = [
+        f"mechanism.parameters.{name} is text: {json.dumps(value)}"
+        for name, value in _numbers_as_text(sampler.parameters)
+    ]
+    return "".join(f"; {one}" for one in found)
+
+
+def _numbers_as_text(values: Mapping[str, Any], within: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _numbers_as_text(value, f"{within}{name}.")
+        elif isinstance(value, str):
+            with suppress(ValueError):
+                float(value)
+                yield f"{within}{name}", value
 
 
 def _refuse_lost(sampler: Sampler) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.keys import digest_json
+from hpcdp.mechanisms._callable import bind
+from hpcdp.mechanisms.functions import name_of
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.study.claims import as_claim
 from hpcdp.study.trial_draws import equals_no_chance
@@ -19,6 +22,8 @@ from hpcdp.testing.declaration import Declared
 from hpcdp.testing.drawing import PairOfLaws
 from hpcdp.testing.planned import Cell, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import LEAST_POWER, plan_sizes
+
+EXAMPLE = 'assert_private(f, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=1.5)", seconds=5)'
 
 _COMPARED = 128  # outputs of each of two calls, before those that count
 
@@ -48,22 +53,6 @@ class Check:
     catches: str
     seconds: float
 
-    def __post_init__(self) -> None:
-        """StudyError where something that was given cannot be."""
-        if not callable(self.function):
-            raise StudyError(
-                f"assert_private: {self.function!r} was given; accepted: a function f(database, size, rng)"
-            )
-        for name in ("claim", "catches"):
-            if not isinstance(getattr(self, name), str):
-                raise StudyError(f"{name}: {getattr(self, name)!r} was given; accepted: a text such as 'dp(epsilon=1)'")
-        if (
-            isinstance(self.seconds, bool)
-            or not isinstance(self.seconds, int | float)
-            or not 0.0 < self.seconds < math.inf
-        ):
-            raise StudyError(f"seconds: {self.seconds!r} was given; accepted: a number above 0")
-
     @property
     def given(self) -> Mapping[str, Any]:
         """What a declaration keeps of it."""
@@ -85,6 +74,39 @@ class Check:
         return Declared(
             **self.given, weight=weight, level=level, draws=(sizes.learn, sizes.choose, sizes.test), power=planned.power
         )
+
+
+def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, seconds: Any) -> Check:
+    """What a test asks for; StudyError with all that is missing (None) or cannot be, before anything is declared or drawn."""
+    given = {"f": f, "d": d, "d_prime": d_prime, "claim": claim, "catches": catches, "seconds": seconds}
+    missing = [name for name, value in given.items() if value is None]
+    wrong = [f"missing: {', '.join(missing)}"] if missing else []
+    wrong += [
+        f"{name}: {given[name]!r} was given; accepted: a text such as 'dp(epsilon=1)'"
+        for name in ("claim", "catches")
+        if not isinstance(given[name], str | None)
+    ]
+    if seconds is not None and (
+        isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 < seconds < math.inf
+    ):
+        wrong.append(f"seconds: {seconds!r} was given; accepted: a number above 0")
+    wrong += [] if f is None else _uncallable(f)
+    if wrong:
+        raise StudyError(f"assert_private: {'; '.join(wrong)}; such as: {EXAMPLE}")
+    return Check(key, f, d, d_prime, claim, catches, seconds)
+
+
+def _uncallable(f: Any) -> list[str]:
+    """Why a function cannot be called with a database, and with rng and size where it takes them; empty where it can."""
+    if not callable(f):
+        return [f"f: {f!r} was given; accepted: a function f(database, size, rng)"]
+    try:
+        bind(f, {}, name_of(f), reproducible=False)
+    except StudyError:
+        accepted = "f(database, size, rng), f(database, rng) or f(database)"
+        words = f"f: {name_of(f)}{inspect.signature(f)} was given; accepted: {accepted}"
+        return [f"{words}, of another function by functools.partial, which gives its other arguments"]
+    return []
 
 
 @dataclass(frozen=True)

@@ -78,14 +78,24 @@ def assert_private(request: pytest.FixtureRequest) -> Iterator[Callable[..., Non
     lines, number = request.node.stash.setdefault(_LINES, []), 0
     raised: list[str] = []
 
-    def check(f: Callable[..., Any], *, d: Any, d_prime: Any, claim: str, catches: str, seconds: float) -> None:
+    def check(
+        f: Callable[..., Any] | None = None,
+        *,
+        d: Any = None,
+        d_prime: Any = None,
+        claim: str | None = None,
+        catches: str | None = None,
+        seconds: float | None = None,
+    ) -> None:  # what is left out is refused with all else that is wrong
         __tracebackhide__ = True  # what pytest shows is the test's line
         nonlocal number
         number += 1
         try:
             _refuse_reruns(request)
-            suite = _suite_of(request.config)
-            lines.append(suite.check(f"{request.node.nodeid}#{number}", f, d, d_prime, claim, catches, seconds))
+            from hpcdp.testing.checks import check_of
+
+            asked = check_of(f"{request.node.nodeid}#{number}", f, d, d_prime, claim, catches, seconds)
+            lines.append(_suite_of(request.config).check(asked))
         except BaseException as error:  # a timeout is of any class
             raised.append(f"{type(error).__name__}: {error}")
             if isinstance(error, (AssertionError, HpcdpError)):

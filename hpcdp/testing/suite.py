@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +30,17 @@ class Suite:
         found = read_declaration(self._path) if self._path.exists() else empty(self._false_alarm)
         return found if found.false_alarm == self._false_alarm else empty(self._false_alarm)
 
-    def check(
-        self, key: str, f: Callable[..., Any], d: Any, d_prime: Any, claim: str, catches: str, seconds: float
-    ) -> str:
+    def check(self, check: Check) -> str:
         """Make a check, or note it where checks are declared; a line about it.
 
         Raises:
             PrivacyViolation: its claim is violated. HpcdpError: it cannot be made, or was made before in this run.
         """
-        check = Check(key, f, d, d_prime, claim, catches, seconds)
+        key = check.key
         if key in self._seen:
             raise StudyError(f"{key}: made twice in one run; accepted: once, since a second try voids the rate")
         if self._declares:
-            refuse_allowed(claim, catches)  # by the test that gives it, before anything is written for all
+            refuse_allowed(check.claim, check.catches)  # by the test that gives it, before anything is written for all
         self._seen[key] = (check, check.most_draws() if self._declares else 0)
         if self._declares:
             return f"{key}: declared"

@@ -24,6 +24,9 @@ result""",
     'hpcdp.verify(result, "gaussian(mu=1)")',
     "hpcdp.Spectrum.of(result)",
     "hpcdp.run(study, 'other.zarr', workers=0, progress=hpcdp.engine.progress.Silent())",
+    "result.plot()",
+    "%matplotlib inline",
+    "result.plot()",
 ]
 RUN = """
 import sys, nbformat, nbclient
@@ -54,6 +57,9 @@ def test_a_notebook(nbclient: Path, tmp_path: Path) -> None:
     lines = ["".join(one["data"]["text/plain"]) for one in outputs[0] if one["output_type"] == "display_data"]
     assert any(line.startswith("run: 100 %, done in ") for line in lines)
     assert [one["output_type"] for one in outputs[3]] == ["execute_result"]  # silent, as was asked for
+    for shown in (outputs[4], outputs[6]):  # one picture, with and without matplotlib's own
+        assert [one["output_type"] for one in shown] == ["execute_result"]
+        assert len(shown[0]["data"]["image/png"]) > 10_000
     for shown, words in zip(
         outputs, ("note: The claim laplace(epsilon=0.5) is", "gaussian(mu=1)", "Spectrum"), strict=False
     ):

@@ -18,7 +18,7 @@ from hpcdp.report.html.marks import ASYMPTOTIC, GIVEN, MARKS
 from hpcdp.report.html.page import environment
 from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
 from hpcdp.report.html.sentence import sentence_of
-from hpcdp.report.html.tables import Column, Table, general, lower_column, make_table
+from hpcdp.report.html.tables import Column, Table, exact_text, general, lower_column, make_table
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.result import Result
@@ -38,13 +38,13 @@ def fragment_of(value: Any) -> str:
 def _of_result(result: Result) -> str:
     """A result beside the claim of its study, if it makes one that can be judged by it."""
     claim = table.claim_of(result)
-    return _of(result, claim, judge(result, claim))
+    return _of(result, claim, judge(result, claim), "result")
 
 
 @fragment_of.register
 def _of_verdict(verdict: Verdict) -> str:
     """A verdict with the spectrum beside its claim."""
-    return _of(verdict.result, verdict.claim, verdict)
+    return _of(verdict.result, verdict.claim, verdict, "verdict")
 
 
 @fragment_of.register
@@ -52,7 +52,12 @@ def _of_audit(audit: Audit) -> str:
     """An audit with its boxes."""
     key = _key()
     lines = " ".join(line.strip() for line in audits.verdict_lines(audit))
-    return _render(audit.result, lines, [_few(listed.box_table(audit))], audit_picture(audit, key))
+    return _render(
+        audit.result,
+        lines,
+        [_few(listed.box_table(audit), "audit.to_dataframe() holds them")],
+        audit_picture(audit, key),
+    )
 
 
 @fragment_of.register
@@ -74,10 +79,15 @@ def _of_spectrum(spectrum: Spectrum) -> str:
     sure = percent(spectrum.confidence)
     words = f"Lower bounds hold together at confidence {sure}; they say nothing of how large δ is at most."
     head = {"name": "Spectrum", "complete": True}
-    return _page(head, words, [_few(make_table("Spectrum", columns, entries))], curve_picture(spectrum, _key()))
+    return _page(
+        head,
+        words,
+        [_few(make_table("Spectrum", columns, entries), "spectrum.to_dataframe() holds them")],
+        curve_picture(spectrum, _key()),
+    )
 
 
-def _of(result: Result, claim: Any, judged: Verdict | None) -> str:
+def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
     if result.study.at_risk is not None:
         tables = [listed.risk_table(result)] if result.risk else []
     elif result.study.counts_levels:
@@ -87,17 +97,24 @@ def _of(result: Result, claim: Any, judged: Verdict | None) -> str:
         tables = made(result, result.pure)[:1]
     else:
         tables = []
-    words = sentence_of(result, judged).text
-    return _render(result, words, [_few(one) for one in tables], small_picture(result, claim, _key()))
+    said = sentence_of(result, judged)
+    where = f"{name}.to_dataframe() holds them"
+    if result.study.counts_levels:
+        where = f"print({name}) shows them, and {name}.to_dataframe() holds every cell"
+    few = [_few(one, where, said.epsilon) for one in tables]
+    return _render(result, said.text, few, small_picture(result, claim, _key()))
 
 
-def _few(whole: Table) -> Table:
-    """Some rows of a table, evenly over it, the first and the last among them."""
+def _few(whole: Table, where: str, epsilon: float | None = None) -> Table:
+    """Some rows of a table, evenly over it, the first and the last among them, and that of an ε. where: what has the others."""
     if len(whole.rows) <= _ROWS:
         return whole
-    places = np.unique(np.linspace(0, len(whole.rows) - 1, _ROWS).round().astype(int))
-    rows = [whole.rows[place] for place in places]
-    return Table(whole.caption, whole.columns, rows, len(whole.rows) - len(rows) + whole.left_out, "show has them")
+    places = np.linspace(0, len(whole.rows) - 1, _ROWS).round().astype(int)
+    named = [] if epsilon is None else [n for n, row in enumerate(whole.rows) if row[0].value == exact_text(epsilon)]
+    for place in np.setdiff1d(named, places):
+        places[1 + np.abs(places[1:-1] - place).argmin()] = place
+    rows = [whole.rows[int(place)] for place in places]
+    return Table(whole.caption, whole.columns, rows, len(whole.rows) - len(rows) + whole.left_out, where)
 
 
 def _key() -> str:

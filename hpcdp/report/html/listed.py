@@ -12,7 +12,18 @@ from hpcdp.notions.at_risk import RHO
 from hpcdp.report import tape
 from hpcdp.report.exposed import Exposure, find_exposure, pair_words
 from hpcdp.report.histogram import assumed
-from hpcdp.report.html.marks import ASSUMED, ASYMPTOTIC, COUNT, FINITE, GIVEN, HEURISTIC, LEFTOVER, LIMITED, REFUTED
+from hpcdp.report.html.marks import (
+    ASSUMED,
+    ASYMPTOTIC,
+    CHOSEN,
+    COUNT,
+    FINITE,
+    GIVEN,
+    HEURISTIC,
+    LEFTOVER,
+    LIMITED,
+    REFUTED,
+)
 from hpcdp.report.html.tables import Column, Entry, Table, decimals, general, lower_column, make_table, thousands
 from hpcdp.report.pure import output_text
 from hpcdp.results.audit import Audit
@@ -25,8 +36,8 @@ if TYPE_CHECKING:
 POINTS, PAIRS = 200, 50
 """Rows that a table lists at most: of trade-off points, and of pairs."""
 
-_CSV = "show --format csv has every cell"
-_DIRECTION = Column("direction", "direction", GIVEN)
+_CSV = "hpcdp show --format csv has every cell"
+_DIRECTION = Column("direction", "direction", CHOSEN)
 _PAIR = Column("pair", "pair", GIVEN)
 
 
@@ -35,8 +46,8 @@ def _is_resolved(entry: Entry) -> bool:
 
 
 def _said(words: str) -> Any:
-    """How a truth reads."""
-    return lambda value: words if value else ""
+    """How a truth reads, and what is not true as "no"."""
+    return lambda value: words if value else "no"
 
 
 def _joined(values: Any) -> str:
@@ -81,11 +92,11 @@ def spectrum_table(result: Result, claim: Claim | None) -> Table:
             Column("violated", "claim violated", FINITE, _said("violated")),
         ]
     if len(result.pairs) > 1:
-        columns.append(Column("pair", "pair of δ̂", GIVEN, str, _is_resolved))
-    columns.append(Column("direction", "direction of δ̂", GIVEN, str, _is_resolved))
+        columns.append(Column("pair", "pair of δ̂", CHOSEN, str, _is_resolved))
+    columns.append(Column("direction", "direction of δ̂", CHOSEN, str, _is_resolved))
     if len(result.pairs) > 1:
-        columns.append(Column("lower_pair", "pair of the bound", GIVEN, str))
-    columns.append(Column("lower_direction", "direction of the bound", GIVEN))
+        columns.append(Column("lower_pair", "pair of the bound", CHOSEN, str))
+    columns.append(Column("lower_direction", "direction of the bound", CHOSEN))
     over = "both directions of one pair" if len(result.pairs) == 1 else f"{len(result.pairs):,} pairs, both directions"
     return make_table(f"Spectrum: the largest δ(ε) over {over}", columns, entries)
 
@@ -109,7 +120,7 @@ def tradeoff_table(result: Result) -> Table:
         Column("beta_upper", "β ≤", FINITE, at_most),
     ]
     caption = "Trade-off points: errors of the test that rejects when q/p > η"
-    return make_table(caption, columns, leading_points(result), POINTS, "show --format json has every point")
+    return make_table(caption, columns, leading_points(result), POINTS, "hpcdp show --format json has every point")
 
 
 def exposed_table(result: Result, found: Exposure) -> Table:
@@ -150,7 +161,7 @@ def pure_tables(_: Result, found: dict[str, Any]) -> list[Table]:
         _PAIR,
         _DIRECTION,
         lower_column("certified", form=decimals(5, at_least)),
-        Column("region.above", "threshold of the set", GIVEN, lambda value: f"{value:.4g}"),
+        Column("region.above", "threshold of the set", CHOSEN, lambda value: f"{value:.4g}"),
         Column("region.exceed", "outputs in the set", COUNT, _joined),
         Column(f"{published}estimate", "ε̂", ASYMPTOTIC, decimals(4)),
         Column(f"{published}at", "at output", ASYMPTOTIC, output_text),
@@ -224,7 +235,11 @@ def box_table(audit: Audit) -> Table:
     ]
     entries = [vars(box) for box in sorted(audit.boxes, key=lambda box: -box.margin)]
     return make_table(
-        "Audit: one test a pair, the largest margin first", columns, entries, PAIRS, "audit --format json"
+        "Audit: one test a pair, the largest margin first",
+        columns,
+        entries,
+        PAIRS,
+        "hpcdp audit --format json has every one",
     )
 
 
@@ -254,7 +269,7 @@ def renyi_table(levels: Sequence[RenyiLevel], rho: ZcdpLevel) -> Table:
         Column("what", "quantity", GIVEN),
         Column("estimate", "D̂", ASYMPTOTIC, decimals(4)),
         lower_column(form=five),
-        Column("pair", "pair", GIVEN),
+        Column("pair", "pair", CHOSEN),
         _DIRECTION,
         lower_column("variational.lower", "or: certified ≥", five),
     ]

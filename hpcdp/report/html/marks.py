@@ -26,7 +26,8 @@ ASYMPTOTIC = Mark(
 HEURISTIC = Mark("heuristic", "heuristic", "a rule of thumb that nothing proves")
 REFUTED = Mark("published, refuted", "refuted", "as a paper has it; promise nothing by it")
 GIVEN = Mark("given", "given", "of the study or the claim, or a name")
+CHOSEN = Mark("chosen by the samples", "chosen", "which one it is the samples say: other samples may say another")
 COUNT = Mark("exact count", "count", "counted, not estimated")
 
-MARKS = (FINITE, LIMITED, LEFTOVER, ASSUMED, ASYMPTOTIC, HEURISTIC, REFUTED, GIVEN, COUNT)
+MARKS = (FINITE, LIMITED, LEFTOVER, ASSUMED, ASYMPTOTIC, HEURISTIC, REFUTED, GIVEN, CHOSEN, COUNT)
 """All of them, in the order of a legend."""

@@ -81,7 +81,7 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
         digests,
         runs,
         len(bodies) - len(runs),
-        _commands(result, runs, show_rows),
+        _commands(result, show_rows),
     )
 
 
@@ -113,11 +113,10 @@ def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
     )
 
 
-def _commands(result: Result, runs: Sequence[Run], show_rows: bool) -> list[str]:
+def _commands(result: Result, show_rows: bool) -> list[str]:
     name, audits = result.name, audits_of(result)
     compute = "risk" if result.study.at_risk is not None else "run"
     return [
-        *(f"pip install hpcdp=={run.packages['hpcdp']}" for run in runs[-1:]),
         *([] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]),
         *commands_of(audits, show_rows),
         f"hpcdp report {name}.zarr -o {name}.html",

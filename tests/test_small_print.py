@@ -1,0 +1,175 @@
+"""What readers trip over: the ε of a sentence in its table, whose a bound is, why a claim is undecided, lines of a fair width."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.figure
+import numpy as np
+import pytest
+from commands import call
+from pages import Page, make_store, page_of
+from PIL import Image
+
+import hpcdp
+from hpcdp import load_result
+from hpcdp.analytic import LaplaceShift
+from hpcdp.engine.driver import run
+from hpcdp.notions.curve import TradeOffCurve
+from hpcdp.report.html.sentence import sentence_of
+from hpcdp.report.plots_audit import draw_audit
+from hpcdp.results.result import Result
+from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, PURE, VIOLATION
+from hpcdp.study.file import Study
+
+LEVELS = [round(0.1 * n, 1) for n in range(23)]
+CLAIMS = ["laplace(epsilon=0.45)", "laplace(epsilon=0.75)", "gaussian(mu=0.2)", "dp(epsilon=0.35)"]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Laplace noise with ε = 1 at 23 levels, two pairs, and points."""
+    body = {
+        "study": {"name": "print", "seed": 41, "claim": "laplace(epsilon=0.5)"},
+        "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
+        "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}, {"d": [2.0], "d_prime": [3.0]}]},
+        "estimate": {"train": 6000, "test": 6000, "epsilons": LEVELS, "etas": [0.5, 2.0]},
+    }
+    store = tmp_path_factory.mktemp("print") / "print.zarr"
+    run(Study.from_dict(body), store, workers=0)
+    return load_result(store)
+
+
+def unclaimed(result: Result) -> Result:
+    return replace(result, study=replace_claim(result.study, None))
+
+
+def replace_claim(study: Study, claim: str | None) -> Study:
+    body = study.to_dict()
+    body["study"] = {name: value for name, value in body["study"].items() if name != "claim"}
+    return Study.from_dict(body | ({} if claim is None else {"study": {**body["study"], "claim": claim}}))
+
+
+@pytest.mark.parametrize("claim", [*CLAIMS, None])
+def test_the_level_of_a_sentence_is_in_its_small_table(result: Result, claim: str | None) -> None:
+    value = unclaimed(result) if claim is None else hpcdp.verify(result, claim)
+    page = Page(value._repr_html_() or "")
+    (said,) = re.findall(r"ε = ([\d.]+)", page.text.split(" this ")[0].split("it says")[0])
+    (table,) = page.tables
+    shown = [float(str(text)) for text in table.column("epsilon")]
+    assert float(said) in shown
+    assert (shown, len(shown), shown[0], shown[-1]) == (sorted(set(shown)), 8, LEVELS[0], LEVELS[-1])
+    name = "result" if claim is None else "verdict"
+    assert f"not listed here: {len(LEVELS) - 8}; print({name}) shows them, and {name}.to_dataframe() holds" in page.text
+    assert "hpcdp show" not in page.text
+
+
+def test_why_a_claim_is_not_separable(result: Result) -> None:
+    kinds = set()
+    for epsilon in [*np.linspace(0.5, 1.6, 45).tolist(), 3.0]:
+        verdict = hpcdp.verify(result, f"laplace(epsilon={epsilon})")
+        said, found = sentence_of(result, verdict), verdict.separation
+        kinds.add(verdict.verdict)
+        assert (verdict.verdict == NOT_SEPARABLE) is ("is not separable from what was measured" in said.text)
+        assert (found is not None and found.is_chance) is ("chance alone gives such a gap as" in said.text)
+        if found is not None:
+            assert said.epsilon == found.epsilon
+            assert f"at ε = {found.epsilon:g}, where an estimate lies" in said.text
+            real = replace(verdict, separation=replace(found, is_chance=False, chance=0.0123))
+            assert "chance gives such a gap as" in sentence_of(result, real).text
+            assert "with probability at most 0.02 (asymptotic)" in sentence_of(result, real).text
+            nothing = replace(verdict, separation=None, known=np.zeros_like(verdict.known))
+            assert "no cell has all its counts yet" in sentence_of(result, nothing).text
+            assert "an estimate" not in sentence_of(result, nothing).text
+            assert "no pair is tested yet" in sentence_of(result, replace(verdict, family=PURE)).text
+    assert kinds == {VIOLATION, NOT_SEPARABLE, CONSISTENT}
+
+
+def test_whose_a_bound_is_where_it_is_not_that_of_the_estimate(result: Result) -> None:
+    others = [
+        row
+        for row in result.spectrum()
+        if row["resolved"]
+        and row["lower"] > 0.0
+        and (row["pair"], row["direction"]) != (row["lower_pair"], row["lower_direction"])
+    ]
+    assert others
+    text = " ".join(call("show", result.store).stdout.split())
+    words = [f"at ε = {row['epsilon']:g} pair {row['lower_pair']}, {row['lower_direction']}" for row in others[:4]]
+    assert f"pair and direction are of δ̂; the certified bound is of another: {'; '.join(words)}" in text
+    same = replace(result, arrays=dict(result.arrays))
+    for name in ("pair", "direction"):
+        same.arrays[f"spectrum_lower_{name}"] = same.arrays[f"spectrum_{name}"]
+    assert "is of another" not in str(same)
+
+
+def test_columns_that_the_samples_chose_are_not_called_given(result: Result, tmp_path: Path) -> None:
+    page = page_of(result, tmp_path / "p.html")
+    table = page.table("Spectrum")
+    marks = dict(zip(table.keys, table.marks, strict=True))
+    for key in ("pair", "direction", "lower_pair", "lower_direction"):
+        assert marks[key] == ("chosen", "chosen by the samples"), key
+    assert marks["epsilon"] == marks["claimed"] == ("given", "given")
+    assert "which one it is the samples say" in page.text
+    place = table.keys.index("violated")
+    said = [row[place][0] for row in table.rows]
+    assert said == ["violated" if row["lower"] > claimed(row["epsilon"]) else "no" for row in result.spectrum()]
+    assert set(said) == {"violated", "no"}
+
+
+def claimed(epsilon: float) -> float:
+    """δ of Laplace noise with ε = 0.5."""
+    return max(0.0, 1.0 - float(np.exp((epsilon - 0.5) / 2.0)))
+
+
+def test_how_to_repeat_a_study_is_said_once(result: Result, tmp_path: Path) -> None:
+    private, whole = page_of(result, tmp_path / "p.html"), page_of(result, tmp_path / "w.html", show_rows=True)
+    own, above = "With the study's own file as print.toml", "With the text above as print.toml"
+    assert [own in page.text for page in (private, whole)] == [True, False]
+    assert [above in page.text for page in (private, whole)] == [False, True]
+    for page in (private, whole):
+        assert "pip install" not in page.text
+        assert f"and hpcdp {hpcdp.__version__}:" in page.text
+
+
+@pytest.mark.parametrize("command", ["show", "plan", "verify", "accuracy"])
+def test_the_small_print_is_no_wider_than_its_neighbours(result: Result, tmp_path: Path, command: str) -> None:
+    study = tmp_path / "print.toml"
+    study.write_text(
+        '[study]\nname = "print"\nseed = 41\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 1.0 }\n'
+        "[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n[estimate]\ntrain = 6000\ntest = 6000\n"
+        "epsilons = { start = 0.0, stop = 2.2, count = 23 }\n"
+    )
+    words = {"plan": ["plan", study], "accuracy": ["show", result.store, "--accuracy"]}.get(
+        command, [command, result.store]
+    )
+    text = call(*words, code=3 if command == "verify" else 0).stdout
+    assert ("radius" in text) is (command != "verify")
+    assert ("expected error" in text) is (command == "plan")
+    assert max(map(len, text.splitlines())) <= 120
+    for word in ("regret", "its L̂ can tell"):
+        assert word not in text
+
+
+def test_a_picture_is_shown_wherever_a_figure_is_returned(result: Result) -> None:
+    figures = [
+        result.plot(),
+        draw_audit(hpcdp.audit(result, "laplace(epsilon=0.5)")),
+        TradeOffCurve.from_curve(LaplaceShift(1.0)).plot(),
+    ]
+    for figure in figures:
+        assert isinstance(figure, matplotlib.figure.Figure)  # so that what `%matplotlib inline` registers is of it too
+        picture = Image.open(io.BytesIO(figure._repr_png_()))
+        width, height = figure.get_size_inches() * figure.dpi
+        assert picture.format == "PNG"
+        assert picture.size == (round(width), round(height))
+        assert np.unique(np.asarray(picture)).size > 20  # something is drawn
+
+
+def test_pictures_of_other_studies_are_shown_too(tmp_path: Path) -> None:
+    for kind in ("pure", "risk"):
+        figure = load_result(make_store(tmp_path / kind, kind)).plot()
+        assert figure._repr_png_().startswith(b"\x89PNG"), kind
