@@ -63,7 +63,8 @@ def write_picture(made: Path, picture: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         screen = Path(folder, "screen.png")
         in_tab(look, Path(folder, "profile"))
-        image = Image.open(io.BytesIO(screen.read_bytes())).convert("RGB").crop((0, 0, *_SIZE)).quantize(_COLOURS)
+        image = Image.open(io.BytesIO(screen.read_bytes())).convert("RGB")
+        image = image.crop((0, 0, min(_SIZE[0], image.width), min(_SIZE[1], image.height))).quantize(_COLOURS)
     said = PngInfo()
     said.add_text("report", _digest(made))
     image.save(picture, optimize=True, pnginfo=said)
