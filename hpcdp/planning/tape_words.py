@@ -78,7 +78,9 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
         lines.append(("proposals", f"draws from proposals and for the leftover: {e.test:,} of a law together"))
     else:
         wanted = f"as many draws as a standard error of {100 * e.target.relative_error:g} % takes: levels tell"
-        lines.append(("proposals", f"{wanted}, at most {e.target.most:,} of a law"))
+        lines.append(
+            ("proposals", f"{wanted}, at most {e.target.most:,} of a law, up to a chunk, and plain draws beside them")
+        )
     lines.append(("leftover", _certificate(problem, costs, workers, pairs)))
     return lines
 

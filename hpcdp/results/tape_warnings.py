@@ -53,8 +53,8 @@ def fallen_words(arrays: Arrays) -> tuple[str, ...]:
             for value, own in ((before, spread), (delta, error))
         )
         found.append(
-            f"{where}: training told δ = {told}, and the test {tested}: it met draws of {INFLATED[direction]} with weights that "
-            "training did not meet. A region of tape that proposals do not reach may lead there; bounds hold all the same."
+            f"{where}: training told δ = {told}, and the test {tested}, far wider: few draws of {INFLATED[direction]} carry much "
+            "of it. That may be chance, or a region of tape that proposals do not reach; bounds hold all the same."
         )
     return tuple(found)
 
