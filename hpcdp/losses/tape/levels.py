@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.cells import LineCells
-from hpcdp.losses.tape.chains import can_chain
+from hpcdp.losses.tape.chains import can_chain, is_score
 from hpcdp.losses.tape.fit import fit, wild
 from hpcdp.losses.tape.mixtures import MOST_CHAINED, Aims, mixtures_of, side_of
 from hpcdp.losses.tape.pool import Above, Pool, estimate
@@ -35,6 +35,7 @@ _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
 _SCARCE = (_ENOUGH, 40.0, 8.0)  # the same, tried in turn where there is nothing to climb on
 _LEAST = 1e-20  # probability of a set from which on none rarer is looked for
+_WORTH_CHAINS = 0.125  # of the draws that may be made: what is asked for beyond it, chains that end where sets do are sure to spare
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
 
 
@@ -132,7 +133,10 @@ def learn(
         return _finish(pools, epsilons, sample, sizes, chunk, aims, rest, main, chains)
 
     without = finish(False)
-    if not any(can_chain(pool.tapes[0]) for pool in pools) or (asked := asks(without)) <= 1.0:
+    if not any(can_chain(pool.tapes[0]) for pool in pools):
+        return without
+    is_told = all(is_score(pool.tapes[0], pool.outputs[0]) for pool in pools)
+    if (asked := asks(without)) <= (_WORTH_CHAINS if is_told else 1.0):
         return without
     chained = finish(True)
     return chained if asks(chained) < asked else without

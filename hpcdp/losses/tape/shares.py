@@ -23,7 +23,8 @@ Bools = NDArray[np.bool_]
 _STEPS = 60
 _LEAST_TOLD = 1e-100  # of δ̂: squares of relative variances must stay floats
 _COUNTS = 0.1  # of the least δ̂ that matters most: of cells below nothing is asked
-_NEVER_LESS = 0.02  # of E w², which is what few draws tell of a variance within a stratum
+_NOT_SEEN = 3.0  # over the draws that tell of a stratum: the share of it that may lie where none of them does, at .95
+_ALIKE = 3.0  # standard errors of a stratum's mass within which it is 1
 _LEAST, _LEAST_CHAIN = 0.004, 0.0005  # share of a component below which it is left out
 
 
@@ -51,15 +52,31 @@ class Side:
             found.append((self.ratios[inside], self.density[inside], ends - ends[0]))
         return found
 
+    @cached_property
+    def _masses(self) -> tuple[Floats, Floats]:
+        """Of each component how much mass the draws here tell, which is 1 but for noise where it leads to sets alone, and what
+        share of E w² its variance is at least, as so few tell.
+        """
+        count = self.ratios.shape[1]
+        mass, square = self.density @ self.ratios, (self.density * self.density) @ (self.ratios * self.ratios)
+        masses, least = np.ones(count), np.ones(count)
+        told = square > 0.0
+        near = told & (np.abs(mass - 1.0) <= _ALIKE * np.sqrt(square))
+        masses[near] = mass[near]
+        least[told] = np.minimum(1.0, _NOT_SEEN * square[told] / mass[told] ** 2)
+        return masses, least
+
     def strata_variances(self, alpha: Floats) -> Floats:
         """Variances of w·1_S of a draw, (2, epsilons), where draws of each component are a stratum of fixed size."""
+        masses, least = self._masses
         found = np.zeros(self.factors.shape)
         for d, (ratios, density, ends) in enumerate(self._sorted):
             own = density / (mixed := ratios @ alpha)
             terms = np.stack([own, own / mixed])
             sums = np.stack([terms[:, a:b] @ ratios[a:b] for a, b in pairwise(ends)], axis=1)
             means, squares = sums[:, ::-1].cumsum(axis=1)[:, ::-1]  # (cells, components)
-            found[d] = np.maximum(squares - means**2, _NEVER_LESS * squares) @ alpha
+            means, squares = means / masses, squares / masses
+            found[d] = np.maximum(squares - means**2, least * squares) @ alpha
         return found
 
     def within(self, alpha: Floats) -> Floats:

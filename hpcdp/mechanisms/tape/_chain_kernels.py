@@ -16,8 +16,10 @@ CODE, COEFFICIENT, THRESHOLD, UPPER, TAIL, STEP, OWN = range(7)
 
 `UPPER` is how much above the threshold the score may come to lie, 0 for as much as it likes.
 """
-BINS = 8
+BINS = 32
+"""Of tables that are learned; one has as many as it is wide."""
 WIDTH = OWN + BINS
+_FIRST_BINS = 8  # of the tables of earlier stores, which go on with equal bytes
 FREE, LED, BEYOND = 0.0, 1.0, 2.0
 """How a place is drawn: as without a chain; by the rest; beyond ℓ."""
 
@@ -63,16 +65,17 @@ def _scored(value, row):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def _first(b, start, row):  # type: ignore[no-untyped-def]
     """Where bin b of those up to ℓ begins; of a lattice at a whole number of steps."""
+    bins = row.size - OWN
     if row[STEP] > 0.0:
-        return row[STEP] * np.ceil(b * np.rint(start / row[STEP]) / BINS)
-    return b * (start / BINS)
+        return row[STEP] * np.ceil(b * np.rint(start / row[STEP]) / bins)
+    return b * (start / bins)
 
 
 @kernel(error_model="numpy")
 def _area(start, row):  # type: ignore[no-untyped-def]
     """Of bins up to ℓ with these heights, and a tail that starts with height 1."""
     total = row[TAIL]
-    for b in range(BINS):
+    for b in range(row.size - OWN):
         total += row[OWN + b] * (_first(b + 1, start, row) - _first(b, start, row))
     return total
 
@@ -81,7 +84,7 @@ def _area(start, row):  # type: ignore[no-untyped-def]
 def _led(coin, size, start, row):  # type: ignore[no-untyped-def]
     """An exponential by heights; coin uniform, size a standard exponential. On a lattice its law within a step is its own."""
     place = coin * _area(start, row)
-    for b in range(BINS):
+    for b in range(row.size - OWN):
         low, high = _first(b, start, row), _first(b + 1, start, row)
         area = row[OWN + b] * (high - low)
         if place < area:
@@ -153,18 +156,19 @@ def chain_laplaces(values, table, first, scores, base):  # type: ignore[no-untyp
 def _exponential(x, rest, row):  # type: ignore[no-untyped-def]
     """log g − log f of an exponential, and the size of its terms."""
     start = _start(rest, row)
-    head = -np.log(row[TAIL])
     if row[CODE] == LED and start > 0.0:
         head = -np.log(_area(start, row))
         if x < start:
             b = 0
-            while b < BINS - 1 and x >= _first(b + 1, start, row):
+            while b < row.size - OWN - 1 and x >= _first(b + 1, start, row):
                 b += 1
             own, size = np.log(row[OWN + b]), x
             if row[STEP] > 0.0:  # within its step an exponential, of the density of a flat one on the average
                 size = np.floor(x / row[STEP]) * row[STEP]
                 own += np.log(row[STEP]) - _held(row[STEP])
             return own + head + size, abs(own) + abs(head) + x + 3.0
+    else:
+        head = -np.log(row[TAIL])
     room = _room(rest, start, row) if row[CODE] == BEYOND else 0.0
     if x < start or (room > 0.0 and x >= start + room):
         return -np.inf, 0.0
@@ -204,15 +208,25 @@ def _laplace(x, rest, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
+def _term(kind, x, rest, row):  # type: ignore[no-untyped-def]
+    if kind == 0:
+        return _normal(x, rest, row)
+    return _laplace(x, rest, row) if kind == 1 else _exponential(x, rest, row)
+
+
+@kernel(error_model="numpy")
 def add_chained(kind, values, which, used, table, base, out, magnitudes):  # type: ignore[no-untyped-def]
     """Log-ratios of chained places alone: kind 0 normal, 1 Laplace, 2 exponential; values (rows, m) from the first place on."""
     m = min(values.shape[1], table.shape[1])
     count = table.shape[0]
     scores, sizes = np.empty(count), np.empty(count)
-    chained = np.zeros(count, np.bool_)
+    chained, last = np.zeros(count, np.bool_), np.full(count, -1)
+    looks = table.shape[2] - base - OWN != _FIRST_BINS
     for c in range(count):
         for j in range(m):
             chained[c] |= table[c, j, base + COEFFICIENT] != 0.0
+            if looks and table[c, j, base + CODE] == BEYOND:
+                last[c] = j
     for k in range(which.size):
         i = which[k]
         scores[:] = 0.0
@@ -220,16 +234,17 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
         for c in range(count):
             if not chained[c]:
                 continue
+            if 0 <= last[c] < used[i]:  # where most chains do not lead to this output, and nothing else need be formed
+                score, row = 0.0, table[c, last[c], base:]
+                for j in range(last[c]):
+                    score += _scored(values[i, j], table[c, j, base:])
+                if _term(kind, values[i, last[c]], row[THRESHOLD] - score, row)[0] == -np.inf:
+                    out[k, c] = -np.inf
+                    continue
             for j in range(min(m, used[i])):
                 row, x = table[c, j, base:], values[i, j]
                 if row[CODE] != FREE:
-                    rest = row[THRESHOLD] - scores[c]
-                    if kind == 0:
-                        term, size = _normal(x, rest, row)
-                    elif kind == 1:
-                        term, size = _laplace(x, rest, row)
-                    else:
-                        term, size = _exponential(x, rest, row)
+                    term, size = _term(kind, x, row[THRESHOLD] - scores[c], row)
                     out[k, c] += term
                     sizes[c] += size
                 scores[c] += _scored(x, row)

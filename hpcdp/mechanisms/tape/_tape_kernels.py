@@ -135,16 +135,16 @@ def add_normals(values, which, used, table, first, out, magnitudes):  # type: ig
 def add_exponentials(values, which, used, table, first, out, magnitudes):  # type: ignore[no-untyped-def]
     """Log-ratios of exponentials."""
     m = min(values.shape[1], table.shape[1] - first)
-    sizes = np.empty(table.shape[0])
+    sizes, logs = np.empty(table.shape[0]), np.log(table[:, :, 0])
     for k in range(which.size):
         i = which[k]
         sizes[:] = 0.0
         for j in range(min(m, used[i])):
             e = values[i, j]
             for c in range(table.shape[0]):
-                scale = table[c, first + j, 0]
-                out[k, c] += e - e / scale - np.log(scale)
-                sizes[c] += e + e / scale + abs(np.log(scale))
+                scale, log = table[c, first + j, 0], logs[c, first + j]
+                out[k, c] += e - e / scale - log
+                sizes[c] += e + e / scale + abs(log)
         magnitudes[k] += sizes.max()
 
 
@@ -174,7 +174,14 @@ def add_uniforms(values, which, used, table, first, out, magnitudes):  # type: i
     """Log-ratios of uniforms."""
     m = min(values.shape[1], table.shape[1] - first)
     bins = (table.shape[2] + 1) // 2
-    sizes = np.empty(table.shape[0])
+    sizes, logs = np.empty(table.shape[0]), np.empty((table.shape[0], max(m, 0), bins))
+    for c in range(table.shape[0]):
+        for j in range(m):
+            row = table[c, first + j]
+            for b in range(bins):
+                low = row[bins + b - 1] if b > 0 else 0.0
+                high = row[bins + b] if b < bins - 1 else 1.0
+                logs[c, j, b] = np.log(row[b] / (high - low))
     for k in range(which.size):
         i = which[k]
         sizes[:] = 0.0
@@ -185,9 +192,7 @@ def add_uniforms(values, which, used, table, first, out, magnitudes):  # type: i
                 b = 0
                 while b < bins - 1 and u >= row[bins + b]:
                     b += 1
-                low = row[bins + b - 1] if b > 0 else 0.0
-                high = row[bins + b] if b < bins - 1 else 1.0
-                term = np.log(row[b] / (high - low))
+                term = logs[c, j, b]
                 out[k, c] += term
                 if term != -np.inf:
                     sizes[c] += 1.0 + abs(term)
