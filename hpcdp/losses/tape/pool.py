@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.tape.curve import fit_weighted, weighted_sums
 from hpcdp.losses.tape.elite import Component, Elite, log_ratios
+from hpcdp.mechanisms.tape._tape_kernels import mix_log_weights
 from hpcdp.mechanisms.tape.generator import Tape
 
 Floats = NDArray[np.float64]
@@ -72,7 +73,7 @@ class Pool:
         logs = np.log(np.asarray(self.counts, np.float64)[used] / self.size)
         own = [self.components[n] for n in used]
         parts = [
-            np.logaddexp.reduce(known[:, used] + logs, axis=1) if known is not None else self._mixed(tape, logs, own)
+            _log_mixed(np.ascontiguousarray(known[:, used]), logs) if known is not None else self._mixed(tape, logs, own)
             for known, tape in zip(self.ratios, self.tapes, strict=True)
         ]
         return np.exp(-np.concatenate(parts))
@@ -83,8 +84,7 @@ class Pool:
 
     def _mixed(self, tape: Tape, logs: Floats, components: Sequence[Component]) -> Floats:
         blocks = [np.arange(start, min(tape.size, start + _BLOCK)) for start in range(0, tape.size, _BLOCK)]
-        parts = [np.logaddexp.reduce(self._ratios(tape, block, components) + logs, axis=1) for block in blocks]
-        return np.concatenate(parts)
+        return np.concatenate([_log_mixed(self._ratios(tape, block, components), logs) for block in blocks])
 
     def elite(self, chosen: NDArray[np.bool_], weights: Floats, most: int = _MOST_ELITE) -> list[Elite]:
         """The chosen draws by tape, every so many of too many."""
@@ -101,6 +101,13 @@ class Pool:
         """What the draws of the elites have of values of all draws."""
         starts = dict(zip(map(id, self.tapes), np.cumsum([0, *(tape.size for tape in self.tapes)]), strict=False))
         return np.concatenate([values[starts[id(elite.tape)] + elite.which] for elite in elites])
+
+
+def _log_mixed(ratios: Floats, logs: Floats) -> Floats:
+    """log Σ e^(ratios + logs) of each row."""
+    found = np.empty(ratios.shape[0])
+    mix_log_weights(ratios, logs, found)
+    return -found
 
 
 class Above:

@@ -208,10 +208,31 @@ def _laplace(x, rest, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _term(kind, x, rest, row):  # type: ignore[no-untyped-def]
-    if kind == 0:
-        return _normal(x, rest, row)
-    return _laplace(x, rest, row) if kind == 1 else _exponential(x, rest, row)
+def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
+    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest): what such a place
+    gives to the score is between the rest less slack and the rest and u and slack, or the density is 0.
+    """
+    count, m = chained.size, table.shape[1]
+    last, told, first = np.full(count, -1), np.zeros((count, 5)), -1
+    if table.shape[2] - base - OWN == _FIRST_BINS:
+        return last, told
+    for c in range(count):
+        if not chained[c]:
+            continue
+        first = c if first < 0 else first
+        for j in range(m):
+            row = table[c, j, base:]
+            if row[STEP] != table[first, j, base + STEP]:
+                last[:] = -1
+                return last, told
+            if row[CODE] == BEYOND:
+                size, is_lattice = abs(row[COEFFICIENT]), row[STEP] > 0.0
+                last[c] = j
+                told[c, 0], told[c, 1] = row[COEFFICIENT], row[THRESHOLD]
+                told[c, 2] = row[UPPER] if row[UPPER] >= size or not is_lattice else 0.0
+                told[c, 3] = size if is_lattice else _ROUNDING * (size + abs(row[THRESHOLD]))
+                told[c, 4] = size * (_NEAR if kind == 0 else 0.0 if kind == 1 else 1.0)
+    return last, told
 
 
 @kernel(error_model="numpy")
@@ -219,33 +240,47 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
     """Log-ratios of chained places alone: kind 0 normal, 1 Laplace, 2 exponential; values (rows, m) from the first place on."""
     m = min(values.shape[1], table.shape[1])
     count = table.shape[0]
-    scores, sizes = np.empty(count), np.empty(count)
-    chained, last = np.zeros(count, np.bool_), np.full(count, -1)
-    looks = table.shape[2] - base - OWN != _FIRST_BINS
+    chained, some, first = np.zeros(count, np.bool_), np.empty(count, np.int64), 0
     for c in range(count):
         for j in range(m):
             chained[c] |= table[c, j, base + COEFFICIENT] != 0.0
-            if looks and table[c, j, base + CODE] == BEYOND:
-                last[c] = j
+        if chained[c]:
+            some[first] = c
+            first += 1
+    last, told = _ends(kind, table, base, chained)
+    coefficients = np.ascontiguousarray(table[:, :, base + COEFFICIENT])
+    given = np.empty(m)
     for k in range(which.size):
         i = which[k]
-        scores[:] = 0.0
-        sizes[:] = 0.0
-        for c in range(count):
-            if not chained[c]:
-                continue
-            if 0 <= last[c] < used[i]:  # where most chains do not lead to this output, and nothing else need be formed
-                score, row = 0.0, table[c, last[c], base:]
+        largest = 0.0
+        for j in range(min(m, used[i]) if first else 0):
+            step = table[some[0], j, base + STEP]
+            given[j] = np.ceil(values[i, j] / step) if step > 0.0 else values[i, j]
+        for at in range(first):
+            c = some[at]
+            if 0 <= last[c] < used[i]:  # most chains do not lead to an output, which is seen before anything else
+                rest = told[c, 1]
                 for j in range(last[c]):
-                    score += _scored(values[i, j], table[c, j, base:])
-                if _term(kind, values[i, last[c]], row[THRESHOLD] - score, row)[0] == -np.inf:
+                    rest -= coefficients[c, j] * given[j]
+                beyond = told[c, 0] * given[last[c]] - rest
+                if rest >= told[c, 4] and (
+                    beyond < -told[c, 3] or (told[c, 2] > 0.0 and beyond >= told[c, 2] + told[c, 3])
+                ):
                     out[k, c] = -np.inf
                     continue
+            score, size = 0.0, 0.0
             for j in range(min(m, used[i])):
                 row, x = table[c, j, base:], values[i, j]
                 if row[CODE] != FREE:
-                    term, size = _term(kind, x, row[THRESHOLD] - scores[c], row)
+                    rest = row[THRESHOLD] - score
+                    if kind == 0:
+                        term, own = _normal(x, rest, row)
+                    elif kind == 1:
+                        term, own = _laplace(x, rest, row)
+                    else:
+                        term, own = _exponential(x, rest, row)
                     out[k, c] += term
-                    sizes[c] += size
-                scores[c] += _scored(x, row)
-        magnitudes[k] += sizes.max()
+                    size += own
+                score += _scored(x, row)
+            largest = max(largest, size)
+        magnitudes[k] += largest
