@@ -35,7 +35,6 @@ _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
 _SCARCE = (_ENOUGH, 40.0, 8.0)  # the same, tried in turn where there is nothing to climb on
 _LEAST = 1e-20  # probability of a set from which on none rarer is looked for
-_WORTH_CHAINS = 0.125  # of the draws that may be made: what is asked for beyond it, chains that end where sets do are sure to spare
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
 
 
@@ -84,14 +83,14 @@ def learn(
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
-    def sample(side: int, numbers: Sequence[int], counts: Sequence[int], keeps: bool = True) -> None:
+    def sample(side: int, numbers: Sequence[int], counts: Sequence[int]) -> None:
         pool, total = pools[side], sum(counts)
         numbers = [0, *numbers] if numbers[0] else list(numbers)
         counts = [0, *counts] if len(counts) < len(numbers) else list(counts)
         proposal = join([pool.components[n] for n in numbers[1:]], np.asarray(counts) / total, PLAIN)
         outputs, tape = draw(side, proposal, total, calls[side])
         calls[side] += 1
-        pool.take(outputs, tape, numbers, keeps)
+        pool.take(outputs, tape, numbers)
 
     for side in (0, 1):
         sample(side, [0], [size // 2])
@@ -127,16 +126,20 @@ def learn(
         if not any(rounds_left):
             break
 
-    def finish(chains: bool) -> Learned:
+    def finish(chains: bool, alone: bool = False) -> Learned:
         least = size * (_LAST if chunk >= size else 1)
         sizes = [size] * -(-max(last, least) // size) if chains else [least]
-        return _finish(pools, epsilons, sample, sizes, chunk, aims, rest, main, chains)
+        return _finish(pools, epsilons, sample, sizes, chunk, aims, rest, main, chains, alone)
 
-    without = finish(False)
     if not any(can_chain(pool.tapes[0]) for pool in pools):
-        return without
-    is_told = all(is_score(pool.tapes[0], pool.outputs[0]) for pool in pools)
-    if (asked := asks(without)) <= (_WORTH_CHAINS if is_told else 1.0):
+        return finish(False)
+    if main == 0.0 and all(is_score(pool.tapes[0], pool.outputs[0]) for pool in pools):
+        chained = finish(True, True)
+        if (asked := asks(chained)) <= 1.0:
+            return chained
+        return without if asks(without := finish(False)) < asked else chained
+    without = finish(False)
+    if (asked := asks(without)) <= 1.0:
         return without
     chained = finish(True)
     return chained if asks(chained) < asked else without
@@ -161,27 +164,28 @@ def _rise(scores: Sequence[Floats], above: Sequence[Above], goal: float) -> floa
 def _finish(
     pools: tuple[Pool, Pool],
     epsilons: Floats,
-    sample: Callable[[int, Sequence[int], Sequence[int], bool], None],
+    sample: Callable[[int, Sequence[int], Sequence[int]], None],
     sizes: Sequence[int],
     chunk: int,
     aims: Aims,
     rest: float,
     main: float,
     chains: bool,
+    alone: bool,
 ) -> Learned:
     """The final proposals, with shares by the variances of all cells, and a last round drawn from them, in calls of these sizes.
 
-    chains: whether they are among the candidates.
+    chains: whether they are among the candidates; alone: and nothing else.
     """
     cells, losses, where, weights = estimate(pools)
-    mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, chains)
+    mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains)
     for side in (0, 1):
         numbers = [0, *pools[side].add(mixtures[side])]
         for size in sizes if len(numbers) > 1 else ():
-            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], not chains)
+            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]])
     cells, losses, where, weights = estimate(pools)
     if chains:  # they end where sets do, which the last draws have moved
-        mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains)
+        mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone)
     proposals, final, per_draw, within = [], [], [], []
     for side, pool in enumerate(pools):
         whole = _whole_shares(shares[side], chunk)

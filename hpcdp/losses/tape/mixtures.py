@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.tape.chains import Near, is_chain
 from hpcdp.losses.tape.curve import delta_by_loss
 from hpcdp.losses.tape.elite import Component, log_ratios
-from hpcdp.losses.tape.fit import fit
+from hpcdp.losses.tape.fit import count_modes, fit
 from hpcdp.losses.tape.pool import FEWEST, Above, Pool
 from hpcdp.losses.tape.shares import Side, best_shares
 
@@ -43,14 +43,17 @@ def mixtures_of(
     rest: float,
     main: float,
     chains: bool,
+    alone: bool,
     spreads: bool = False,
 ) -> tuple[list[list[Component]], list[Floats]]:
     """The components of a mixture for each law but the plain one, and shares, the plain one's first.
 
-    chains: whether they are among the candidates. spreads: half is spread evenly over them, as what the present L̂ takes for the
+    chains: whether they are among the candidates; alone: and nothing else. spreads: half is spread evenly over them, as what the present L̂ takes for the
     edge of a set may be none.
     """
-    deltas = _deltas(losses, where, weights, epsilons)
+    scores = [[sign * losses[cell] for cell in where] for sign in (1.0, -1.0)]
+    every = [[Above(*side) for side in zip(own, weights, strict=True)] for own in scores]
+    deltas = _deltas(scores, every, weights, epsilons)
     wanted = aims(deltas)
     goals = np.full(deltas.shape, rest)
     for d, j in wanted:
@@ -59,13 +62,16 @@ def mixtures_of(
     for side in (0, 1):
         found = list[Component]()
         for direction in (0, 1):
-            score = (losses if direction == 0 else -losses)[where[side]]
+            score, above = scores[direction][side], every[direction][side]
             own = [float(epsilons[j]) for d, j in wanted if d == direction]
             told = epsilons[deltas[direction] > 0.0]
-            above = Above(score, weights[side])
             modes = 1
             for t, is_aim in _ladder(above, score.size, told, own):
-                tilted = fit(pools[side].elite(score > t, weights[side]), narrows=is_aim)
+                elite = pools[side].elite(score > t, weights[side])
+                if alone:
+                    modes = max(modes, count_modes(elite))
+                    continue
+                tilted = fit(elite, narrows=is_aim)
                 modes = max(modes, len(tilted) - is_aim)
                 found += [one for _, one in tilted]
             if chains:
@@ -84,13 +90,17 @@ def mixtures_of(
     return mixtures, shares
 
 
-def _deltas(losses: Floats, where: tuple[Ints, Ints], weights: tuple[Floats, Floats], epsilons: Floats) -> Floats:
-    """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it."""
+def _deltas(
+    scores: Sequence[Sequence[Floats]], every: Sequence[Sequence[Above]], weights: tuple[Floats, Floats], epsilons: Floats
+) -> Floats:
+    """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it.
+
+    scores, every: of each direction those of both laws.
+    """
     found = np.full((2, epsilons.size), np.nan)
     for direction in (0, 1):
-        scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
-        score, own = scores[direction], weights[direction]
-        mine, other = Above(score, own), Above(scores[1 - direction], weights[1 - direction])
+        score, own = scores[direction][direction], weights[direction]
+        mine, other = every[direction][direction], every[direction][1 - direction]
         inside = np.flatnonzero(score > epsilons[0])
         score, weight = score[inside], own[inside]
         for j, epsilon in enumerate(epsilons):

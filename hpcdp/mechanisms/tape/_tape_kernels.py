@@ -224,6 +224,9 @@ def mix_log_weights(ratios, logs, weights):  # type: ignore[no-untyped-def]
         top = -np.inf
         for c in range(logs.size):
             top = max(top, logs[c] + ratios[i, c])
+        if top == -np.inf:
+            weights[i] = np.inf
+            continue
         total = 0.0
         for c in range(logs.size):
             if ratios[i, c] > -np.inf:
