@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -141,8 +142,9 @@ def _chains(
     levels = epsilons[some].tolist()
     for low, high in pairwise([*levels]):  # sets that fall by more than a rung are cut, so that draws are everywhere
         mass = above.mass(low)
-        steps = int(np.log(mass / above.mass(high)) / _RUNG) if above.mass(high) > 0.0 else 0
-        levels += [t for k in range(1, steps + 1) if low < (t := above.level(mass * np.exp(-k * _RUNG))) < high]
+        fall = float(np.log(mass / above.mass(high))) if above.mass(high) > 0.0 else 0.0
+        steps = math.ceil(fall / _RUNG)
+        levels += [t for k in range(1, steps) if low < (t := above.level(mass * math.exp(-k * fall / steps))) < high]
     edges, held = list[float](), -1
     for t in sorted(levels):
         if above.held(t) != held and above.told(t) >= FEWEST:
