@@ -83,14 +83,14 @@ def learn(
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
-    def sample(side: int, numbers: Sequence[int], counts: Sequence[int]) -> None:
+    def sample(side: int, numbers: Sequence[int], counts: Sequence[int], times: int = 1) -> None:
         pool, total = pools[side], sum(counts)
         numbers = [0, *numbers] if numbers[0] else list(numbers)
         counts = [0, *counts] if len(counts) < len(numbers) else list(counts)
         proposal = join([pool.components[n] for n in numbers[1:]], np.asarray(counts) / total, PLAIN)
-        outputs, tape = draw(side, proposal, total, calls[side])
-        calls[side] += 1
-        pool.take(outputs, tape, numbers)
+        drawn = [draw(side, proposal, total, calls[side] + time) for time in range(times)]
+        calls[side] += times
+        pool.take(drawn, numbers)
 
     for side in (0, 1):
         sample(side, [0], [size // 2])
@@ -128,8 +128,8 @@ def learn(
 
     def finish(chains: bool, alone: bool = False) -> Learned:
         least = size * (_LAST if chunk >= size else 1)
-        sizes = [size] * -(-max(last, least) // size) if chains else [least]
-        return _finish(pools, epsilons, sample, sizes, chunk, aims, rest, main, chains, alone)
+        own, times = (size, -(-max(last, least) // size)) if chains else (least, 1)
+        return _finish(pools, epsilons, sample, own, times, chunk, aims, rest, main, chains, alone)
 
     if not any(can_chain(pool.tapes[0]) for pool in pools):
         return finish(False)
@@ -164,8 +164,9 @@ def _rise(scores: Sequence[Floats], above: Sequence[Above], goal: float) -> floa
 def _finish(
     pools: tuple[Pool, Pool],
     epsilons: Floats,
-    sample: Callable[[int, Sequence[int], Sequence[int]], None],
-    sizes: Sequence[int],
+    sample: Callable[[int, Sequence[int], Sequence[int], int], None],
+    size: int,
+    times: int,
     chunk: int,
     aims: Aims,
     rest: float,
@@ -173,7 +174,7 @@ def _finish(
     chains: bool,
     alone: bool,
 ) -> Learned:
-    """The final proposals, with shares by the variances of all cells, and a last round drawn from them, in calls of these sizes.
+    """The final proposals, with shares by the variances of all cells, and a last round drawn from them, in so many calls of this size.
 
     chains: whether they are among the candidates; alone: and nothing else.
     """
@@ -181,8 +182,8 @@ def _finish(
     mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains)
     for side in (0, 1):
         numbers = [0, *pools[side].add(mixtures[side])]
-        for size in sizes if len(numbers) > 1 else ():
-            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]])
+        if len(numbers) > 1:
+            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], times)
     cells, losses, where, weights = estimate(pools)
     if chains:  # they end where sets do, which the last draws have moved
         mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone)

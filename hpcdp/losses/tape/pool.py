@@ -41,19 +41,21 @@ class Pool:
         self.counts += [0] * len(components)
         return range(len(self.components) - len(components), len(self.components))
 
-    def take(self, outputs: Floats, tape: Tape, numbers: Sequence[int]) -> None:
-        """Draws of these components, in the proposal's order."""
-        sizes = np.diff(tape.starts)
+    def take(self, draws: Sequence[tuple[Floats, Tape]], numbers: Sequence[int]) -> None:
+        """Outputs and tapes, each drawn from these components, in the proposal's order."""
+        sizes = np.sum([np.diff(tape.starts) for _, tape in draws], axis=0)
         for number, size in zip(numbers, sizes.tolist(), strict=True):
             self.counts[number] += size
         own = [self.components[number] for number in numbers]
         self.mixed = [
             np.logaddexp(known, _log_mixed(old, sizes, own)) for known, old in zip(self.mixed, self.tapes, strict=True)
         ]
-        self.outputs.append(outputs)
-        self.tapes.append(tape)
         used = np.flatnonzero(self.counts)
-        self.mixed.append(_log_mixed(tape, np.asarray(self.counts)[used], [self.components[n] for n in used]))
+        used = used if self.counts[0] else np.append(0, used)
+        for outputs, tape in draws:
+            self.outputs.append(outputs)
+            self.tapes.append(tape)
+            self.mixed.append(_log_mixed(tape, np.asarray(self.counts)[used], [self.components[n] for n in used]))
 
     @property
     def size(self) -> int:

@@ -74,18 +74,32 @@ def _first(b, start, row):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def _area(start, row):  # type: ignore[no-untyped-def]
     """Of bins up to ℓ with these heights, and a tail that starts with height 1."""
-    total = row[TAIL]
+    total, low = row[TAIL], _first(0, start, row)
     for b in range(row.size - OWN):
-        total += row[OWN + b] * (_first(b + 1, start, row) - _first(b, start, row))
+        high = _first(b + 1, start, row)
+        total += row[OWN + b] * (high - low)
+        low = high
     return total
+
+
+@kernel(error_model="numpy")
+def _bin(x, start, row):  # type: ignore[no-untyped-def]
+    """The bin of those up to ℓ that holds x."""
+    last = row.size - OWN - 1
+    b = min(last, max(0, np.int64(x / start * (last + 1))))
+    while b > 0 and x < _first(b, start, row):
+        b -= 1
+    while b < last and x >= _first(b + 1, start, row):
+        b += 1
+    return b
 
 
 @kernel(error_model="numpy")
 def _led(coin, size, start, row):  # type: ignore[no-untyped-def]
     """An exponential by heights; coin uniform, size a standard exponential. On a lattice its law within a step is its own."""
-    place = coin * _area(start, row)
+    place, high = coin * _area(start, row), _first(0, start, row)
     for b in range(row.size - OWN):
-        low, high = _first(b, start, row), _first(b + 1, start, row)
+        low, high = high, _first(b + 1, start, row)
         area = row[OWN + b] * (high - low)
         if place < area:
             value = min(high, low + place / row[OWN + b])
@@ -159,10 +173,7 @@ def _exponential(x, rest, row):  # type: ignore[no-untyped-def]
     if row[CODE] == LED and start > 0.0:
         head = -np.log(_area(start, row))
         if x < start:
-            b = 0
-            while b < row.size - OWN - 1 and x >= _first(b + 1, start, row):
-                b += 1
-            own, size = np.log(row[OWN + b]), x
+            own, size = np.log(row[OWN + _bin(x, start, row)]), x
             if row[STEP] > 0.0:  # within its step an exponential, of the density of a flat one on the average
                 size = np.floor(x / row[STEP]) * row[STEP]
                 own += np.log(row[STEP]) - _held(row[STEP])
