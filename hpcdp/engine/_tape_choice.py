@@ -136,9 +136,7 @@ def choose(
     else:
         most = e.target.most
         asked, certifies = e.target.relative_error, e.certify is not None
-        wanted = [
-            draws_for(bounds[d], j, asked, float(levels[d, j]) or 1e-3, chunk, most, certifies) for d, j in aims
-        ]
+        wanted = [draws_for(bounds[d], j, asked, float(levels[d, j]) or 1e-3, chunk, most, certifies) for d, j in aims]
         least = least_counted(np.array([bounds[d].delta[j] for d, j in aims])) if aims else 0.0
         largest_error = asked * math.sqrt(rest_of(problem))
         draws = _round_up(max(wanted, default=1 << 20), bounds, largest_error, least, most, chunk)

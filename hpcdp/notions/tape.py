@@ -28,7 +28,10 @@ _BINS = 100.0  # of weights to a factor of e, by which bets are chosen
 _MOST = 1 << 25  # draws from proposals
 _NO_LEFTOVER = 0.1  # of δ that it may cost to have no cut-off at all, and so no leftover
 _WORTH = 0.1  # of δ that must be left, or the leftover's draws are for nothing
-_MORE, _MORE_CERTIFIED = 4, 16  # times the draws of the estimate that bets may take, where no ε is to be certified and where some are
+_MORE, _MORE_CERTIFIED = (
+    4,
+    16,
+)  # times the draws of the estimate that bets may take, where no ε is to be certified and where some are
 _UNTOLD = 1 << 20  # draws where training does not tell δ at all
 _LEAST_DELTA = 1e-100  # whose square is a float
 _LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
@@ -198,7 +201,13 @@ class DeclaredDirection(Direction):
 
 
 def draws_for(
-    direction: Direction, column: int, relative_error: float, level: float, least: int, most: int, certifies: bool = True
+    direction: Direction,
+    column: int,
+    relative_error: float,
+    level: float,
+    least: int,
+    most: int,
+    certifies: bool = True,
 ) -> int:
     """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it.
 

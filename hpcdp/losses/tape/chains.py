@@ -91,12 +91,12 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
     ends = np.cumsum([0, *(one.values.shape[1] for one in kinds)])
     parts = [slice(a, b) for a, b in pairwise(ends.tolist())]
     best = int(np.argmax([np.abs(coefficients[part] * spread[part]).sum() for part in parts]))
-    of, c = kinds[best], coefficients[parts[best]]
+    of, raw = kinds[best], coefficients[parts[best]]
     beside = _values(near.elites, of.kind)
-    if beside is None or beside.scored.shape[1] != c.size:
+    if beside is None or beside.scored.shape[1] != raw.size:
         return None
     one = _Values(of.kind, of.values[inside], of.scored[inside], of.steps)
-    c = _scaled(one, c, own)
+    c = _scaled(one, raw, own)
     if c is None:
         return None
     score = one.scored @ c
@@ -111,13 +111,12 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
 def _regress(columns: Floats, outputs: Floats, weights: Floats) -> tuple[Floats, bool]:
     """Coefficients of the score that is nearest to outputs, and whether it tells them exactly."""
     x, y, root = columns - weights @ columns, outputs - weights @ outputs, np.sqrt(weights)
-    coefficients = np.linalg.lstsq(x * root[:, None], y * root, rcond=1e-10)[0]
-    left = y - x @ coefficients
-    is_exact = weights @ left**2 <= _EXACT * (weights @ y**2)
+    coefficients = np.asarray(np.linalg.lstsq(x * root[:, None], y * root, rcond=1e-10)[0], np.float64)
     if columns.shape[1] == 1:  # any function that never falls, or never rises, has the same sets
         steps = np.diff(outputs[np.argsort(columns[:, 0], kind="stable")])
-        is_exact = (steps >= 0.0).all() or (steps <= 0.0).all()
-    return coefficients, bool(is_exact)
+        return coefficients, bool((steps >= 0.0).all() or (steps <= 0.0).all())
+    left = y - x @ coefficients
+    return coefficients, bool(weights @ left**2 <= _EXACT * (weights @ y**2))
 
 
 def _edges(scores: Floats, beside: Floats, classes: Ints) -> tuple[float, float]:

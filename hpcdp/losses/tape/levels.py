@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.tape.chains import can_chain, is_score
 from hpcdp.losses.tape.fit import fit, wild
-from hpcdp.losses.tape.mixtures import MOST_CHAINED, Aims, mixtures_of, side_of
+from hpcdp.losses.tape.mixtures import MOST_TOLD, Aims, mixtures_of, side_of
 from hpcdp.losses.tape.pool import Above, Pool, estimate
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import PLAIN
@@ -74,7 +74,8 @@ def learn(
     last: int = 0,
     asks: Asks = lambda _: 0.0,
 ) -> Learned:
-    """Learn from draws of both laws; with chains too where without them more is asked for than may be drawn.
+    """Learn from draws of both laws; with chains first where a score tells outputs exactly and nothing is to be certified, else
+    where without them more is asked for than may be drawn. What asks for fewer draws is kept.
 
     size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told
     what is known, for which cells the draws are meant. rest: times their relative variance that other cells may have. main:
@@ -174,9 +175,9 @@ def _finish(
     chains: bool,
     alone: bool,
 ) -> Learned:
-    """The final proposals, with shares by the variances of all cells, and a last round drawn from them, in so many calls of this size.
+    """The final proposals, with shares by the variances of all cells, and a last round drawn from them.
 
-    chains: whether they are among the candidates; alone: and nothing else.
+    size, times: of each law in a call, and how many calls. chains: whether they are candidates; alone: and nothing else is.
     """
     cells, losses, where, weights = estimate(pools)
     mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains)
@@ -194,7 +195,7 @@ def _finish(
         mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
         final.append(np.exp(-mixture))
         per_draw.append(_shares_of(weights[side] * np.exp(mixture)))
-        told = side_of(pool, mixtures[side], losses[where[side]], weights[side], epsilons, side, MOST_CHAINED)
+        told = side_of(pool, mixtures[side], losses[where[side]], weights[side], epsilons, side, MOST_TOLD)
         within.append(told.within(whole))
     return Learned(
         cells,

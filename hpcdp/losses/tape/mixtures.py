@@ -22,10 +22,10 @@ Ints = NDArray[np.int64]
 Aims = Callable[[Floats], list[tuple[int, int]]]
 """(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
 
-MOST_CHAINED = 6_000
-"""Draws that shares are chosen by where there are chains, which are many components."""
+MOST_TOLD = 40_000
+"""Draws by which variances within strata are told in the end."""
 
-_MOST_SHARED = 40_000  # the same where there are none
+_MOST_SHARED, _MOST_CHAINED = 40_000, 6_000  # by which shares are chosen; where there are chains, which are many
 _MOST_NEAR = 200_000  # draws that tell where a set ends
 _RUNG = 1.0  # between the logs of probabilities of two chains, at most
 _STEP = 2.0  # the same of two rungs of other components
@@ -49,8 +49,8 @@ def mixtures_of(
 ) -> tuple[list[list[Component]], list[Floats]]:
     """The components of a mixture for each law but the plain one, and shares, the plain one's first.
 
-    chains: whether they are among the candidates; alone: and nothing else. spreads: half is spread evenly over them, as what the present L̂ takes for the
-    edge of a set may be none.
+    chains: whether they are among the candidates; alone: and nothing else. spreads: half is spread evenly over them, as what the
+    present L̂ takes for the edge of a set may be none.
     """
     scores = [[sign * losses[cell] for cell in where] for sign in (1.0, -1.0)]
     every = [[Above(*side) for side in zip(own, weights, strict=True)] for own in scores]
@@ -78,7 +78,7 @@ def mixtures_of(
             if chains:
                 found += _chains(pools[side], score, weights[side], above, told, modes > 1)
         candidates.append(found)
-        most = MOST_CHAINED if chains else _MOST_SHARED
+        most = _MOST_CHAINED if chains else _MOST_SHARED
         sides.append(side_of(pools[side], found, losses[where[side]], weights[side], epsilons, side, most))
     shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
     mixtures = list[list[Component]]()
@@ -92,7 +92,10 @@ def mixtures_of(
 
 
 def _deltas(
-    scores: Sequence[Sequence[Floats]], every: Sequence[Sequence[Above]], weights: tuple[Floats, Floats], epsilons: Floats
+    scores: Sequence[Sequence[Floats]],
+    every: Sequence[Sequence[Above]],
+    weights: tuple[Floats, Floats],
+    epsilons: Floats,
 ) -> Floats:
     """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it.
 

@@ -19,6 +19,7 @@ CODE, COEFFICIENT, THRESHOLD, UPPER, TAIL, STEP, OWN = range(7)
 BINS = 32
 """Of tables that are learned; one has as many as it is wide."""
 WIDTH = OWN + BINS
+_KEPT = 64  # steps of a lattice of which areas are kept
 _FIRST_BINS = 8  # of the tables of earlier stores, which go on with equal bytes
 FREE, LED, BEYOND = 0.0, 1.0, 2.0
 """How a place is drawn: as without a chain; by the rest; beyond ℓ."""
@@ -167,11 +168,22 @@ def chain_laplaces(values, table, first, scores, base):  # type: ignore[no-untyp
 
 
 @kernel(error_model="numpy")
-def _exponential(x, rest, row):  # type: ignore[no-untyped-def]
-    """log g − log f of an exponential, and the size of its terms."""
+def _log_area(start, row, kept):  # type: ignore[no-untyped-def]
+    """log of `_area`; kept: of so many steps of a lattice, NaN where it is not known yet."""
+    if row[STEP] == 0.0 or start >= (kept.size - 1) * row[STEP]:
+        return np.log(_area(start, row))
+    steps = np.int64(np.rint(start / row[STEP]))
+    if np.isnan(kept[steps]):
+        kept[steps] = np.log(_area(start, row))
+    return kept[steps]
+
+
+@kernel(error_model="numpy")
+def _exponential(x, rest, row, kept):  # type: ignore[no-untyped-def]
+    """log g − log f of an exponential, and the size of its terms; kept: see `_log_area`."""
     start = _start(rest, row)
     if row[CODE] == LED and start > 0.0:
-        head = -np.log(_area(start, row))
+        head = -_log_area(start, row, kept)
         if x < start:
             own, size = np.log(row[OWN + _bin(x, start, row)]), x
             if row[STEP] > 0.0:  # within its step an exponential, of the density of a flat one on the average
@@ -260,7 +272,7 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
             first += 1
     last, told = _ends(kind, table, base, chained)
     coefficients = np.ascontiguousarray(table[:, :, base + COEFFICIENT])
-    given = np.empty(m)
+    given, kept = np.empty(m), np.full((count, m, _KEPT), np.nan)
     for k in range(which.size):
         i = which[k]
         largest = 0.0
@@ -289,7 +301,7 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
                     elif kind == 1:
                         term, own = _laplace(x, rest, row)
                     else:
-                        term, own = _exponential(x, rest, row)
+                        term, own = _exponential(x, rest, row, kept[c, j])
                     out[k, c] += term
                     size += own
                 score += _scored(x, row)
