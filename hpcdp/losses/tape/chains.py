@@ -43,8 +43,8 @@ def is_chain(component: Component) -> bool:
 
 
 def can_chain(tape: Tape) -> bool:
-    """Whether outputs have places of a kind whose places may depend on those before them."""
-    return any(_places(tape, kind, np.arange(tape.size))[1] for kind in CHAINED)
+    """Whether outputs have two places or more of a kind whose places may depend on those before them."""
+    return any(_places(tape, kind, np.arange(tape.size))[1] > 1 for kind in CHAINED)
 
 
 def is_score(tape: Tape, outputs: Floats) -> bool:

@@ -132,15 +132,13 @@ def learn(
         own, times = (size, -(-max(last, least) // size)) if chains else (least, 1)
         return _finish(pools, epsilons, sample, own, times, chunk, aims, rest, main, chains, alone)
 
-    if not any(can_chain(pool.tapes[0]) for pool in pools):
-        return finish(False)
     if main == 0.0 and all(is_score(pool.tapes[0], pool.outputs[0]) for pool in pools):
         chained = finish(True, True)
         if (asked := asks(chained)) <= 1.0:
             return chained
         return without if asks(without := finish(False)) < asked else chained
     without = finish(False)
-    if (asked := asks(without)) <= 1.0:
+    if not any(can_chain(pool.tapes[0]) for pool in pools) or (asked := asks(without)) <= 1.0:
         return without
     chained = finish(True)
     return chained if asks(chained) < asked else without
