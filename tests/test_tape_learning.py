@@ -287,10 +287,10 @@ def test_a_tenth_of_a_billionth_is_reached(name: str) -> None:
 
 
 def test_ten_to_the_minus_fifteen_is_told_at_all_epsilons() -> None:
-    """One normal variate at δ = 10⁻¹⁵: each of 21 δ̂ within a tenth at two standard errors."""
+    """One normal variate: each of 21 ε has a standard error within .05, and the last δ̂ loses less than a tenth."""
     figures = bench.estimate("gaussian 1/4", 1e-15, seed=77_003)
     assert figures["within"] == 21
-    assert figures["off"] < 0.1
+    assert abs(figures["last off"]) < 0.1
 
 
 def laplace_one(database: NDArray[Any], size: int, rng: np.random.Generator) -> Floats:
