@@ -27,9 +27,11 @@ CHANCE = 0.35  # of the geometric variates
 STEP = -math.log1p(-CHANCE)
 
 
-def place(kind: str, code: float, c: float, rest: dict[int, float], row: list[float] | None = None) -> Floats:
+def place(
+    kind: str, code: float, c: float, rest: dict[int, float], row: list[float] | None = None, bins: int = chain.BINS
+) -> Floats:
     base = PLAIN[kind].size
-    out = np.zeros(base + chain.WIDTH)
+    out = np.zeros(base + chain.OWN + bins)
     out[:base] = PLAIN[kind] if row is None else row
     out[base + chain.CODE], out[base + chain.COEFFICIENT], out[base + chain.TAIL] = code, c, 1.0
     for column, value in rest.items():
@@ -37,23 +39,26 @@ def place(kind: str, code: float, c: float, rest: dict[int, float], row: list[fl
     return out
 
 
-def chained(kind: str, step: float = 0.0) -> list[dict[str, Floats]]:
+def chained(kind: str, step: float = 0.0, bins: int = chain.BINS) -> list[dict[str, Floats]]:
     """Three components of three places: up to a bound, without one, and one whose first place is tilted and scores little."""
     found = []
     for t, upper, tail in ((4.0, 2.5, 1.0), (6.5, 0.0, 1.3), (3.0, 1.0, 0.8)):
         own: dict[int, float] = {chain.THRESHOLD: t, chain.UPPER: upper, chain.TAIL: tail, chain.STEP: step}
-        heights = {chain.OWN + b: 2.0 / (1.0 + b) for b in range(chain.BINS)}
+        heights = {chain.OWN + b: 2.0 / (1.0 + 8.0 * b / bins) for b in range(bins)}
         led = {chain.OWN: 0.3, chain.OWN + 1: 0.25, chain.OWN + 2: 0.9} if kind == "normal" else heights
         lead = chain.FREE if kind == "laplace" else chain.LED
         sign = 1.0 if kind == "exponential" else -1.0
         tilt = {"normal": [0.5, 1.2], "exponential": [1.5], "laplace": [0.6, 1.4, 1.0]}[kind]
-        first = place(kind, chain.FREE, 0.2, own, tilt) if t == 3.0 else place(kind, lead, 0.5, own | led)
-        found.append({kind: np.stack([first, place(kind, lead, 0.8, own | led), place(kind, chain.BEYOND, sign, own)])})
+        first = (
+            place(kind, chain.FREE, 0.2, own, tilt, bins) if t == 3.0 else place(kind, lead, 0.5, own | led, None, bins)
+        )
+        rest = place(kind, lead, 0.8, own | led, None, bins), place(kind, chain.BEYOND, sign, own, None, bins)
+        found.append({kind: np.stack([first, *rest])})
     return found
 
 
-def proposal(kind: str, step: float = 0.0) -> Proposal:
-    return join(chained(kind, step), SHARES, PLAIN)
+def proposal(kind: str, step: float = 0.0, bins: int = chain.BINS) -> Proposal:
+    return join(chained(kind, step, bins), SHARES, PLAIN)
 
 
 KINDS: dict[str, Any] = {
@@ -124,15 +129,15 @@ def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float
             law = stats.norm(own[chain.OWN] + own[chain.OWN + 1] * rest, own[chain.OWN + 2])
             g, below = law.logpdf(x), law.cdf(x)
         elif code == chain.LED and near > 0.0:
-            edges = np.arange(chain.BINS + 1) * near / chain.BINS
-            if step > 0.0:
-                edges = step * np.ceil(np.arange(chain.BINS + 1) * round(near / step) / chain.BINS)
             heights = own[chain.OWN :]
+            edges = np.arange(heights.size + 1) * near / heights.size
+            if step > 0.0:
+                edges = step * np.ceil(np.arange(heights.size + 1) * round(near / step) / heights.size)
             area = tail + float(heights @ np.diff(edges))
             if x >= near:
                 g, below = -(x - near) / tail - math.log(area), 1.0 - tail * math.exp(-(x - near) / tail) / area
             else:
-                b = int((x >= edges[1:]).sum())
+                b = int((x >= edges[1:]).sum())  # on a lattice some are empty
                 g, within = math.log(heights[b] / area), x
                 if step > 0.0:
                     g += math.log(step / -math.expm1(-step)) - x % step
@@ -148,13 +153,15 @@ def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float
     return total, told
 
 
+@pytest.mark.parametrize("bins", [8, chain.BINS])
 @pytest.mark.parametrize("name", KINDS)
-def test_densities_are_products_of_conditional_ones(name: str) -> None:
+def test_densities_are_products_of_conditional_ones(name: str, bins: int) -> None:
+    """With 8 bins, as stores of before have them, and with those of today."""
     kind, step, draw, _ = KINDS[name]
-    tape = Tape(5, proposal(kind, step), 400, True)
+    tape = Tape(5, proposal(kind, step, bins), 400, True)
     draw(tape, (400, 3))
     values = tape.entries()[0].values
-    for component in chained(kind, step):
+    for component in chained(kind, step, bins):
         found = log_ratios(tape, np.arange(400), [component])[:, 0]
         exact = np.array([literal(kind, component[kind], own)[0] for own in values])
         np.testing.assert_array_equal(np.isinf(found), np.isinf(exact))
@@ -176,6 +183,22 @@ def test_what_is_drawn_has_the_density(name: str, number: int) -> None:
     for j in range(3):
         assert stats.kstest(told[:, j], "uniform").pvalue > 1e-6, j
     assert np.abs(np.corrcoef(told.T)[np.triu_indices(3, 1)]).max() < 5.0 / math.sqrt(told.shape[0])
+
+
+def test_tables_of_eight_bins_keep_their_bytes() -> None:
+    """Where a chain does not reach an output, what its first places have of rounding counted, and still does in such a table."""
+    for bins, counts in ((8, True), (chain.BINS, False)):
+        tape = Tape(6, Proposal.plain(), 1, True)
+        tape.exponential(1.0, (1, 3))
+        (entry,) = tape.entries()
+        entry.values[:] = [[0.5, 0.5, 0.5]]  # a score of 1.5, below 4
+        own = {chain.THRESHOLD: 4.0, chain.TAIL: 1.0} | {chain.OWN + b: 1.0 for b in range(bins)}
+        rows = [place("exponential", code, 1.0, own, None, bins) for code in (chain.LED, chain.LED, chain.BEYOND)]
+        out, magnitudes = np.zeros((1, 1)), np.zeros(1)
+        table = np.stack(rows)[None]
+        chain.add_chained(2, entry.values, np.zeros(1, np.int64), entry.used, table, 1, out, magnitudes)
+        assert out[0, 0] == -np.inf
+        assert (magnitudes[0] > 0.0) == counts
 
 
 @pytest.mark.parametrize("terms, chance, least", [(3, 0.4, 28), (4, 0.7, 16), (2, 0.25, 40)])

@@ -32,7 +32,8 @@ _TAUGHT, _MOST_TAUGHT = (
     32,
     1 << 21,
 )  # what the test may take over the draws of the last round of training, and the most of these
-_MORE = 16  # times the draws of the aims that this may take
+_MORE, _ALWAYS = 16, 1 << 22  # times the draws of the aims that this may take, and draws that it may take in any case
+_MARGIN = 0.95  # of the error that others may have: training tells errors to some per cent
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
 
 
@@ -147,11 +148,10 @@ def choose(
         draws, most = -(-share // chunk) * chunk, max(0, e.test - share)
     else:
         most = e.target.most
-        wanted = [
-            draws_for(bounds[d], j, e.target.relative_error, float(levels[d, j]) or 1e-3, chunk, most) for d, j in aims
-        ]
+        asked, certifies = e.target.relative_error, e.certify is not None
+        wanted = [draws_for(bounds[d], j, asked, float(levels[d, j]) or 1e-3, chunk, most, certifies) for d, j in aims]
         least = least_counted(np.array([bounds[d].delta[j] for d, j in aims])) if aims else 0.0
-        largest_error = e.target.relative_error * math.sqrt(rest_of(problem))
+        largest_error = _MARGIN * asked * math.sqrt(rest_of(problem))
         draws = _round_up(max(wanted, default=1 << 20), bounds, largest_error, least, most, chunk)
     bets, leftover, needed = [], [], []
     for d, direction in enumerate(bounds):
@@ -195,10 +195,13 @@ def _round_up(
     others = 0.0
     for bound in bounds:
         told = (bound.delta > 3.0 * bound.error) & (bound.delta >= least)
+        deltas = bound.delta[told]
+        if bound.by_loss is not None:  # what is told too large would have too few draws
+            deltas = np.minimum(deltas, np.where(bound.by_loss > 0.0, bound.by_loss, np.inf)[told])
         with np.errstate(over="ignore", under="ignore", divide="ignore"):  # of a tiny δ̂; `most` is the limit
-            ratios = np.sqrt(bound.variance[told]) / (largest_error * bound.delta[told])
+            ratios = np.sqrt(bound.variance[told]) / (largest_error * deltas)
             others = max(others, float((ratios * ratios).max(initial=0.0)))
-    wanted = max(aimed, math.ceil(min(others, _MORE * aimed, most)))
+    wanted = max(aimed, math.ceil(min(others, max(_MORE * aimed, _ALWAYS), most)))
     return -(-wanted // chunk) * chunk
 
 

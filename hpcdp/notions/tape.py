@@ -28,7 +28,10 @@ _BINS = 100.0  # of weights to a factor of e, by which bets are chosen
 _MOST = 1 << 25  # draws from proposals
 _NO_LEFTOVER = 0.1  # of δ that it may cost to have no cut-off at all, and so no leftover
 _WORTH = 0.1  # of δ that must be left, or the leftover's draws are for nothing
-_MORE = 16  # times the draws of the estimate that bets may take
+_MORE, _MORE_CERTIFIED = (
+    4,
+    16,
+)  # times the draws of the estimate that bets may take, where no ε is to be certified and where some are
 _UNTOLD = 1 << 20  # draws where training does not tell δ at all
 _LEAST_DELTA = 1e-100  # whose square is a float
 _LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
@@ -197,9 +200,18 @@ class DeclaredDirection(Direction):
         return self.q.largest, False
 
 
-def draws_for(direction: Direction, column: int, relative_error: float, level: float, least: int, most: int) -> int:
+def draws_for(
+    direction: Direction,
+    column: int,
+    relative_error: float,
+    level: float,
+    least: int,
+    most: int,
+    certifies: bool = True,
+) -> int:
     """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it.
 
+    certifies: whether a certificate is asked for; bets know of no strata, and take many times the draws of the estimate.
     Where training cannot explain what it saw, its variance tells nothing of how many that takes.
     """
     if column in direction.unexplained:
@@ -208,7 +220,7 @@ def draws_for(direction: Direction, column: int, relative_error: float, level: f
     if not delta > 0.0:
         return min(most, max(least, _UNTOLD))
     draws = max(least, math.ceil(min(direction.draws(column, relative_error), most)))
-    limit = max(draws, min(most, _MOST, _MORE * draws))
+    limit = max(draws, min(most, _MOST, (_MORE_CERTIFIED if certifies else _MORE) * draws))
     near = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0
     cutoff = min(near, direction.q.largest) * (1.0 + 1e-9)
     if direction.bet(column, limit, level, cutoff)[2] < _WORTH * delta:

@@ -28,8 +28,13 @@ _MATTERS = 0.1  # of the largest coefficient, from which on a place matters
 _EXACT = 1e-6  # of the variance, up to which a score tells the place on the line exactly
 _MISSED = 0.01  # of the weight that lies below the threshold of a score that does not
 _NARROWEST, _WIDEST = 0.3, 4.0
+_JUDGED = 1_000  # outputs by which it is judged whether a score tells them
 _FLATTEST = 1e-3  # height of a bin
-_ROUNDS = 30
+_ROUNDS = 60
+_KNOTS = 5  # between which heights of bins are straight: as many numbers as a few thousand outputs tell within 2 %
+_HATS = np.maximum(
+    0.0, 1.0 - np.abs((np.arange(chain.BINS)[:, None] + 0.5) / chain.BINS * (_KNOTS - 1) - np.arange(_KNOTS))
+)
 
 
 def is_chain(component: Component) -> bool:
@@ -40,6 +45,14 @@ def is_chain(component: Component) -> bool:
 def can_chain(tape: Tape) -> bool:
     """Whether outputs have two places or more of a kind whose places may depend on those before them."""
     return any(_places(tape, kind, np.arange(tape.size))[1] > 1 for kind in CHAINED)
+
+
+def is_score(tape: Tape, outputs: Floats) -> bool:
+    """Whether a score of variates of one kind tells the places of these outputs on the line exactly, as far as a few say."""
+    few = np.arange(min(tape.size, _JUDGED))
+    every = [_values([Elite(tape, few, np.ones(few.size), outputs[few])], kind) for kind in CHAINED]
+    share = np.full(few.size, 1.0 / few.size)
+    return any(_regress(one.scored, outputs[few], share)[1] for one in every if one is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,24 +85,19 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
         return None
     own = weights[inside] / weights[inside].sum()
     columns = np.hstack([one.scored[inside] for one in kinds])
-    means = own @ columns
-    root = np.sqrt(own)[:, None]
     outputs = np.concatenate([elite.outputs for elite in elites])[inside]
     outputs = np.ldexp(outputs, -np.frexp(np.abs(outputs).max())[1])  # whose squares are floats, whatever the unit
-    y = outputs - own @ outputs
-    coefficients = np.linalg.lstsq((columns - means) * root, y * root[:, 0], rcond=1e-10)[0]
-    left = y - (columns - means) @ coefficients
-    is_exact = columns.shape[1] == 1 or own @ left**2 <= _EXACT * (own @ y**2)
-    spread = np.sqrt(own @ (columns - means) ** 2)
+    coefficients, is_exact = _regress(columns, outputs, own)
+    spread = np.sqrt(own @ (columns - own @ columns) ** 2)
     ends = np.cumsum([0, *(one.values.shape[1] for one in kinds)])
     parts = [slice(a, b) for a, b in pairwise(ends.tolist())]
     best = int(np.argmax([np.abs(coefficients[part] * spread[part]).sum() for part in parts]))
-    of, c = kinds[best], coefficients[parts[best]]
+    of, raw = kinds[best], coefficients[parts[best]]
     beside = _values(near.elites, of.kind)
-    if beside is None or beside.scored.shape[1] != c.size:
+    if beside is None or beside.scored.shape[1] != raw.size:
         return None
     one = _Values(of.kind, of.values[inside], of.scored[inside], of.steps)
-    c = _scaled(one, c, own)
+    c = _scaled(one, raw, own)
     if c is None:
         return None
     score = one.scored @ c
@@ -99,6 +107,17 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
         order = np.argsort(score, kind="stable")
         lower, upper = float(score[order[np.searchsorted(np.cumsum(own[order]), _MISSED)]]), -np.inf
     return _chain(one, c, own, component, lower, upper)
+
+
+def _regress(columns: Floats, outputs: Floats, weights: Floats) -> tuple[Floats, bool]:
+    """Coefficients of the score that is nearest to outputs, and whether it tells them exactly."""
+    x, y, root = columns - weights @ columns, outputs - weights @ outputs, np.sqrt(weights)
+    coefficients = np.asarray(np.linalg.lstsq(x * root[:, None], y * root, rcond=1e-10)[0], np.float64)
+    if columns.shape[1] == 1:  # any function that never falls, or never rises, has the same sets
+        steps = np.diff(outputs[np.argsort(columns[:, 0], kind="stable")])
+        return coefficients, bool((steps >= 0.0).all() or (steps <= 0.0).all())
+    left = y - x @ coefficients
+    return coefficients, bool(weights @ left**2 <= _EXACT * (weights @ y**2))
 
 
 def _edges(scores: Floats, beside: Floats, classes: Ints) -> tuple[float, float]:
@@ -240,21 +259,24 @@ def _led_exponential(of: _Values, place: int, rest: Floats, c: float, weights: F
     inside = start > 0.0
     if not inside.any():
         return {chain.CODE: chain.BEYOND, chain.TAIL: _tail(x, weights)}
-    x, start, own = x[inside], start[inside], weights[inside]
-    firsts = np.arange(chain.BINS + 1) * (start / chain.BINS)[:, None]
+    x, own = x[inside], weights[inside]
+    starts, which = np.unique(start[inside], return_inverse=True)
+    firsts = np.arange(chain.BINS + 1) * (starts / chain.BINS)[:, None]
     if (step := of.steps[place]) > 0.0:
-        firsts = step * np.ceil(np.arange(chain.BINS + 1) * np.rint(start / step)[:, None] / chain.BINS)
-    bins = (x[:, None] >= firsts[:, 1:]).sum(axis=1)
+        firsts = step * np.ceil(np.arange(chain.BINS + 1) * np.rint(starts / step)[:, None] / chain.BINS)
+    bins = (x[:, None] >= firsts[which, 1:]).sum(axis=1)
     widths = np.diff(firsts, axis=1)
-    tail = _tail(x - start, own)
+    tail = _tail(x - starts[which], own)
     found = np.bincount(bins, own, chain.BINS + 1) + 1e-4 * own.sum() / (chain.BINS + 1)
-    heights = np.ones(chain.BINS + 1)
+    sums, knots, top = np.bincount(which, own), np.ones(_KNOTS), 1.0
     for _ in range(_ROUNDS):
-        weights = own / (widths @ heights[:-1] + tail * heights[-1])
-        heights = found / np.append(np.maximum(weights @ widths, 1e-300), tail * weights.sum())
-        heights /= heights[-1]
+        heights = _HATS @ knots
+        each = sums / (widths @ heights + tail * top)
+        knots *= (found[:-1] / heights) @ _HATS / np.maximum((each @ widths) @ _HATS, 1e-300)
+        top = found[-1] / (tail * each.sum())
+    heights = _HATS @ knots / top
     return {
         chain.CODE: chain.LED,
         chain.TAIL: tail,
-        **{chain.OWN + b: float(np.clip(h, _FLATTEST, 1.0 / _FLATTEST**2)) for b, h in enumerate(heights[:-1])},
+        **{chain.OWN + b: float(np.clip(h, _FLATTEST, 1.0 / _FLATTEST**2)) for b, h in enumerate(heights)},
     }

@@ -39,14 +39,14 @@ class Place:
     base: Any
 
 
-def log_ratios(tape: Tape, which: Ints, components: Sequence[Component]) -> Floats:
-    """log g_c − log f of these outputs under each component, (selected, components)."""
+def log_ratios(tape: Tape, which: Ints, components: Sequence[Component], with_plain: bool = False) -> Floats:
+    """log g_c − log f of these outputs under each component, (selected, components); with_plain: of the plain one first."""
     table = join(list(components), np.ones(len(components) + 1), PLAIN).tables
     out, magnitudes = np.zeros((which.size, len(components) + 1)), np.zeros(which.size)
     for entry in whole(tape.entries(), table):
         if entry.kind in table:
             entry.add_log_ratios(which, table[entry.kind], out, magnitudes)
-    return out[:, 1:]
+    return out if with_plain else out[:, 1:]
 
 
 def find_places(elites: Sequence[Elite]) -> list[Place]:

@@ -77,11 +77,11 @@ def _modes(elites: Sequence[Elite], splits: bool) -> list[tuple[float, Component
     found = [(1.0, fit_product(places, weights))]
     if not (splits and weights.size) or len(places) > _MOST_PLACES:
         return found
-    modes = _count_modes(elites)
+    modes = count_modes(elites)
     return (_expectation(elites, places, weights, modes) if modes > 1 else None) or found
 
 
-def _count_modes(elites: Sequence[Elite]) -> int:
+def count_modes(elites: Sequence[Elite]) -> int:
     """How many modes outputs that were kept out gain by; of a part of the outputs."""
     step = -(-sum(elite.which.size for elite in elites) // _JUDGED)
     few = [Elite(e.tape, e.which[::step], e.weights[::step], e.outputs[::step]) for e in elites]

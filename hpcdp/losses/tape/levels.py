@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.cells import LineCells
-from hpcdp.losses.tape.chains import can_chain
+from hpcdp.losses.tape.chains import can_chain, is_score
 from hpcdp.losses.tape.fit import fit, wild
-from hpcdp.losses.tape.mixtures import MOST_CHAINED, Aims, mixtures_of, side_of
+from hpcdp.losses.tape.mixtures import MOST_TOLD, Aims, mixtures_of, side_of
 from hpcdp.losses.tape.pool import Above, Pool, estimate
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import PLAIN
@@ -74,7 +74,8 @@ def learn(
     last: int = 0,
     asks: Asks = lambda _: 0.0,
 ) -> Learned:
-    """Learn from draws of both laws; with chains too where without them more is asked for than may be drawn.
+    """Learn from draws of both laws; with chains first where a score tells outputs exactly and nothing is to be certified, else
+    where without them more is asked for than may be drawn. What asks for fewer draws is kept.
 
     size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told
     what is known, for which cells the draws are meant. rest: times their relative variance that other cells may have. main:
@@ -83,14 +84,14 @@ def learn(
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
-    def sample(side: int, numbers: Sequence[int], counts: Sequence[int], keeps: bool = True) -> None:
+    def sample(side: int, numbers: Sequence[int], counts: Sequence[int], times: int = 1) -> None:
         pool, total = pools[side], sum(counts)
         numbers = [0, *numbers] if numbers[0] else list(numbers)
         counts = [0, *counts] if len(counts) < len(numbers) else list(counts)
         proposal = join([pool.components[n] for n in numbers[1:]], np.asarray(counts) / total, PLAIN)
-        outputs, tape = draw(side, proposal, total, calls[side])
-        calls[side] += 1
-        pool.take(outputs, tape, numbers, keeps)
+        drawn = [draw(side, proposal, total, calls[side] + time) for time in range(times)]
+        calls[side] += times
+        pool.take(drawn, numbers)
 
     for side in (0, 1):
         sample(side, [0], [size // 2])
@@ -126,11 +127,16 @@ def learn(
         if not any(rounds_left):
             break
 
-    def finish(chains: bool) -> Learned:
+    def finish(chains: bool, alone: bool = False) -> Learned:
         least = size * (_LAST if chunk >= size else 1)
-        sizes = [size] * -(-max(last, least) // size) if chains else [least]
-        return _finish(pools, epsilons, sample, sizes, chunk, aims, rest, main, chains)
+        own, times = (size, -(-max(last, least) // size)) if chains else (least, 1)
+        return _finish(pools, epsilons, sample, own, times, chunk, aims, rest, main, chains, alone)
 
+    if main == 0.0 and all(is_score(pool.tapes[0], pool.outputs[0]) for pool in pools):
+        chained = finish(True, True)
+        if (asked := asks(chained)) <= 1.0:
+            return chained
+        return without if asks(without := finish(False)) < asked else chained
     without = finish(False)
     if not any(can_chain(pool.tapes[0]) for pool in pools) or (asked := asks(without)) <= 1.0:
         return without
@@ -157,27 +163,29 @@ def _rise(scores: Sequence[Floats], above: Sequence[Above], goal: float) -> floa
 def _finish(
     pools: tuple[Pool, Pool],
     epsilons: Floats,
-    sample: Callable[[int, Sequence[int], Sequence[int], bool], None],
-    sizes: Sequence[int],
+    sample: Callable[[int, Sequence[int], Sequence[int], int], None],
+    size: int,
+    times: int,
     chunk: int,
     aims: Aims,
     rest: float,
     main: float,
     chains: bool,
+    alone: bool,
 ) -> Learned:
-    """The final proposals, with shares by the variances of all cells, and a last round drawn from them, in calls of these sizes.
+    """The final proposals, with shares by the variances of all cells, and a last round drawn from them.
 
-    chains: whether they are among the candidates.
+    size, times: of each law in a call, and how many calls. chains: whether they are candidates; alone: and nothing else is.
     """
     cells, losses, where, weights = estimate(pools)
-    mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, chains)
+    mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains)
     for side in (0, 1):
         numbers = [0, *pools[side].add(mixtures[side])]
-        for size in sizes if len(numbers) > 1 else ():
-            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], not chains)
+        if len(numbers) > 1:
+            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], times)
     cells, losses, where, weights = estimate(pools)
     if chains:  # they end where sets do, which the last draws have moved
-        mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains)
+        mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone)
     proposals, final, per_draw, within = [], [], [], []
     for side, pool in enumerate(pools):
         whole = _whole_shares(shares[side], chunk)
@@ -185,7 +193,7 @@ def _finish(
         mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
         final.append(np.exp(-mixture))
         per_draw.append(_shares_of(weights[side] * np.exp(mixture)))
-        told = side_of(pool, mixtures[side], losses[where[side]], weights[side], epsilons, side, MOST_CHAINED)
+        told = side_of(pool, mixtures[side], losses[where[side]], weights[side], epsilons, side, MOST_TOLD)
         within.append(told.within(whole))
     return Learned(
         cells,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.tape.chains import Near, is_chain
 from hpcdp.losses.tape.curve import delta_by_loss
 from hpcdp.losses.tape.elite import Component, log_ratios
-from hpcdp.losses.tape.fit import fit
+from hpcdp.losses.tape.fit import count_modes, fit
 from hpcdp.losses.tape.pool import FEWEST, Above, Pool
 from hpcdp.losses.tape.shares import Side, best_shares
 
@@ -21,10 +22,10 @@ Ints = NDArray[np.int64]
 Aims = Callable[[Floats], list[tuple[int, int]]]
 """(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
 
-MOST_CHAINED = 6_000
-"""Draws that shares are chosen by where there are chains, which are many components."""
+MOST_TOLD = 40_000
+"""Draws by which variances within strata are told in the end."""
 
-_MOST_SHARED = 40_000  # the same where there are none
+_MOST_SHARED, _MOST_CHAINED = 40_000, 6_000  # by which shares are chosen; where there are chains, which are many
 _MOST_NEAR = 200_000  # draws that tell where a set ends
 _RUNG = 1.0  # between the logs of probabilities of two chains, at most
 _STEP = 2.0  # the same of two rungs of other components
@@ -43,14 +44,17 @@ def mixtures_of(
     rest: float,
     main: float,
     chains: bool,
+    alone: bool,
     spreads: bool = False,
 ) -> tuple[list[list[Component]], list[Floats]]:
     """The components of a mixture for each law but the plain one, and shares, the plain one's first.
 
-    chains: whether they are among the candidates. spreads: half is spread evenly over them, as what the present L̂ takes for the
-    edge of a set may be none.
+    chains: whether they are among the candidates; alone: and nothing else. spreads: half is spread evenly over them, as what the
+    present L̂ takes for the edge of a set may be none.
     """
-    deltas = _deltas(losses, where, weights, epsilons)
+    scores = [[sign * losses[cell] for cell in where] for sign in (1.0, -1.0)]
+    every = [[Above(*side) for side in zip(own, weights, strict=True)] for own in scores]
+    deltas = _deltas(scores, every, weights, epsilons)
     wanted = aims(deltas)
     goals = np.full(deltas.shape, rest)
     for d, j in wanted:
@@ -59,19 +63,22 @@ def mixtures_of(
     for side in (0, 1):
         found = list[Component]()
         for direction in (0, 1):
-            score = (losses if direction == 0 else -losses)[where[side]]
+            score, above = scores[direction][side], every[direction][side]
             own = [float(epsilons[j]) for d, j in wanted if d == direction]
             told = epsilons[deltas[direction] > 0.0]
-            above = Above(score, weights[side])
             modes = 1
             for t, is_aim in _ladder(above, score.size, told, own):
-                tilted = fit(pools[side].elite(score > t, weights[side]), narrows=is_aim)
+                elite = pools[side].elite(score > t, weights[side])
+                if alone:
+                    modes = max(modes, count_modes(elite))
+                    continue
+                tilted = fit(elite, narrows=is_aim)
                 modes = max(modes, len(tilted) - is_aim)
                 found += [one for _, one in tilted]
             if chains:
                 found += _chains(pools[side], score, weights[side], above, told, modes > 1)
         candidates.append(found)
-        most = MOST_CHAINED if chains else _MOST_SHARED
+        most = _MOST_CHAINED if chains else _MOST_SHARED
         sides.append(side_of(pools[side], found, losses[where[side]], weights[side], epsilons, side, most))
     shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
     mixtures = list[list[Component]]()
@@ -84,13 +91,20 @@ def mixtures_of(
     return mixtures, shares
 
 
-def _deltas(losses: Floats, where: tuple[Ints, Ints], weights: tuple[Floats, Floats], epsilons: Floats) -> Floats:
-    """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it."""
+def _deltas(
+    scores: Sequence[Sequence[Floats]],
+    every: Sequence[Sequence[Above]],
+    weights: tuple[Floats, Floats],
+    epsilons: Floats,
+) -> Floats:
+    """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it.
+
+    scores, every: of each direction those of both laws.
+    """
     found = np.full((2, epsilons.size), np.nan)
     for direction in (0, 1):
-        scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
-        score, own = scores[direction], weights[direction]
-        mine, other = Above(score, own), Above(scores[1 - direction], weights[1 - direction])
+        score, own = scores[direction][direction], weights[direction]
+        mine, other = every[direction][direction], every[direction][1 - direction]
         inside = np.flatnonzero(score > epsilons[0])
         score, weight = score[inside], own[inside]
         for j, epsilon in enumerate(epsilons):
@@ -131,8 +145,9 @@ def _chains(
     levels = epsilons[some].tolist()
     for low, high in pairwise([*levels]):  # sets that fall by more than a rung are cut, so that draws are everywhere
         mass = above.mass(low)
-        steps = int(np.log(mass / above.mass(high)) / _RUNG) if above.mass(high) > 0.0 else 0
-        levels += [t for k in range(1, steps + 1) if low < (t := above.level(mass * np.exp(-k * _RUNG))) < high]
+        fall = float(np.log(mass / above.mass(high))) if above.mass(high) > 0.0 else 0.0
+        steps = math.ceil(fall / _RUNG)
+        levels += [t for k in range(1, steps) if low < (t := above.level(mass * math.exp(-k * fall / steps))) < high]
     edges, held = list[float](), -1
     for t in sorted(levels):
         if above.held(t) != held and above.told(t) >= FEWEST:

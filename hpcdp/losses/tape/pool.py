@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.tape.curve import fit_weighted, weighted_sums
 from hpcdp.losses.tape.elite import Component, Elite, log_ratios
+from hpcdp.mechanisms.tape._tape_kernels import mix_log_weights
 from hpcdp.mechanisms.tape.generator import Tape
 
 Floats = NDArray[np.float64]
@@ -26,40 +27,35 @@ _BLOCK = 1 << 16  # draws whose ratios are formed at once
 
 @dataclass
 class Pool:
-    """Weighted draws of one law: components, how many draws each gave, and the log-ratios to the plain law of draws of levels.
-
-    Of the last draws, which are many, ratios are formed anew where they are asked for.
-    """
+    """Weighted draws of one law: components, how many draws each gave, and of each draw log Σ nₖ·gₖ/f over these."""
 
     components: list[Component] = field(default_factory=lambda: [{}])
     counts: list[int] = field(default_factory=lambda: [0])
     outputs: list[Floats] = field(default_factory=list)
     tapes: list[Tape] = field(default_factory=list)
-    ratios: list[Floats | None] = field(default_factory=list)
+    mixed: list[Floats] = field(default_factory=list)
 
     def add(self, components: Sequence[Component]) -> range:
         """New components; their numbers."""
-        if components:
-            for at, tape in enumerate(self.tapes):
-                known = self.ratios[at]
-                if known is not None:
-                    self.ratios[at] = np.hstack([known, log_ratios(tape, np.arange(tape.size), components)])
-            self.components += components
-            self.counts += [0] * len(components)
+        self.components += components
+        self.counts += [0] * len(components)
         return range(len(self.components) - len(components), len(self.components))
 
-    def take(self, outputs: Floats, tape: Tape, numbers: Sequence[int], keeps: bool) -> None:
-        """Draws of these components, in the proposal's order; keeps: their ratios."""
-        for number, size in zip(numbers, np.diff(tape.starts).tolist(), strict=True):
+    def take(self, draws: Sequence[tuple[Floats, Tape]], numbers: Sequence[int]) -> None:
+        """Outputs and tapes, each drawn from these components, in the proposal's order."""
+        sizes = np.sum([np.diff(tape.starts) for _, tape in draws], axis=0)
+        for number, size in zip(numbers, sizes.tolist(), strict=True):
             self.counts[number] += size
-        self.outputs.append(outputs)
-        self.tapes.append(tape)
-        self.ratios.append(self._ratios(tape, np.arange(tape.size), self.components) if keeps else None)
-
-    @staticmethod
-    def _ratios(tape: Tape, which: Ints, components: Sequence[Component]) -> Floats:
-        """Of the plain component, the first, and of others, (selected, components)."""
-        return np.pad(log_ratios(tape, which, components[1:]), ((0, 0), (1, 0)))
+        own = [self.components[number] for number in numbers]
+        self.mixed = [
+            np.logaddexp(known, _log_mixed(old, sizes, own)) for known, old in zip(self.mixed, self.tapes, strict=True)
+        ]
+        used = np.flatnonzero(self.counts)
+        used = used if self.counts[0] else np.append(0, used)
+        for outputs, tape in draws:
+            self.outputs.append(outputs)
+            self.tapes.append(tape)
+            self.mixed.append(_log_mixed(tape, np.asarray(self.counts)[used], [self.components[n] for n in used]))
 
     @property
     def size(self) -> int:
@@ -68,23 +64,11 @@ class Pool:
 
     def weights(self) -> Floats:
         """Of all draws, by the mixture of all that was drawn from."""
-        used = np.flatnonzero(self.counts)
-        logs = np.log(np.asarray(self.counts, np.float64)[used] / self.size)
-        own = [self.components[n] for n in used]
-        parts = [
-            np.logaddexp.reduce(known[:, used] + logs, axis=1) if known is not None else self._mixed(tape, logs, own)
-            for known, tape in zip(self.ratios, self.tapes, strict=True)
-        ]
-        return np.exp(-np.concatenate(parts))
+        return np.asarray(self.size * np.exp(-np.concatenate(self.mixed)))
 
     def log_mixture(self, shares: Floats, components: Sequence[Component]) -> Floats:
         """log of a mixture's density over the plain one's, of all draws; components: the plain one first."""
-        return np.concatenate([self._mixed(tape, np.log(shares), components) for tape in self.tapes])
-
-    def _mixed(self, tape: Tape, logs: Floats, components: Sequence[Component]) -> Floats:
-        blocks = [np.arange(start, min(tape.size, start + _BLOCK)) for start in range(0, tape.size, _BLOCK)]
-        parts = [np.logaddexp.reduce(self._ratios(tape, block, components) + logs, axis=1) for block in blocks]
-        return np.concatenate(parts)
+        return np.concatenate([_log_mixed(tape, shares, components) for tape in self.tapes])
 
     def elite(self, chosen: NDArray[np.bool_], weights: Floats, most: int = _MOST_ELITE) -> list[Elite]:
         """The chosen draws by tape, every so many of too many."""
@@ -101,6 +85,19 @@ class Pool:
         """What the draws of the elites have of values of all draws."""
         starts = dict(zip(map(id, self.tapes), np.cumsum([0, *(tape.size for tape in self.tapes)]), strict=False))
         return np.concatenate([values[starts[id(elite.tape)] + elite.which] for elite in elites])
+
+
+def _log_mixed(tape: Tape, shares: NDArray[Any], components: Sequence[Component]) -> Floats:
+    """log Σ shares·g/f of a tape's draws, −inf where none reaches one; components: the plain one, {}, first."""
+    found = np.empty(tape.size)
+    used = [k for k in range(1, len(components)) if shares[k] > 0]
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.asarray([shares[0], *(shares[k] for k in used)], np.float64))
+    for start in range(0, tape.size, _BLOCK):
+        block = np.arange(start, min(tape.size, start + _BLOCK))
+        ratios = log_ratios(tape, block, [components[k] for k in used], True)
+        mix_log_weights(ratios, logs, found[start : start + block.size])
+    return -found
 
 
 class Above:

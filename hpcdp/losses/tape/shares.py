@@ -23,8 +23,9 @@ Bools = NDArray[np.bool_]
 _STEPS = 60
 _LEAST_TOLD = 1e-100  # of δ̂: squares of relative variances must stay floats
 _COUNTS = 0.1  # of the least δ̂ that matters most: of cells below nothing is asked
-_NEVER_LESS = 0.02  # of E w², which is what few draws tell of a variance within a stratum
-_LEAST, _LEAST_CHAIN = 0.004, 0.0005  # share of a component below which it is left out
+_NOT_SEEN = 3.0  # over the draws that tell of a stratum: the share of it that may lie where none of them does, at .95
+_ALIKE = 3.0  # standard errors of a stratum's mass within which it is 1
+_LEAST, _LEAST_CHAIN = 0.004, 0.0005  # share of a component below which it is left out; of a chain at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +52,31 @@ class Side:
             found.append((self.ratios[inside], self.density[inside], ends - ends[0]))
         return found
 
+    @cached_property
+    def _masses(self) -> tuple[Floats, Floats]:
+        """Of each component how much mass the draws here tell, which is 1 but for noise where it leads to sets alone, and what
+        share of E w² its variance is at least, as so few tell.
+        """
+        count = self.ratios.shape[1]
+        mass, square = self.density @ self.ratios, (self.density * self.density) @ (self.ratios * self.ratios)
+        masses, least = np.ones(count), np.ones(count)
+        told = square > 0.0
+        near = told & (np.abs(mass - 1.0) <= _ALIKE * np.sqrt(square))
+        masses[near] = mass[near]
+        least[told] = np.minimum(1.0, _NOT_SEEN * square[told] / mass[told] ** 2)
+        return masses, least
+
     def strata_variances(self, alpha: Floats) -> Floats:
         """Variances of w·1_S of a draw, (2, epsilons), where draws of each component are a stratum of fixed size."""
+        masses, least = self._masses
         found = np.zeros(self.factors.shape)
         for d, (ratios, density, ends) in enumerate(self._sorted):
             own = density / (mixed := ratios @ alpha)
             terms = np.stack([own, own / mixed])
             sums = np.stack([terms[:, a:b] @ ratios[a:b] for a, b in pairwise(ends)], axis=1)
             means, squares = sums[:, ::-1].cumsum(axis=1)[:, ::-1]  # (cells, components)
-            found[d] = np.maximum(squares - means**2, _NEVER_LESS * squares) @ alpha
+            means, squares = means / masses, squares / masses
+            found[d] = np.maximum(squares - means**2, least * squares) @ alpha
         return found
 
     def within(self, alpha: Floats) -> Floats:
@@ -83,9 +100,11 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
     the least one are the cells that matter most; cells with less than a tenth of their δ̂ do not count. inf: does not count.
     plain: the least share of the first component. main: what the cells that matter most weigh at least, of all.
     """
-    every = _shares(sides, deltas, goals, plain, main)
     if not all(side.chains is not None and side.chains.any() for side in sides):
-        return every
+        return _shares(sides, deltas, goals, plain, main)
+    if all(side.chains[1:].all() for side in sides):  # type: ignore[index]
+        return _shares(sides, deltas, goals, plain, main, True)
+    every = _shares(sides, deltas, goals, plain, main)
     kept = [np.flatnonzero(side.chains | (np.arange(side.chains.size) == 0)) for side in sides]  # type: ignore[union-attr]
     few = [replace(side, ratios=side.ratios[:, own]) for side, own in zip(sides, kept, strict=True)]
     alone = [np.zeros(side.ratios.shape[1]) for side in sides]
@@ -143,8 +162,10 @@ def _shares(
                 worth += np.concatenate([[0.0], np.cumsum(cells[d] * square[d])])[side.classes[d]]
             slopes = (side.density * worth / mixed[at] ** 2) @ side.ratios
             alphas[at] = _floored(np.where(kept[at], alphas[at] * np.sqrt(slopes), 0.0), plain)
-            if step == _STEPS // 2:
-                kept[at] = (alphas[at] >= (_LEAST_CHAIN if chains else _LEAST)) | (np.arange(alphas[at].size) == 0)
+            if chains:  # each has its part of the tapes to itself: without one, plain draws alone would be there
+                alphas[at] = _floored(np.maximum(alphas[at], _LEAST_CHAIN), plain)
+            elif step == _STEPS // 2:
+                kept[at] = (alphas[at] >= _LEAST) | (np.arange(alphas[at].size) == 0)
                 alphas[at] = _floored(np.where(kept[at], alphas[at], 0.0), plain)
     return alphas
 

@@ -16,8 +16,11 @@ CODE, COEFFICIENT, THRESHOLD, UPPER, TAIL, STEP, OWN = range(7)
 
 `UPPER` is how much above the threshold the score may come to lie, 0 for as much as it likes.
 """
-BINS = 8
+BINS = 32
+"""Of tables that are learned; one has as many as it is wide."""
 WIDTH = OWN + BINS
+_KEPT = 64  # steps of a lattice of which areas are kept
+_FIRST_BINS = 8  # of the tables of earlier stores, which go on with equal bytes
 FREE, LED, BEYOND = 0.0, 1.0, 2.0
 """How a place is drawn: as without a chain; by the rest; beyond ℓ."""
 
@@ -63,26 +66,41 @@ def _scored(value, row):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def _first(b, start, row):  # type: ignore[no-untyped-def]
     """Where bin b of those up to ℓ begins; of a lattice at a whole number of steps."""
+    bins = row.size - OWN
     if row[STEP] > 0.0:
-        return row[STEP] * np.ceil(b * np.rint(start / row[STEP]) / BINS)
-    return b * (start / BINS)
+        return row[STEP] * np.ceil(b * np.rint(start / row[STEP]) / bins)
+    return b * (start / bins)
 
 
 @kernel(error_model="numpy")
 def _area(start, row):  # type: ignore[no-untyped-def]
     """Of bins up to ℓ with these heights, and a tail that starts with height 1."""
-    total = row[TAIL]
-    for b in range(BINS):
-        total += row[OWN + b] * (_first(b + 1, start, row) - _first(b, start, row))
+    total, low = row[TAIL], _first(0, start, row)
+    for b in range(row.size - OWN):
+        high = _first(b + 1, start, row)
+        total += row[OWN + b] * (high - low)
+        low = high
     return total
+
+
+@kernel(error_model="numpy")
+def _bin(x, start, row):  # type: ignore[no-untyped-def]
+    """The bin of those up to ℓ that holds x."""
+    last = row.size - OWN - 1
+    b = min(last, max(0, np.int64(x / start * (last + 1))))
+    while b > 0 and x < _first(b, start, row):
+        b -= 1
+    while b < last and x >= _first(b + 1, start, row):
+        b += 1
+    return b
 
 
 @kernel(error_model="numpy")
 def _led(coin, size, start, row):  # type: ignore[no-untyped-def]
     """An exponential by heights; coin uniform, size a standard exponential. On a lattice its law within a step is its own."""
-    place = coin * _area(start, row)
-    for b in range(BINS):
-        low, high = _first(b, start, row), _first(b + 1, start, row)
+    place, high = coin * _area(start, row), _first(0, start, row)
+    for b in range(row.size - OWN):
+        low, high = high, _first(b + 1, start, row)
         area = row[OWN + b] * (high - low)
         if place < area:
             value = min(high, low + place / row[OWN + b])
@@ -150,21 +168,30 @@ def chain_laplaces(values, table, first, scores, base):  # type: ignore[no-untyp
 
 
 @kernel(error_model="numpy")
-def _exponential(x, rest, row):  # type: ignore[no-untyped-def]
-    """log g − log f of an exponential, and the size of its terms."""
+def _log_area(start, row, kept):  # type: ignore[no-untyped-def]
+    """log of `_area`; kept: of so many steps of a lattice, NaN where it is not known yet."""
+    if row[STEP] == 0.0 or start >= (kept.size - 1) * row[STEP]:
+        return np.log(_area(start, row))
+    steps = np.int64(np.rint(start / row[STEP]))
+    if np.isnan(kept[steps]):
+        kept[steps] = np.log(_area(start, row))
+    return kept[steps]
+
+
+@kernel(error_model="numpy")
+def _exponential(x, rest, row, kept):  # type: ignore[no-untyped-def]
+    """log g − log f of an exponential, and the size of its terms; kept: see `_log_area`."""
     start = _start(rest, row)
-    head = -np.log(row[TAIL])
     if row[CODE] == LED and start > 0.0:
-        head = -np.log(_area(start, row))
+        head = -_log_area(start, row, kept)
         if x < start:
-            b = 0
-            while b < BINS - 1 and x >= _first(b + 1, start, row):
-                b += 1
-            own, size = np.log(row[OWN + b]), x
+            own, size = np.log(row[OWN + _bin(x, start, row)]), x
             if row[STEP] > 0.0:  # within its step an exponential, of the density of a flat one on the average
                 size = np.floor(x / row[STEP]) * row[STEP]
                 own += np.log(row[STEP]) - _held(row[STEP])
             return own + head + size, abs(own) + abs(head) + x + 3.0
+    else:
+        head = -np.log(row[TAIL])
     room = _room(rest, start, row) if row[CODE] == BEYOND else 0.0
     if x < start or (room > 0.0 and x >= start + room):
         return -np.inf, 0.0
@@ -204,33 +231,79 @@ def _laplace(x, rest, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
+def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
+    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest): what such a place
+    gives to the score is between the rest less slack and the rest and u and slack, or the density is 0.
+    """
+    count, m = chained.size, table.shape[1]
+    last, told, first = np.full(count, -1), np.zeros((count, 5)), -1
+    if table.shape[2] - base - OWN == _FIRST_BINS:
+        return last, told
+    for c in range(count):
+        if not chained[c]:
+            continue
+        first = c if first < 0 else first
+        for j in range(m):
+            row = table[c, j, base:]
+            if row[STEP] != table[first, j, base + STEP]:
+                last[:] = -1
+                return last, told
+            if row[CODE] == BEYOND:
+                size, is_lattice = abs(row[COEFFICIENT]), row[STEP] > 0.0
+                last[c] = j
+                told[c, 0], told[c, 1] = row[COEFFICIENT], row[THRESHOLD]
+                told[c, 2] = row[UPPER] if row[UPPER] >= size or not is_lattice else 0.0
+                told[c, 3] = size if is_lattice else _ROUNDING * (size + abs(row[THRESHOLD]))
+                told[c, 4] = size * (_NEAR if kind == 0 else 0.0 if kind == 1 else 1.0)
+    return last, told
+
+
+@kernel(error_model="numpy")
 def add_chained(kind, values, which, used, table, base, out, magnitudes):  # type: ignore[no-untyped-def]
     """Log-ratios of chained places alone: kind 0 normal, 1 Laplace, 2 exponential; values (rows, m) from the first place on."""
     m = min(values.shape[1], table.shape[1])
     count = table.shape[0]
-    scores, sizes = np.empty(count), np.empty(count)
-    chained = np.zeros(count, np.bool_)
+    chained, some, first = np.zeros(count, np.bool_), np.empty(count, np.int64), 0
     for c in range(count):
         for j in range(m):
             chained[c] |= table[c, j, base + COEFFICIENT] != 0.0
+        if chained[c]:
+            some[first] = c
+            first += 1
+    last, told = _ends(kind, table, base, chained)
+    coefficients = np.ascontiguousarray(table[:, :, base + COEFFICIENT])
+    given, kept = np.empty(m), np.full((count, m, _KEPT), np.nan)
     for k in range(which.size):
         i = which[k]
-        scores[:] = 0.0
-        sizes[:] = 0.0
-        for c in range(count):
-            if not chained[c]:
-                continue
+        largest = 0.0
+        for j in range(min(m, used[i]) if first else 0):
+            step = table[some[0], j, base + STEP]
+            given[j] = np.ceil(values[i, j] / step) if step > 0.0 else values[i, j]
+        for at in range(first):
+            c = some[at]
+            if 0 <= last[c] < used[i]:  # most chains do not lead to an output, which is seen before anything else
+                rest = told[c, 1]
+                for j in range(last[c]):
+                    rest -= coefficients[c, j] * given[j]
+                beyond = told[c, 0] * given[last[c]] - rest
+                if rest >= told[c, 4] and (
+                    beyond < -told[c, 3] or (told[c, 2] > 0.0 and beyond >= told[c, 2] + told[c, 3])
+                ):
+                    out[k, c] = -np.inf
+                    continue
+            score, size = 0.0, 0.0
             for j in range(min(m, used[i])):
                 row, x = table[c, j, base:], values[i, j]
                 if row[CODE] != FREE:
-                    rest = row[THRESHOLD] - scores[c]
+                    rest = row[THRESHOLD] - score
                     if kind == 0:
-                        term, size = _normal(x, rest, row)
+                        term, own = _normal(x, rest, row)
                     elif kind == 1:
-                        term, size = _laplace(x, rest, row)
+                        term, own = _laplace(x, rest, row)
                     else:
-                        term, size = _exponential(x, rest, row)
+                        term, own = _exponential(x, rest, row, kept[c, j])
                     out[k, c] += term
-                    sizes[c] += size
-                scores[c] += _scored(x, row)
-        magnitudes[k] += sizes.max()
+                    size += own
+                score += _scored(x, row)
+            largest = max(largest, size)
+        magnitudes[k] += largest

@@ -113,39 +113,57 @@ def add_normals(values, which, used, table, first, out, magnitudes):  # type: ig
     count = table.shape[0]
     sizes = np.empty(count)
     logs, inverse = np.empty((count, max(m, 0))), np.empty((count, max(m, 0)))
+    moved, some = np.empty(count, np.int64), 0  # components of other rows than plain ones, whose terms are 0
     for c in range(count):
+        is_plain = c > 0
         for j in range(m):
             logs[c, j] = -np.log(table[c, first + j, 1])
             inverse[c, j] = 1.0 / table[c, first + j, 1]
+            is_plain &= table[c, first + j, 0] == 0.0 and table[c, first + j, 1] == 1.0
+        if not is_plain:
+            moved[some] = c
+            some += 1
     for k in range(which.size):
         i = which[k]
-        sizes[:] = 0.0
+        sizes[:some] = 0.0
         for j in range(min(m, used[i])):
             z = values[i, j]
             own = 0.5 * z * z
-            for c in range(count):
+            for at in range(some):
+                c = moved[at]
                 y = (z - table[c, first + j, 0]) * inverse[c, j]
                 far = 0.5 * y * y
                 out[k, c] += logs[c, j] + (own - far)
-                sizes[c] += abs(logs[c, j]) + own + far
-        magnitudes[k] += sizes.max()
+                sizes[at] += abs(logs[c, j]) + own + far
+        magnitudes[k] += sizes[:some].max()
 
 
 @kernel(error_model="numpy")
 def add_exponentials(values, which, used, table, first, out, magnitudes):  # type: ignore[no-untyped-def]
     """Log-ratios of exponentials."""
     m = min(values.shape[1], table.shape[1] - first)
-    sizes = np.empty(table.shape[0])
+    count = table.shape[0]
+    sizes, logs = np.empty(count), np.empty((count, max(m, 0)))
+    moved, some = np.empty(count, np.int64), 0
+    for c in range(count):
+        is_plain = c > 0
+        for j in range(m):
+            logs[c, j] = np.log(table[c, first + j, 0])
+            is_plain &= table[c, first + j, 0] == 1.0
+        if not is_plain:
+            moved[some] = c
+            some += 1
     for k in range(which.size):
         i = which[k]
-        sizes[:] = 0.0
+        sizes[:some] = 0.0
         for j in range(min(m, used[i])):
             e = values[i, j]
-            for c in range(table.shape[0]):
+            for at in range(some):
+                c = moved[at]
                 scale = table[c, first + j, 0]
-                out[k, c] += e - e / scale - np.log(scale)
-                sizes[c] += e + e / scale + abs(np.log(scale))
-        magnitudes[k] += sizes.max()
+                out[k, c] += e - e / scale - logs[c, j]
+                sizes[at] += e + e / scale + abs(logs[c, j])
+        magnitudes[k] += sizes[:some].max()
 
 
 @kernel(error_model="numpy")
@@ -174,7 +192,14 @@ def add_uniforms(values, which, used, table, first, out, magnitudes):  # type: i
     """Log-ratios of uniforms."""
     m = min(values.shape[1], table.shape[1] - first)
     bins = (table.shape[2] + 1) // 2
-    sizes = np.empty(table.shape[0])
+    sizes, logs = np.empty(table.shape[0]), np.empty((table.shape[0], max(m, 0), bins))
+    for c in range(table.shape[0]):
+        for j in range(m):
+            row = table[c, first + j]
+            for b in range(bins):
+                low = row[bins + b - 1] if b > 0 else 0.0
+                high = row[bins + b] if b < bins - 1 else 1.0
+                logs[c, j, b] = np.log(row[b] / (high - low))
     for k in range(which.size):
         i = which[k]
         sizes[:] = 0.0
@@ -185,9 +210,7 @@ def add_uniforms(values, which, used, table, first, out, magnitudes):  # type: i
                 b = 0
                 while b < bins - 1 and u >= row[bins + b]:
                     b += 1
-                low = row[bins + b - 1] if b > 0 else 0.0
-                high = row[bins + b] if b < bins - 1 else 1.0
-                term = np.log(row[b] / (high - low))
+                term = logs[c, j, b]
                 out[k, c] += term
                 if term != -np.inf:
                     sizes[c] += 1.0 + abs(term)
@@ -201,7 +224,11 @@ def mix_log_weights(ratios, logs, weights):  # type: ignore[no-untyped-def]
         top = -np.inf
         for c in range(logs.size):
             top = max(top, logs[c] + ratios[i, c])
+        if top == -np.inf:
+            weights[i] = np.inf
+            continue
         total = 0.0
         for c in range(logs.size):
-            total += np.exp(logs[c] + ratios[i, c] - top)
+            if ratios[i, c] > -np.inf:
+                total += np.exp(logs[c] + ratios[i, c] - top)
         weights[i] = -(top + np.log(total))
