@@ -28,10 +28,6 @@ Bools = NDArray[np.bool_]
 
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of the aims that other cells may have
 _MAIN_CERTIFIED = 0.9  # what aims weigh at least, of all, where a certificate is asked for
-_TAUGHT, _MOST_TAUGHT = (
-    32,
-    1 << 21,
-)  # what the test may take over the draws of the last round of training, and the most of these
 _MORE, _ALWAYS = 16, 1 << 22  # times the draws of the aims that this may take, and draws that it may take in any case
 _MARGIN = 0.95  # of the error that others may have: training tells errors to some per cent
 _GAIN = 1.5  # times the draws of plain counting below which nothing is gained by proposals
@@ -72,14 +68,6 @@ def rest_of(problem: Problem) -> float:
 def main_of(problem: Problem) -> float:
     """What the aims weigh at least when draws are shared out, of all cells."""
     return _MAIN_CERTIFIED if problem.study.estimate.certify else 0.0
-
-
-def last_of(problem: Problem) -> int:
-    """Draws of each law of the last round of training at least where chains are tried: a part of what the test may take."""
-    e = problem.study.estimate
-    if e.target is None:
-        return e.test // _TAUGHT
-    return min(_MOST_TAUGHT, e.target.most // _TAUGHT)
 
 
 def asked_of(problem: Problem, learned: Learned, classes: Ints) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
-from hpcdp.engine._tape_choice import aims_of, asked_of, bounded_of, choose, directions_of, last_of, main_of, rest_of
+from hpcdp.engine._tape_choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
@@ -29,7 +29,7 @@ from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.ownership import ONE, OUTPUTS, find_rows, keeps_rows, same_rows
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.weighted_sums import Cells, count_leftover, spread, sum_lower, sum_upper
-from hpcdp.planning.tape import CHUNK, FEW, Choice, DrawTape, LearnTape, stage_of
+from hpcdp.planning.tape import CHUNK, FEW, Choice, DrawTape, LearnTape, last_of, stage_of
 from hpcdp.planning.task import Work
 from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, read_json, set_aside

@@ -27,6 +27,7 @@ _LEVELS = 12  # rounds of draws that learning takes, about
 _WEIGHING = 3.0  # times what a plain draw on a tape costs, about, where it is weighed
 _APART = 3.0  # standard errors by which a pair has to be behind another to be left out
 PARTS = ("tape", "leftover")
+_TAUGHT, _MOST_TAUGHT = 32, 1 << 21  # what the test may take over the draws of the last round, and the most of these
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,9 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
     """The tasks that are left: those that learn, and, once all pairs are learned, those that draw."""
     unlearned = [n for n in first_of(problem.tape_keys).values() if known_choice(problem, index, n) is None]
     e = problem.study.estimate
-    learn = 2.0 * _LEVELS * _WEIGHING * costs.drawing(e.train, -(-e.train // CHUNK)) + 1.0
+    last = last_of(problem)
+    drawing = _LEVELS * costs.drawing(e.train, -(-e.train // CHUNK)) + costs.drawing(last, -(-last // CHUNK))
+    learn = 2.0 * _WEIGHING * drawing + 1.0
     target = task_seconds(learn * len(unlearned), workers)
     found: list[Task] = []
     for some in batches(unlearned, max(1, int(target / max(1e-9, learn)))):
@@ -278,9 +281,15 @@ def progress(problem: Problem, index: Index) -> list[Progress]:
     return lines
 
 
+def last_of(problem: Problem) -> int:
+    """Draws of each law of the last round of training at least where chains are tried: a part of what the test may take."""
+    e = problem.study.estimate
+    return e.test // _TAUGHT if e.target is None else min(_MOST_TAUGHT, e.target.most // _TAUGHT)
+
+
 def amounts(problem: Problem) -> Amounts:
     """What is known before levels have chosen: the draws that learning takes, and those of `test`."""
     e = problem.study.estimate
-    learning = _LEVELS * e.train * len(problem.laws)
+    learning = (_LEVELS * e.train + last_of(problem)) * len(problem.laws)  # the last round, should chains be tried
     draws = learning + (0 if e.target is not None else 2 * e.test * len(problem.pairs))
     return Amounts(draws, -(-draws // CHUNK), counted.memory(problem), e.train)

@@ -11,7 +11,7 @@ from hpcdp._base.rounding import at_most, duration
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
-from hpcdp.planning.tape import PARTS, Choice, known_choice, tested_pairs
+from hpcdp.planning.tape import PARTS, Choice, known_choice, last_of, tested_pairs
 from hpcdp.study.problem import Problem
 
 Words = list[tuple[str, str]]
@@ -71,7 +71,8 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
     lines: Words = [
         (
             "levels",
-            f"rounds of {e.train:,} draws of both laws of {_many(pairs)} learn proposals, sets, cut-offs and bets",
+            f"rounds of {e.train:,} draws of both laws of {_many(pairs)}, the last of up to {last_of(problem):,} more, learn "
+            "proposals, sets, cut-offs and bets",
         )
     ]
     if e.target is None:
