@@ -116,7 +116,7 @@ def test_laws_of_the_benchmark_agree(name: str, tmp_path: Path) -> None:
     print(f"{name}: {one:.4g} ± {a:.2g} from tapes, {two:.4g} ± {b:.2g} from counts")
     assert one > 2.0 * a
     assert abs(one - two) <= 3.0 * math.hypot(a, b)
-    assert abs(one - 1e-4) <= 4.5 * a
+    assert 0.9e-4 - 4.5 * a <= one <= 1e-4 + 4.5 * a, "what L̂ misses lowers it: on a lattice whole values"
 
 
 VECTORS: dict[str, Any] = {
