@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,23 @@ def test_no_page_shows_the_paths_of_a_program(tmp_path: Path) -> None:
     assert "mechanism.call: the command or a file that it names changed since" in page.read_text()
     for path in (page, *(tmp_path / "copy").iterdir()):
         assert b"secret" not in path.read_bytes(), path.name
+
+
+def test_code_that_comes_from_elsewhere_now_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of the study's folder, of which a store keeps a digest, in a place whose code it does not."""
+    own, other = tmp_path / "own_classifier.py", tmp_path / "other"
+    own.write_text(
+        "from sklearn.linear_model import LogisticRegression as Own  # noqa\n\n\nclass Mine(Own):\n    pass\n"
+    )
+    study = write_study(tmp_path / "study", FIRST, **GIVEN, loss="learned")
+    own.rename(tmp_path / "study" / own.name)
+    study.write_text(study.read_text() + 'parameters = { classifier = "own_classifier:Mine" }\n')
+    store = tmp_path / "s.zarr"
+    call("run", study, "--store", store, "--workers", "0")
+    assert not hpcdp.load_result(store).changed
+    other.mkdir()
+    (tmp_path / "study" / own.name).rename(other / own.name)
+    monkeypatch.syspath_prepend(other)
+    monkeypatch.delitem(sys.modules, "own_classifier", raising=False)
+    call("run", study, "--store", store, "--workers", "0", "--allow-changed-code")
+    assert hpcdp.load_result(store).changed == ["estimate.parameters: the source of own_classifier:Mine"]
