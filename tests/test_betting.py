@@ -407,3 +407,8 @@ def test_scores_may_be_infinite_or_all_equal():
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_no_p_value_is_nought() -> None:
+    """What is printed as at most 0 would be false."""
+    assert 0.0 < Wealth((1e4,), 1e4, 9).p_value <= 1e-300

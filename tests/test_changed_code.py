@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import call, write_study
+from programs import program_study
 
 import hpcdp
 
@@ -77,3 +80,126 @@ def test_a_run_ends_with_what_says_more(claims: bool, tmp_path: Path) -> None:
         ]
         for words in told:
             call(*words[2:], code=0)
+
+
+RELATIVE = {key: value for key, value in GIVEN.items() if key != "pairs"} | {"databases": [[0.0, 1.0]], "rows": [1]}
+
+
+def spaced(text: str) -> str:
+    """On one line."""
+    return " ".join(text.split())
+
+
+def other_code(folder: Path, **given: Any) -> Path:
+    """A store that went on with other code."""
+    store = folder / "s.zarr"
+    for number, code in enumerate((FIRST, SECOND)):
+        study = write_study(folder, code, **given)
+        call("run", study, "--store", store, "--workers", "0", *["--allow-changed-code"] * number)
+    return store
+
+
+def test_other_pages_and_json_say_so_too(tmp_path: Path) -> None:
+    store, plain = other_code(tmp_path, **RELATIVE), tmp_path / "plain.zarr"
+    call("run", tmp_path / "study.toml", "--store", plain, "--workers", "0")
+    claim, picture = ("--claim", "dp(epsilon=9)"), ("-o", tmp_path / "c.png")
+    asked: list[list[Any]] = [
+        ["show", store, "--rows"],
+        ["show", store, "--accuracy"],
+        ["verify", store, *claim, "--format", "junit"],
+        ["verify", store, *claim, "--format", "markdown"],
+        ["compare", store, plain, *picture],
+    ]
+    for words in asked:
+        said = spaced(call(*words).stdout)
+        assert said.count(WORDS) == 1, words
+        words[words.index(store)] = other = tmp_path / "other.zarr"
+        if not other.exists():
+            call("run", tmp_path / "study.toml", "--store", other, "--workers", "0")
+        assert "WARNING" not in call(*words).stdout, words
+    found = hpcdp.load_result(store)
+    (warned,) = found.code_warnings
+    for words in (
+        ["show", store, "--rows"],
+        ["show", store, "--risk", "0.5"],
+        ["verify", store, *claim],
+        ["audit", tmp_path / "study.toml", "--store", store, *claim, "--no-plot", "--workers", "0"],
+    ):
+        assert json.loads(call(*words, "--format", "json").stdout)["warnings"] == [warned], words
+    shown = json.loads(call("compare", store, plain, *picture, "--format", "json").stdout)["stores"]
+    assert [entry.get("warnings") for entry in shown] == [[warned], None]
+    for value in (found, hpcdp.verify(found, claim[1]), hpcdp.audit(found, claim[1])):
+        assert spaced(value._repr_html_() or "").count(WORDS) == 1
+    assert "WARNING" not in (hpcdp.load_result(plain)._repr_html_() or "")
+
+
+def test_an_index_says_what_is_the_matter_with_a_store(tmp_path: Path) -> None:
+    """A store whose code changed is complete all the same."""
+    store, plain, page = other_code(tmp_path, **GIVEN), tmp_path / "plain.zarr", tmp_path / "both.html"
+    call("run", tmp_path / "study.toml", "--store", plain, "--workers", "0")
+    call("report", store, plain, "-o", page)
+    index = page.read_text().split("<nav")[1].split("</nav>")[0]
+    assert index.count("(code changed)") == 1
+    assert "incomplete" not in index
+
+
+def test_sequential_audits_say_so(tmp_path: Path) -> None:
+    store, page = tmp_path / "s.zarr", tmp_path / "p.html"
+    words = [
+        "--claim",
+        "dp(epsilon=9)",
+        "--sequential",
+        "--batch",
+        1500,
+        "--no-plot",
+        "--store",
+        store,
+        "--workers",
+        "0",
+    ]
+    for number, code in enumerate((FIRST, SECOND)):
+        command = ["audit", write_study(tmp_path, code, **GIVEN), *words, "--budget", 1500 * (1 + number)]
+        said = spaced(call(*command, *["--allow-changed-code"] * number).stdout)
+        call("report", store, "-o", page)
+        assert [said.count(WORDS), page.read_text().count(WORDS)] == [number, number]
+    found = json.loads(call(*command, "--format", "json").stdout)
+    assert found["warnings"] == hpcdp.load_result(store).code_warnings
+
+
+def test_no_page_shows_the_paths_of_a_program(tmp_path: Path) -> None:
+    study, store, page = program_study(tmp_path), tmp_path / "s.zarr", tmp_path / "p.html"
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    text = study.read_text().replace('"program.py"', json.dumps(str(secret / "program.py")))
+    study.write_text(text)
+    for name in ("serve.py", "program.py"):
+        (tmp_path / name).rename(secret / name)
+    call("run", study, "--store", store)
+    with (secret / "program.py").open("a") as handle:
+        handle.write("# another\n")
+    call("run", study, "--store", store, "--allow-changed-code")
+    call("report", store, "-o", page)
+    call("export", store, tmp_path / "copy")
+    assert "mechanism.call: the command or a file that it names changed since" in page.read_text()
+    for path in (page, *(tmp_path / "copy").iterdir()):
+        assert b"secret" not in path.read_bytes(), path.name
+
+
+def test_code_that_comes_from_elsewhere_now_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of the study's folder, of which a store keeps a digest, in a place whose code it does not."""
+    own, other = tmp_path / "own_classifier.py", tmp_path / "other"
+    own.write_text(
+        "from sklearn.linear_model import LogisticRegression as Own  # noqa\n\n\nclass Mine(Own):\n    pass\n"
+    )
+    study = write_study(tmp_path / "study", FIRST, **GIVEN, loss="learned")
+    own.rename(tmp_path / "study" / own.name)
+    study.write_text(study.read_text() + 'parameters = { classifier = "own_classifier:Mine" }\n')
+    store = tmp_path / "s.zarr"
+    call("run", study, "--store", store, "--workers", "0")
+    assert not hpcdp.load_result(store).changed
+    other.mkdir()
+    (tmp_path / "study" / own.name).rename(other / own.name)
+    monkeypatch.syspath_prepend(other)
+    monkeypatch.delitem(sys.modules, "own_classifier", raising=False)
+    call("run", study, "--store", store, "--workers", "0", "--allow-changed-code")
+    assert hpcdp.load_result(store).changed == ["estimate.parameters: the source of own_classifier:Mine"]

@@ -101,7 +101,10 @@ def test_indices_of_other_categories_or_levels_are_refused_together() -> None:
     of_times = LEVELS.set_axis(
         LEVELS.index.set_levels(pd.to_datetime(["2020-01-01", "2021-02-03"]), level=1, verify_integrity=False)
     )
-    for first, second in ((one, other), (LEVELS, of_times), (LEVELS, LEVELS.rename_axis(["a", "b", "c"]))):
+    x, y = (
+        pd.DataFrame({"group": pd.Categorical(["x", "y"], categories=order)}) for order in (["x", "y"], ["y", "x"])
+    )  # which are equal dtypes, and count their values in other orders
+    for first, second in ((one, other), (LEVELS, of_times), (LEVELS, LEVELS.rename_axis(["a", "b", "c"])), (x, y)):
         with pytest.raises(
             StudyError, match="here, DataFrame 1: columns, dtypes with their categories, and index as in the first"
         ):

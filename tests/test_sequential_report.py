@@ -229,3 +229,18 @@ def test_many_looks_are_a_part_of_them(store: Path) -> None:
     assert (len(table.rows), table.left_out) == (200, 800)
     assert [table.rows[place][0].value for place in (0, -1)] == ["50", "50000"]
     assert unfinished_lines([many]) == []
+
+
+def test_an_audit_of_databases_that_changed_since_says_so(tmp_path: Path) -> None:
+    """As many pairs as the study has, and none of them its own."""
+    store, study = tmp_path / "t.zarr", tmp_path / "t.toml"
+    body = {"mechanism": STUDIES["batches"]["mechanism"], "estimate": STUDIES["batches"]["estimate"]}
+    for number, first in enumerate((0.0, 0.5)):
+        pairs = {"relative": {"databases": [[first]], "relation": "edit", "values": [1.0]}}
+        study.write_text(to_toml({"study": {"name": "t", "seed": 20}, "pairs": pairs, **body}))
+        audit_batches(store, (TRUE, FALSE)[number], "--budget", 50)
+        page = page_of(load_result(store), tmp_path / "p.html")
+        assert (
+            page.text.count("the pairs that the study had then, which may be others than the present ones")
+            == 2 * number
+        )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hpcdp.errors import StudyError
-from hpcdp.study.databases import enumerate_pairs, load_databases
+from hpcdp.study.databases import enumerate_pairs, load_databases, to_database
 from hpcdp.study.file import Study
 
 GOOD: dict[str, Any] = {
@@ -200,3 +200,12 @@ def test_a_toml_file_is_read_with_its_folder(tmp_path: Path) -> None:
     path.write_text("[study\n")
     with pytest.raises(StudyError, match="not TOML"):
         Study.from_toml(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "bits"), [([2**64 - 1], "64"), (np.array([[2**64 - 1]], np.uint64), "64"), ([10**5000], "16,610")]
+)
+def test_integers_that_int64_does_not_hold_are_refused(value: Any, bits: str) -> None:
+    with pytest.raises(StudyError, match=f"here: numbers only; given: an integer of {bits} bits"):
+        to_database(value, "here")
+    assert to_database(np.array([2**63 - 1], np.uint64), "here").tolist() == [2**63 - 1]

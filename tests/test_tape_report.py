@@ -10,6 +10,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -28,6 +29,7 @@ from hpcdp.planning.tape_words import describe_tape
 from hpcdp.report import tape
 from hpcdp.report._colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.epsilon_at import table as levels_table
+from hpcdp.report.html.sentence import sentence_of
 from hpcdp.report.plots import draw
 from hpcdp.report.printed import text, texts_of
 from hpcdp.report.table import csv_text
@@ -37,6 +39,7 @@ from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.result import Result
 from hpcdp.results.tape import _whole
 from hpcdp.results.tape_warnings import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
+from hpcdp.results.verdict import verify
 from hpcdp.results.ways import Records
 from hpcdp.study.problem import DIRECTIONS
 
@@ -568,3 +571,17 @@ def test_audits_say_that_they_are_of_plain_draws(tmp_path: Path) -> None:
     assert "validation tallies" not in planned.stdout
     assert "leftover" in planned.stdout
     assert "levels" in planned.stdout
+
+
+def test_chance_is_at_most_some_number(result: Result) -> None:
+    """Of hundreds of standard errors too, whose probability no float holds."""
+    (row,) = [row for row in result.spectrum() if row["epsilon"] == AIM]
+    dims, errors = result.arrays["standard_error"]
+    sharp = replace(result, arrays={**result.arrays, "standard_error": (dims, 1e-3 * errors)})
+    found = verify(sharp, f"dp(epsilon={AIM}, delta={0.5 * (row['delta'] + row['lower'])})")
+    assert found.separation is not None
+    assert found.separation.gap > 50.0 * found.separation.standard_error
+    assert 0.0 < found.separation.chance < 1e-300
+    for said in (sentence_of(sharp, found).text, " ".join(report([found]).split())):
+        assert "with probability at most 0 " not in said
+        assert "with probability at most" in said

@@ -521,3 +521,15 @@ def test_a_run_that_failed_is_told_by_its_error(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="noise beyond 7"):
         run_problem(*resolve(study), tmp_path / "s.zarr", Options(workers=0), Silent())
     assert os.listdir(tmp_path / "s.zarr")
+
+
+def test_equal_pairs_that_become_unequal_do_not_share_more_than_the_level(tmp_path: Path) -> None:
+    """Levels of a pair are learned once, by how many unequal ones there are then; T may change."""
+    study = {**SMALL, "databases": [[0.0, 1.0], [0.0, 1.0]], "rows": [1], "certify": [0.0], "test": 1 << 18}
+    study.pop("pairs")
+    for second in (1.0, 0.98, 0.5):  # equal; both tested; the second one left out by training
+        study["databases"] = [[0.0, 1.0], [0.0, second]]
+        call("run", write_study(tmp_path, **study), "--store", tmp_path / "s.zarr", "--workers", 0)
+        result = load_result(tmp_path / "s.zarr")
+        numbers = [0] if second == 1.0 else [0, 1]
+        assert result["level"][numbers].sum() == pytest.approx(0.05, rel=1e-9)

@@ -47,6 +47,7 @@ from hpcdp.store.stages import Stage
 from hpcdp.study.claims import Claim
 from hpcdp.study.problem import Problem
 from hpcdp.study.trial_draws import Trial, equals_no_chance
+from hpcdp.study.versions import changed_code, changed_words
 
 _KEEP = 5e-3  # seconds to store a chunk
 _DIGITS = 6
@@ -92,7 +93,8 @@ def run_sequential(
                 progress.note(_words(looks[-1], game.failure))
                 if looks[-1].refuted:
                     break
-    return SequentialAudit(problem.study, claim.text, orientation, rounds, looks, cells_of(game.wealths))
+            warnings = changed_words(changed_code(layout, problem.study))
+    return SequentialAudit(problem.study, claim.text, orientation, rounds, looks, cells_of(game.wealths), warnings)
 
 
 def refuse_unplayable(problem: Problem) -> None:

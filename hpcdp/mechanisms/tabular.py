@@ -145,7 +145,8 @@ def _levels(index: Any) -> list[Any]:
 
 
 def _dtypes(frame: Any) -> list[Any]:
-    return [*frame.dtypes.tolist(), *(level.dtype for level in _levels(frame.index))]
+    found = [*frame.dtypes.tolist(), *(level.dtype for level in _levels(frame.index))]
+    return [(dtype, [*getattr(dtype, "categories", ())]) for dtype in found]  # unordered ones are equal in any order
 
 
 def _columns_of(frame: Any) -> str:

@@ -89,7 +89,7 @@ class Wealth:
     @property
     def p_value(self) -> float:
         """A p-value that holds whenever one looks: under the claim it is ever at most γ with probability at most γ (Ville)."""
-        return exp(-self.peak)
+        return exp(-min(self.peak, 700.0))  # never 0: it is a figure that the true one is at most
 
     def moved(self, logs: Sequence[float], samples: int) -> Wealth:
         """The wealth at the next look."""

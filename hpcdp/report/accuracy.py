@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from hpcdp._base.rounding import at_most, percent, share
-from hpcdp.report.table import estimate, grid, limit_lines, warning_lines
+from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, warning_lines
 from hpcdp.report.tape import basis_lines
 from hpcdp.results.bootstrap import Error
 from hpcdp.results.result import Result
@@ -42,7 +42,7 @@ def table(result: Result, errors: Sequence[Error]) -> str:
         weights = (
             "standard error: of a mean of weights, those above the cut-offs included; asymptotic; of the learned sets"
         )
-        return "\n".join([*lines, weights, *basis_lines(result), *warning_lines(result)])
+        return "\n".join([*lines, weights, *basis_lines(result), *changed_lines(result), *warning_lines(result)])
     return "\n".join(
         [
             *lines,
@@ -50,6 +50,7 @@ def table(result: Result, errors: Sequence[Error]) -> str:
             f"radius: every cell's δ̂ is within it of the exact δ of {known}, so the largest is within it of the",
             f"  largest of that, which is below δ by what they miss; at all ε together with confidence {sure}; finite-sample",
             "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any given size",
+            *changed_lines(result),
         ]
     )
 

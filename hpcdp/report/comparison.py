@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.report.table import estimate, grid, limit_lines, warning_lines
+from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, warning_lines
 from hpcdp.report.tape import basis_lines
 from hpcdp.results.comparison import Comparison, largest_difference
 
@@ -70,6 +70,8 @@ def _notes(comparison: Comparison) -> list[str]:
     for name, result in tapes.items():
         lines += [f"{name}: random tapes; only what is certified is compared, not what is certified up to the leftover"]
         lines += [f"  {line}" for line in (*basis_lines(result), *warning_lines(result))]
+    for name, result in zip(comparison.names, comparison.results, strict=True):
+        lines += [f"{name}: {line}" if line.startswith("WARNING") else line for line in changed_lines(result)]
     levels = {result["epsilon"].size for result in comparison.results}
     if levels != {comparison.epsilon.size}:
         lines.append(f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all.")

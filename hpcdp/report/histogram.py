@@ -181,7 +181,8 @@ def csv_text(result: Result) -> str:
 def renyi_json(result: Result, orders: list[float]) -> str:
     """One object: name, complete, confidence, and `renyi`, as Gorla et al. estimate it."""
     head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
-    return json.dumps({**head, "published_renyi": renyi_of(result, orders)}, allow_nan=False, ensure_ascii=False)
+    found = {**head, "published_renyi": renyi_of(result, orders), **result.changed_entry}
+    return json.dumps(found, allow_nan=False, ensure_ascii=False)
 
 
 def renyi_of(result: Result, orders: list[float]) -> list[dict[str, Any]]:
@@ -208,6 +209,5 @@ def renyi_lines(result: Result, orders: list[float]) -> str:
         f"order {order:g}: {describe_sizes(result.study, promised_sizes(result.study, test, order))}"
         for order in (entry["order"] for entry in entries)
     ]
-    return "\n".join(
-        [*lines, "published D̂: a point estimate, failed where a bin is empty; with these sizes within ±γ if C holds."]
-    )
+    words = "published D̂: a point estimate, failed where a bin is empty; with these sizes within ±γ if C holds."
+    return "\n".join([*lines, words, *changed_lines(result)])

@@ -73,6 +73,7 @@ def _claimed(level: RiskLevel) -> str:
 def to_json(result: Result, levels: Sequence[RiskLevel]) -> str:
     """One object; `risk` has one entry for each level."""
     head = {"name": result.name, "complete": result.complete, "confidence": result.confidence, **result.declared}
+    head |= result.changed_entry
     return json.dumps(head | {"risk": [asdict(level) for level in levels]}, allow_nan=False, ensure_ascii=False)
 
 

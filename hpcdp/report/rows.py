@@ -15,7 +15,7 @@ from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.report.exposed import NOISE, Exposure, find_exposure
-from hpcdp.report.table import grid
+from hpcdp.report.table import changed_lines, grid
 from hpcdp.report.tape import basis_lines, raced_lines
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
@@ -134,6 +134,7 @@ def table(result: Result, ranking: Ranking, contents: bool = False) -> str:
             f"  resolved. certified ≥: at all cells together with confidence {percent(result.confidence)}; finite-sample.",
             *basis_lines(result),
             *(raced_lines(result) if result.is_tape else []),
+            *changed_lines(result),
         ]
     )
 
@@ -141,6 +142,7 @@ def table(result: Result, ranking: Ranking, contents: bool = False) -> str:
 def to_json(result: Result, ranking: Ranking, contents: bool = False) -> str:
     """One object; `rows` has one entry for each row, the most exposed first."""
     head = {"name": result.name, "complete": result.complete, "confidence": result.confidence, **result.declared}
+    head |= result.changed_entry
     return json.dumps(
         head | {"epsilon": ranking.epsilon, "rows": _entries(result, ranking, contents)},
         allow_nan=False,

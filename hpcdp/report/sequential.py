@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 
 from hpcdp._base.rounding import at_least, at_most, failure, percent
@@ -50,6 +51,11 @@ def notes(audit: SequentialAudit) -> list[str]:
         f"  look with probability at most {failure(audit.confidence)} if the claim is true; finite-sample, whatever the",
         "  classifier learned, however often one looks. p-value: 1/(largest evidence so far).",
         *trust_lines(audit.study, "every block before its bet was settled"),
+        *(
+            line
+            for words in audit.code_warnings
+            for line in textwrap.wrap(f"WARNING: {words}", 120, subsequent_indent="  ")
+        ),
     ]
 
 

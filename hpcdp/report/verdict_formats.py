@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from hpcdp.report.table import changed_lines
 from hpcdp.report.verdict import verdict_lines
 from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION, Verdict
 
@@ -21,7 +22,7 @@ def to_junit(verdicts: Sequence[Verdict], incomplete: bool = False) -> str:
     suite = ElementTree.Element("testsuite", name=_xml(result.name), tests=str(len(verdicts)))
     for verdict in verdicts:
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(result.name), name=_xml(verdict.claim.text))
-        text = _xml("\n".join(verdict_lines(verdict)))
+        text = _xml("\n".join([*verdict_lines(verdict), *changed_lines(result)]))
         kind = _kind(verdict, incomplete)
         if kind is None:
             ElementTree.SubElement(case, "system-out").text = text
@@ -55,6 +56,8 @@ def to_markdown(verdicts: Sequence[Verdict]) -> str:
         lines.append(f"| {_cell(verdict.claim.text)} | {verdict.verdict} | {_cell(words)} |")
     if not result.complete:
         lines += ["", f"The store is not complete: {verdicts[0].cells_words} have all their counts."]
+    for words in result.code_warnings:
+        lines += ["", f"WARNING: {_cell(words)}."]
     return "\n".join(lines)
 
 

@@ -117,6 +117,7 @@ class Audit(Shown):
                 "epsilon": [{"delta": d, "box": box, "all": every} for d, box, every in self.bounds.epsilon],
             },
             "cells": [vars(box) for box in self.boxes],
+            **self.result.changed_entry,
         }
 
 

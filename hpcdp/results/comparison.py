@@ -71,7 +71,13 @@ class Comparison:
         return {
             "complete": self.complete,
             "stores": [
-                {"name": name, "store": str(result.store), "confidence": result.confidence, "complete": result.complete}
+                {
+                    "name": name,
+                    "store": str(result.store),
+                    "confidence": result.confidence,
+                    "complete": result.complete,
+                    **result.changed_entry,
+                }
                 for name, result in zip(self.names, self.results, strict=True)
             ],
             "spectra": [

@@ -29,7 +29,7 @@ from hpcdp.store.root import open_latest
 from hpcdp.store.texts import read_texts
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
-from hpcdp.study.versions import changed_code, history, stored_study
+from hpcdp.study.versions import changed_code, changed_words, history, stored_study
 from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
@@ -119,11 +119,12 @@ class Result(Shown):
     @property
     def code_warnings(self) -> list[str]:
         """That numbers may be of code that is there no more."""
-        return [
-            f"{what} changed since the first draws of this store were made, as was allowed (--allow-changed-code): what was "
-            "drawn until then is of the earlier one, and so are these numbers, or a part of what they are made of"
-            for what in self.changed
-        ]
+        return changed_words(self.changed)
+
+    @property
+    def changed_entry(self) -> dict[str, list[str]]:
+        """The same for JSON of which warnings are no part otherwise; empty where no code changed."""
+        return {"warnings": self.code_warnings} if self.changed else {}
 
     def epsilon_at(self, delta: float, alone: bool = False) -> Level:
         """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ.
@@ -257,7 +258,7 @@ class Result(Shown):
         """The object that `show --format json` prints; nothing in it differs between two equal runs."""
         if self.study.at_risk is not None:
             head = {"name": self.name, "complete": self.complete, "confidence": self.confidence}
-            return {**head, "risk": self.risk}
+            return {**head, "risk": self.risk, **self.changed_entry}
         reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.way.pools else None
         return {
             "name": self.name,

@@ -79,6 +79,7 @@ class SequentialAudit:
     """What a sequential audit found; verdict as in `hpcdp.results.audit.Audit`.
 
     claim: as it was given. looks: after each batch, at least one. cells: `pair`, `evidence` and `p_value` of each pair alone.
+    code_warnings: as `hpcdp.results.result.Result.code_warnings`, where the audit itself says so and no page around it.
     """
 
     study: Study
@@ -87,6 +88,7 @@ class SequentialAudit:
     rounds: Rounds
     looks: Sequence[Look]
     cells: Sequence[Mapping[str, Any]]
+    code_warnings: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -129,6 +131,7 @@ class SequentialAudit:
             "needed": self.needed,
             "looks": [asdict(look) for look in self.looks],
             "cells": [dict(cell) for cell in self.cells],
+            **({"warnings": [*self.code_warnings]} if self.code_warnings else {}),
         }
 
     def to_copy(self, claim: str) -> dict[str, Any]:

@@ -75,6 +75,7 @@ class Tape(Derived):
         found = _unknown(shape)
         first = first_of(problem.tape_keys)
         tested = tested_pairs(problem, index)
+        share = _share(problem, index, len(first), tested)
         for number in range(pairs):
             source = first[problem.tape_keys[number]]
             choice = known_choice(problem, index, source)
@@ -87,7 +88,6 @@ class Tape(Derived):
             if not _is_drawn(problem, index, source, choice):
                 continue
             found["tape_stage"][1][number] = DRAWN
-            share = len(first) / len(tested)  # the level of pairs that training alone left out is the others'
             level = np.asarray(choice.levels) * share
             found["level"][1][number] = level
             for direction in (0, 1):
@@ -222,6 +222,16 @@ class Tape(Derived):
 
 
 DERIVED = Tape()
+
+
+def _share(problem: Problem, index: Index, pairs: int, tested: list[int] | None) -> float:
+    """Times the level that its levels chose a tested pair has: that of pairs that training alone left out is the others'. Never
+    more than all of it in sum: where equal pairs became unequal, earlier levels were chosen for fewer.
+    """
+    choices = [known_choice(problem, index, number) for number in tested or ()]
+    share, failure = pairs / max(1, len(choices)), 1.0 - problem.study.estimate.confidence
+    spent = share * math.fsum(level for choice in choices if choice for row in choice.levels for level in row)
+    return share * failure / spent if spent > failure * (1.0 + 1e-9) else share
 
 
 def _is_drawn(problem: Problem, index: Index, number: int, choice: Choice) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -187,6 +188,7 @@ class Verdict(Shown):
             **({} if self.order is None else {"certified_order": vars(self.order)}),
             **({} if self.pure is None else {"certified_pure": _finite(vars(self.pure))}),
             "cells": self.cells(),
+            **self.result.changed_entry,
         }
 
 
@@ -313,7 +315,7 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
     pair, direction, column = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
     place = (pair, direction, column)
     most = float(score[place])
-    chance = min(1.0, int((score > -np.inf).sum()) * float(ndtr(-most)))
+    chance = int((score > -np.inf).sum()) * max(float(ndtr(-most)), sys.float_info.min)  # no probability is at most 0
     needed = None
     if result.has_bound(place):
         needed = result.way.needed_to_pass(result.arrays, place, float(claimed[place]))
@@ -323,7 +325,7 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
         epsilon=float(result["epsilon"][column]),
         gap=float(gap[place]),
         standard_error=float(error[place]),
-        chance=chance,
+        chance=min(1.0, chance),
         is_chance=most < _FEW_ERRORS or chance > 1.0 - result.confidence,
         test=None if needed is None else round_up(needed),
         now=result.way.tests_at(result.arrays, place),

@@ -239,7 +239,8 @@ def to_database(value: Any, where: str) -> Database:
         raise StudyError(f"{where}: an empty database (shape {array.shape}); accepted: at least one row")
     if array.ndim not in (1, 2):
         raise StudyError(f"{where}: a list of numbers or of rows of numbers; given: shape {array.shape}")
-    if array.dtype.kind not in "biuf":
+    beyond = array.dtype.kind == "u" and int(array.max()) >> 63  # which int64 would make negative
+    if array.dtype.kind not in "biuf" or beyond:
         raise StudyError(f"{where}: numbers only; given: {_first_odd(value)}")
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
@@ -257,7 +258,7 @@ def _first_odd(value: Any) -> str:
     for place, item in np.ndenumerate(np.asarray(value, object)):
         found = item.item() if isinstance(item, np.generic) else item
         if isinstance(found, int) and abs(found) >> 63:
-            return f"an integer of {len(str(abs(found)))} digits"
+            return f"an integer of {abs(found).bit_length():,} bits"
         if not isinstance(found, int | float):
             what = "text" if isinstance(found, str) else type(found).__name__
             return f"{what} in row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")

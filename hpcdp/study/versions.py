@@ -167,12 +167,29 @@ def _code_of(study: Study) -> str:
 def changed_code(layout: Layout, study: Study) -> list[str]:
     """Code that was another in an earlier version of the store: what was drawn until then is not of the present one."""
     known: dict[str, set[str]] = {}
+    own: dict[str, Any] = {}
+    is_program = isinstance(study.mechanism.call, ProgramCall)  # whose command may hold paths, which no page shows
+    name = "mechanism.call: the command or a file that it names" if is_program else _code_of(study)
     for version in range(1, latest_version(layout) + 1):
         body = earlier_study(layout, version)
         if body is not None:
-            for what, digest in {_code_of(study): body["source"], **body.get("sources", {})}.items():
+            own = {name: body["source"], **body.get("sources", {})}
+            for what, digest in own.items():
                 known.setdefault(what, set()).add(str(digest))
-    return [what for what, digests in known.items() if len(digests) > 1]
+    return [
+        what
+        for what, digests in known.items()
+        if len(digests) > 1 or (what.startswith("estimate.") and what not in own)
+    ]
+
+
+def changed_words(changed: Sequence[str]) -> list[str]:
+    """That numbers may be of code that is there no more."""
+    return [
+        f"{what} changed since the first draws of this store were made, as was allowed (--allow-changed-code): what was "
+        "drawn until then is of the earlier one, and so are these numbers, or a part of what they are made of"
+        for what in changed
+    ]
 
 
 def save_problem(layout: Layout, problem: Problem, generation: Generation, allow_changed_code: bool) -> int:

@@ -52,10 +52,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """One result as a page says it. key: of its place in the page. banner: what is missing; empty of a complete store."""
+    """One result as a page says it. key: of its place in the page. state: in a word, empty of a complete store whose code never
+    changed; banner: the same in sentences.
+    """
 
     key: str
     name: str
+    state: str
     banner: Sequence[str]
     sentence: Sentence
     details: Sequence[str]
@@ -89,6 +92,7 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
     return Report(
         key,
         result.name,
+        _state(result, not result.complete, batches),
         [*_banner(result), *unfinished_lines(batches)],
         sentence_of(result, judged),
         [
@@ -116,8 +120,8 @@ def _of_batches(result: Result, audits: Sequence[SequentialAudit], key: str, sho
     ]
     sections = list(_batch_sections(result, audits, key, [own] if others else []))
     sections.append(Section("notes", "Assumptions and warnings", paragraphs(_batch_notes(result, audits))))
-    banner = unfinished_lines(audits)
-    return Report(key, result.name, banner, first, details, sections, provenance_of(result, show_rows))
+    banner, state = [*_changed(result), *unfinished_lines(audits)], _state(result, False, audits)
+    return Report(key, result.name, state, banner, first, details, sections, provenance_of(result, show_rows))
 
 
 def _batch_sections(
@@ -129,6 +133,8 @@ def _batch_sections(
         cut = f"It looks after every batch of {batched.rounds.batch:,} samples per database, {batched.rounds.budget:,} at most."
         if many != len(result.pairs):
             cut += f" It is of {many:,} of the study's {len(result.pairs):,} pairs, those that it had then."
+        elif result.grown:
+            cut += " It is of the pairs that the study had then, which may be others than the present ones."
         tables = [looks_table(batched), *([pairs_table(batched)] if many > 1 else [])]
         picture = pictures.sequential_picture(batched, f"{key}-{name}")
         yield Section(name, f"Sequential audit of {batched.claim}", [*own, cut], [picture], tables)
@@ -158,10 +164,19 @@ def _audited(result: Result, claim: Claim | None) -> Audit | None:
     return None
 
 
+def _state(result: Result, incomplete: bool, audits: Sequence[SequentialAudit]) -> str:
+    said = {"incomplete": incomplete, "unfinished": unfinished_lines(audits), "code changed": result.changed}
+    return ", ".join(word for word, holds in said.items() if holds)
+
+
+def _changed(result: Result) -> list[str]:
+    return paragraphs([f"WARNING: {words}." for words in result.code_warnings])
+
+
 def _banner(result: Result) -> list[str]:
-    changed = [f"WARNING: {words}." for words in result.code_warnings]
+    changed = _changed(result)
     if result.complete:
-        return paragraphs(changed)
+        return changed
     words = "INCOMPLETE: this page shows only what has all its counts. A violation counts; all else may change. "
     return paragraphs([words + "Go on with: hpcdp resume STORE.", *verdicts.looks_lines(result), *changed])
 

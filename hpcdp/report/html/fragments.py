@@ -123,6 +123,7 @@ def _key() -> str:
 
 
 def _render(result: Result, words: str, tables: list[Table], picture: Picture | None) -> str:
+    words = " ".join([words, *(f"WARNING: {changed}." for changed in result.code_warnings)])
     return _page({"name": result.name, "complete": result.complete}, words, tables, picture)
 
 
