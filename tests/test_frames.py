@@ -338,3 +338,9 @@ print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("value", [[1], {1: 2}, ([1],)])
+def test_values_that_have_no_code_are_refused(value: Any) -> None:
+    with pytest.raises(StudyError, match=f"column 'c': text, numbers, .* given: a {type(value).__name__}"):
+        Frames.of([pd.DataFrame({"c": ["x", value]})], "here")

@@ -205,9 +205,13 @@ def _column_codes(column: Any, values: dict[int, Any], where: str) -> NDArray[np
     found = []
     for value, is_missing in zip(column.tolist(), column.isna().tolist(), strict=True):
         key = (type(value), None if is_missing else value)  # what is missing is equal to nothing
-        if key not in known:
-            known[key] = _value_code(value, values, where)
-        found.append(known[key])
+        try:
+            code = known.get(key)
+        except TypeError:  # a list, or what holds one
+            raise _uncoded(value, where) from None
+        if code is None:
+            code = known[key] = _value_code(value, values, where)
+        found.append(code)
     return np.array(found, np.int64)
 
 
@@ -216,10 +220,14 @@ def _value_code(value: Any, values: dict[int, Any], where: str) -> int:
 
     digest = digest_value(value)
     if digest.undigested:
-        raise StudyError(f"{where}: text, numbers, booleans, times and missing values; given: a {type(value).__name__}")
+        raise _uncoded(value, where)
     code = _code(digest.digest)
     values.setdefault(code, value)
     return code
+
+
+def _uncoded(value: Any, where: str) -> StudyError:
+    return StudyError(f"{where}: text, numbers, booleans, times and missing values; given: a {type(value).__name__}")
 
 
 def _code(digest: str) -> int:
