@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Sequence
 
 from hpcdp._base.rounding import at_least, at_most, failure, percent
-from hpcdp.report.table import grid, trust_lines
+from hpcdp.report.table import grid, marked_lines, trust_lines
 from hpcdp.results.sequential import Look, SequentialAudit
 
 _SHOWN = 12  # looks that a text lists
@@ -51,11 +50,7 @@ def notes(audit: SequentialAudit) -> list[str]:
         f"  look with probability at most {failure(audit.confidence)} if the claim is true; finite-sample, whatever the",
         "  classifier learned, however often one looks. p-value: 1/(largest evidence so far).",
         *trust_lines(audit.study, "every block before its bet was settled"),
-        *(
-            line
-            for words in audit.code_warnings
-            for line in textwrap.wrap(f"WARNING: {words}", 120, subsequent_indent="  ")
-        ),
+        *marked_lines("WARNING", audit.code_warnings),
     ]
 
 

@@ -147,13 +147,17 @@ def _tradeoff_rows(result: Result) -> list[list[str]]:
 
 def warning_lines(result: Result) -> list[str]:
     """A result's warnings as lines of a text."""
-    wrapped = (textwrap.wrap(f"warning: {words}", 120, subsequent_indent="  ") for words in result.resolution.warnings)
-    return [line for lines in wrapped for line in lines]
+    return marked_lines("warning", result.resolution.warnings)
 
 
 def changed_lines(result: Result) -> list[str]:
     """That code changed while the store grew, as lines of a text."""
-    wrapped = (textwrap.wrap(f"WARNING: {words}", 120, subsequent_indent="  ") for words in result.code_warnings)
+    return marked_lines("WARNING", result.code_warnings)
+
+
+def marked_lines(mark: str, sentences: Sequence[str]) -> list[str]:
+    """Sentences behind a mark as lines of a text."""
+    wrapped = (textwrap.wrap(f"{mark}: {words}", 120, subsequent_indent="  ") for words in sentences)
     return [line for lines in wrapped for line in lines]
 
 

@@ -15,18 +15,23 @@ from hpcdp.study.section import Key, Rows, Section
 _LISTED, _CALLED = "(list)", "(call)"  # messages leave out parts of a location in parentheses
 
 
-class Framed(Section):
-    """A database that was given as a DataFrame: what a study says of it. The codes of its rows are stored as arrays are."""
+class _Given(Section):
+    """What is said of a DataFrame, which is kept beside it."""
 
-    frame: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    rows: Annotated[int, Field(ge=0)]
-    levels: Annotated[int, Field(ge=1), Key("law", absent=1)] = 1
     _given: Any = PrivateAttr(None)
 
     @property
     def given(self) -> Any:
         """The DataFrame, where it was given in this process."""
         return self._given
+
+
+class Framed(_Given):
+    """A database that was given as a DataFrame: what a study says of it. The codes of its rows are stored as arrays are."""
+
+    frame: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    rows: Annotated[int, Field(ge=0)]
+    levels: Annotated[int, Field(ge=1), Key("law", absent=1)] = 1
 
     @classmethod
     def of(cls, frame: Any) -> Framed:
@@ -38,16 +43,10 @@ class Framed(Section):
         return made
 
 
-class FramedRows(Section):
+class FramedRows(_Given):
     """Rows that edits set rows of DataFrames to, which were given as a DataFrame: codes of their values, without labels."""
 
     codes: Annotated[list[list[int]], Field(min_length=1)]
-    _given: Any = PrivateAttr(None)
-
-    @property
-    def given(self) -> Any:
-        """The DataFrame, where it was given in this process."""
-        return self._given
 
     @classmethod
     def of(cls, frame: Any) -> FramedRows:
