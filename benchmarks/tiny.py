@@ -166,7 +166,7 @@ CASES = (
     Case(
         "gaussian 1/4, 1e-7", "gaussian", _GAUSSIAN, _QUARTER, "forward", _SMALL, 1e-7, 0.1, 3e-4, _normal, most=10**12
     ),
-    Case("gaussian 1, 1e-6", "gaussian", _GAUSSIAN, _ONE, "forward", _UNIT, 1e-6, 0.1, 3e-4, _normal),
+    Case("gaussian 1, 1e-6", "gaussian", _GAUSSIAN, _ONE, "forward", _UNIT, 1e-6, 0.1, 3e-4, _normal, most=10**12),
 )
 LONG = ("gaussian 1/4, 1e-7", "gaussian 1, 1e-6")
 

@@ -18,7 +18,7 @@ from hpcdp.study.file import Header, Study
 from hpcdp.study.following import going_on
 from hpcdp.study.mechanism import MechanismSection, ProgramCall
 from hpcdp.study.section import ALWAYS
-from hpcdp.study.versions import stored_study
+from hpcdp.study.stored import stored_study
 
 PAIRS = "given = [{ d = [0.0], d_prime = [1.0] }]"
 

@@ -275,7 +275,7 @@ def test_draws_where_nothing_is_told() -> None:
         "gaussian 1",
         "mixture",
         "threshold",
-        "dp-sgd, forward",
+        pytest.param("dp-sgd, forward", marks=pytest.mark.release),
         pytest.param("dp-sgd, reverse", marks=pytest.mark.slow),
     ],
 )

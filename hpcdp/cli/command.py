@@ -141,7 +141,7 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
         from hpcdp.clusters.folder import job_folder
         from hpcdp.clusters.submit import submit_next
         from hpcdp.store.root import latest_version, open_layout
-        from hpcdp.study.versions import stored_study
+        from hpcdp.study.stored import stored_study
 
         layout = open_layout(there.root)
         name = stored_study(layout, latest_version(layout)).name

@@ -64,7 +64,7 @@ def _folder_of(store: Path) -> Any:
     from hpcdp.clusters.folder import job_folder
     from hpcdp.store.records import foreign
     from hpcdp.store.root import open_latest
-    from hpcdp.study.versions import stored_study
+    from hpcdp.study.stored import stored_study
 
     with foreign(store):
         layout, version = open_latest(store)

@@ -46,8 +46,8 @@ from hpcdp.store.samples import DamagedBlock, read_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import Claim
 from hpcdp.study.problem import Problem
+from hpcdp.study.stored import changed_code, changed_words
 from hpcdp.study.trial_draws import Trial, equals_no_chance
-from hpcdp.study.versions import changed_code, changed_words
 
 _KEEP = 5e-3  # seconds to store a chunk
 _DIGITS = 6

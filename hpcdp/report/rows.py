@@ -209,7 +209,7 @@ def held_rows(result: Result) -> list[dict[str, Any]]:
 def _contents(result: Result) -> list[NDArray[Any]]:
     """The databases of a result, from its store; StudyError where it holds codes of DataFrames alone."""
     from hpcdp.store.root import latest_version, open_layout
-    from hpcdp.study.versions import stored_databases
+    from hpcdp.study.stored import stored_databases
 
     if result.study.framed:
         raise StudyError(

@@ -70,7 +70,7 @@ def _stored_pairs(result: Result) -> list[Pair] | None:
     from hpcdp.results.exported import Exported
     from hpcdp.store.root import latest_version
     from hpcdp.study.databases import enumerate_pairs
-    from hpcdp.study.versions import stored_databases
+    from hpcdp.study.stored import stored_databases
 
     if result.study.pairs.distributional is not None or isinstance(result, Exported):
         return None

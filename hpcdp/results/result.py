@@ -29,7 +29,7 @@ from hpcdp.store.root import open_latest
 from hpcdp.store.texts import read_texts
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
-from hpcdp.study.versions import changed_code, changed_words, history, stored_study
+from hpcdp.study.stored import changed_code, changed_words, history, stored_study
 from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:

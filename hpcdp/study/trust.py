@@ -17,7 +17,7 @@ from hpcdp.store.root import latest_version
 from hpcdp.study.file import Study
 from hpcdp.study.mechanism import FunctionCall, ProgramCall
 from hpcdp.study.pairs import GivenCall
-from hpcdp.study.versions import stored_study
+from hpcdp.study.stored import stored_study
 
 
 def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:

@@ -1,36 +1,32 @@
-"""The study inside the store: its versions, its databases, and what may change from one version to the next."""
+"""Problems and the versions of a store: loaded from one, stored as the next, and refused where they are another study's."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpcdp.errors import DamagedError, StudyError
-from hpcdp.keys import canonical_json, digest_array
+from hpcdp.keys import digest_array
 from hpcdp.losses import named_code
-from hpcdp.mechanisms import SCORES, STORED
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
-from hpcdp.store.databases import Database, lost_place, read_databases, store_databases
+from hpcdp.store.databases import store_databases
 from hpcdp.store.fence import discard, move, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
-from hpcdp.study.bodies import earlier_study, read_study_record, sound_study
+from hpcdp.study.bodies import read_study_record, sound_study
 from hpcdp.study.changes import describe_change, refuse_changes, same
 from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
-from hpcdp.study.estimate import Estimate
-from hpcdp.study.file import Header, Study
+from hpcdp.study.file import Study
 from hpcdp.study.following import may_be_either
-from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
-from hpcdp.study.section import ALWAYS, Section
-
-if TYPE_CHECKING:
-    from hpcdp.study.problem import Problem
-    from hpcdp.study.sampler import Sampler
+from hpcdp.study.mechanism import FunctionCall
+from hpcdp.study.problem import Problem
+from hpcdp.study.sampler import Sampler
+from hpcdp.study.stored import code_of, databases_of, study_of
 
 
 def mend(layout: Layout, generation: Generation) -> Iterator[str]:
@@ -55,10 +51,8 @@ def mend(layout: Layout, generation: Generation) -> Iterator[str]:
 
 def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:
     """The problem of one version, from the store and the mechanism's code; StudyError if the code changed."""
-    from hpcdp.study.sampler import Sampler  # what reads complete results need not know
-
     body = read_study_record(layout, version)
-    study = _study_of(body)
+    study = study_of(body)
     sampler, distributions = Sampler.of(study), load_distributions(study)
     if not allow_changed_code:
         _refuse_changed_code(body, sampler, study, distributions)
@@ -67,10 +61,8 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
 
 def read_problem(layout: Layout, version: int) -> Problem:
     """The problem of one version for reading results: from the store alone, so its sampler cannot draw."""
-    from hpcdp.study.sampler import Sampler
-
     body = read_study_record(layout, version)
-    study = _study_of(body)
+    study = study_of(body)
     distributions = known_distributions(study, body.get("shapes", ()))
     sampler = Sampler.keys_only(study, body["source"])
     return with_known_sizes(layout, _problem(layout, body, study, sampler, distributions))
@@ -79,34 +71,9 @@ def read_problem(layout: Layout, version: int) -> Problem:
 def _problem(
     layout: Layout, body: dict[str, Any], study: Study, sampler: Sampler, distributions: Sequence[Distribution]
 ) -> Problem:
-    from hpcdp.study.problem import Problem
-
-    databases = _databases_of(layout, body)
+    databases = databases_of(layout, body)
     chosen = known_choice(layout) if study.estimate.reuse == "auto" else None
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
-
-
-def _study_of(body: dict[str, Any]) -> Study:
-    """A stored study: a key that it lacks has the value that its absence means, whatever the default is by now."""
-    sections: dict[str, type[Section]] = {"study": Header, "mechanism": MechanismSection, "estimate": Estimate}
-    filled = {
-        name: {k: key.absent for k, key in model.keys().items() if key.absent is not ALWAYS}
-        | body["study"].get(name, {})
-        for name, model in sections.items()
-        if name in body["study"]  # a study with [at_risk] has none but its own
-    }
-    return Study.from_dict(body["study"] | filled, body["folder"])
-
-
-def stored_study(layout: Layout, version: int) -> Study:
-    """The study of one version, without loading its databases or mechanism."""
-    body = read_study_record(layout, version)
-    return _study_of(body)
-
-
-def stored_databases(layout: Layout, version: int) -> list[Database]:
-    """The databases of one version; DamagedError where one is missing or not whole."""
-    return _databases_of(layout, read_study_record(layout, version))
 
 
 def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
@@ -138,7 +105,7 @@ def _refuse_changed_code(
         what for what in before if what.startswith("estimate.") and what not in now
     ]  # it comes from elsewhere now
     if sampler.source != body["source"]:
-        changed.insert(0, _code_of(study))
+        changed.insert(0, code_of(study))
     if changed:
         moved = Path(body["folder"]) != study.folder.resolve()
         where = f" from that in {body['folder']}" if moved else ""
@@ -148,48 +115,6 @@ def _refuse_changed_code(
             f"--store or study.name, which measures it anew. Where the outputs' law is as it was, "
             f"{how} goes on all the same, with a warning"
         )
-
-
-def _code_of(study: Study) -> str:
-    """What a stored digest of the source is of, by the key that names it."""
-    call, key = study.mechanism.call, "mechanism.call" if study.at_risk is None else "at_risk.query"
-    if call == STORED:
-        return f"{key}: the stored samples' files"
-    if call == SCORES:
-        return f"{key}: the models' files, or the source of their score,"
-    if isinstance(call, FunctionCall):
-        return f"{key}: {call.function}, or what it reads,"
-    if isinstance(call, ProgramCall) and call.command:
-        return f"{key}: the command or a file that it names, {call.command}"
-    return f"{key}: the source of {call}"
-
-
-def changed_code(layout: Layout, study: Study) -> list[str]:
-    """Code that was another in an earlier version of the store: what was drawn until then is not of the present one."""
-    known: dict[str, set[str]] = {}
-    own: dict[str, Any] = {}
-    is_program = isinstance(study.mechanism.call, ProgramCall)  # whose command may hold paths, which no page shows
-    name = "mechanism.call: the command or a file that it names" if is_program else _code_of(study)
-    for version in range(1, latest_version(layout) + 1):
-        body = earlier_study(layout, version)
-        if body is not None:
-            own = {name: body["source"], **body.get("sources", {})}
-            for what, digest in own.items():
-                known.setdefault(what, set()).add(str(digest))
-    return [
-        what
-        for what, digests in known.items()
-        if len(digests) > 1 or (what.startswith("estimate.") and what not in own)
-    ]
-
-
-def changed_words(changed: Sequence[str]) -> list[str]:
-    """That numbers may be of code that is there no more."""
-    return [
-        f"{what} changed since the first draws of this store were made, as was allowed (--allow-changed-code): what was "
-        "drawn until then is of the earlier one, and so are these numbers, or a part of what they are made of"
-        for what in changed
-    ]
 
 
 def save_problem(layout: Layout, problem: Problem, generation: Generation, allow_changed_code: bool) -> int:
@@ -256,69 +181,9 @@ def _refuse_undigested(root: Path, study: Study) -> None:
         )
 
 
-def _databases_of(layout: Layout, body: dict[str, Any]) -> list[Database]:
-    """A stored study's databases in turn; one may be in many pairs."""
-    digests = body["databases"]
-    known = read_databases(layout, digests)
-    for digest in digests:
-        if digest not in known:
-            where = layout.relative(lost_place(layout, digest))
-            raise DamagedError(
-                f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew"
-            )
-        known[digest].setflags(write=False)
-    return [known[digest] for digest in digests]
-
-
 def _either_way(old: dict[str, Any], study: Study) -> dict[str, Any]:
     """What a store held, with the study's loss in place of its own where the file names none of both."""
     kept = old["study"].get("estimate")
     if study.at_risk is not None or kept is None or not may_be_either(study.estimate, kept):
         return old
     return {**old, "study": {**old["study"], "estimate": {**kept, "loss": study.estimate.loss}}}
-
-
-def history(layout: Layout) -> list[str]:
-    """What every version of the study asked for, in words, oldest first."""
-    bodies = [body for version in range(1, latest_version(layout) + 1) if (body := earlier_study(layout, version))]
-    now = set(_inputs(bodies[-1])) if bodies else set()
-    found = []
-    for body in bodies:
-        if section := body["study"].get("at_risk"):
-            found.append(f"{section['pairs']:,} pairs")
-            continue
-        estimate, relative = body["study"]["estimate"], body["study"]["pairs"]["relative"]
-        rows = "" if relative is None or relative["rows"] == "all" else f" ({len(relative['rows'])} rows)"
-        lost = sum(one not in now for one in _inputs(body))
-        what = f"{len(_inputs(body))} {'databases' if body['databases'] else 'distributions'}{rows}"
-        what += f", of which {lost} changed or left out since" if lost else ""
-        if (loss := estimate["loss"]) != bodies[-1]["study"]["estimate"]["loss"]:
-            what += f", loss {loss if isinstance(loss, str) else ', '.join(loss)}"
-        found.append(
-            f"train {estimate['train']:,}, {_later(estimate)}, {len(estimate['epsilons'])} ε, "
-            f"{len(estimate['etas'])} η, {_certified(estimate)}{what}"
-        )
-    return found
-
-
-def _certified(estimate: dict[str, Any]) -> str:
-    chosen = estimate.get("certify")
-    return f"certified at ε = {', '.join(f'{epsilon:g}' for epsilon in chosen)}, " if chosen else ""
-
-
-def _later(estimate: dict[str, Any]) -> str:
-    """What decides the draws after training, in words."""
-    if estimate.get("target"):
-        return f"target {', '.join(f'{k} {v:g}' for k, v in estimate['target'].items() if isinstance(v, float))}"
-    if estimate.get("time"):
-        return f"time {estimate['time']}"
-    refine = f"refine {estimate['refine']:,}, " if estimate.get("refine") else ""
-    reuse = estimate.get("reuse")
-    return f"{refine}test {estimate['test']:,}" + (f", reuse {str(reuse).lower()}" if reuse else "")
-
-
-def _inputs(body: dict[str, Any]) -> list[Any]:
-    """What tells the databases or distributions of a stored study apart: digests, or tables as JSON."""
-    return list(body["databases"]) or [
-        canonical_json(table) for table in body["study"]["pairs"]["distributional"] or ()
-    ]

@@ -1,0 +1,143 @@
+"""What a store holds of its study: each version's study, databases, code and history, read without the mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpcdp.errors import DamagedError
+from hpcdp.keys import canonical_json
+from hpcdp.mechanisms import SCORES, STORED
+from hpcdp.store.databases import Database, lost_place, read_databases
+from hpcdp.store.layout import Layout
+from hpcdp.store.root import latest_version
+from hpcdp.study.bodies import earlier_study, read_study_record
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.file import Header, Study
+from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
+from hpcdp.study.section import ALWAYS, Section
+
+
+def stored_study(layout: Layout, version: int) -> Study:
+    """The study of one version, without loading its databases or mechanism."""
+    body = read_study_record(layout, version)
+    return study_of(body)
+
+
+def study_of(body: dict[str, Any]) -> Study:
+    """A stored study: a key that it lacks has the value that its absence means, whatever the default is by now."""
+    sections: dict[str, type[Section]] = {"study": Header, "mechanism": MechanismSection, "estimate": Estimate}
+    filled = {
+        name: {k: key.absent for k, key in model.keys().items() if key.absent is not ALWAYS}
+        | body["study"].get(name, {})
+        for name, model in sections.items()
+        if name in body["study"]  # a study with [at_risk] has none but its own
+    }
+    return Study.from_dict(body["study"] | filled, body["folder"])
+
+
+def stored_databases(layout: Layout, version: int) -> list[Database]:
+    """The databases of one version; DamagedError where one is missing or not whole."""
+    return databases_of(layout, read_study_record(layout, version))
+
+
+def databases_of(layout: Layout, body: dict[str, Any]) -> list[Database]:
+    """A stored study's databases in turn; one may be in many pairs."""
+    digests = body["databases"]
+    known = read_databases(layout, digests)
+    for digest in digests:
+        if digest not in known:
+            where = layout.relative(lost_place(layout, digest))
+            raise DamagedError(
+                f"{where} in {layout.root} is damaged or missing; run the study file again, which stores it anew"
+            )
+        known[digest].setflags(write=False)
+    return [known[digest] for digest in digests]
+
+
+def changed_code(layout: Layout, study: Study) -> list[str]:
+    """Code that was another in an earlier version of the store: what was drawn until then is not of the present one."""
+    known: dict[str, set[str]] = {}
+    own: dict[str, Any] = {}
+    is_program = isinstance(study.mechanism.call, ProgramCall)  # whose command may hold paths, which no page shows
+    name = "mechanism.call: the command or a file that it names" if is_program else code_of(study)
+    for version in range(1, latest_version(layout) + 1):
+        body = earlier_study(layout, version)
+        if body is not None:
+            own = {name: body["source"], **body.get("sources", {})}
+            for what, digest in own.items():
+                known.setdefault(what, set()).add(str(digest))
+    return [
+        what
+        for what, digests in known.items()
+        if len(digests) > 1 or (what.startswith("estimate.") and what not in own)
+    ]
+
+
+def code_of(study: Study) -> str:
+    """What a stored digest of the source is of, by the key that names it."""
+    call, key = study.mechanism.call, "mechanism.call" if study.at_risk is None else "at_risk.query"
+    if call == STORED:
+        return f"{key}: the stored samples' files"
+    if call == SCORES:
+        return f"{key}: the models' files, or the source of their score,"
+    if isinstance(call, FunctionCall):
+        return f"{key}: {call.function}, or what it reads,"
+    if isinstance(call, ProgramCall) and call.command:
+        return f"{key}: the command or a file that it names, {call.command}"
+    return f"{key}: the source of {call}"
+
+
+def changed_words(changed: Sequence[str]) -> list[str]:
+    """That numbers may be of code that is there no more."""
+    return [
+        f"{what} changed since the first draws of this store were made, as was allowed (--allow-changed-code): what was "
+        "drawn until then is of the earlier one, and so are these numbers, or a part of what they are made of"
+        for what in changed
+    ]
+
+
+def history(layout: Layout) -> list[str]:
+    """What every version of the study asked for, in words, oldest first."""
+    bodies = [body for version in range(1, latest_version(layout) + 1) if (body := earlier_study(layout, version))]
+    now = set(_inputs(bodies[-1])) if bodies else set()
+    found = []
+    for body in bodies:
+        if section := body["study"].get("at_risk"):
+            found.append(f"{section['pairs']:,} pairs")
+            continue
+        estimate, relative = body["study"]["estimate"], body["study"]["pairs"]["relative"]
+        rows = "" if relative is None or relative["rows"] == "all" else f" ({len(relative['rows'])} rows)"
+        lost = sum(one not in now for one in _inputs(body))
+        what = f"{len(_inputs(body))} {'databases' if body['databases'] else 'distributions'}{rows}"
+        what += f", of which {lost} changed or left out since" if lost else ""
+        if (loss := estimate["loss"]) != bodies[-1]["study"]["estimate"]["loss"]:
+            what += f", loss {loss if isinstance(loss, str) else ', '.join(loss)}"
+        found.append(
+            f"train {estimate['train']:,}, {_later(estimate)}, {len(estimate['epsilons'])} ε, "
+            f"{len(estimate['etas'])} η, {_certified(estimate)}{what}"
+        )
+    return found
+
+
+def _certified(estimate: dict[str, Any]) -> str:
+    chosen = estimate.get("certify")
+    return f"certified at ε = {', '.join(f'{epsilon:g}' for epsilon in chosen)}, " if chosen else ""
+
+
+def _later(estimate: dict[str, Any]) -> str:
+    """What decides the draws after training, in words."""
+    if estimate.get("target"):
+        return f"target {', '.join(f'{k} {v:g}' for k, v in estimate['target'].items() if isinstance(v, float))}"
+    if estimate.get("time"):
+        return f"time {estimate['time']}"
+    refine = f"refine {estimate['refine']:,}, " if estimate.get("refine") else ""
+    reuse = estimate.get("reuse")
+    return f"{refine}test {estimate['test']:,}" + (f", reuse {str(reuse).lower()}" if reuse else "")
+
+
+def _inputs(body: dict[str, Any]) -> list[Any]:
+    """What tells the databases or distributions of a stored study apart: digests, or tables as JSON."""
+    return list(body["databases"]) or [
+        canonical_json(table) for table in body["study"]["pairs"]["distributional"] or ()
+    ]
