@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -136,6 +139,42 @@ def test_shells_complete_what_the_parser_accepts(shell: str, line: str, words: s
         check=False,
     )
     assert {found.partition("\t")[0] for found in done.stdout.split("\n")} - {""} == words, done.stderr
+
+
+ZSH = """
+fpath=($PWD/functions $fpath)
+autoload -Uz compinit; compinit -D -u
+compadd() { local -a found; builtin compadd -O found "$@"; print -rl -- "${found[@]}" >> found; builtin compadd "$@" }
+ask() { zle complete-word; print > asked }
+zle -N ask; bindkey '^T' ask; print > ready
+"""
+
+
+@pytest.mark.parametrize("line, words", COMPLETED)
+def test_zsh_completes_what_the_parser_accepts(line: str, words: set[str], tmp_path: Path) -> None:
+    """It completes at a terminal alone, and finds the script where its head says that it goes."""
+    text = completion("zsh")
+    (tmp_path / "functions").mkdir()
+    (tmp_path / "functions" / "_hpcdp").write_text(text)
+    (tmp_path / "setup").write_text(ZSH)
+    (tmp_path / "study.toml").touch()
+    ours, theirs = pty.openpty()
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TERM": "dumb"}
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen(["zsh", "-f", "-i"], cwd=tmp_path, env=env, start_new_session=True, **streams) as shell:  # type: ignore[call-overload]
+        try:
+            os.close(theirs)
+            for typed, sign in (("source ./setup\n", "ready"), (f"hpcdp {line}\x14", "asked")):
+                os.write(ours, typed.encode())
+                said, end = b"", time.monotonic() + 60.0
+                while not (tmp_path / sign).exists():
+                    assert time.monotonic() < end, said
+                    if select.select([ours], [], [], 0.05)[0]:
+                        said += os.read(ours, 4096)
+        finally:
+            shell.kill()
+            os.close(ours)
+    assert set((tmp_path / "found").read_text().split("\n")) - {""} == words
 
 
 @pytest.mark.parametrize("shell", SHELLS)
