@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
@@ -12,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
+from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, UNIFORM
 from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape, broadcast_shape
-from hpcdp.mechanisms.tape import _chain_kernels as chains
 from hpcdp.mechanisms.tape import _tape_kernels as kernels
-from hpcdp.mechanisms.tape.kinds import PLAIN, Entry, draw_choices, draw_order, is_chained, whole
+from hpcdp.mechanisms.tape.blocks import CODES, NAMES, Blocks, Memory, draw_based
+from hpcdp.mechanisms.tape.kinds import Entry, draw_choices, draw_order, whole
 from hpcdp.mechanisms.tape.proposal import Proposal
 
 Ints = NDArray[np.int64]
@@ -24,8 +23,6 @@ Bools = NDArray[np.bool_]
 Arranged = Callable[[NDArray[Any]], NDArray[Any]]
 """How entries (size, m) become an array that was asked for."""
 
-_NAMES = {NORMAL: "normal", LAPLACE: "laplace", EXPONENTIAL: "exponential", UNIFORM: "uniform"}
-_CODES = {name: code for code, name in _NAMES.items()}
 _COLUMNS = 8  # of variates of a kind that are made ahead for all outputs, where they are drawn one by one
 _AHEAD = 32  # of an output's variates that are made ready at once
 _EXACT = 2.0**-52
@@ -52,10 +49,6 @@ class _Bits(Bits):
         )
 
 
-def _bits_of(source: Stream) -> Bits:
-    return source._own_bits if isinstance(source, Drawing) else source.bit_generator
-
-
 class Drawing(Stream):
     """A `Stream` that draws variates of the kinds of `kinds` from a proposal, and keeps what each output got.
 
@@ -79,7 +72,12 @@ class Drawing(Stream):
         self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
         self.starts = np.append(0, np.full(proposal.count, size)) if is_plain else proposal.starts(size)
         self._components, self._rows = self._mix()
-        self._exchanged = None if exchanged is None else (exchanged[0], Stream(exchanged[1]))
+        self._memory = Memory()
+        self._blocks = Blocks(proposal, size, self._rows, self._own_bits, self._memory)
+        self._exchanged: tuple[Bools, Stream, Blocks] | None = None
+        if exchanged is not None:
+            other = Stream(exchanged[1])
+            self._exchanged = exchanged[0], other, Blocks(proposal, size, self._rows, other.bit_generator, self._memory)
         self._entries: list[Entry] = []
         self._places: dict[str, int] = {}  # by rows, the next of each kind
         self._layout: list[tuple[str, int]] = []
@@ -89,14 +87,10 @@ class Drawing(Stream):
         self._own: dict[tuple[str, int, Any], tuple[list[int], list[Any], list[Any], Any]] = {}
         self._counted: dict[str, int] = {}  # one by one, the next of each kind, of the present output
         self._edges: dict[Any, tuple[list[float], int]] = {}
-        self._scores: dict[
-            tuple[str, bool], Floats
-        ] = {}  # of chained kinds, of this stream or of the one for comparison
         self.steps: dict[
             int, float
         ] = {}  # of exponentials whose place is made a whole number of steps; 0: not always the same
         self._at = 0
-        self._held: list[Floats] = []
 
     def _mix(self) -> tuple[Ints | None, list[Ints]]:
         """Each output's component, and the outputs of each, in an order by chance: a place among outputs tells no component.
@@ -117,10 +111,7 @@ class Drawing(Stream):
     def __del__(self) -> None:
         """Give back the memory of what was drawn, where nobody else holds it."""
         self._entries, self._sheets = [], {}
-        while self._held:
-            held = self._held.pop()
-            if sys.getrefcount(held) == _ALONE and len(spare := _spare.setdefault(held.size, [])) < _MOST_SPARE:
-                spare.append(held)
+        self._memory.give_back()
 
     @property
     def bit_generator(self) -> Bits:  # type: ignore[override]  # it cannot be set in NumPy's either
@@ -211,17 +202,6 @@ class Drawing(Stream):
 
     # how it is drawn
 
-    def _memory(self, size: int) -> Floats:
-        """Memory of so many numbers: new one costs a page fault each 4 KiB, as much as what is drawn into it."""
-        if not _LEAST_HELD <= size <= _MOST_HELD:
-            return np.empty(size)
-        try:
-            found = _spare[size].pop()
-        except (KeyError, IndexError):
-            found = np.empty(size)
-        self._held.append(found)
-        return found
-
     def _most(self, kind: str) -> int:
         """Places of a kind that are kept, all that a proposal tilts among them; what is drawn beyond them is plain."""
         table = self.proposal.tables.get(kind)
@@ -245,95 +225,19 @@ class Drawing(Stream):
             return np.moveaxis(array, array.shape.index(self.size), 0).reshape(self.size, m)
         return array.reshape(m, self.size).T if self.flat == "columns" else array.reshape(self.size, m)
 
-    def _block(self, kind: str, m: int, base: Any, draw: Callable[[int, Stream], NDArray[Any]]) -> NDArray[Any]:
-        """The next m entries of each output, noted; draw: of (the first's place, a stream). By rows."""
+    def _block(self, kind: str, m: int, base: Any, draw: Callable[[int, Blocks], NDArray[Any]]) -> NDArray[Any]:
+        """The next m entries of each output, noted; draw: of (the first's place, what draws). By rows."""
         first = self._places.get(kind, 0)
         self._places[kind] = first + m
         self._layout.append((kind, m))
-        block = draw(first, self)
+        block = draw(first, self._blocks)
         if self._exchanged is not None:
-            rows, other = self._exchanged
+            rows, _, other = self._exchanged
             own = rows.reshape(-1, *[1] * (block.ndim - 1))
             block = np.where(own, draw(first, other), block)
         if first < self._most(kind):
             self._entries.append(Entry(kind, first, block, _ones(self.size, m), base))
         return block
-
-    def _standard_block(self, kind: str, m: int, first: int, source: Stream) -> Floats:
-        block = self._memory(self.size * m).reshape(self.size, m)
-        _bits_of(source).take(_CODES[kind], block.reshape(-1))
-        table = self.proposal.tables.get(kind)
-        if table is None or first >= table.shape[1]:
-            return block
-        for c, rows in self._parts():
-            part = block[rows]
-            if kind == "normal":
-                kernels.tilt_normals(part, table[c], first)
-            elif kind == "exponential":
-                kernels.tilt_exponentials(part, table[c], first)
-            else:
-                # of as many columns as are tilted
-                coins = np.empty((2, part.shape[0], min(m, table.shape[1] - first)))
-                _bits_of(source).take(UNIFORM, coins[: 1 + (kind == "uniform")].reshape(-1))
-                if kind == "laplace":
-                    kernels.tilt_laplaces(part, coins[0], table[c], first)
-                else:
-                    kernels.tilt_uniforms(part, coins[0], coins[1], table[c], first)
-            if is_chained(kind, table):
-                self._chain(kind, part, c, rows, first, source)
-            block[rows] = part
-        return block
-
-    def _chain(self, kind: str, part: Floats, c: int, rows: Ints, first: int, source: Stream) -> None:
-        """Let places depend on those before them, in place: part (rows, m), tilted, of component c."""
-        table, base = self.proposal.tables[kind][c], PLAIN[kind].size
-        if (kind, source is self) not in self._scores:
-            self._scores[kind, source is self] = np.zeros(self.size)
-        scores = self._scores[kind, source is self]
-        own = scores[rows]
-        if kind == "laplace":
-            chains.chain_laplaces(part, table, first, own, base)
-        else:
-            more = np.empty(part.shape)
-            _bits_of(source).take(UNIFORM if kind == "exponential" else EXPONENTIAL, more.reshape(-1))
-            chain = chains.chain_exponentials if kind == "exponential" else chains.chain_normals
-            chain(part, more, table, first, own, base)
-        scores[rows] = own
-
-    def _parts(self) -> list[tuple[int, Ints]]:
-        """The rows of each component but the plain one."""
-        return [(c, rows) for c, rows in enumerate(self._rows) if c and rows.size]
-
-    def _based_block(self, kind: str, m: int, base: tuple[Any, ...], first: int, source: Stream) -> NDArray[Any]:
-        table = self.proposal.tables.get(kind)
-        if table is None or first >= table.shape[1]:
-            return _draw_based(kind, base, None, source, (self.size, m))
-        tilt = np.full((self.size, m), 1.0 if kind == "gamma" else 0.0)
-        for c, rows in self._parts():
-            own = table[c, first : first + m, 0]
-            tilt[rows, : own.size] = own
-        return _draw_based(kind, base, tilt, source, (self.size, m))
-
-    def _choice_block(self, masses: Floats, m: int, first: int, source: Stream) -> Ints:
-        coins = np.empty((self.size, m))
-        _bits_of(source).take(UNIFORM, coins.reshape(-1))
-        block, table = draw_choices(masses, None, coins), self.proposal.tables.get("choice")
-        if table is not None and first < table.shape[1]:
-            for c, rows in self._parts():
-                for j in range(min(m, table.shape[1] - first)):
-                    block[rows, j] = draw_choices(masses, table[c, first + j], coins[rows, j])
-        return block
-
-    def _order_block(self, items: int, picked: int, first: int, source: Stream) -> Ints:
-        times = np.empty((self.size, items))
-        _bits_of(source).take(EXPONENTIAL, times.reshape(-1))
-        table = self.proposal.tables.get("order")
-        if table is not None and first < table.shape[1]:
-            for c, rows in self._parts():
-                part = times[rows]
-                draw_order(part, 0, table[c, first])  # which tilts them
-                times[rows] = part
-        return draw_order(times, picked, None)
 
     def _reach(self, kind: str, places: int) -> Floats:
         """The sheet (size, places or more) of standard variates of a kind for all outputs; one by one."""
@@ -342,7 +246,7 @@ class Drawing(Stream):
         self._used.setdefault(kind, np.zeros(self.size, np.int64))
         if sheet is None or places > have:
             more = min(max(_COLUMNS, have, places - have), max(places, self._most(kind)) - have)
-            block = self._standard_block(kind, more, have, self)
+            block = self._blocks.standard(kind, more, have)
             sheet = self._sheets[kind] = block if sheet is None else np.hstack([sheet, block])
         return sheet
 
@@ -365,7 +269,7 @@ class Drawing(Stream):
         if kept:
             out[:kept] = self._reach(kind, first + kept)[self._at, first : first + kept]
         if kept < count:
-            self._own_bits.take(_CODES[kind], out[kept:])
+            self._own_bits.take(CODES[kind], out[kept:])
         return out
 
     def _one(self, kind: str) -> float:
@@ -375,7 +279,7 @@ class Drawing(Stream):
         if not 0 <= (at := place - start) < len(ready):
             if place >= self._most(kind):
                 self._counted[kind] = place + 1
-                return float(self._own_bits.one(_CODES[kind]))
+                return float(self._own_bits.one(CODES[kind]))
             ready = self._reach(kind, place + 1)[self._at, place : place + _AHEAD].tolist()
             at, self._ready[kind] = 0, (place, ready)
         self._counted[kind] = place + 1
@@ -406,7 +310,7 @@ class Drawing(Stream):
         if found is not None:
             m, arranged = found
             out = np.empty(shape)
-            block = self._block(kind, m, None, lambda first, source: self._standard_block(kind, m, first, source))
+            block = self._block(kind, m, None, lambda first, blocks: blocks.standard(kind, m, first))
             view = arranged(block)
             if view.flags.c_contiguous and isinstance(scale, float) and isinstance(loc, float):
                 kernels.move(view.reshape(-1), scale, loc, out.reshape(-1))
@@ -415,7 +319,7 @@ class Drawing(Stream):
         elif self.by_rows:
             self.shared += 1
             out = np.empty(shape)
-            self._own_bits.take(_CODES[kind], out.reshape(-1))
+            self._own_bits.take(CODES[kind], out.reshape(-1))
         else:
             out = self._next(kind, math.prod(shape)).reshape(shape)
         if not (isinstance(scale, float) and scale == 1.0):
@@ -428,10 +332,10 @@ class Drawing(Stream):
         if self.is_closed:
             return super()._variates(kind, loc, scale, size)
         if size is None and not self.by_rows and isinstance(loc, float) and isinstance(scale, float):
-            return self._one(_NAMES[kind]) * scale + loc
+            return self._one(NAMES[kind]) * scale + loc
         if size is not None and isinstance(loc, float) and isinstance(scale, float):
-            return self._standards(_NAMES[kind], _shape(size), scale, loc)
-        out = self._standards(_NAMES[kind], broadcast_shape(size, loc, scale), scale, loc)
+            return self._standards(NAMES[kind], _shape(size), scale, loc)
+        out = self._standards(NAMES[kind], broadcast_shape(size, loc, scale), scale, loc)
         return out if out.ndim or size is not None else out.item()
 
     def _standard(self, kind: int, size: Any, out: Any) -> Any:
@@ -439,7 +343,7 @@ class Drawing(Stream):
             return super()._standard(kind, size, out)
         if size is not None and np.empty(size).shape != out.shape:
             raise ValueError("size must match out.shape when used together")
-        out[...] = self._standards(_NAMES[kind], out.shape)
+        out[...] = self._standards(NAMES[kind], out.shape)
         return out
 
     def _values(self, masses: Floats, size: Any) -> Any:
@@ -448,7 +352,7 @@ class Drawing(Stream):
         rows = self._from_rows(shape) if self.by_rows and not self.is_closed else None
         if rows is not None:
             m, arranged = rows
-            block = self._block("choice", m, masses, lambda first, source: self._choice_block(masses, m, first, source))
+            block = self._block("choice", m, masses, lambda first, blocks: blocks.choices(masses, m, first))
             return np.array(arranged(block), order="C")
         if self.by_rows or self.is_closed:
             self.shared += not self.is_closed
@@ -497,10 +401,10 @@ class Drawing(Stream):
         first = self._places.get("order", 0)
         self._places["order"] = first + 1
         self._layout.append(("order", items))
-        block = self._order_block(items, items, first, self)
+        block = self._blocks.orders(items, first)
         if self._exchanged is not None:
-            rows, other = self._exchanged
-            block = np.where(rows[:, None], self._order_block(items, items, first, other), block)
+            rows, _, other = self._exchanged
+            block = np.where(rows[:, None], other.orders(items, first), block)
         if first < self._most("order"):
             self._entries.append(Entry("order", first, block, _ones(self.size, 1), items))
         return block
@@ -531,12 +435,12 @@ class Drawing(Stream):
             for array in arrays
         )
         base = law if len(law) > 1 else law[0]
-        block = self._block(kind, m, base, lambda first, source: self._based_block(kind, m, law, first, source))
+        block = self._block(kind, m, base, lambda first, blocks: blocks.based(kind, m, law, first))
         return np.array(arranged(block), order="C")
 
     def _one_based(self, kind: str, base: tuple[float, ...]) -> Any:
         tilt = self._own_tilt(kind)
-        value = _draw_based(kind, base, None if tilt is None else float(tilt[0]), self, None)
+        value = draw_based(kind, base, None if tilt is None else float(tilt[0]), self, None)
         self._note(kind, None, value, base if len(base) > 1 else base[0])
         return value
 
@@ -554,37 +458,6 @@ class Drawing(Stream):
             own, other = self._by_row(np.asarray(found), m), self._by_row(np.asarray(draw(self._exchanged[1])), m)
             found = np.array(arranged(np.where(self._exchanged[0][:, None], other, own)), order="C")
         return found
-
-
-def _references() -> int:
-    """What is counted of an object that nothing but one local variable holds."""
-    made = object()
-    return sys.getrefcount(made)
-
-
-_ALONE = _references()
-_LEAST_HELD, _MOST_HELD, _MOST_SPARE = 1 << 14, 1 << 20, 4
-_spare: dict[int, list[Floats]] = {}  # by size, of tapes that are gone
-
-
-def _draw_based(kind: str, base: Any, tilt: Any, source: Stream, shape: Any) -> Any:
-    """Variates of the law that a mechanism names, tilted; tilt: an array of this shape, a number, or None."""
-    plain = np.random.Generator
-    if kind == "gamma":
-        found = plain.standard_gamma(source, base[0], shape)
-        return found if tilt is None else found * tilt
-    if kind == "poisson":
-        return plain.poisson(source, base[0] if tilt is None else base[0] * np.exp(tilt), shape)
-    trials, chance = base
-    if isinstance(trials, float):
-        trials = int(trials)
-    else:
-        trials = np.asarray(trials).astype(np.int64)
-        trials = trials if trials.ndim else trials.item()
-    if tilt is not None:
-        odds = chance * np.exp(tilt)
-        chance = np.minimum(1.0, odds / (1.0 - chance + odds))
-    return plain.binomial(source, trials, chance, shape)
 
 
 @lru_cache(4)
