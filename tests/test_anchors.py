@@ -240,7 +240,7 @@ def test_anchors_certify_more_than_equal_shares(name: str, count: int) -> None:
 
 
 def _misses(name: str, epsilons: Floats, train: int) -> tuple[float, float]:
-    """By how much it is missed what one cell's set loses at another's ε, mean squares over 40 trainings: as told, and by shares."""
+    """By how much it is missed what a cell's set loses at another's ε, mean squares of 40 trainings: as told, by shares."""
     inflation, told, by_shares = np.exp(epsilons), [], []
     exact = LAWS[name](epsilons)[0, 0]
     lost = (exact[:, 0] - inflation * exact[:, 1])[:, None] - (exact[:, 0] - inflation[:, None] * exact[:, 1])

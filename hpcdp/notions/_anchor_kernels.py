@@ -65,9 +65,9 @@ def _compare(
 ) -> None:
     """What the sets of all cells promise of δ at cell k, into `value`, which holds what its own does.
 
-    Outputs between two sets have L̂ between their ε. That tells how much one of them loses at k from how many outputs there are,
-    up to where between both ε they lie; so do the shares of both sides, up to chance. Both are weighed by their variances, and the
-    mean's standard error is taken off.
+    Outputs between two sets have L̂ between their ε. That tells how much one of them loses at k from how many outputs
+    there are, up to where between both ε they lie; so do the shares of both sides, up to chance. Both are weighed by
+    their variances, and the mean's standard error is taken off.
     """
     c = inflation[k]
     for way in (-1, 1):
