@@ -56,6 +56,38 @@ def _promise(
 
 
 @_jit
+def _compare(
+    shares: npt.NDArray[np.float64],
+    inflation: npt.NDArray[np.float64],
+    train: float,
+    k: int,
+    value: npt.NDArray[np.float64],
+) -> None:
+    """What the sets of all cells promise of δ at cell k, into `value`, which holds what its own does.
+
+    Outputs between two sets have L̂ between their ε. That tells how much one of them loses at k from how many outputs
+    there are, up to where between both ε they lie; so do the shares of both sides, up to chance. Both are weighed by
+    their variances, and the mean's standard error is taken off.
+    """
+    c = inflation[k]
+    for way in (-1, 1):
+        lost, spread = 0.0, 0.0
+        j = k + way
+        while 0 <= j < value.size:
+            mass = abs(shares[j, 0] - shares[j - way, 0]) + abs(shares[j, 1] - shares[j - way, 1])
+            near = abs(c - inflation[j - way]) / (1.0 + inflation[j - way])
+            far = abs(c - inflation[j]) / (1.0 + inflation[j])
+            lost += 0.5 * mass * (near + far)  # with L = L̂, an output of either side loses this
+            spread += mass * abs(near - far) / math.sqrt(12.0)
+            seen = value[k] - (shares[j, 0] - c * shares[j, 1])
+            apart = abs(shares[j, 0] - shares[k, 0]) + c * c * abs(shares[j, 1] - shares[k, 1])
+            chance = (apart + (1.0 + c * c) / train) / train
+            both = spread * spread + chance
+            value[j] = value[k] - (seen * spread * spread + lost * chance) / both - spread * math.sqrt(chance / both)
+            j += way
+
+
+@_jit
 def _choose(
     shares: npt.NDArray[np.float64],
     tests: npt.NDArray[np.float64],
@@ -67,7 +99,7 @@ def _choose(
 ) -> None:
     """Levels of one direction's cells into `out`, which sum to `total`; 0 of cells that are not chosen."""
     cells = inflation.size
-    value, best = np.empty((cells, cells)), np.zeros(cells)
+    value, best = np.empty((cells, cells)), np.empty(cells)
     error, slope_error = np.empty(cells), np.empty(cells)
     lead, most = 0, -np.inf
     for j in range(cells):
@@ -75,14 +107,12 @@ def _choose(
         var_b = (b + 1.0 / n1) * (1.0 - b) / n1
         slope_error[j] = math.sqrt(var_b)
         error[j] = math.sqrt((a + 1.0 / n0) * (1.0 - a) / n0 + c * c * var_b) + 1e-300
-        for k in range(cells):
-            value[j, k] = a - inflation[k] * b
-            if j != k:  # less what training may be wrong by, of the outputs that are in one set alone
-                apart = abs(a - shares[k, 0]) + inflation[k] ** 2 * abs(b - shares[k, 1])
-                value[j, k] -= math.sqrt((apart + (1.0 + inflation[k] ** 2) / train) / train)
-            best[k] = max(best[k], value[j, k])
+        value[j, j] = a - c * b
         if value[j, j] / error[j] > most:
             lead, most = j, value[j, j] / error[j]
+    for k in range(cells):
+        _compare(shares, inflation, train, k, value[:, k])
+        best[k] = value[:, k].max()
     row, cover, found = np.empty(cells), np.empty(cells), np.empty((cells, cells))
     chosen, level, need = np.empty(cells, np.int64), np.empty(cells), np.empty(cells)
     hopeful = np.empty(cells, np.bool_)  # promise anything at this level

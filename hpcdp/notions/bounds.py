@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp._base.special import ndtri
 from hpcdp._check import binomial_counts, inflation_factor, open_unit
 
-BOUNDS_VERSION = 4
+BOUNDS_VERSION = 5
 """Raised whenever bounds of the same counts change. Results' heads carry it (none: 1); `resume` derives those of another
 version anew, reading commands show them as they are.
 """
