@@ -126,16 +126,17 @@ def _netcdf(dataset: xr.Dataset, result: Result) -> bytes:
 
 
 def _write_parquet(dataset: xr.Dataset, target: Path) -> list[str]:
-    """A table for each set of dimensions; of each what it could not write, in words."""
+    """A table for each set of dimensions, with the dataset's warnings as metadata; what could not be written, in words."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as parquet
     except ImportError:
         return [NO_PARQUET]
+    warned = {name: words for name, words in dataset.attrs.items() if name == "warnings"}
     for dims, names in _grouped(dataset):
         table = pa.Table.from_pandas(dataset[names].to_dataframe().reset_index(), preserve_index=False)
         with replaced(target / f"by-{'-'.join(dims)}.parquet") as new:
-            parquet.write_table(table.replace_schema_metadata(None), new)
+            parquet.write_table(table.replace_schema_metadata(warned or None), new)
     return []
 
 

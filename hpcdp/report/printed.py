@@ -42,7 +42,8 @@ def texts_of(result: Result) -> dict[str, str]:
     found = limits | {"status": "\n".join([name, *stages])}
     if 2 * len(result.pairs) * len(result.study.epsilons) <= _MOST_CELLS:
         lines = at_risk.csv_text if result.study.at_risk is not None else csv_text
-        found |= {"json": result.to_json(), "csv": lines(result)}
+        found |= {"json": result.to_json()}
+        found |= {} if result.changed else {"csv": lines(result)}  # beside which `show` says more
     if re.search(r"\b(file|store)\b", result.study.study.claim or ""):
         return found
     found["table"] = text(result)

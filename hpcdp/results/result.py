@@ -97,13 +97,17 @@ class Result(Shown):
 
     @cached_property
     def data(self) -> xr.Dataset:
-        """All arrays with named dimensions (pair, direction, epsilon, eta, order)."""
+        """All arrays with named dimensions (pair, direction, epsilon, eta, order).
+
+        Attributes: name, confidence, complete, and where code changed `warnings`, one a line.
+        """
         import xarray as xr
 
         coordinates: dict[str, Any] = {"pair": np.arange(len(self.pairs)), "direction": list(DIRECTIONS)}
         variables = {k: v for k, v in self.arrays.items() if k not in ("epsilon", "eta", "order", "direction")}
         coordinates |= {k: self[k] for k in ("epsilon", "eta", "order") if k in self.arrays}
         attributes = {"name": self.name, "confidence": self.confidence, "complete": int(self.complete)}
+        attributes |= {name: "\n".join(words) for name, words in self.changed_entry.items()}
         return xr.Dataset(variables, coordinates, attributes)
 
     @cached_property
@@ -298,7 +302,15 @@ class Result(Shown):
         write_page(self, path, show_rows)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The cells as a pandas DataFrame, one a row; of a study with [at_risk] its covers, of one without ε its pure ε."""
+        """The cells as a pandas DataFrame, one a row; of a study with [at_risk] its covers, of one without ε its pure ε.
+
+        Where code changed, its `attrs` have `warnings`, a list of texts.
+        """
+        frame = self._frame()
+        frame.attrs |= self.changed_entry
+        return frame
+
+    def _frame(self) -> pd.DataFrame:
         import pandas as pd
 
         if self.study.at_risk is not None:
