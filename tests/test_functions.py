@@ -276,7 +276,7 @@ def test_a_changed_function_is_refused(tmp_path: Path) -> None:
         hpcdp.run(study_of(noisy(1.5)), store)
     assert str(refused.value) == (
         "mechanism.call: sampled, or what it reads, changed since the store was made, so its numbers are of what it was; "
-        "accepted: another --store or study.name, which measures it anew. Where the outputs' law is as it was, "
+        "accepted: another store= or study.name, which measures it anew. Where the outputs' law is as it was, "
         "allow_changed_code=True goes on all the same, with a warning"
     )
     assert hpcdp.run(study_of(noisy(1.5)), store, allow_changed_code=True).complete
