@@ -291,7 +291,16 @@ def test_what_has_no_digest_is_not_gone_on_with(tmp_path: Path) -> None:
     hpcdp.run(study, store)
     with pytest.raises(StudyError, match=r"held reads what has no digest, lock, which held closes over \(a lock\), so"):
         hpcdp.run(study, store)
-    assert hpcdp.run(study, store, allow_changed_code=True).complete
+    assert not hpcdp.load_result(store).changed
+    for _ in range(2):  # the second adds no version
+        assert hpcdp.run(study, store, allow_changed_code=True).complete
+        assert len(list((store / "study").glob("study-*.json"))) == 2
+        (words,) = hpcdp.load_result(store).code_warnings
+        assert words.startswith(
+            "mechanism.call: held reads what has no digest, so that nobody can tell whether it changed since the first draws"
+        )
+        assert "until then may be of an earlier one, and so may be these numbers" in words
+    assert words in " ".join(call("show", store).stdout.split())
 
 
 def test_what_failed_names_what_to_do(tmp_path: Path) -> None:
