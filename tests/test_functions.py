@@ -20,7 +20,7 @@ from test_code_digest import Adds
 import hpcdp
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.mechanisms.code_digest import digest_function
-from hpcdp.results.verdict import VIOLATION
+from hpcdp.results.decision import VIOLATION
 
 SURE = 1.0 - 1e-6
 """Confidence of the tests: each is wrong with at most one in a million seeds, and its seed is fixed."""

@@ -248,11 +248,13 @@ def verify(options: argparse.Namespace) -> int:
         if is_own and kept is not None and decided is not None:
             print(kept)
             return VIOLATED if decided == "violation" else DONE
+    from hpcdp.report.sequential import stand_alone
     from hpcdp.report.table import claim_of
     from hpcdp.report.verdict import report, to_json
     from hpcdp.report.verdict_formats import to_junit, to_markdown
+    from hpcdp.results.decision import VIOLATION
     from hpcdp.results.result import load_result
-    from hpcdp.results.verdict import VIOLATION, verify, worst
+    from hpcdp.results.verdict import verify, worst
     from hpcdp.study.claims import parse_claim
 
     refuse_contents(options)
@@ -275,7 +277,15 @@ def verify(options: argparse.Namespace) -> int:
         print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     if options.show_rows:
         print_contents(result)
-    if worst(verdicts).verdict == VIOLATION:
+    found = [audit for audit in result.sequential_audits if audit.claim in {one.claim.text for one in verdicts}]
+    for audit in found:
+        print(
+            f"hpcdp: the sequential audit of {audit.claim} in this store, a family of its own: {audit.verdict}; hpcdp show "
+            "says more",
+            file=sys.stderr,
+        )
+    alone = stand_alone(found, result)  # nothing else was there to judge a claim by
+    if worst(verdicts).verdict == VIOLATION or (alone and any(audit.verdict == VIOLATION for audit in found)):
         return VIOLATED
     if result.complete or options.incomplete:
         return DONE

@@ -13,7 +13,6 @@ import numpy as np
 
 from hpcdp._base.files import replaced
 from hpcdp.errors import StudyError
-from hpcdp.report.html.batches import audits_of
 from hpcdp.report.html.page import write_page
 from hpcdp.report.html.provenance import provenance_of
 from hpcdp.report.html.redacted import LEFT_OUT, reads_files, redacted, short_claim
@@ -70,10 +69,12 @@ def _claims(result: Result) -> list[str]:
 
 
 def _without_rows(result: Result) -> Result:
-    """The same, with what an edit sets a row to left out of its pairs."""
+    """The same, with what an edit sets a row to left out of its pairs, and claims as they may be handed on."""
     pairs = [{**pair, "value": LEFT_OUT} if "value" in pair else pair for pair in result.pairs]
     found = replace(result, pairs=pairs)
     found.__dict__["resolution"] = result.resolution
+    audits = [replace(audit, claim=short_claim(audit.claim)) for audit in result.sequential_audits]
+    found.__dict__["sequential_audits"] = audits
     return found
 
 
@@ -94,9 +95,7 @@ def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: 
         "columns": result.columns,
         "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
         "pure": finite(shown.pure),
-        "sequential_audits": [
-            audit.to_copy(audit.claim if show_rows else short_claim(audit.claim)) for audit in audits_of(result)
-        ],
+        "sequential_audits": [audit.to_copy() for audit in shown.sequential_audits],
         "provenance": provenance,
         "arrays": {
             name: [list(dims), values.dtype.str, list(values.shape)] for name, (dims, values) in result.arrays.items()

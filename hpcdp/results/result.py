@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from hpcdp.results.sequential import SequentialAudit
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
@@ -251,6 +253,14 @@ class Result(Shown):
 
         return describe_risk(self.study.at_risk, self.arrays) if self.study.at_risk is not None else []
 
+    @cached_property
+    def sequential_audits(self) -> list[SequentialAudit]:
+        """The sequential audits of its store that have looked, in the order of their claims; each is a family of its own."""
+        from hpcdp.results.sequential import stored_audits
+
+        with foreign(self.store):
+            return stored_audits(self.layout, self.study)
+
     def accuracy(self) -> list[Statement]:
         """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic. Nothing of weighted draws."""
         if self.is_tape:
@@ -277,6 +287,11 @@ class Result(Shown):
             **self.declared,
             **({"reuse": reuse} if reuse else {}),
             **({"pure": self.pure} if self.arrays.keys() & {"pure_certified", "bin_counts"} else {}),
+            **(
+                {"sequential_audits": [audit.to_dict() for audit in audits]}
+                if (audits := self.sequential_audits)
+                else {}
+            ),
         }
 
     def to_json(self) -> str:
