@@ -12,6 +12,9 @@ from commands import call, write_study
 from programs import program_study
 
 import hpcdp
+from hpcdp.report.plots import draw_comparison
+from hpcdp.report.plots_audit import draw_audit
+from hpcdp.results.comparison import compare
 
 FIRST = "def noisy(database, size, rng):\n    return database.sum() + rng.laplace(0.0, 2.0, size)\n"
 SECOND = FIRST.replace("2.0", "0.5")
@@ -203,3 +206,41 @@ def test_code_that_comes_from_elsewhere_now_has_changed(tmp_path: Path, monkeypa
     monkeypatch.delitem(sys.modules, "own_classifier", raising=False)
     call("run", study, "--store", store, "--workers", "0", "--allow-changed-code")
     assert hpcdp.load_result(store).changed == ["estimate.parameters: the source of own_classifier:Mine"]
+
+
+def drawn_words(figure: Any) -> str:
+    """What is written under a picture, which lies in it and on nothing else; without spaces, as lines end anywhere."""
+    figure.draw_without_rendering()
+    for text in figure.texts:
+        box = text.get_window_extent()
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert box.y0 >= 0
+        assert all(box.y1 <= axis.xaxis.get_tightbbox().y0 for axis in figure.axes)
+    return "".join(word for text in figure.texts for word in text.get_text().split())
+
+
+def test_pictures_csv_and_tables_of_other_programs_say_so(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow.parquet")
+    store, plain = other_code(tmp_path, **RELATIVE, etas=[0.5, 1.0]), tmp_path / "plain.zarr"
+    call("run", tmp_path / "study.toml", "--store", plain, "--workers", "0")
+    found, other = hpcdp.load_result(store), hpcdp.load_result(plain)
+    (words,) = found.code_warnings
+    for one, count in ((found, 1), (other, 0)):
+        audit = hpcdp.audit(one, "dp(epsilon=9)")
+        for figure in (one.plot(), draw_audit(audit), draw_audit(audit, upright=True)):
+            assert drawn_words(figure).count(f"WARNING: {words}".replace(" ", "")) == count
+        assert one.to_dataframe().attrs == ({"warnings": [words]} if count else {})
+        assert ("warnings" in one.data.attrs) == bool(count)
+        copy = tmp_path / f"copy {count}"
+        call("export", one.store, copy)
+        (table, *_) = sorted(copy.glob("by-*.parquet"))
+        kept = pa.read_table(table).schema.metadata or {}
+        assert kept == ({b"warnings": words.encode()} if count else {})
+        assert (words.encode() in (copy / "arrays.nc").read_bytes()) == bool(count)
+        for asked in ((), ("--rows",), ("--delta", "0.1"), ("--risk", "0.5"), ("--zcdp",)):
+            said = call("show", one.store, "--format", "csv", *asked)
+            assert "WARNING" not in said.stdout
+            assert said.stderr == f"hpcdp: WARNING: {words}\n" * count
+    comparison = drawn_words(draw_comparison(compare([found, other])))
+    assert comparison.count("WARNING") == 1
+    assert words.replace(" ", "") in comparison

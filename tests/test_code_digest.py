@@ -264,6 +264,32 @@ def test_what_has_none_is_named() -> None:
     assert found.digest != digest_function(scaled).digest
 
 
+def test_no_content_is_named() -> None:
+    """A key of a dictionary may be data, and so may the name under which a class hands its state on."""
+
+    class Table:
+        def __init__(self) -> None:
+            self.held = threading.Lock()
+
+    class Kept:
+        def __getstate__(self) -> dict[str, Any]:
+            return {"Ms Jones": threading.Lock()}
+
+    patients = {"Ms Jones": threading.Lock(), "Mr Smith": threading.Lock(), 4711: [threading.Lock()]}
+    table, kept = Table(), Kept()
+
+    def reads(database: Any, rng: np.random.Generator) -> Any:
+        return len(patients), table, kept
+
+    found = digest_function(reads)
+    of = "which reads closes over"
+    assert sorted(found.undigested) == [
+        f"kept, {of}[…] (a lock)",
+        f"patients, {of}[…] (a lock)",
+        f"table, {of}.held (a lock)",
+    ]
+
+
 def test_the_version_of_python_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     before = digest(scaled)
     monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")

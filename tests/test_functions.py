@@ -20,7 +20,7 @@ from test_code_digest import Adds
 import hpcdp
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.mechanisms.code_digest import digest_function
-from hpcdp.results.verdict import VIOLATION
+from hpcdp.results.decision import VIOLATION
 
 SURE = 1.0 - 1e-6
 """Confidence of the tests: each is wrong with at most one in a million seeds, and its seed is fixed."""
@@ -276,7 +276,7 @@ def test_a_changed_function_is_refused(tmp_path: Path) -> None:
         hpcdp.run(study_of(noisy(1.5)), store)
     assert str(refused.value) == (
         "mechanism.call: sampled, or what it reads, changed since the store was made, so its numbers are of what it was; "
-        "accepted: another --store or study.name, which measures it anew. Where the outputs' law is as it was, "
+        "accepted: another store= or study.name, which measures it anew. Where the outputs' law is as it was, "
         "allow_changed_code=True goes on all the same, with a warning"
     )
     assert hpcdp.run(study_of(noisy(1.5)), store, allow_changed_code=True).complete
@@ -291,7 +291,16 @@ def test_what_has_no_digest_is_not_gone_on_with(tmp_path: Path) -> None:
     hpcdp.run(study, store)
     with pytest.raises(StudyError, match=r"held reads what has no digest, lock, which held closes over \(a lock\), so"):
         hpcdp.run(study, store)
-    assert hpcdp.run(study, store, allow_changed_code=True).complete
+    assert not hpcdp.load_result(store).changed
+    for _ in range(2):  # the second adds no version
+        assert hpcdp.run(study, store, allow_changed_code=True).complete
+        assert len(list((store / "study").glob("study-*.json"))) == 2
+        (words,) = hpcdp.load_result(store).code_warnings
+        assert words.startswith(
+            "mechanism.call: held reads what has no digest, so that nobody can tell whether it changed since the first draws"
+        )
+        assert "until then may be of an earlier one, and so may be these numbers" in words
+    assert words in " ".join(call("show", store).stdout.split())
 
 
 def test_what_failed_names_what_to_do(tmp_path: Path) -> None:

@@ -344,7 +344,7 @@ def test_other_outputs_and_a_precision_that_cannot_be_had(tmp_path):
     assert load_result(tmp_path / "s.zarr").pure is None
     assert "not all counts are there yet" in call("show", tmp_path / "s.zarr").stdout
     told = call("resume", tmp_path / "s.zarr", "--workers", "0", code=2).stderr
-    assert "accepted, into another --store: a larger precision" in told
+    assert "accepted, into another store: a larger precision" in told
 
 
 def test_counting():

@@ -528,7 +528,7 @@ def test_text_and_lines_have_enough_contrast(theme: dict[str, str], stores: Stor
 
 
 def test_only_pages_are_written(stores: Stores, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"-o: accepted are \.html and \.htm; given: .*p\.pdf"):
+    with pytest.raises(StudyError, match=r"path=.*p\.pdf was given; accepted are \.html and \.htm"):
         load_result(stores("risk")).report(tmp_path / "p.pdf")
     done = call("report", stores("points"), "-o", tmp_path / "p.html", "--show-rows")
     assert done.returncode == 0

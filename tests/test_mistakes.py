@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from commands import SEED, call, write_study
 
+import hpcdp
 from hpcdp.engine.driver import store_problem
 from hpcdp.errors import StudyError
 from hpcdp.planning.summary import plan
@@ -260,7 +263,7 @@ def test_a_changed_source_is_one(store: Path) -> None:
     found = again(store, FAST + "# changed\n")
     assert found == (
         "mechanism.call: the source of own:noisy changed since the store was made, so its numbers are of what it was; accepted: "
-        "another --store or study.name, which measures it anew. Where the outputs' law is as it was, --allow-changed-code "
+        "another store= or study.name, which measures it anew. Where the outputs' law is as it was, allow_changed_code=True "
         "goes on all the same, with a warning"
     )
     elsewhere = store.parent / "elsewhere"
@@ -269,6 +272,42 @@ def test_a_changed_source_is_one(store: Path) -> None:
     assert f"the source of own:noisy changed from that in {store.parent} since" in again(
         elsewhere / "s.zarr", FAST + "#\n"
     )
+
+
+def test_messages_name_what_a_command_and_what_python_takes(store: Path) -> None:
+    """Both are told the same otherwise."""
+    changed = write_study(store.parent, FAST + "# changed\n", "changed.toml", parameters={"scale": 1.0})
+    other = write_study(store.parent, FAST, "other.toml", parameters={"scale": 2.0})
+    full = store.parent / "full"
+    full.mkdir()
+    (full / "own.txt").write_text("mine")
+    cases: list[tuple[list[Any], Callable[[], Any], dict[str, str]]] = [
+        (
+            ["run", changed, "--store", store],
+            lambda: hpcdp.run(changed, store),
+            {"--store": "store=", "--allow-changed-code": "allow_changed_code=True"},
+        ),
+        (["run", other, "--store", store], lambda: hpcdp.run(other, store), {"--store": "store="}),
+        (["run", other, "--store", full], lambda: hpcdp.run(other, full), {"--store": "store="}),
+        (
+            ["resume", store, "--cluster", "no.json"],
+            lambda: hpcdp.resume(store, cluster="no.json"),
+            {"--cluster no.json": "cluster=no.json"},
+        ),
+        (["plot", store, "-o", "p.pdf"], lambda: hpcdp.load_result(store).plot("p.pdf"), {"-o p.pdf": "path=p.pdf"}),
+        (["report", store, "-o", "p"], lambda: hpcdp.load_result(store).report("p"), {"-o p": "path=p"}),
+    ]
+    for words, function, options in cases:
+        (store.parent / "own.py").write_text(FAST + ("# changed\n" if words[1] == changed else ""))
+        said = call(*words, code=2).stderr.splitlines()[-1].removeprefix("hpcdp: ")
+        for option in options:
+            assert option in said
+        with pytest.raises(StudyError) as caught:
+            function()
+        for option, argument in options.items():
+            said = said.replace(option, argument)
+        assert re.sub(r" \([^ ]+\.toml, line \d+\)$", "", said) == str(caught.value)
+        assert not re.search("(^| )--?[a-z]", str(caught.value))
 
 
 def test_outputs_of_another_kind(store: Path) -> None:

@@ -15,7 +15,8 @@ from test_pure_studies import pure_study, run
 from hpcdp.errors import StudyError
 from hpcdp.report import epsilon_at
 from hpcdp.report.verdict import report, to_json
-from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION, verify
+from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 
 ONE = {"given": [{"d": [0.0], "d_prime": [1.0]}]}  # of Laplace noise with ε = 0.9

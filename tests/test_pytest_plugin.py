@@ -385,3 +385,105 @@ def test_verdicts_are_recorded_until_the_code_changes(suite):
     other = run(suite, "-k", "small")
     assert "recorded verdict" not in other.stdout.str()
     assert re.findall(r"counts in S: (.*)", other.stdout.str()) != counts[0]
+
+
+CALL = 'assert_private(small, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=2)", seconds=5)'
+TRY = f"    try:\n        {CALL}\n    except AssertionError:\n"
+FIXTURE = "@pytest.fixture\ndef checked(assert_private):\n"
+MARK = "@pytest.mark.xfail(strict=%s)\n"
+TEST, FIXED = "def test(assert_private):\n", "\ndef test(checked):\n    pass\n"
+HIDDEN = [  # tests of a violation, with what pytest says of them
+    {
+        "skip": (f"{TEST}{TRY}        pytest.skip('flaky')\n", "skipped"),
+        "xfail": (f"{TEST}{TRY}        pytest.xfail('flaky')\n", "xfailed"),
+        "return": (f"{TEST}{TRY}        return\n", "passed"),
+        "skip_after": (f"{TEST}{TRY}        pass\n    pytest.importorskip('no_such_module')\n", "skipped"),
+        "marked": (f"{MARK % False}{TEST}{TRY}        pass\n", "xpassed"),
+        "marked_and_fails": (f"{MARK % True}{TEST}{TRY}        1 / 0\n", "xfailed"),
+    },
+    {
+        "marked_xfail": (f"{MARK % True}{TEST}{TRY}        pytest.xfail()\n", "xfailed"),
+        "fixture": (f"{FIXTURE}{TRY}        pass\n{FIXED}", "passed"),
+        "fixture_skips": (f"{FIXTURE}{TRY}        pytest.skip('flaky')\n{FIXED}", "skipped"),
+        "end_of_fixture": (f"{FIXTURE}    yield\n{TRY}        pass\n{FIXED}", "passed"),
+        "group": (
+            f"{TEST}    try:\n        try:\n            {CALL}\n        except AssertionError as error:\n"
+            "            raise ExceptionGroup('all', [error])\n    except ExceptionGroup:\n        pytest.skip('flaky')\n",
+            "skipped",
+        ),
+    },
+]
+SHOWN = {  # tests that hide nothing
+    "expected": (f"{MARK % False}{TEST}    {CALL}\n", "xfailed"),
+    "group": (
+        f"{TEST}    try:\n        {CALL}\n    except AssertionError as error:\n        raise ExceptionGroup('all', [error])\n",
+        "failed",
+    ),
+    "skip": (f"{TEST}    pytest.skip('not here')\n", "skipped"),
+}
+
+
+def outcomes_of(suite, tests):
+    """What pytest says of each test, each of which makes the check of test_small; and all that it prints."""
+    texts = [text.replace("def test(", f"def test_{name}(") for name, (text, _) in tests.items()]
+    texts = [text.replace("checked", f"checked_{name}") for name, text in zip(tests, texts, strict=True)]
+    suite.makepyfile(test_suite="\n".join(["import pytest", SUITE[: SUITE.index("def test_good")], *texts]))
+    path = suite.path / "hpcdp-checks.json"
+    content = json.loads(path.read_text())
+    entry = content["checks"]["test_suite.py::test_small#1"]
+    content["checks"] = {f"test_suite.py::test_{name}#1": entry for name in tests}
+    path.write_text(json.dumps(content))
+    result = run(suite, "-v")
+    said = re.findall(r"^test_suite.py::test_(\w+) ([A-Z]+)", result.stdout.str(), re.MULTILINE)
+    return {name: [what.lower() for of, what in said if of == name] for name in tests}, result
+
+
+WORDS = {"xfailed": "xfail", "xpassed": "xpass"}
+
+
+@pytest.mark.parametrize("tests", HIDDEN)
+def test_a_verdict_that_is_caught_is_an_error_whatever_the_test_becomes(suite, tests):
+    said, result = outcomes_of(suite, tests)
+    text = result.stdout.str()
+    for name, (_, outcome) in tests.items():
+        assert said[name] == [WORDS.get(outcome, outcome), "error"]
+        how = {"xfailed": "expected to fail", "xpassed": "passed"}.get(outcome, outcome)
+        assert f"test_suite.py::test_{name}: {how}, though it caught what its checks raised" in text
+        assert f"PrivacyViolation: test_suite.py::test_{name}#1: dp(epsilon=1) is violated" in text
+
+
+def test_what_pytest_shows_is_not_said_again(suite):
+    said, result = outcomes_of(suite, SHOWN)
+    assert said == {name: [WORDS.get(outcome, outcome)] for name, (_, outcome) in SHOWN.items()}
+    assert "it caught" not in result.stdout.str()
+    assert result.stdout.str().count("fresh draws against the recorded set") == 1
+
+
+def test_a_mark_that_expects_any_failure_covers_violations_alone(suite):
+    for mark, outcomes in (
+        ("xfail(strict=True)", {"xfailed": 1, "errors": 1}),
+        ("xfail(strict=True, raises=AssertionError)", {"errors": 1}),
+        ("xfail(strict=True, raises=hpcdp.errors.HpcdpError)", {"xfailed": 1}),
+    ):
+        marked = f"import hpcdp.errors, pytest\n@pytest.mark.{mark}\ndef test_weak"
+        suite.makepyfile(test_suite=SUITE.replace("def test_weak", marked))
+        result = run(suite, "-k", "weak")
+        result.assert_outcomes(**outcomes)
+        assert ("Inconclusive: inconclusive" in result.stdout.str()) == ("errors" in outcomes)
+
+
+@pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="this pytest has no subtests")
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_violation_in_a_subtest_is_a_failure_and_caught_an_error(suite, hidden):
+    call = CALL.replace("small", "noisy(scale)")
+    inside = f"try:\n    {call}\nexcept AssertionError:\n    pytest.skip('flaky')" if hidden else call
+    inside = "\n".join(" " * 12 + line for line in inside.splitlines())
+    loop = "def test_loop(assert_private, subtests):\n    for scale in (1.0, 0.5, 1.2):\n"
+    loop += "        with subtests.test(scale=scale):\n"
+    suite.makepyfile(test_suite=f"import pytest\n{SUITE[: SUITE.index('def test_loop')]}{loop}{inside}\n")
+    result = run(suite, "-k", "loop")
+    said = result.stdout.str()
+    assert result.ret == 1
+    assert said.count("though it caught what its checks raised") == hidden
+    assert said.count("nothing found against") == 2
+    assert ("SUBFAILED" in said) != hidden

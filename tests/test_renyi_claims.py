@@ -17,7 +17,8 @@ from hpcdp.notions import renyi_claim
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.report.verdict import report, to_json
 from hpcdp.results.audit import audit
-from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION, verify
+from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.verdict import verify
 from hpcdp.study.claims import RenyiLimit, parse_claim
 
 HERE = Path("nowhere")

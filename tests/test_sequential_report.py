@@ -20,7 +20,7 @@ from test_html_report import check_text_only, compare
 from hpcdp import load_result
 from hpcdp.errors import StoreError
 from hpcdp.report._colours import CERTIFIED, CLAIM, QUIET
-from hpcdp.report.html.batches import audits_of, looks_table, unfinished_lines
+from hpcdp.report.html.batches import looks_table, unfinished_lines
 from hpcdp.report.html.page import render
 from hpcdp.report.html.toml import to_toml
 from hpcdp.store.layout import Layout
@@ -203,7 +203,7 @@ def test_stores_and_copies_of_before_say_so(store: Path, tmp_path: Path) -> None
     """A store whose records name no claims, and a copy that holds no audits."""
     old = tmp_path / "old.zarr"
     shutil.copytree(store, old)
-    looks = sum(len(audit.looks) for audit in audits_of(load_result(store)))
+    looks = sum(len(audit.looks) for audit in load_result(store).sequential_audits)
     shutil.rmtree(old / "records" / "audits")
     text = page_of(load_result(old), tmp_path / "p.html").text
     assert f"{looks} looks of sequential audits are in the store without their claim" in text
@@ -223,7 +223,7 @@ def test_stores_and_copies_of_before_say_so(store: Path, tmp_path: Path) -> None
 
 
 def test_many_looks_are_a_part_of_them(store: Path) -> None:
-    audit = audits_of(load_result(store))[1]
+    audit = load_result(store).sequential_audits[1]
     many = replace(audit, looks=[replace(audit.looks[0], samples=50 * n) for n in range(1, 1001)])
     table = looks_table(many)
     assert (len(table.rows), table.left_out) == (200, 800)
@@ -244,3 +244,66 @@ def test_an_audit_of_databases_that_changed_since_says_so(tmp_path: Path) -> Non
             page.text.count("the pairs that the study had then, which may be others than the present ones")
             == 2 * number
         )
+
+
+def test_commands_that_read_a_store_of_audits_alone_tell_of_them(store: Path, tmp_path: Path) -> None:
+    said, text = found(store), call("show", store).stdout
+    first = text.index(f"batches: sequential audit of {FALSE}: violation")
+    assert first == 0 < text.index(f"batches: sequential audit of {TRUE}: no violation found within the budget")
+    assert text.count("It looks after every batch of 50 samples per database, 400 at most.") == 2
+    assert "Each audit is a family of its own" in text
+    assert text.endswith("Nothing else of the study has been counted, so no δ is estimated here.\n")
+    assert "INCOMPLETE" not in text
+    for claim, audit in said.items():
+        assert f"  {audit['looks'][-1]['samples']:,}" in text
+        assert f"audited        {claim}: {audit['verdict']}, after {audit['samples']:,}" in call("status", store).stdout
+    shown = json.loads(call("show", store, "--format", "json").stdout)
+    assert shown["sequential_audits"] == [said[FALSE], said[TRUE]]
+    assert (shown["complete"], shown["cells"]) == (False, [])
+    call("export", store, tmp_path / "copy")
+    assert call("show", tmp_path / "copy").stdout == text
+    kept = json.loads((tmp_path / "copy" / "result.json").read_text())
+    assert kept["sequential_audits"] == shown["sequential_audits"]
+    for claim, code, incomplete in ((FALSE, 3, 3), (TRUE, 1, 0), ("laplace(epsilon=7)", 1, 0)):
+        for options, expected in (((), code), (("--incomplete",), incomplete)):
+            told = call("verify", store, "--claim", claim, *options, code=expected).stderr
+            words = f"hpcdp: the sequential audit of {claim} in this store, a family of its own: "
+            assert (
+                (f"{words}{said[claim]['verdict']}; hpcdp show says more" in told)
+                if claim in said
+                else not told.count("sequential audit")
+            )
+
+
+def test_an_audit_that_was_interrupted_is_said_to_be_so_far(store: Path, tmp_path: Path) -> None:
+    other = tmp_path / "batches.zarr"
+    shutil.copytree(store, other)
+    (key,) = [read_json(r)["rounds"] for r in (other / "records" / "audits").glob("*") if read_json(r)["claim"] == TRUE]
+    for record in sorted((other / "records" / "rounds").glob(f"{key}-*"))[-3:]:
+        record.unlink()
+    assert f"batches: sequential audit of {TRUE}: no violation found so far\n" in call("show", other).stdout
+    looks = sum(len(audit.looks) for audit in load_result(other).sequential_audits)
+    shutil.rmtree(other / "records" / "audits")
+    assert f"{looks} looks of sequential audits are in the store without their claim" in call("show", other).stdout
+
+
+def test_what_a_complete_store_shows_ends_with_its_audits(tmp_path: Path) -> None:
+    """And `verify` of a study's own claim names them, though the store had kept what it printed."""
+    store, claim = make_store(tmp_path, "points"), "laplace(epsilon=0.2)"
+    study = {k: v for k, v in STUDIES["points"].items() if k != "claim"}
+    body = {"study": {"name": "points", "seed": 20, "claim": STUDIES["points"]["claim"]}, **study}
+    (tmp_path / "points.toml").write_text(to_toml(body))
+    before, judged = call("show", store).stdout, call("verify", store, "--claim", claim, code=None)
+    assert "sequential" not in before + judged.stderr
+    audit_batches(store, claim, "--batch", 1000, "--budget", 2000, code=3)
+    after = call("show", store).stdout
+    assert after.startswith(before.rstrip())
+    assert f"points: sequential audit of {claim}: violation" in after[len(before) - 1 :]
+    assert "Nothing else of the study" not in after
+    again = call("verify", store, "--claim", claim, code=None)
+    assert (again.returncode, again.stdout) == (judged.returncode, judged.stdout)
+    assert "a family of its own: violation" in again.stderr
+    own = STUDIES["points"]["claim"]
+    audit_batches(store, own, "--batch", 1000, "--budget", 2000, code=None)
+    call("run", tmp_path / "points.toml", "--store", store, "--workers", "0")
+    assert f"the sequential audit of {own} in this store" in call("verify", store, code=None).stderr

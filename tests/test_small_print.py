@@ -21,8 +21,9 @@ from hpcdp.engine.driver import run
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.report.html.sentence import sentence_of
 from hpcdp.report.plots_audit import draw_audit
+from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result
-from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, PURE, VIOLATION
+from hpcdp.results.verdict import PURE
 from hpcdp.study.file import Study
 
 LEVELS = [round(0.1 * n, 1) for n in range(23)]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from refusing import GOOD, HEAD, refusal
 
 from hpcdp.cli.command import main
+from hpcdp.errors import StudyError
 from hpcdp.keys import digest_array, law_key, stream
 from hpcdp.mechanisms.stored import StoredSamples, load_stored, read_outputs
 
@@ -114,6 +115,16 @@ def test_the_last_of_many_stored_files_is_too_short(tmp_path: Path, capsys: pyte
     )
     assert "3.npy holds 1100 outputs" in message
     assert "train + test = 1200" in message
+
+
+def test_integers_of_a_stored_csv_that_numpy_would_round_are_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "x.csv").write_text(f"{2**63 + 5}\n1\n")
+    with pytest.raises(StudyError, match=r"an integer of 64 bits; accepted: from -2\*\*63 to 2\*\*63 - 1"):
+        read_outputs(path)
+    path.write_text(f"{2**63 - 1}\n1\n")
+    assert read_outputs(path).tolist() == [2**63 - 1, 1]
+    path.write_text("1e30\n1\n")
+    assert read_outputs(path).tolist() == [1e30, 1.0]
 
 
 def test_a_header_line_of_a_stored_csv_is_left_out_above_numbers_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hpcdp.errors import StudyError
-from hpcdp.study.databases import enumerate_pairs, load_databases, to_database
+from hpcdp.study.databases import enumerate_pairs, load_databases, read_database, to_database
 from hpcdp.study.file import Study
 
 GOOD: dict[str, Any] = {
@@ -209,3 +209,38 @@ def test_integers_that_int64_does_not_hold_are_refused(value: Any, bits: str) ->
     with pytest.raises(StudyError, match=f"here: numbers only; given: an integer of {bits} bits"):
         to_database(value, "here")
     assert to_database(np.array([2**63 - 1], np.uint64), "here").tolist() == [2**63 - 1]
+
+
+@pytest.mark.parametrize(
+    "value", [[2**63 + 5, 1], [[1, 2], [2**63, 0.5]], [True, np.uint64(2**63)], [-(2**63) - 1, 0.5]]
+)
+def test_integers_that_numpy_would_round_are_refused(value: Any, tmp_path: Path) -> None:
+    """In a list beside others they would become floats, and other integers with them."""
+    accepted = r"and accepted are integers from -2\*\*63 to 2\*\*63 - 1"
+    with pytest.raises(StudyError, match=f"here: numbers only; given: an integer of 64 bits, {accepted}"):
+        to_database(value, "here")
+
+
+def test_integers_at_the_ends_stay_and_so_do_large_floats() -> None:
+    ends = [-(2**63), 2**63 - 1]
+    assert to_database(ends, "here").tolist() == ends
+    assert to_database([1e30, 1], "here").tolist() == [1e30, 1.0]
+    assert to_database(np.array([1e30, -(2.0**63)]), "here").tolist() == [1e30, -(2.0**63)]
+
+
+def test_integers_of_files_that_numpy_would_round(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (path := tmp_path / "x.csv").write_text(f"a,b\n1,{2**63 + 5}\n2,3\n")
+    with pytest.raises(StudyError, match=r"integers from .*; given: one of 64 bits"):
+        read_database(path)
+    (path := tmp_path / "y.csv").write_text(f"a,b\n1,{2**63 - 1}\n2,3\n")
+    assert read_database(path).tolist() == [[1, 2**63 - 1], [2, 3]]
+    for most in (2**63 - 1, 2**63 + 5):
+        table = pa.table({"a": pa.array([most, 2], pa.uint64()), "b": pa.array([-1, -(2**53) - 1], pa.int64())})
+        parquet.write_table(table, path := tmp_path / "x.parquet")
+        if most >> 63:
+            with pytest.raises(StudyError, match=r"integers from .*; given: one of 64 bits"):
+                read_database(path)
+        else:
+            assert read_database(path).tolist() == [[most, -1], [2, -(2**53) - 1]]

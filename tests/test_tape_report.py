@@ -300,7 +300,8 @@ def test_every_page_says_which_direction_has_no_bounds(result: Result, alone: Re
 
 def test_a_violation_in_a_direction_without_bounds_is_none(alone: Result) -> None:
     """δ̂ of both directions is far above the claim: the bound of the one refutes it, and nothing does where that is not drawn."""
-    from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION, verify
+    from hpcdp.results.decision import NOT_SEPARABLE, VIOLATION
+    from hpcdp.results.verdict import verify
 
     claim = f"dp(epsilon={AIM},delta=1e-10)"
     assert verify(alone, claim).verdict == VIOLATION
@@ -337,7 +338,8 @@ def test_hits_of_the_leftover_warn(result: Result) -> None:
 
 def test_what_is_up_to_the_leftover_violates_nothing(result: Result) -> None:
     """δ̂ and X are above this claim, what is certified is not."""
-    from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION, verify
+    from hpcdp.results.decision import NOT_SEPARABLE, VIOLATION
+    from hpcdp.results.verdict import verify
 
     some = changed(result, lower=np.zeros_like(result["lower"]), spectrum_lower=np.zeros(len(EPSILONS)))
     claim = f"dp(epsilon={AIM},delta=1e-10)"

@@ -129,7 +129,7 @@ def describe_link(path: str | Path) -> str:
     """Why a symbolic link in a store is refused, and what to do."""
     return (
         f"{path} is a symbolic link, and nothing is written or deleted through one in a store; accepted: folders and files "
-        "(only the store's root may be a link); put what it leads to in its place, or give another --store"
+        "(only the store's root may be a link); put what it leads to in its place, or take another store"
     )
 
 

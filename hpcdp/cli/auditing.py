@@ -32,7 +32,7 @@ def audit(options: argparse.Namespace) -> int:
     from hpcdp.report.plots import check_path
     from hpcdp.report.plots_audit import draw_audit
     from hpcdp.results.audit import audit
-    from hpcdp.results.verdict import VIOLATION
+    from hpcdp.results.decision import VIOLATION
     from hpcdp.study.problem import resolve
     from hpcdp.study.versions import refuse_other_study
 
@@ -78,7 +78,8 @@ def audit(options: argparse.Namespace) -> int:
 def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any, where: Any) -> int:
     """Run a study with [pure] and judge a claim of pure ε by its limit; the exit code."""
     from hpcdp.report.verdict import report, to_json
-    from hpcdp.results.verdict import VIOLATION, verify
+    from hpcdp.results.decision import VIOLATION
+    from hpcdp.results.verdict import verify
     from hpcdp.study.problem import resolve
     from hpcdp.study.versions import refuse_other_study
 
@@ -113,8 +114,8 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     from hpcdp.engine.sequential_audit import refuse_unplayable, run_sequential
     from hpcdp.report.plots_audit import draw_sequential
     from hpcdp.report.sequential import report, to_json
+    from hpcdp.results.decision import VIOLATION
     from hpcdp.results.sequential import Rounds
-    from hpcdp.results.verdict import VIOLATION
     from hpcdp.study.problem import resolve
 
     again = shlex.join(["hpcdp", *options.given])

@@ -99,7 +99,7 @@ def show(options: argparse.Namespace) -> None:
         _show_accuracy(result, options.format)
     else:
         lines = risk_text if result.study.at_risk is not None else csv_text
-        _print(options.format, result.to_json, lambda: lines(result), lambda: text(result))
+        _print(result, options.format, result.to_json, lambda: lines(result), lambda: text(result))
     if options.show_rows and not options.rows:
         print_contents(result)
 
@@ -121,7 +121,7 @@ def _show_rows(result: Any, form: str, contents: bool) -> None:
 
     ranking = rank_rows(result)
     given = (result, ranking, contents)
-    _print(form, lambda: to_json(*given), lambda: csv_text(*given), lambda: table(*given))
+    _print(result, form, lambda: to_json(*given), lambda: csv_text(*given), lambda: table(*given))
 
 
 def _show_pure(result: Any, options: argparse.Namespace) -> None:
@@ -133,19 +133,23 @@ def _show_pure(result: Any, options: argparse.Namespace) -> None:
     if result.study.bounds_pure:
         csv_text, table = histogram.csv_text, histogram.table
     text = rows_table if options.rows else table
-    _print(options.format, lambda: to_json(result), lambda: csv_text(result), lambda: text(result))
+    _print(result, options.format, lambda: to_json(result), lambda: csv_text(result), lambda: text(result))
 
 
-def _print(form: str, to_json: Callable[[], str], csv_text: Callable[[], str], table: Callable[[], str]) -> None:
-    """What is asked for, in its form; CSV ends its last line itself."""
+def _print(
+    result: Any, form: str, to_json: Callable[[], str], csv_text: Callable[[], str], table: Callable[[], str]
+) -> None:
+    """What is asked for, in its form; CSV ends its last line itself, and has no place for what is said of a whole store."""
     print({"json": to_json, "csv": csv_text, "table": table}[form](), end="" if form == "csv" else "\n")
+    for words in result.code_warnings if form == "csv" else ():
+        print(f"hpcdp: WARNING: {words}", file=sys.stderr)
 
 
 def _show_levels(result: Any, deltas: list[float], form: str) -> None:
     from hpcdp.report.epsilon_at import csv_text, table, to_json
 
     levels = [result.epsilon_at(delta, alone=len(deltas) == 1) for delta in deltas]
-    _print(form, lambda: to_json(result, levels), lambda: csv_text(levels), lambda: table(result, levels))
+    _print(result, form, lambda: to_json(result, levels), lambda: csv_text(levels), lambda: table(result, levels))
 
 
 def _show_risk(result: Any, epsilons: list[float], form: str) -> None:
@@ -154,7 +158,7 @@ def _show_risk(result: Any, epsilons: list[float], form: str) -> None:
     if not result.study.counts_levels:
         raise StudyError("--risk: accepted with cells by ε, which this store has not")
     levels = find_levels(result, epsilons)
-    _print(form, lambda: to_json(result, levels), lambda: csv_text(levels), lambda: table(result, levels))
+    _print(result, form, lambda: to_json(result, levels), lambda: csv_text(levels), lambda: table(result, levels))
 
 
 def _show_renyi(result: Any, orders: list[float], zcdp: bool, form: str) -> None:
@@ -174,7 +178,11 @@ def _show_renyi(result: Any, orders: list[float], zcdp: bool, form: str) -> None
             print(renyi_lines(result, orders), end="\n\n")
     levels, rho = result.renyi(orders), result.zcdp() if zcdp else None
     _print(
-        form, lambda: to_json(result, levels, rho), lambda: csv_text(levels, rho), lambda: table(result, levels, rho)
+        result,
+        form,
+        lambda: to_json(result, levels, rho),
+        lambda: csv_text(levels, rho),
+        lambda: table(result, levels, rho),
     )
 
 
@@ -198,7 +206,8 @@ def plot(options: argparse.Namespace) -> None:
         from hpcdp.report.plots_pure import draw_loss
 
         check_path(path)
-        save(draw_loss(load_result(options.store)), path)
+        result = load_result(options.store)
+        save(draw_loss(result), path, result.code_warnings)
     else:
         load_result(options.store).plot(path, options.log)
     print(path)
@@ -239,11 +248,13 @@ def verify(options: argparse.Namespace) -> int:
         if is_own and kept is not None and decided is not None:
             print(kept)
             return VIOLATED if decided == "violation" else DONE
+    from hpcdp.report.sequential import stand_alone
     from hpcdp.report.table import claim_of
     from hpcdp.report.verdict import report, to_json
     from hpcdp.report.verdict_formats import to_junit, to_markdown
+    from hpcdp.results.decision import VIOLATION
     from hpcdp.results.result import load_result
-    from hpcdp.results.verdict import VIOLATION, verify, worst
+    from hpcdp.results.verdict import verify, worst
     from hpcdp.study.claims import parse_claim
 
     refuse_contents(options)
@@ -266,7 +277,15 @@ def verify(options: argparse.Namespace) -> int:
         print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     if options.show_rows:
         print_contents(result)
-    if worst(verdicts).verdict == VIOLATION:
+    found = [audit for audit in result.sequential_audits if audit.claim in {one.claim.text for one in verdicts}]
+    for audit in found:
+        print(
+            f"hpcdp: the sequential audit of {audit.claim} in this store, a family of its own: {audit.verdict}; hpcdp show "
+            "says more",
+            file=sys.stderr,
+        )
+    alone = stand_alone(found, result)  # nothing else was there to judge a claim by
+    if worst(verdicts).verdict == VIOLATION or (alone and any(audit.verdict == VIOLATION for audit in found)):
         return VIOLATED
     if result.complete or options.incomplete:
         return DONE

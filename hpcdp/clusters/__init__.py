@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcdp._base.asked import option
 from hpcdp.clusters.local import default_workers, open_local
 from hpcdp.clusters.place import DaskPlace, Place
 from hpcdp.clusters.pool import open_pool
@@ -62,11 +63,11 @@ def parse_place(cluster: str) -> Where:
         return Where(profile=profile)
     if cluster.endswith(".json"):
         if not Path(cluster).is_file():
-            raise StudyError(f"--cluster: no scheduler file at {cluster}")
+            raise StudyError(f"{option('cluster', cluster)}: no scheduler file there")
         return Where(scheduler_file=Path(cluster))
     raise StudyError(
-        '--cluster: "local", a scheduler address such as tcp://host:8786, a scheduler file (.json) or a cluster profile '
-        f"(.toml); given: {cluster!r}"
+        f"{option('cluster', repr(cluster))} was given; accepted: local, a scheduler address such as tcp://host:8786, a "
+        "scheduler file (.json) or a cluster profile (.toml)"
     )
 
 

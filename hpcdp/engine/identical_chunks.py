@@ -52,7 +52,7 @@ def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
     if not same:
         return
     set_laws_aside(layout, problem, {law for chunks in same for law, _, _ in chunks})
-    raise identical(problem, min(same)[0], min(same)[1], resume_command(layout.root))
+    raise identical(problem, min(same)[0], min(same)[1], resume_command(layout.root, changed=True))
 
 
 def identical(problem: Problem, a: Chunk, b: Chunk, again: str) -> MechanismError:
@@ -61,7 +61,7 @@ def identical(problem: Problem, a: Chunk, b: Chunk, again: str) -> MechanismErro
     return MechanismError(
         f"{problem.sampler.named}: {first} and {second} are identical; the mechanism ignores its rng, so its "
         "draws are not independent and no bound would hold. What rests on such chunks was set aside; repair the mechanism, "
-        f"then: {again} --allow-changed-code"
+        f"then: {again}"
     )
 
 

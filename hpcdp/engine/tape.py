@@ -47,7 +47,7 @@ _PREFIX = "projection."
 _PROJECTING = "projecting"  # the name of the loss that brings vectors to the line, as bytes
 _AGAIN = (
     " (the same noise comes again: a mechanism that fails for its numbers has to return an output at all noise, however far "
-    "out; repair it, then resume with --allow-changed-code)"
+    "out; repair it, then resume with --allow-changed-code, in Python allow_changed_code=True)"
 )
 
 _INSTEAD = (

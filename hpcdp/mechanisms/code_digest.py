@@ -44,8 +44,8 @@ _ATOMS = (type(None), type(Ellipsis), type(NotImplemented))
 
 @dataclass(frozen=True)
 class CodeDigest:
-    """digest: 32 hexadecimal digits. undigested: what has none, in words, at most once each. modules: the user's own whose
-    functions and classes are part of it.
+    """digest: 32 hexadecimal digits. undigested: places and types of what has none, each at most once, and nothing of contents.
+    modules: the user's own whose functions and classes are part of it.
     """
 
     digest: str
@@ -165,7 +165,7 @@ class _Walk:
             yield b"dict"
             for key, item in value.items():
                 yield self.digest(key, where)
-                yield self.digest(item, f"{where}[{key!r:.40}]")
+                yield self.digest(item, f"{where}[…]")  # without the key, which may be data
         elif isinstance(value, _RANDOM):
             yield from (
                 b"random",
@@ -315,8 +315,10 @@ class _Walk:
         make, given, state, items, pairs = (*reduced, None, None, None)[:5]
         yield from self._all((make, given), where)
         if isinstance(state, dict):
+            own = getattr(value, "__dict__", {})
             for name, part in state.items():
-                yield from (repr(name).encode(), self.digest(part, f"{where}.{name}"))
+                place = f"{where}.{name}" if name in own else f"{where}[…]"
+                yield from (repr(name).encode(), self.digest(part, place))
         else:
             yield self.digest(state, where)
         yield from self._all((list(items or ()), list(pairs or ())), where)

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.integers import lost_integer
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError
 from hpcdp.keys import canonical_json
-from hpcdp.mechanisms.spelling import items_of, spell_outputs
+from hpcdp.mechanisms.spelling import items_of, refused_integer, spell_outputs
 
 Outputs = NDArray[Any]
 """bool, int64 or float64 of shape (size,) or (size, d), or an object array (size,) of canonical bytes."""
@@ -146,6 +147,8 @@ def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs
         raise
     except BaseException:  # sequences of mixed length
         return spell_outputs(items, size)
+    if (lost := lost_integer(items, array)) is not None:
+        raise refused_integer(lost)
     return _canonical_array(array, size) if _is_table(array, items) else spell_outputs(items, size)
 
 

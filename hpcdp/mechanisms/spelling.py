@@ -98,6 +98,13 @@ def _spell_sequence(output: Any) -> bytes:
         raise _no_unicode(error) from None
 
 
+def refused_integer(number: int) -> MechanismError:
+    """The error for an integer that 64 bits with a sign do not hold."""
+    bits = number.bit_length()  # Python refuses to spell integers of more than 4,300 digits
+    shown = f"the integer {number}" if bits <= 128 else f"an integer of {bits:,} bits"
+    return MechanismError(f"the mechanism returned {shown}; accepted: 64-bit signed integers")
+
+
 def _plain(value: Any, depth: int) -> Any:
     """A value as JSON holds it: str, int, float, None or a list of these."""
     if value is None or type(value) is str:
@@ -109,10 +116,7 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, int | np.integer | np.bool_):
         number = int(value)
         if not -(2**63) <= number < 2**63:
-            # Python refuses to spell integers of more than 4,300 digits.
-            bits = number.bit_length()
-            shown = f"the integer {number}" if bits <= 128 else f"an integer of {bits:,} bits"
-            raise MechanismError(f"the mechanism returned {shown}; accepted: 64-bit signed integers")
+            raise refused_integer(number)
         return number
     if isinstance(value, float | np.floating) and not isinstance(value, np.longdouble):
         real = float(value)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.integers import ACCEPTED, lost_integer
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_bytes, stream
 
@@ -161,12 +162,18 @@ def _read_csv(path: Path) -> NDArray[Any]:
 
     def numbers(rows: list[list[str]]) -> NDArray[Any] | None:
         try:
-            return np.asarray([[int(c) for c in row] for row in rows])
+            whole = [[int(c) for c in row] for row in rows]
+            array = np.asarray(whole)
         except ValueError:
             try:
                 return np.asarray([[float(c) for c in row] for row in rows])
             except ValueError:
                 return None
+        if (lost := lost_integer(whole, array)) is not None:
+            raise StudyError(
+                f"mechanism.parameters.files: {path} has an integer of {lost.bit_length():,} bits; accepted: {ACCEPTED}"
+            )
+        return array
 
     array = numbers(lines)
     if array is None and len(lines) > 1:

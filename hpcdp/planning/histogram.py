@@ -156,7 +156,7 @@ def _decide(
         return (
             f"estimate.target.precision: {target.precision:g} needs an interval {wanted:g} wide; training promises one "
             f"{width:.3g} wide from target.most = {target.most:,} outputs a database; accepted, into another "
-            "--store: a larger precision, a larger target.most"
+            "store: a larger precision, a larger target.most"
             + (", more points of pairs.domain" if change else "")
             + (', bins = "auto"' if is_fixed else "")
         )

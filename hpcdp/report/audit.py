@@ -8,7 +8,7 @@ from hpcdp._base.rounding import at_least, at_most, gap, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import changed_lines, grid, trust_lines
 from hpcdp.results.audit import Audit, Box
-from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION
+from hpcdp.results.decision import NOT_SEPARABLE, VIOLATION
 
 _SHOWN = 10  # boxes that a text lists
 

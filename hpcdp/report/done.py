@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.tape_words import chosen_words
 from hpcdp.planning.ways import all_done, planned
+from hpcdp.results.sequential import stored_audits
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import record_names
 from hpcdp.store.stages import Stage
@@ -20,7 +21,8 @@ def find_done(layout: Layout, version: int) -> tuple[str, bool, list[str]]:
     """The study's name, whether all is done, and a line of every stage with what is done and to do."""
     problem = read_problem(layout, version)
     index = read_index(layout)
-    return problem.study.name, all_done(index, problem), _stages(problem, index) + _batches(layout, index)
+    stages = _stages(problem, index) + _batches(layout, index) + _audits(layout, problem)
+    return problem.study.name, all_done(index, problem), stages
 
 
 def _batches(layout: Layout, index: Index) -> list[str]:
@@ -28,6 +30,14 @@ def _batches(layout: Layout, index: Index) -> list[str]:
     drawn = sum(name.split("-")[1:2] == ["round"] for name in index.samples)
     judged = len(record_names(layout, "rounds"))
     return [f"  batches        {drawn:,} chunks drawn, {judged:,} looks (audit --sequential)"] if drawn else []
+
+
+def _audits(layout: Layout, problem: Problem) -> list[str]:
+    """What sequential audits have found."""
+    return [
+        f"  audited        {audit.claim}: {audit.verdict}, after {audit.looks[-1].samples:,} samples per database"
+        for audit in stored_audits(layout, problem.study)
+    ]
 
 
 def _stages(problem: Problem, index: Index) -> list[str]:

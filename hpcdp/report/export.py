@@ -13,7 +13,6 @@ import numpy as np
 
 from hpcdp._base.files import replaced
 from hpcdp.errors import StudyError
-from hpcdp.report.html.batches import audits_of
 from hpcdp.report.html.page import write_page
 from hpcdp.report.html.provenance import provenance_of
 from hpcdp.report.html.redacted import LEFT_OUT, reads_files, redacted, short_claim
@@ -70,10 +69,12 @@ def _claims(result: Result) -> list[str]:
 
 
 def _without_rows(result: Result) -> Result:
-    """The same, with what an edit sets a row to left out of its pairs."""
+    """The same, with what an edit sets a row to left out of its pairs, and claims as they may be handed on."""
     pairs = [{**pair, "value": LEFT_OUT} if "value" in pair else pair for pair in result.pairs]
     found = replace(result, pairs=pairs)
     found.__dict__["resolution"] = result.resolution
+    audits = [replace(audit, claim=short_claim(audit.claim)) for audit in result.sequential_audits]
+    found.__dict__["sequential_audits"] = audits
     return found
 
 
@@ -94,9 +95,7 @@ def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: 
         "columns": result.columns,
         "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
         "pure": finite(shown.pure),
-        "sequential_audits": [
-            audit.to_copy(audit.claim if show_rows else short_claim(audit.claim)) for audit in audits_of(result)
-        ],
+        "sequential_audits": [audit.to_copy() for audit in shown.sequential_audits],
         "provenance": provenance,
         "arrays": {
             name: [list(dims), values.dtype.str, list(values.shape)] for name, (dims, values) in result.arrays.items()
@@ -126,16 +125,17 @@ def _netcdf(dataset: xr.Dataset, result: Result) -> bytes:
 
 
 def _write_parquet(dataset: xr.Dataset, target: Path) -> list[str]:
-    """A table for each set of dimensions; of each what it could not write, in words."""
+    """A table for each set of dimensions, with the dataset's warnings as metadata; what could not be written, in words."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as parquet
     except ImportError:
         return [NO_PARQUET]
+    warned = {name: words for name, words in dataset.attrs.items() if name == "warnings"}
     for dims, names in _grouped(dataset):
         table = pa.Table.from_pandas(dataset[names].to_dataframe().reset_index(), preserve_index=False)
         with replaced(target / f"by-{'-'.join(dims)}.parquet") as new:
-            parquet.write_table(table.replace_schema_metadata(None), new)
+            parquet.write_table(table.replace_schema_metadata(warned or None), new)
     return []
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcdp._base.asked import option
 from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
@@ -16,7 +18,7 @@ from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, Floats, draw_legend, d
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report._tape_spectra import draw_tape
 from hpcdp.report.exposed import find_exposure, pair_words
-from hpcdp.report.table import claim_of
+from hpcdp.report.table import claim_of, marked_lines
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE, verify
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
 
 _STEPS = 400  # of the curves of claims and exact laws
+_SMALL, _PER_INCH = 7.0, 19  # size of the letters under a picture, and how many of them fit
 
 
 def draw(result: Result, path: str | Path | None = None, log: bool | None = None) -> Any:
@@ -40,11 +43,11 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     if result.study.at_risk is not None:
         from hpcdp.report.plots_at_risk import draw_sensitivities
 
-        return save(draw_sensitivities(result), path)
+        return save(draw_sensitivities(result), path, result.code_warnings)
     if not result.study.counts_levels:
         from hpcdp.report.plots_pure import draw_limits
 
-        return save(draw_limits(result), path)
+        return save(draw_limits(result), path, result.code_warnings)
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
@@ -53,7 +56,7 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     draw_largest(axes[0], result, claim, truth, scale, _title(result))
     if points:
         draw_points(axes[1], result, claim, points)
-    return save(figure, path)
+    return save(figure, path, result.code_warnings)
 
 
 def _is_about_small(result: Result) -> bool:
@@ -63,23 +66,31 @@ def _is_about_small(result: Result) -> bool:
 def check_path(path: str | Path | None) -> None:
     """Refuse what is neither .png nor .svg; StudyError."""
     if path is not None and Path(path).suffix.lower() not in (".png", ".svg"):
-        raise StudyError(f"-o: accepted are .png and .svg; given: {path}")
+        raise StudyError(f"{option('path', path, '-o')} was given; accepted are .png and .svg")
 
 
-def save(figure: Any, path: str | Path | None) -> Any:
-    """Write a figure where a path is given; equal results give equal files. Returns the figure.
+def save(figure: Any, path: str | Path | None, warnings: Sequence[str] = ()) -> Any:
+    """Write a figure where a path is given, warnings under it; equal results give equal files. Returns the figure.
 
     Names and claims are drawn as they are: a dollar in them begins no formula.
     """
+    if lines := marked_lines("WARNING", warnings, int(_PER_INCH * figure.get_figwidth())):
+        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_SMALL)
+    for text in figure.texts:
+        _draw_plainly(text)
     for axis in figure.axes:
         legend = axis.get_legend()
         words = [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts, *(legend.get_texts() if legend else ())]
         for text in words:  # not the numbers at the axes, whose powers of ten are formulas
-            text.set_parse_math(False)
-            text.set_text("\n".join(map(plain, text.get_text().split("\n"))))
+            _draw_plainly(text)
     if path is not None:
         write_figure(figure, Path(path))
     return figure
+
+
+def _draw_plainly(text: Any) -> None:
+    text.set_parse_math(False)
+    text.set_text("\n".join(map(plain, text.get_text().split("\n"))))
 
 
 def draw_comparison(comparison: Comparison, path: str | Path | None = None, log: bool = False) -> Any:
@@ -104,7 +115,12 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, log:
     percents = dict.fromkeys(percent(result.confidence) for result in results)
     title = "privacy spectra, largest of all pairs and both directions\n"
     finish(axis, results, colours, log, f"{title}bounds of each certified at {' or '.join(percents)}")
-    return save(figure, path)
+    warnings = [
+        f"{name}: {words}"
+        for name, result in zip(comparison.names, results, strict=True)
+        for words in result.code_warnings
+    ]
+    return save(figure, path, warnings)
 
 
 def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:

@@ -53,7 +53,7 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
     )
     whole.set_title(f"{title}limits certified at {percent(audit.result.confidence)}", fontsize=10.5)
     draw_legend(whole)
-    return save(figure, path)
+    return save(figure, path, audit.result.code_warnings)
 
 
 def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> Any:
@@ -84,7 +84,7 @@ def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> A
     )
     axis.grid(alpha=0.25)
     draw_legend(axis)
-    return save(figure, path)
+    return save(figure, path, audit.code_warnings)
 
 
 def _draw_curves(axis: Any, audit: Audit, centre: tuple[float, ...], corner: tuple[float, ...]) -> None:

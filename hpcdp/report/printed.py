@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from hpcdp.errors import HpcdpError
-from hpcdp.report import at_risk, audit, histogram, pure, verdict
+from hpcdp.report import at_risk, audit, histogram, pure, sequential, verdict
 from hpcdp.report.done import find_done
 from hpcdp.report.table import claim_of, csv_text, table
 from hpcdp.results.audit import Audit
@@ -22,10 +22,13 @@ def text(result: Result) -> str:
     """A result as `run` and `show` print it: the table of its cells, and of pure ε, where there are such; or of [at_risk]."""
     if result.study.at_risk is not None:
         return at_risk.table(result)
+    audits = "\n".join(sequential.stored_lines(result))
+    if sequential.stand_alone(result.sequential_audits, result):
+        return audits
     parts = [pure.table(result)] if result.study.pure is not None else []
     parts += [histogram.table(result)] if result.study.bounds_pure else []
     parts += [table(result)] if result.study.counts_levels else []
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, audits] if audits else parts)
 
 
 _MOST_CELLS = 10_000  # that are kept as JSON and CSV: more take as long to read as results do
@@ -42,13 +45,14 @@ def texts_of(result: Result) -> dict[str, str]:
     found = limits | {"status": "\n".join([name, *stages])}
     if 2 * len(result.pairs) * len(result.study.epsilons) <= _MOST_CELLS:
         lines = at_risk.csv_text if result.study.at_risk is not None else csv_text
-        found |= {"json": result.to_json(), "csv": lines(result)}
+        found |= {"json": result.to_json()}
+        found |= {} if result.changed else {"csv": lines(result)}  # beside which `show` says more
     if re.search(r"\b(file|store)\b", result.study.study.claim or ""):
         return found
     found["table"] = text(result)
     claim = claim_of(result)
     with suppress(HpcdpError):  # a claim that cannot be judged by these results
-        own = [] if claim is None else [verify(result, claim)]
+        own = [] if claim is None or result.sequential_audits else [verify(result, claim)]  # which `verify` names too
         for one in own:
             found |= {"verify table": verdict.report(own), "verify json": verdict.to_json(own), "verify": one.verdict}
             found["claim"] = one.claim.text

@@ -155,9 +155,9 @@ def changed_lines(result: Result) -> list[str]:
     return marked_lines("WARNING", result.code_warnings)
 
 
-def marked_lines(mark: str, sentences: Sequence[str]) -> list[str]:
-    """Sentences behind a mark as lines of a text."""
-    wrapped = (textwrap.wrap(f"{mark}: {words}", 120, subsequent_indent="  ") for words in sentences)
+def marked_lines(mark: str, sentences: Sequence[str], width: int = 120) -> list[str]:
+    """Sentences behind a mark as lines of a text, of so many characters at most."""
+    wrapped = (textwrap.wrap(f"{mark}: {words}", width, subsequent_indent="  ") for words in sentences)
     return [line for lines in wrapped for line in lines]
 
 

@@ -15,7 +15,8 @@ from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
-from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Separation, Verdict, round_up, worst
+from hpcdp.results.decision import CONSISTENT, VIOLATION
+from hpcdp.results.verdict import PURE, Separation, Verdict, round_up, worst
 from hpcdp.store.again import resume_command
 
 if TYPE_CHECKING:

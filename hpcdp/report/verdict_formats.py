@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 
 from hpcdp.report.table import changed_lines
 from hpcdp.report.verdict import verdict_lines
-from hpcdp.results.verdict import NOT_SEPARABLE, VIOLATION, Verdict
+from hpcdp.results.decision import NOT_SEPARABLE, VIOLATION
+from hpcdp.results.verdict import Verdict
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

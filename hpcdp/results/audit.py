@@ -18,9 +18,9 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.box import Limits, error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower
 from hpcdp.notions.levels import share_level
+from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
-from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.store.again import resume_command
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.results.result import Result
 from hpcdp.results.result import load_result as load_store
+from hpcdp.results.sequential import SequentialAudit
 from hpcdp.store.layout import EXPORTED, Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays, refuse_misshapen
@@ -42,6 +44,12 @@ class Exported(Result):
         raise StudyError(
             f"{self.address} is an exported copy, without samples, records and databases, which this needs; accepted: its store"
         )
+
+    @cached_property
+    def sequential_audits(self) -> list[SequentialAudit]:
+        """As they were when the copy was made; those of an earlier hpcdp hold none."""
+        with foreign(self.address):
+            return [SequentialAudit.from_copy(self.study, body) for body in self.head.get("sequential_audits", [])]
 
     @property
     def pure(self) -> dict[str, Any] | None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from hpcdp.results.sequential import SequentialAudit
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
@@ -97,13 +99,17 @@ class Result(Shown):
 
     @cached_property
     def data(self) -> xr.Dataset:
-        """All arrays with named dimensions (pair, direction, epsilon, eta, order)."""
+        """All arrays with named dimensions (pair, direction, epsilon, eta, order).
+
+        Attributes: name, confidence, complete, and where code changed `warnings`, one a line.
+        """
         import xarray as xr
 
         coordinates: dict[str, Any] = {"pair": np.arange(len(self.pairs)), "direction": list(DIRECTIONS)}
         variables = {k: v for k, v in self.arrays.items() if k not in ("epsilon", "eta", "order", "direction")}
         coordinates |= {k: self[k] for k in ("epsilon", "eta", "order") if k in self.arrays}
         attributes = {"name": self.name, "confidence": self.confidence, "complete": int(self.complete)}
+        attributes |= {name: "\n".join(words) for name, words in self.changed_entry.items()}
         return xr.Dataset(variables, coordinates, attributes)
 
     @cached_property
@@ -247,6 +253,14 @@ class Result(Shown):
 
         return describe_risk(self.study.at_risk, self.arrays) if self.study.at_risk is not None else []
 
+    @cached_property
+    def sequential_audits(self) -> list[SequentialAudit]:
+        """The sequential audits of its store that have looked, in the order of their claims; each is a family of its own."""
+        from hpcdp.results.sequential import stored_audits
+
+        with foreign(self.store):
+            return stored_audits(self.layout, self.study)
+
     def accuracy(self) -> list[Statement]:
         """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic. Nothing of weighted draws."""
         if self.is_tape:
@@ -273,6 +287,11 @@ class Result(Shown):
             **self.declared,
             **({"reuse": reuse} if reuse else {}),
             **({"pure": self.pure} if self.arrays.keys() & {"pure_certified", "bin_counts"} else {}),
+            **(
+                {"sequential_audits": [audit.to_dict() for audit in audits]}
+                if (audits := self.sequential_audits)
+                else {}
+            ),
         }
 
     def to_json(self) -> str:
@@ -298,7 +317,15 @@ class Result(Shown):
         write_page(self, path, show_rows)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The cells as a pandas DataFrame, one a row; of a study with [at_risk] its covers, of one without ε its pure ε."""
+        """The cells as a pandas DataFrame, one a row; of a study with [at_risk] its covers, of one without ε its pure ε.
+
+        Where code changed, its `attrs` have `warnings`, a list of texts.
+        """
+        frame = self._frame()
+        frame.attrs |= self.changed_entry
+        return frame
+
+    def _frame(self) -> pd.DataFrame:
         import pandas as pd
 
         if self.study.at_risk is not None:

@@ -16,7 +16,7 @@ from hpcdp._check import integer, real, refusal
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.notions.betting import Wealth, is_refuted
-from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, read_json, read_records, record_names
 from hpcdp.study.file import Study
@@ -134,10 +134,10 @@ class SequentialAudit:
             **({"warnings": [*self.code_warnings]} if self.code_warnings else {}),
         }
 
-    def to_copy(self, claim: str) -> dict[str, Any]:
-        """What an exported copy keeps of it. claim: as it may be handed on."""
-        own = ("orientation", "looks", "cells")
-        return {"claim": claim, **asdict(self.rounds), **{name: self.to_dict()[name] for name in own}}
+    def to_copy(self) -> dict[str, Any]:
+        """What an exported copy keeps of it."""
+        own = ("claim", "orientation", "looks", "cells")
+        return {**asdict(self.rounds), **{name: self.to_dict()[name] for name in own}}
 
     @classmethod
     def from_copy(cls, study: Study, body: Mapping[str, Any]) -> SequentialAudit:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hpcdp._base.special import ndtr
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
+from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.renyi import INTEGRAL
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
 
 Floats = NDArray[np.float64]
-
-VIOLATION, NOT_SEPARABLE, CONSISTENT = "violation", "not separable", "consistent"
-"""The verdicts, the worst first."""
 
 CELLS, PURE = "delta", "pure"
 """Families of bounds, each of which holds together at the study's confidence."""

@@ -13,14 +13,16 @@ from hpcdp.store.records import read_json
 from hpcdp.store.root import latest_version
 
 
-def resume_command(store: str | Path, place: str | Path = "local") -> str:
+def resume_command(store: str | Path, place: str | Path = "local", changed: bool = False) -> str:
     """The words to type; where the store's study was given what no store holds, what to do in Python.
 
-    place: where the run is to compute, as `--cluster` takes it.
+    place: where the run is to compute, as `--cluster` takes it. changed: with other code than it began with.
     """
     if needs_objects(store):
-        return f"hpcdp.run with the study's function or DataFrames given again, and the store {typed(store)}"
+        allowed = ", with allow_changed_code=True" if changed else ""
+        return f"hpcdp.run with the study's function or DataFrames given again, and the store {typed(store)}{allowed}"
     there = ["--cluster", str(place)] if str(place) != "local" else []
+    there += ["--allow-changed-code"] * changed
     return f"hpcdp resume {typed(store)}{''.join(f' {shlex.quote(word)}' for word in there)}"
 
 

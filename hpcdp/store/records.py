@@ -57,7 +57,7 @@ def foreign(store: str | Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise StoreError(
-            f"{store} holds what hpcdp does not write, and cannot be read: {type(error).__name__}: {error} (--debug shows where)"
+            f"{store} holds what hpcdp does not write, and cannot be read: {type(error).__name__}: {error}"
         ) from error
 
 

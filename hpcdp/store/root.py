@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hpcdp._base.asked import option
 from hpcdp._base.files import make_folders, read_attributes
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.store.exclusive import create_exclusively
@@ -32,7 +33,7 @@ def create_store(root: Path) -> Layout:
             make_group(root, group, {})
         return open_layout(root)
     if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
-        raise StudyError(f"{root} exists and is no hpcdp store; give another --store")
+        raise StudyError(f"{root} exists and is no hpcdp store; give another {option('store')}")
     root.mkdir(parents=True, exist_ok=True)
     for group in (*layout.groups, layout.root / "study" / "databases"):
         make_group(root, group, {})

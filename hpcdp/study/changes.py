@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from hpcdp._base.asked import option
 from hpcdp._base.files import parse_toml, read_bytes
 from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of
@@ -43,7 +44,7 @@ def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None
         raise StudyError(
             f"{root} holds another study{own}; changed: {'; '.join(changed)}; accepted: databases of T or distributions of Δ "
             "added, changed or removed; more given pairs, epsilons, etas, test or train samples; for anything else give "
-            f"{'another study.name or ' if file else ''}another --store"
+            f"{'another study.name or ' if file else ''}another {option('store')}"
         )
 
 
@@ -69,7 +70,7 @@ def _refuse_other_pairs(root: Path, old: dict[str, Any], new: dict[str, Any]) ->
     if changed:
         raise StudyError(
             f"{root} holds another study; changed: {'; '.join(changed)}; accepted: more pairs, another cover or confidence; for "
-            "anything else give another --store"
+            f"anything else give another {option('store')}"
         )
 
 

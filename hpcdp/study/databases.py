@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.integers import ACCEPTED, lost_integer
 from hpcdp._base.parent import at_risk
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import WRONG, StudyError
@@ -240,7 +241,7 @@ def to_database(value: Any, where: str) -> Database:
     if array.ndim not in (1, 2):
         raise StudyError(f"{where}: a list of numbers or of rows of numbers; given: shape {array.shape}")
     beyond = array.dtype.kind == "u" and int(array.max()) >> 63  # which int64 would make negative
-    if array.dtype.kind not in "biuf" or beyond:
+    if array.dtype.kind not in "biuf" or beyond or lost_integer(value, array) is not None:
         raise StudyError(f"{where}: numbers only; given: {_first_odd(value)}")
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
@@ -257,8 +258,8 @@ def _first_odd(value: Any) -> str:
     """What is no number, by its type and place: what rows hold is private."""
     for place, item in np.ndenumerate(np.asarray(value, object)):
         found = item.item() if isinstance(item, np.generic) else item
-        if isinstance(found, int) and abs(found) >> 63:
-            return f"an integer of {abs(found).bit_length():,} bits"
+        if isinstance(found, int) and not -(2**63) <= found < 2**63:
+            return f"an integer of {found.bit_length():,} bits, and accepted are integers {ACCEPTED}"
         if not isinstance(found, int | float):
             what = "text" if isinstance(found, str) else type(found).__name__
             return f"{what} in row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
@@ -304,7 +305,11 @@ def _read_csv(path: Path, where: str) -> NDArray[Any]:
         rows.append([cell for cell in cells if cell is not None])
     if not rows:
         raise StudyError(f"{where}: an empty database (a header and no rows); accepted: at least one row")
-    return np.asarray(rows)
+    array = np.asarray(rows)
+    is_whole = all(isinstance(cell, int) for row in rows for cell in row)
+    if is_whole and (lost := lost_integer(rows, array)) is not None:
+        raise StudyError(f"{where}: integers {ACCEPTED}; given: one of {lost.bit_length():,} bits")
+    return array
 
 
 def _number(text: str) -> int | float | None:
@@ -340,4 +345,14 @@ def _read_parquet(path: Path, where: str) -> NDArray[Any]:
             given = f"type {column.type}" if not numeric else f"{column.null_count} missing values"
             raise StudyError(f"{where}: column {name!r} is not numeric; given: {given}")
         columns.append(column.to_numpy())
-    return np.column_stack(columns) if columns else np.empty((0, 0))
+    if not columns:
+        return np.empty((0, 0))
+    array = np.column_stack(columns)
+    is_whole = array.dtype.kind == "f" and all(column.dtype.kind in "iu" for column in columns)
+    if not is_whole or not array.size or np.abs(array).max() < 2.0**53:
+        return array
+    if array.max() >= 2.0**63 and (most := max(int(column.max()) for column in columns)) >> 63:
+        raise StudyError(f"{where}: integers {ACCEPTED}; given: one of {most.bit_length():,} bits")
+    return np.column_stack(
+        [column.astype(np.int64) for column in columns]
+    )  # of uint64 beside int64 NumPy makes float64

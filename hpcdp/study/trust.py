@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from hpcdp._base.asked import option
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.losses import named_code, stores_pickles
 from hpcdp.mechanisms import BUILTINS, SCORES
@@ -40,7 +41,8 @@ def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:
     if code:
         raise StudyError(
             f"{layout.root} belongs to {' and '.join(map(_user, sorted(owners)))}, and its study names code, or reads "
-            f"pickles, which would run as yours: {'; '.join(code)}; read it and add --trust-code, or give another --store"
+            f"pickles, which would run as yours: {'; '.join(code)}; read it and add "
+            f"{option('trust_code', True)}, or give another {option('store')}"
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpcdp._base.asked import option
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array
 from hpcdp.losses import named_code
@@ -98,7 +99,7 @@ def _refuse_changed_code(
     body: dict[str, Any], sampler: Sampler, study: Study, distributions: Sequence[Distribution]
 ) -> None:
     """StudyError when the code of a stored study is another now."""
-    before, call = body.get("sources", {}), study.mechanism.call
+    before = body.get("sources", {})
     now = _own_sources(study, distributions)
     changed = [what for what, digest in now.items() if before.get(what, digest) != digest]
     changed += [
@@ -109,11 +110,10 @@ def _refuse_changed_code(
     if changed:
         moved = Path(body["folder"]) != study.folder.resolve()
         where = f" from that in {body['folder']}" if moved else ""
-        how = "allow_changed_code=True" if isinstance(call, FunctionCall) else "--allow-changed-code"
         raise StudyError(
             f"{changed[0]} changed{where} since the store was made, so its numbers are of what it was; accepted: another "
-            f"--store or study.name, which measures it anew. Where the outputs' law is as it was, "
-            f"{how} goes on all the same, with a warning"
+            f"{option('store')} or study.name, which measures it anew. Where the outputs' law is as it was, "
+            f"{option('allow_changed_code', True)} goes on all the same, with a warning"
         )
 
 
@@ -126,6 +126,9 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
     old = read_study_record(layout, version) if version else None
     if old is not None:
         _refuse_other(layout.root, old, body, problem, allow_changed_code)
+        call = problem.study.mechanism.call
+        if isinstance(call, FunctionCall) and call.undigested:
+            body["untold"] = True  # whether its function is that of the version before
     store_databases(layout, dict(zip(body["databases"], problem.databases, strict=True)), generation)
     if same(old, body):  # another folder is another version: workers import from the folder that a version names
         return version
@@ -168,7 +171,7 @@ def _refuse_other(
         _refuse_undigested(root, problem.study)
     if old["schema"] != body["schema"]:
         words = describe_change("the outputs of mechanism.call", old["schema"], body["schema"])
-        raise StudyError(f"{root} holds another study; changed: {words}; give another --store")
+        raise StudyError(f"{root} holds another study; changed: {words}; give another {option('store')}")
 
 
 def _refuse_undigested(root: Path, study: Study) -> None:
@@ -177,7 +180,7 @@ def _refuse_undigested(root: Path, study: Study) -> None:
     if isinstance(call, FunctionCall) and call.undigested:
         raise StudyError(
             f"mechanism.call: {call.function} reads what has no digest, {', '.join(call.undigested[:3])}, so whether it changed "
-            f"since {root} was made cannot be told; accepted: another store, or allow_changed_code=True"
+            f"since {root} was made cannot be told; accepted: another {option('store')}, or {option('allow_changed_code', True)}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,23 @@ from hpcdp.errors import HpcdpError, StudyError
 if TYPE_CHECKING:
     from hpcdp.testing.suite import Suite
 
-_LINES = pytest.StashKey[list[str]]()
 _SUITE = pytest.StashKey["Suite"]()
-_PASSED = pytest.StashKey[bool]()
+
+
+@dataclass
+class _Made:
+    """What the checks of one test did, and what pytest showed of it. told: lines that a report has. number: of checks."""
+
+    lines: list[str] = field(default_factory=list)
+    told: int = 0
+    number: int = 0
+    raised: list[BaseException] = field(default_factory=list)
+    shown: list[BaseException] = field(default_factory=list)
+    failed: bool = False
+    outcome: str = ""
+
+
+_MADE = pytest.StashKey[_Made]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,7 +79,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.fixture
-def assert_private(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
+def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Check a claim about a function on two databases: `assert_private(f, d=…, d_prime=…, claim=…, catches=…, seconds=…)`.
 
     f: `f(database, size, rng)`, which returns `size` outputs; without `size` one; without `rng` with randomness of its own.
@@ -72,11 +87,10 @@ def assert_private(request: pytest.FixtureRequest) -> Iterator[Callable[..., Non
     "delta(1) >= 0.1". seconds: that all its draws may take when it is declared.
 
     It raises AssertionError where the claim is violated, at the check's share of `hpcdp_false_alarm` (finite-sample), and an
-    HpcdpError, which pytest shows as an error, where the check cannot be made or would find too little. A test that passes
-    though it caught one of these, or made fewer checks than are declared of it, is an error too.
+    HpcdpError, which pytest shows as an error, where the check cannot be made or would find too little. A test that passes,
+    is skipped or is expected to fail though it caught one of these, or passes with fewer checks than declared, is an error too.
     """
-    lines, number = request.node.stash.setdefault(_LINES, []), 0
-    raised: list[str] = []
+    made = request.node.stash[_MADE] = _Made()
 
     def check(
         f: Callable[..., Any] | None = None,
@@ -88,30 +102,20 @@ def assert_private(request: pytest.FixtureRequest) -> Iterator[Callable[..., Non
         seconds: float | None = None,
     ) -> None:  # what is left out is refused with all else that is wrong
         __tracebackhide__ = True  # what pytest shows is the test's line
-        nonlocal number
-        number += 1
+        made.number += 1
         try:
             _refuse_reruns(request)
             from hpcdp.testing.checks import check_of
 
-            asked = check_of(f"{request.node.nodeid}#{number}", f, d, d_prime, claim, catches, seconds)
-            lines.append(_suite_of(request.config).check(asked))
+            asked = check_of(f"{request.node.nodeid}#{made.number}", f, d, d_prime, claim, catches, seconds)
+            made.lines.append(_suite_of(request.config).check(asked))
         except BaseException as error:  # a timeout is of any class
-            raised.append(f"{type(error).__name__}: {error}")
+            made.raised.append(error)
             if isinstance(error, (AssertionError, HpcdpError)):
                 raise error.with_traceback(None) from error.__cause__
             raise
 
-    yield check
-    if not request.node.stash.get(_PASSED, False):
-        return
-    if raised:
-        raise StudyError(
-            f"{request.node.nodeid}: passed, though it caught what its checks raised; accepted: a test that lets it through, "
-            "marked with xfail(strict=True) where a violation is expected; caught:\n" + "\n".join(raised)
-        )
-    if (Path(request.config.rootpath) / "hpcdp-checks.json").exists():
-        _suite_of(request.config).refuse_unmade(request.node.nodeid, number)
+    return check
 
 
 def _refuse_reruns(request: pytest.FixtureRequest) -> None:
@@ -157,18 +161,56 @@ def _suite_of(config: pytest.Config) -> Suite:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Give the lines of its checks to a test's report, and tell errors of hpcdp from violations."""
     report: Any = yield
-    lines = item.stash.get(_LINES, [])
+    if (made := item.stash.get(_MADE, None)) is None:
+        return report
+    made.shown += _shown(item, call, report)
+    if call.when == "teardown" and not (made.failed or report.failed) and (words := _wrong(item, made)):
+        report.outcome, report.longrepr = "failed", words
+        vars(report).pop("wasxfail", None)
+    made.failed = made.failed or report.failed
+    if call.when == "call" or report.skipped:
+        made.outcome = "expected to fail" if report.skipped and hasattr(report, "wasxfail") else str(report.outcome)
     if call.when == "call":
-        item.stash[_PASSED] = report.passed
-    if call.when == "call" and (lines or "assert_private" in getattr(item, "fixturenames", ())):
-        report.hpcdp_lines = list(lines)
+        report.hpcdp_lines, made.told = made.lines[made.told :], len(made.lines)
         report.hpcdp_error = call.excinfo is not None and call.excinfo.errisinstance(HpcdpError)
-        script = getattr(call.excinfo.value, "script", None) if call.excinfo is not None else None
-        report.sections += [] if script is None else [("hpcdp: fresh draws against the recorded set", script)]
-        if item.config.option.hpcdp_declare and lines and report.passed:
+        ended = [] if call.excinfo is None else _members(call.excinfo.value)
+        scripts = [error.script for error in ended if hasattr(error, "script")]
+        report.sections += [("hpcdp: fresh draws against the recorded set", script) for script in scripts]
+        if item.config.option.hpcdp_declare and made.lines and report.passed:
             report.outcome = "skipped"  # nothing was tested
             report.longrepr = (str(item.path), item.location[1] or 0, "Skipped: privacy checks declared, not made")
     return report
+
+
+def _shown(item: pytest.Item, call: pytest.CallInfo[None], report: Any) -> list[BaseException]:
+    """What ended a part of a test, and is told as what it is: a mark that expects any failure covers violations alone."""
+    ended = [] if call.excinfo is None else list(_members(call.excinfo.value))
+    expected = not report.failed and hasattr(report, "wasxfail")
+    if expected and not any("raises" in mark.kwargs for mark in item.iter_markers("xfail")):
+        return [error for error in ended if isinstance(error, AssertionError)]
+    return ended
+
+
+def _members(error: BaseException) -> Iterator[BaseException]:
+    yield error
+    for part in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
+        yield from _members(part)
+
+
+def _wrong(item: pytest.Item, made: _Made) -> str | None:
+    """Why a test that did not fail is an error all the same; None where it is none."""
+    if lost := [error for error in made.raised if not any(error is one for one in made.shown)]:
+        return (
+            f"{item.nodeid}: {made.outcome}, though it caught what its checks raised; accepted: a test that lets it through, "
+            "marked with xfail(strict=True) where a violation is expected, and with raises=… where another error is; caught:\n"
+            + "\n".join(f"{type(error).__name__}: {error}" for error in lost)
+        )
+    if made.outcome == "passed" and (Path(item.config.rootpath) / "hpcdp-checks.json").exists():
+        try:
+            _suite_of(item.config).refuse_unmade(item.nodeid, made.number)
+        except StudyError as error:
+            return str(error)
+    return None
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:

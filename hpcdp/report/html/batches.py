@@ -13,33 +13,7 @@ from hpcdp.report.html.redacted import short_claim
 from hpcdp.report.html.sentence import Sentence
 from hpcdp.report.html.tables import Column, Table, make_table, thousands
 from hpcdp.report.sequential import few_looks
-from hpcdp.results.exported import Exported
-from hpcdp.results.result import Result
-from hpcdp.results.sequential import SequentialAudit, stored_audits
-from hpcdp.results.verdict import CONSISTENT, NOT_SEPARABLE, VIOLATION
-from hpcdp.store.records import foreign
-
-_WORST = (VIOLATION, NOT_SEPARABLE, CONSISTENT)
-
-
-def audits_of(result: Result) -> list[SequentialAudit]:
-    """The sequential audits of a store or a copy, in the order of their claims; copies of an earlier hpcdp hold none."""
-    if not isinstance(result, Exported):
-        with foreign(result.store):
-            return stored_audits(result.layout, result.study)
-    with foreign(result.address):
-        return [SequentialAudit.from_copy(result.study, body) for body in result.head.get("sequential_audits", [])]
-
-
-def stand_alone(audits: Sequence[SequentialAudit], result: Result) -> bool:
-    """Whether sequential audits are all that a store has to say: nothing of the study itself has been counted."""
-    is_counted = result.study.counts_levels and bool(result.spectrum())
-    return bool(audits) and not (is_counted or result.tradeoff() or result.pure is not None)
-
-
-def worst_first(audits: Sequence[SequentialAudit]) -> list[SequentialAudit]:
-    """Violations first, then what is not separable."""
-    return sorted(audits, key=lambda audit: _WORST.index(audit.verdict))
+from hpcdp.results.sequential import SequentialAudit
 
 
 def sequential_sentence(audit: SequentialAudit) -> Sentence:

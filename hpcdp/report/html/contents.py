@@ -14,13 +14,10 @@ from hpcdp.report import verdict as verdicts
 from hpcdp.report.exposed import exposed_lines, find_exposure
 from hpcdp.report.html import listed, pictures
 from hpcdp.report.html.batches import (
-    audits_of,
     looks_table,
     pairs_table,
     sequential_sentence,
-    stand_alone,
     unfinished_lines,
-    worst_first,
 )
 from hpcdp.report.html.pictures import Picture
 from hpcdp.report.html.provenance import Provenance, provenance_of
@@ -28,11 +25,11 @@ from hpcdp.report.html.redacted import short_claim
 from hpcdp.report.html.sentence import Sentence, sentence_of
 from hpcdp.report.html.tables import Table
 from hpcdp.report.rows import held_rows
+from hpcdp.report.sequential import NOTHING_ELSE, OWN, scope_words, stand_alone, unnamed_words, worst_first
 from hpcdp.report.sequential import notes as batch_notes
 from hpcdp.results.audit import Audit, audit
-from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
-from hpcdp.results.sequential import SequentialAudit, unnamed_looks
+from hpcdp.results.sequential import SequentialAudit
 from hpcdp.results.verdict import Verdict, verify
 
 if TYPE_CHECKING:
@@ -106,19 +103,18 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
 
 def _batches(result: Result, show_rows: bool) -> list[SequentialAudit]:
     """The sequential audits of a store, with claims as they may be handed on."""
-    found = worst_first(audits_of(result))
+    found = worst_first(result.sequential_audits)
     return found if show_rows else [replace(audit, claim=short_claim(audit.claim)) for audit in found]
 
 
 def _of_batches(result: Result, audits: Sequence[SequentialAudit], key: str, show_rows: bool) -> Report:
     """The page of a store that holds sequential audits and nothing else that is counted."""
-    own = "Each audit is a family of its own: each verdict holds at the confidence, not all at once."
     first, *others = [sequential_sentence(audit) for audit in audits]
     details = [
         *(other.text for other in others),
-        "Nothing else of the study has been counted, so no δ is estimated here.",
+        NOTHING_ELSE,
     ]
-    sections = list(_batch_sections(result, audits, key, [own] if others else []))
+    sections = list(_batch_sections(result, audits, key, [OWN] if others else []))
     sections.append(Section("notes", "Assumptions and warnings", paragraphs(_batch_notes(result, audits))))
     banner, state = [*_changed(result), *unfinished_lines(audits)], _state(result, False, audits)
     return Report(key, result.name, state, banner, first, details, sections, provenance_of(result, show_rows))
@@ -130,11 +126,7 @@ def _batch_sections(
     for number, batched in enumerate(audits):
         name = f"batches{number}"
         many = len(batched.cells)
-        cut = f"It looks after every batch of {batched.rounds.batch:,} samples per database, {batched.rounds.budget:,} at most."
-        if many != len(result.pairs):
-            cut += f" It is of {many:,} of the study's {len(result.pairs):,} pairs, those that it had then."
-        elif result.grown:
-            cut += " It is of the pairs that the study had then, which may be others than the present ones."
+        cut = scope_words(result, batched)
         tables = [looks_table(batched), *([pairs_table(batched)] if many > 1 else [])]
         picture = pictures.sequential_picture(batched, f"{key}-{name}")
         yield Section(name, f"Sequential audit of {batched.claim}", [*own, cut], [picture], tables)
@@ -143,11 +135,7 @@ def _batch_sections(
 def _batch_notes(result: Result, audits: Sequence[SequentialAudit]) -> Iterable[str]:
     for batched in audits:
         yield from batch_notes(batched)
-    if not isinstance(result, Exported) and (looks := unnamed_looks(result.layout)):
-        yield (
-            f"{looks:,} looks of sequential audits are in the store without their claim: of an earlier hpcdp, or of a damaged "
-            "record. The audit's own command says it again, and draws nothing anew."
-        )
+    yield from unnamed_words(result)
 
 
 def judge(result: Result, claim: Claim | None) -> Verdict | None:

@@ -9,9 +9,10 @@ from typing import Any
 from hpcdp._base.raised import readable
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
-from hpcdp.report.html.batches import audits_of, commands_of, stand_alone
+from hpcdp.report.html.batches import commands_of
 from hpcdp.report.html.redacted import failure_words, redacted, shortened, stop_words
 from hpcdp.report.html.toml import to_toml
+from hpcdp.report.sequential import stand_alone
 from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
 from hpcdp.store.records import foreign, read_records
@@ -114,7 +115,7 @@ def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
 
 
 def _commands(result: Result, show_rows: bool) -> list[str]:
-    name, audits = result.name, audits_of(result)
+    name, audits = result.name, result.sequential_audits
     compute = "risk" if result.study.at_risk is not None else "run"
     return [
         *([] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]),

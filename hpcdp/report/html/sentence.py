@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.results.decision import CONSISTENT, VIOLATION
 from hpcdp.results.result import Result
-from hpcdp.results.verdict import CONSISTENT, PURE, VIOLATION, Verdict
+from hpcdp.results.verdict import PURE, Verdict
 
 NONE = "none"
 """The kind of a sentence on a result without a claim."""

@@ -1,0 +1,19 @@
+"""Integers that 64 bits with a sign do not hold: NumPy makes floats of a list that has them beside others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ACCEPTED = "from -2**63 to 2**63 - 1"
+
+
+def lost_integer(items: Any, array: NDArray[Any]) -> int | None:
+    """The first integer beyond int64 that became a float in the array that NumPy made of these items; None: there is none."""
+    is_list = not isinstance(items, np.ndarray) or items.dtype == object
+    if not is_list or array.dtype.kind != "f" or not array.size or not np.abs(array).max() >= 2.0**63:
+        return None
+    found = (int(item) for item in np.asarray(items, object).flat if isinstance(item, int | np.integer))
+    return next((number for number in found if not -(2**63) <= number < 2**63), None)
