@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from hpcdp.losses.tape.chains import Near, is_chain
+from hpcdp.losses.tape.chains import Near, is_chain, is_score
 from hpcdp.losses.tape.elite import Elite, log_ratios
 from hpcdp.losses.tape.fit import fit
 from hpcdp.mechanisms.tape import _chain_kernels as chain
@@ -241,6 +241,14 @@ def test_the_unit_of_outputs_does_not_change_a_chain(power: int) -> None:
         (chain_,) = (one for _, one in found if is_chain(one))
         tables.append(chain_["exponential"])
     np.testing.assert_array_equal(*tables)
+
+
+@pytest.mark.parametrize("power", [0, 600, 1000, -600, -1000])
+def test_the_unit_of_outputs_does_not_decide_what_a_score_tells(power: int) -> None:
+    tape = Tape(3, Proposal.plain(), 1 << 12, True)
+    x = tape.normal(size=(tape.size, 2))
+    assert is_score(tape, np.ldexp(x.sum(axis=1), power))
+    assert not is_score(tape, np.ldexp(x.sum(axis=1) + 0.5 * x.prod(axis=1), power))
 
 
 @pytest.mark.parametrize("shift", [0.0, -3.0])

@@ -50,6 +50,10 @@ def geometric(database, size, rng, epsilon=1.0):
     return database[0] + (rng.geometric(1.0 - np.exp(-epsilon), (size, 3)) - 1).sum(axis=1).astype(float)
 
 
+def summed(database, size, rng):
+    return 0.8 * database[0] + rng.normal(size=(size, 3)).sum(axis=1)
+
+
 def vector(database, size, rng):
     return database[0] * np.array([0.15, 0.2]) + rng.normal(size=(size, 2))
 
@@ -196,6 +200,20 @@ def test_coverage(law: str, asked: str | None, runs: int, tmp_path: Path) -> Non
         f"{law}: δ = {truth}, certified {certified} of {runs}, median {np.median(lower, axis=0)}, up to {np.median(best)}"
     )
     assert np.median(best) > 0.1 * truth.max(), "the bounds tell something, so that coverage does"
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_tapes_without_probability_set_no_cut_off(seed: int, tmp_path: Path) -> None:
+    """Levels draw tapes of probability 10⁻⁴⁰ that chains do not reach, of weights near 8: with such a cut-off no bet of a
+    million draws tells a δ of 10⁻⁶.
+    """
+    epsilon = 2.0
+    pair = Learned.of(tmp_path, "summed", epsilon, seed=seed, train=1 << 14, test=1 << 22, confidence=0.95)
+    truth, found = max(shift(0.8 / math.sqrt(3.0), epsilon)), pair.run()
+    within = found["lower_up_to_leftover"][0, :, 0]
+    assert (found["lower"][0, :, 0] <= truth).all()
+    assert (within <= truth).all()
+    assert within.min() > 0.5 * truth
 
 
 def test_a_limit_of_p_that_is_rounded_up_does_not_cover(tmp_path: Path, monkeypatch) -> None:

@@ -268,6 +268,17 @@ def test_draws_where_nothing_is_told() -> None:
         assert all(np.isfinite(direction.bet(column, 4096, 1e-3, cutoff)))
 
 
+@pytest.mark.parametrize("weight, share, is_larger", [(7.9, 1e-40, False), (7.9, 1e-6, True), (0.1, 1e-6, True)])
+def test_draws_without_probability_set_no_cut_off(weight: float, share: float, is_larger: bool) -> None:
+    """P(S) = 10⁻⁴, Q(S) = 10⁻⁵, told by draws that weigh a 10⁻⁴th, and one that weighs more."""
+    classes, even = np.full(10_001, 1), np.append(np.full(10_000, 1e-5), share)
+    p = Taught(classes, np.full(10_001, 1e-3), even, 8.0)
+    direction = Direction(p, Taught(classes, np.append(np.full(10_000, 1e-4), weight), even, 8.0), np.array([0.0]))
+    assert direction.near(0) == pytest.approx(2.0 * (weight if is_larger else 1e-4))
+    lone = Direction(p, Taught(classes[-1:], np.array([weight]), np.array([1e-40]), 8.0), np.array([0.0]))
+    assert lone.near(0) == pytest.approx(2.0 * weight)
+
+
 @pytest.mark.parametrize(
     "name",
     [

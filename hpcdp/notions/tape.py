@@ -23,6 +23,7 @@ KEPT_BACK = 0.28
 """Share of δ that the leftover may cost: less takes more plain draws, more leaves a smaller bound."""
 
 _ROOM = 2.0  # times the largest training weight on a set: its cut-off
+_NOTHING = 1e-6  # of δ that what training met beyond a cut-off may cost
 _NARROW = 0.85  # of δ that the bets should keep, up to the leftover
 _BINS = 100.0  # of weights to a factor of e, by which bets are chosen
 _MOST = 1 << 25  # draws from proposals
@@ -99,15 +100,14 @@ class Taught:
         )
         return largest, sums, parts
 
-    @cached_property
-    def _largest(self) -> Floats:
-        found = np.zeros(int(self.classes.max(initial=0)) + 2)
-        np.maximum.at(found, self.classes, self.weights)
-        return np.asarray(np.maximum.accumulate(found[::-1])[::-1])
-
-    def largest_inside(self, column: int) -> float:
-        """The largest weight in the set of an ε; 0 where there is none."""
-        return float(self._largest[min(column + 1, self._largest.size - 1)])
+    def largest_inside(self, column: int, spared: float = 0.0) -> float:
+        """The largest weight in the set of an ε, but for those that together hold no more than this of it; 0: there is none."""
+        weights, sums, _ = self._binned
+        if column + 1 >= sums.shape[1]:
+            return 0.0
+        beyond = sums[::-1, column + 1].cumsum()
+        at = int(np.searchsorted(beyond, spared, "right"))
+        return float(weights[::-1][at]) if at < beyond.size else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,10 +170,19 @@ class Direction:
         high = choose_upper(*self.q.inside(column, cutoff), draws, float(parts.q), cutoff)
         return low.rate, high.rate, low.bound - math.exp(float(self.epsilons[column])) * high.bound
 
+    def near(self, column: int) -> float:
+        """A cut-off that leaves next to nothing over, as training tells; 0 where it met nothing in the set.
+
+        Draws of other levels reach tapes that have next to no probability, where the final proposal is plain and weights are
+        as large as they may be: one of them would make a cut-off that no bet gains by.
+        """
+        spared = _NOTHING * max(0.0, float(self.delta[column])) / math.exp(float(self.epsilons[column]))
+        return _ROOM * (self.q.largest_inside(column, spared) or self.q.largest_inside(column))
+
     def cutoff(self, column: int, draws: int, level: float) -> tuple[float, bool]:
         """M, and whether weights beyond it are left over; none are where bets without a cut-off cost little."""
         whole = self.q.largest * (1.0 + 1e-9)
-        near = _ROOM * self.q.largest_inside(column)
+        near = self.near(column)
         if near == 0.0:
             near = self.q.largest
         if near >= whole:
@@ -221,7 +230,7 @@ def draws_for(
         return min(most, max(least, _UNTOLD))
     draws = max(least, math.ceil(min(direction.draws(column, relative_error), most)))
     limit = max(draws, min(most, _MOST, (_MORE_CERTIFIED if certifies else _MORE) * draws))
-    near = max(_ROOM * direction.q.largest_inside(column), 1e-290) if direction.q.largest > 1.0 else 1.0
+    near = max(direction.near(column), 1e-290) if direction.q.largest > 1.0 else 1.0
     cutoff = min(near, direction.q.largest) * (1.0 + 1e-9)
     if direction.bet(column, limit, level, cutoff)[2] < _WORTH * delta:
         return draws  # no draws that are to be had would certify much

@@ -86,7 +86,6 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
     own = weights[inside] / weights[inside].sum()
     columns = np.hstack([one.scored[inside] for one in kinds])
     outputs = np.concatenate([elite.outputs for elite in elites])[inside]
-    outputs = np.ldexp(outputs, -np.frexp(np.abs(outputs).max())[1])  # whose squares are floats, whatever the unit
     coefficients, is_exact = _regress(columns, outputs, own)
     spread = np.sqrt(own @ (columns - own @ columns) ** 2)
     ends = np.cumsum([0, *(one.values.shape[1] for one in kinds)])
@@ -111,6 +110,7 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
 
 def _regress(columns: Floats, outputs: Floats, weights: Floats) -> tuple[Floats, bool]:
     """Coefficients of the score that is nearest to outputs, and whether it tells them exactly."""
+    outputs = np.ldexp(outputs, -np.frexp(np.abs(outputs).max())[1])  # whose squares are floats, whatever the unit
     x, y, root = columns - weights @ columns, outputs - weights @ outputs, np.sqrt(weights)
     coefficients = np.asarray(np.linalg.lstsq(x * root[:, None], y * root, rcond=1e-10)[0], np.float64)
     if columns.shape[1] == 1:  # any function that never falls, or never rises, has the same sets
