@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +248,6 @@ def verify(options: argparse.Namespace) -> int:
         if is_own and kept is not None and decided is not None:
             print(kept)
             return VIOLATED if decided == "violation" else DONE
-    from hpcdp.report.sequential import stand_alone
     from hpcdp.report.table import claim_of
     from hpcdp.report.verdict import report, to_json
     from hpcdp.report.verdict_formats import to_junit, to_markdown
@@ -284,8 +283,7 @@ def verify(options: argparse.Namespace) -> int:
             "says more",
             file=sys.stderr,
         )
-    alone = stand_alone(found, result)  # nothing else was there to judge a claim by
-    if worst(verdicts).verdict == VIOLATION or (alone and any(audit.verdict == VIOLATION for audit in found)):
+    if worst(verdicts).verdict == VIOLATION or _is_refuted_alone(found, result):
         return VIOLATED
     if result.complete or options.incomplete:
         return DONE
@@ -295,6 +293,17 @@ def verify(options: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return FAILED
+
+
+def _is_refuted_alone(audits: Sequence[Any], result: Any) -> bool:
+    """Whether a claim is refuted by sequential audits where nothing else is there to judge it by."""
+    from hpcdp.results.decision import VIOLATION
+
+    if not any(audit.verdict == VIOLATION for audit in audits):
+        return False
+    from hpcdp.report.sequential import stand_alone  # it loads kernels
+
+    return stand_alone(audits, result)
 
 
 def compare(options: argparse.Namespace) -> None:

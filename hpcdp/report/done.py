@@ -8,7 +8,6 @@ from collections.abc import Set as AbstractSet
 from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.tape_words import chosen_words
 from hpcdp.planning.ways import all_done, planned
-from hpcdp.results.sequential import stored_audits
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import record_names
 from hpcdp.store.stages import Stage
@@ -34,6 +33,10 @@ def _batches(layout: Layout, index: Index) -> list[str]:
 
 def _audits(layout: Layout, problem: Problem) -> list[str]:
     """What sequential audits have found."""
+    if not record_names(layout, "rounds"):
+        return []
+    from hpcdp.results.sequential import stored_audits  # it loads kernels
+
     return [
         f"  audited        {audit.claim}: {audit.verdict}, after {audit.looks[-1].samples:,} samples per database"
         for audit in stored_audits(layout, problem.study)

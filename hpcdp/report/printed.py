@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from hpcdp.errors import HpcdpError
-from hpcdp.report import at_risk, audit, histogram, pure, sequential, verdict
+from hpcdp.report import at_risk, audit, histogram, pure, verdict
 from hpcdp.report.done import find_done
 from hpcdp.report.table import claim_of, csv_text, table
 from hpcdp.results.audit import Audit
@@ -22,9 +22,13 @@ def text(result: Result) -> str:
     """A result as `run` and `show` print it: the table of its cells, and of pure ε, where there are such; or of [at_risk]."""
     if result.study.at_risk is not None:
         return at_risk.table(result)
-    audits = "\n".join(sequential.stored_lines(result))
-    if sequential.stand_alone(result.sequential_audits, result):
-        return audits
+    audits = ""
+    if result.has_looks:
+        from hpcdp.report.sequential import stand_alone, stored_lines  # it loads kernels
+
+        audits = "\n".join(stored_lines(result))
+        if stand_alone(result.sequential_audits, result):
+            return audits
     parts = [pure.table(result)] if result.study.pure is not None else []
     parts += [histogram.table(result)] if result.study.bounds_pure else []
     parts += [table(result)] if result.study.counts_levels else []

@@ -9,18 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.results.result import Result
 from hpcdp.results.result import load_result as load_store
-from hpcdp.results.sequential import SequentialAudit
 from hpcdp.store.layout import EXPORTED, Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays, refuse_misshapen
 from hpcdp.study.file import Study
+
+if TYPE_CHECKING:
+    from hpcdp.results.sequential import SequentialAudit
 
 FORMAT = 1
 """Version of what an export holds; a copy of another version is refused."""
@@ -45,9 +47,16 @@ class Exported(Result):
             f"{self.address} is an exported copy, without samples, records and databases, which this needs; accepted: its store"
         )
 
+    @property
+    def has_looks(self) -> bool:
+        """Whether it holds sequential audits."""
+        return bool(self.head.get("sequential_audits"))
+
     @cached_property
     def sequential_audits(self) -> list[SequentialAudit]:
         """As they were when the copy was made; those of an earlier hpcdp hold none."""
+        from hpcdp.results.sequential import SequentialAudit  # it loads kernels
+
         with foreign(self.address):
             return [SequentialAudit.from_copy(self.study, body) for body in self.head.get("sequential_audits", [])]
 

@@ -23,7 +23,7 @@ from hpcdp.results.resolution import Resolution, find_resolution, read_limits
 from hpcdp.results.shown import Shown
 from hpcdp.results.ways import Derived, Records, derived
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import foreign, read_json
+from hpcdp.store.records import foreign, read_json, record_names
 from hpcdp.store.results import Arrays, read_results
 from hpcdp.store.root import open_latest
 from hpcdp.store.texts import read_texts
@@ -253,10 +253,17 @@ class Result(Shown):
 
         return describe_risk(self.study.at_risk, self.arrays) if self.study.at_risk is not None else []
 
+    @property
+    def has_looks(self) -> bool:
+        """Whether its store has looks of sequential audits, with their claims or without."""
+        return bool(record_names(self.layout, "rounds"))
+
     @cached_property
     def sequential_audits(self) -> list[SequentialAudit]:
         """The sequential audits of its store that have looked, in the order of their claims; each is a family of its own."""
-        from hpcdp.results.sequential import stored_audits
+        if not self.has_looks:
+            return []
+        from hpcdp.results.sequential import stored_audits  # it loads kernels
 
         with foreign(self.store):
             return stored_audits(self.layout, self.study)
