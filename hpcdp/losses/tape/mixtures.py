@@ -31,6 +31,7 @@ _RUNG = 1.0  # between the logs of probabilities of two chains, at most
 _STEP = 2.0  # the same of two rungs of other components
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _MOST_LOG = 300.0  # of a ratio, whose square is a number still
+_BEYOND = 6  # chains beyond the last set's edge, half a rung apart
 _MOST_EDGES = 24  # chained components of a direction
 
 
@@ -148,6 +149,9 @@ def _chains(
         fall = float(np.log(mass / above.mass(high))) if above.mass(high) > 0.0 else 0.0
         steps = math.ceil(fall / _RUNG)
         levels += [t for k in range(1, steps) if low < (t := above.level(mass * math.exp(-k * fall / steps))) < high]
+    if levels:  # beyond the last set none begins, but what lies there weighs alike in pieces
+        mass = above.mass(levels[-1])
+        levels += [t for k in range(1, _BEYOND + 1) if (t := above.level(mass * math.exp(-0.5 * k * _RUNG))) > levels[-1]]
     edges, held = list[float](), -1
     for t in sorted(levels):
         if above.held(t) != held and above.told(t) >= FEWEST:
