@@ -20,13 +20,36 @@ _ALONE = 100.0  # outputs' worth of both sides that let an atom speak for itself
 _APART = 4.0  # standard errors by which an atom lies beside the curve to be none of it
 _PASSES = 3  # how often it is fitted
 _MOST = 0.5  # of both laws
+_ALIKE = 3.0  # standard errors of a chain's mass within which it is taken to be 1
+_NOT_SEEN = 3.0  # over a tile's draws in a cell: the share of that which may lie elsewhere unseen, at .95
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
 
 
-def weighted_sums(cells: Ints, weights: Floats, size: int, draws: int) -> tuple[Floats, Floats]:
-    """Of each cell its probability and the variance of that, (size,) each, from draws in these cells."""
-    share = np.bincount(cells, weights, size) / draws
-    return share, np.bincount(cells, weights * weights, size) / draws**2
+def weighted_sums(cells: Ints, weights: Floats, tiles: Ints, ratios: Floats, size: int) -> tuple[Floats, Floats]:
+    """Of each cell its probability and the variance of that, (size,) each, from draws in these cells.
+
+    tiles: (draws,), of each the chain that leads there and no other does, or −1; ratios: g/f of that. A chain's density has the
+    integral 1, so that draws on its tile are worth what makes their sum of w·g/f so: how many of other strata came to lie there
+    no longer matters. Where a tile is one value, and g/f alike all over it, that value's probability is then told far better than by
+    as many draws that might have lain elsewhere (a ratio estimate; its variance as to first order, and not below `_NOT_SEEN`).
+    """
+    draws = cells.size
+    count = int(tiles.max(initial=-1)) + 1
+    terms = weights * ratios / draws
+    mass, square = (np.bincount(tiles + 1, part, count + 1) for part in (terms, terms * terms))
+    mass[(np.abs(mass - 1.0) > _ALIKE * np.sqrt(square)) | (np.arange(count + 1) == 0)] = 1.0
+    weights = weights / (draws * mass[tiles + 1])
+    square /= mass * mass
+    square[0] = 0.0
+    own, place = np.unique((tiles + 1) * size + cells, return_inverse=True)
+    squared = weights * weights
+    held, share, plain, cross = (
+        np.bincount(place, part, own.size) for part in (None, weights, squared, squared * ratios)
+    )
+    tile, cell = np.divmod(own, size)
+    spread = np.where(tile > 0, plain - 2.0 * share * cross + share * share * square[tile], plain)
+    spread = np.maximum(spread, np.minimum(1.0, _NOT_SEEN / held) * plain)
+    return np.bincount(cell, share, size), np.bincount(cell, spread, size)
 
 
 def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats) -> Floats:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.tape.chains import Near, is_chain
+from hpcdp.losses.tape.chains import Near, can_chain, is_chain
 from hpcdp.losses.tape.curve import delta_by_loss
 from hpcdp.losses.tape.elite import Component, log_ratios
 from hpcdp.losses.tape.fit import count_modes, fit
@@ -149,7 +149,7 @@ def _chains(
         fall = float(np.log(mass / above.mass(high))) if above.mass(high) > 0.0 else 0.0
         steps = math.ceil(fall / _RUNG)
         levels += [t for k in range(1, steps) if low < (t := above.level(mass * math.exp(-k * fall / steps))) < high]
-    if levels:  # beyond the last set none begins, but what lies there weighs alike in pieces
+    if levels and can_chain(pool.tapes[0]):  # beyond the last set none begins, but what lies there weighs alike in pieces
         mass = above.mass(levels[-1])
         levels += [t for k in range(1, _BEYOND + 1) if (t := above.level(mass * math.exp(-0.5 * k * _RUNG))) > levels[-1]]
     edges, held = list[float](), -1
