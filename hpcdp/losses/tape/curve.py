@@ -22,6 +22,7 @@ _PASSES = 3  # how often it is fitted
 _MOST = 0.5  # of both laws
 _ALIKE = 3.0  # standard errors of a chain's mass within which it is taken to be 1
 _NOT_SEEN = 3.0  # over a tile's draws in a cell: the share of that which may lie elsewhere unseen, at .95
+_MOST_COUNTS = 1e7  # outputs that a cell is worth at most: more would leave its neighbours none of the groups
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
 
 
@@ -87,7 +88,7 @@ def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats)
 def _counts(share: Floats, variance: Floats) -> Floats:
     spread = np.sqrt(variance)
     found = np.divide(share, spread, out=np.zeros(share.size), where=spread > 0.0)
-    return np.asarray(found * found)
+    return np.minimum(found * found, _MOST_COUNTS)
 
 
 def _draws(counts: Floats, share: Floats) -> Floats:
