@@ -210,7 +210,9 @@ def _chain(
     table[:, base + chain.STEP], table[:, base + chain.TAIL] = of.steps, 1.0
     room = max(0.0, upper - threshold)
     table[last, base + chain.UPPER] = room
-    ends = of.kind == "exponential" and room > 0.0 and bool(((c[: last + 1] >= _MATTERS) | (c[: last + 1] == 0.0)).all())
+    ends = (
+        of.kind == "exponential" and room > 0.0 and bool(((c[: last + 1] >= _MATTERS) | (c[: last + 1] == 0.0)).all())
+    )
     for place in range(last + 1):
         row = table[place]
         if place == last:

@@ -31,26 +31,27 @@ def weighted_sums(cells: Ints, weights: Floats, tiles: Ints, ratios: Floats, siz
 
     tiles: (draws,), of each the chain that leads there and no other does, or −1; ratios: g/f of that. A chain's density has the
     integral 1, so that draws on its tile are worth what makes their sum of w·g/f so: how many of other strata came to lie there
-    no longer matters. Where a tile is one value, and g/f alike all over it, that value's probability is then told far better than by
-    as many draws that might have lain elsewhere (a ratio estimate; its variance as to first order, and not below `_NOT_SEEN`).
+    no longer matters. Where a tile is one value, and g/f alike all over it, that value's probability is then told far better than
+    by as many draws that might have lain elsewhere (a ratio estimate; its variance to first order, and not below `_NOT_SEEN`).
     """
-    draws = cells.size
-    count = int(tiles.max(initial=-1)) + 1
+
+    def sums(places: Ints, part: Floats | None, least: int) -> Floats:
+        return np.asarray(np.bincount(places, part, least), np.float64)
+
+    draws, places = cells.size, tiles + 1
+    count = int(places.max(initial=0)) + 1
     terms = weights * ratios / draws
-    mass, square = (np.bincount(tiles + 1, part, count + 1) for part in (terms, terms * terms))
-    mass[(np.abs(mass - 1.0) > _ALIKE * np.sqrt(square)) | (np.arange(count + 1) == 0)] = 1.0
-    weights = weights / (draws * mass[tiles + 1])
-    square /= mass * mass
-    square[0] = 0.0
-    own, place = np.unique((tiles + 1) * size + cells, return_inverse=True)
+    mass, square = sums(places, terms, count), sums(places, terms * terms, count)
+    mass[(np.abs(mass - 1.0) > _ALIKE * np.sqrt(square)) | (np.arange(count) == 0)] = 1.0
+    weights = weights / (draws * mass[places])
     squared = weights * weights
-    held, share, plain, cross = (
-        np.bincount(place, part, own.size) for part in (None, weights, squared, squared * ratios)
-    )
+    own, place = np.unique(places * size + cells, return_inverse=True)
     tile, cell = np.divmod(own, size)
-    spread = np.where(tile > 0, plain - 2.0 * share * cross + share * share * square[tile], plain)
-    spread = np.maximum(spread, np.minimum(1.0, _NOT_SEEN / held) * plain)
-    return np.bincount(cell, share, size), np.bincount(cell, spread, size)
+    held, share, plain = (sums(place, part, own.size) for part in (None, weights, squared))
+    cross = sums(place, squared * ratios, own.size)
+    ratio = plain - 2.0 * share * cross + share * share * (square / mass**2)[tile]
+    spread = np.maximum(np.where(tile > 0, ratio, plain), np.minimum(1.0, _NOT_SEEN / held) * plain)
+    return sums(cell, share, size), sums(cell, spread, size)
 
 
 def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats) -> Floats:

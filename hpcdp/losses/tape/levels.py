@@ -182,7 +182,9 @@ def _finish(
     for calls in rounds:
         if calls:
             cells, losses, where, weights = estimate(pools)
-            mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains)
+            mixtures, shares = mixtures_of(
+                pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains
+            )
             for side in (0, 1):
                 numbers = [0, *pools[side].add(mixtures[side])]
                 if len(numbers) > 1:

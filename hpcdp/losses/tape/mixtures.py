@@ -22,10 +22,10 @@ Ints = NDArray[np.int64]
 Aims = Callable[[Floats], list[tuple[int, int]]]
 """(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
 
-MOST_TOLD = 40_000
+MOST_TOLD = 100_000
 """Draws by which variances within strata are told in the end."""
 
-_MOST_SHARED, _MOST_CHAINED = 40_000, 6_000  # by which shares are chosen; where there are chains, which are many
+_MOST_SHARED, _MOST_CHAINED = 40_000, 20_000  # by which shares are chosen; where there are chains, which are many
 _MOST_NEAR = 200_000  # draws that tell where a set ends
 _RUNG = 1.0  # between the logs of probabilities of two chains, at most
 _LATTICE_RUNG, _BEYOND = 0.5, 6  # the same where a set holds few values, and how many chains lie beyond the last edge

@@ -180,7 +180,6 @@ def estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, I
     cells = LineCells.of(*(np.sort(side) for side in outputs))
     where = tuple(np.searchsorted(cells.starts, side, "right") - 1 for side in outputs)
     p, q = (
-        weighted_sums(cell, own, *pool.tiles, cells.size)
-        for cell, own, pool in zip(where, weights, pools, strict=True)
+        weighted_sums(cell, own, *pool.tiles, cells.size) for cell, own, pool in zip(where, weights, pools, strict=True)
     )
     return cells, fit_weighted(cells, *p, *q), where, weights  # type: ignore[return-value]

@@ -22,8 +22,8 @@ WIDTH = OWN + BINS
 _KEPT = 64  # steps of a lattice of which areas are kept
 _FIRST_BINS = 8  # of the tables of earlier stores, which go on with equal bytes
 FREE, LED, BEYOND, HELD, ENDED = 0.0, 1.0, 2.0, 3.0, 4.0
-"""How a place is drawn: as without a chain; by the rest; beyond ℓ; an exponential by the rest, or beyond ℓ, by no more than `UPPER`
-whatever came before. Places before one that is `ENDED` are `HELD`, or give nothing to the score.
+"""How a place is drawn: as without a chain; by the rest; beyond ℓ; an exponential by the rest, or beyond ℓ, by no more than
+`UPPER` whatever came before. Places before one that is `ENDED` are `HELD`, or give nothing to the score.
 """
 
 _SLACK = 0.25  # of a step, by which ℓ may be off for the same lattice values
@@ -182,7 +182,7 @@ def chain_laplaces(values, table, first, scores, base):  # type: ignore[no-untyp
 
 @kernel(error_model="numpy")
 def _log_area(start, room, row, kept):  # type: ignore[no-untyped-def]
-    """log of `_area` with its tail; kept: of so many steps of a lattice, NaN where it is not known yet, of whole steps of room."""
+    """log of `_area` with its tail; kept: of so many steps of a lattice, NaN where it is not known yet."""
     tail = _tail_area(room, row)
     if row[STEP] == 0.0 or start >= (kept.size - 1) * row[STEP]:
         return np.log(_area(start, row, tail))
@@ -255,8 +255,8 @@ def _laplace(x, rest, row):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
-    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest, more slack): what such
-    a place gives to the score is between the rest less slack and the rest and u and both slacks, or the density is 0.
+    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest, more slack): what
+    such a place gives to the score is between the rest less slack and the rest and u and both slacks, or the density is 0.
     """
     count, m = chained.size, table.shape[1]
     last, told, first = np.full(count, -1), np.zeros((count, 6)), -1
@@ -326,7 +326,7 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
                 ):
                     out[k, c] = -np.inf
                     continue
-                if kind == 2:
+                if told[c, 4] == -np.inf:  # others have the magnitudes, and bytes, of before
                     row, x = table[c, last[c], base:], values[i, last[c]]
                     start = _start(rest, row)
                     if _misses(x, start, _room(rest, start, row), row):
@@ -334,7 +334,7 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
                         continue
             score, size = 0.0, 0.0
             for j in range(min(m, used[i])):
-                if out[k, c] == -np.inf:
+                if out[k, c] == -np.inf and told[c, 4] == -np.inf:
                     break
                 row, x = table[c, j, base:], values[i, j]
                 if row[CODE] != FREE:
