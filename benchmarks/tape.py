@@ -157,7 +157,12 @@ CASES = {
         most=4 * _MOST,
     ),
     "geometric sum": Case(
-        "benchmarks.tape:count", _given([1.0], [0.0]), "forward", lambda _: _geometric(), most=4 * _MOST
+        "benchmarks.tape:count",
+        _given([1.0], [0.0]),
+        "forward",
+        lambda _: _geometric(),
+        asked=0.02,
+        most=4 * _MOST,
     ),
     "threshold": Case(
         "benchmarks.tape:release",

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hpcdp.losses.tape.chains import Near, is_chain, is_score
+from hpcdp.losses.tape.curve import weighted_sums
 from hpcdp.losses.tape.elite import Elite, log_ratios
 from hpcdp.losses.tape.fit import fit
+from hpcdp.losses.tape.pool import Pool
 from hpcdp.mechanisms.tape import _chain_kernels as chain
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import PLAIN
@@ -115,27 +117,32 @@ def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float
         elif kind == "exponential":
             f, g, below = -x, -x / row[0] - math.log(row[0]), -math.expm1(-x / row[0])
         else:
-            up, size = (row[0], row[1]) if x >= 0.0 else (1.0 - row[0], row[2])
-            f, g = -abs(x) - math.log(2.0), math.log(up / size) - abs(x) / size
-            below = 1.0 - up * math.exp(-x / size) if x >= 0.0 else up * math.exp(x / size)
-        y, near, room = x * math.copysign(1.0, c), rest / abs(c), (upper or math.inf) / abs(c)
+            up, own_size = (row[0], row[1]) if x >= 0.0 else (1.0 - row[0], row[2])
+            f, g = -abs(x) - math.log(2.0), math.log(up / own_size) - abs(x) / own_size
+            below = 1.0 - up * math.exp(-x / own_size) if x >= 0.0 else up * math.exp(x / own_size)
+        size = abs(c) or math.inf
+        y, near, room = x * math.copysign(1.0, c), rest / size, (upper or math.inf) / size
         if kind == "exponential":
             ends = [near, near + room]
             if step > 0.0:
                 ends = [step * (math.ceil(end - 0.25) - 1.0) if math.isfinite(end) else end for end in ends]
             near, end = (max(0.0, end) for end in ends)
-            room = end - near if end > near and code == chain.BEYOND else math.inf
+            room = end - near if end > near and code != chain.LED else math.inf
+            if code >= chain.HELD and end == near:  # a dead end, which a chain leaves by no more than this
+                room = step or upper / c
         if code == chain.LED and kind == "normal":
             law = stats.norm(own[chain.OWN] + own[chain.OWN + 1] * rest, own[chain.OWN + 2])
             g, below = law.logpdf(x), law.cdf(x)
-        elif code == chain.LED and near > 0.0:
+        elif code in (chain.LED, chain.HELD) and near > 0.0:
             heights = own[chain.OWN :]
             edges = np.arange(heights.size + 1) * near / heights.size
             if step > 0.0:
                 edges = step * np.ceil(np.arange(heights.size + 1) * round(near / step) / heights.size)
-            area = tail + float(heights @ np.diff(edges))
+            beyond = -tail * math.expm1(-room / tail)
+            area = beyond + float(heights @ np.diff(edges))
             if x >= near:
-                g, below = -(x - near) / tail - math.log(area), 1.0 - tail * math.exp(-(x - near) / tail) / area
+                g = -(x - near) / tail - math.log(area) if x < near + room else -math.inf
+                below = 1.0 - (beyond + tail * math.expm1(-(x - near) / tail)) / area
             else:
                 b = int((x >= edges[1:]).sum())  # on a lattice some are empty
                 g, within = math.log(heights[b] / area), x
@@ -183,6 +190,89 @@ def test_what_is_drawn_has_the_density(name: str, number: int) -> None:
     for j in range(3):
         assert stats.kstest(told[:, j], "uniform").pvalue > 1e-6, j
     assert np.abs(np.corrcoef(told.T)[np.triu_indices(3, 1)]).max() < 5.0 / math.sqrt(told.shape[0])
+
+
+ENDED: dict[str, tuple[float, Any, Any, tuple[float, ...]]] = {
+    "exponential": (*KINDS["exponential"][1:], (0.5, 0.8, 1.0)),
+    "geometric": (*KINDS["geometric"][1:], (0.5, 0.8, 1.0)),
+    "alike": (*KINDS["geometric"][1:], (1.0, 1.0, 1.0)),
+    "one of none": (*KINDS["geometric"][1:], (1.0, 0.0, 1.0)),
+}
+
+
+def ended(step: float, coefficients: tuple[float, ...]) -> list[dict[str, Floats]]:
+    """Three components on intervals of the score, that share no output where these lie apart."""
+    found = []
+    for t, upper, tail in ((3.5, 1.5, 1.0), (5.5, 2.5, 1.3), (8.5, 1.0, 0.8)):
+        least = np.array(coefficients) * (step > 0.0)
+        rows = []
+        for j, c in enumerate(coefficients):
+            own = {chain.THRESHOLD: t - least[j + 1 :].sum(), chain.UPPER: upper, chain.TAIL: tail, chain.STEP: step}
+            own |= {chain.OWN + b: 2.0 / (1.0 + 8.0 * b / chain.BINS) for b in range(chain.BINS)}
+            code = chain.ENDED if j == len(coefficients) - 1 else chain.HELD if c > 0.0 else chain.FREE
+            rows.append(place("exponential", code, c, own))
+        found.append({"exponential": np.stack(rows)})
+    return found
+
+
+@pytest.mark.parametrize("name", ENDED)
+def test_chains_that_end_at_every_place(name: str) -> None:
+    """Their densities, what is drawn by them, where that lies, and what their weights tell."""
+    step, draw, law, coefficients = ENDED[name]
+    components = ended(step, coefficients)
+    tape = Tape(7, join(components, SHARES, PLAIN), SIZE, True)
+    out = np.asarray(draw(tape, (SIZE, 3)), np.float64)
+    (entry,), (strata, _) = tape.entries(), tape.strata(np.arange(SIZE))
+    every = log_ratios(tape, np.arange(SIZE), components)
+    for k, component in enumerate(components):
+        table = component["exponential"]
+        few = np.concatenate([np.arange(300), np.flatnonzero(strata == k + 1)[:3_000]])
+        exact, told = zip(*(literal("exponential", table, entry.values[i]) for i in few), strict=True)
+        np.testing.assert_array_equal(np.isinf(every[few, k]), np.isinf(exact))
+        inside = np.isfinite(exact)
+        np.testing.assert_allclose(every[few, k][inside], np.array(exact)[inside], rtol=1e-9, atol=1e-9)
+        assert inside[300:].all()
+        for j in range(3):
+            assert stats.kstest(np.array(told[300:])[:, j], "uniform").pvalue > 1e-6, (k, j)
+        if name != "geometric":  # there a step may lead beyond
+            t, upper = table[-1, PLAIN["exponential"].size + np.array([chain.THRESHOLD, chain.UPPER])]
+            score = out[strata == k + 1] @ coefficients
+            assert t <= score.min()
+            assert score.max() < t + upper + 1e-9
+    weights = np.exp(tape.log_weights(np.arange(SIZE))[0])
+    far = law.ppf(0.7)
+    check_mean(weights, 1.0, name)
+    check_mean(weights * (out > far).all(axis=1), float(law.sf(far)) ** 3, name)
+    check_mean(weights * out[:, 0] * out[:, 2], float(law.mean()) ** 2, name)
+
+
+@pytest.mark.parametrize("terms, chance", [(3, 0.55), (2, 0.3)])
+def test_draws_on_tiles_tell_probabilities_by_their_integrals(terms: int, chance: float) -> None:
+    """Of values that have a tile of their own, and of two that share one, beside exact ones; and how well they are told."""
+    step, tables = -math.log1p(-chance), []
+    for t, upper in ((7.5, 1.0), (8.5, 1.0), (9.5, 2.0)):
+        own = {chain.UPPER: upper, chain.TAIL: 1.0, chain.STEP: step}
+        rows = []
+        for left in range(terms - 1, -1, -1):
+            ways = 1.0 + (math.ceil(t - left) - 1) * (1.0 - np.arange(chain.BINS) / chain.BINS) * (left == 2)
+            heights = {chain.OWN + b: h for b, h in enumerate(ways * -math.expm1(-step) / step)}
+            code = chain.HELD if left else chain.ENDED
+            rows.append(place("exponential", code, 1.0, own | heights | {chain.THRESHOLD: t - left}))
+        tables.append({"exponential": np.stack(rows)})
+    pool, size = Pool(), 1 << 14
+    numbers = [0, *pool.add(tables)]
+    tape = Tape(11, join(tables, np.full(4, 0.25), PLAIN), size, True)
+    out = np.asarray(tape.geometric(chance, (size, terms)).sum(axis=1), np.float64)
+    pool.take([(out, tape)], numbers)
+    cells, weights = out.astype(np.int64), pool.weights()
+    assert set(np.unique(pool.tiles[0])) == {-1, 0, 1, 2}
+    share, variance = weighted_sums(cells, weights, *pool.tiles, 64)
+    plain = np.bincount(cells, weights * weights, 64) / size**2
+    exact = stats.nbinom(terms, chance).pmf(np.arange(64) - terms)
+    for value in (4, 6, 8, 9, 10, 11):
+        assert abs(share[value] - exact[value]) < 5.0 * math.sqrt(variance[value]), value
+    assert (variance[[8, 9]] < 0.2 * plain[[8, 9]]).all()
+    np.testing.assert_allclose(variance[[4, 6]], plain[[4, 6]])
 
 
 def test_tables_of_eight_bins_keep_their_bytes() -> None:

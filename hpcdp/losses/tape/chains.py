@@ -31,6 +31,7 @@ _NARROWEST, _WIDEST = 0.3, 4.0
 _JUDGED = 1_000  # outputs by which it is judged whether a score tells them
 _FLATTEST = 1e-3  # height of a bin
 _ROUNDS = 60
+_FEWEST = 200  # outputs of a set that are in no other, from which on these tell heights
 _KNOTS = 5  # between which heights of bins are straight: as many numbers as a few thousand outputs tell within 2 %
 _HATS = np.maximum(
     0.0, 1.0 - np.abs((np.arange(chain.BINS)[:, None] + 0.5) / chain.BINS * (_KNOTS - 1) - np.arange(_KNOTS))
@@ -100,12 +101,17 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
     if c is None:
         return None
     score = one.scored @ c
+    told: tuple[_Values, Floats] = one, own
     if is_exact:
-        lower, upper = _edges(score, beside.scored @ c, near.classes)
+        lower, upper = _edges(score, beside_score := beside.scored @ c, near.classes)
+        inside = (near.classes == 0) & (beside_score >= lower) & ((beside_score < upper) | (upper == -np.inf))
+        if np.count_nonzero(inside) >= _FEWEST:  # what lies before the next set tells heights that end there
+            weight = np.concatenate([elite.weights for elite in near.elites])[inside]
+            told = _Values(of.kind, beside.values[inside], beside.scored[inside], of.steps), weight / weight.sum()
     else:  # noise of other variates blurs the edge
         order = np.argsort(score, kind="stable")
         lower, upper = float(score[order[np.searchsorted(np.cumsum(own[order]), _MISSED)]]), -np.inf
-    return _chain(one, c, own, component, lower, upper)
+    return _chain(one, c, own, component, lower, upper, told)
 
 
 def _regress(columns: Floats, outputs: Floats, weights: Floats) -> tuple[Floats, bool]:
@@ -177,8 +183,15 @@ def _scaled(of: _Values, c: Floats, weights: Floats) -> Floats | None:
 
 
 def _chain(
-    of: _Values, c: Floats, weights: Floats, component: Component, threshold: float, upper: float
+    of: _Values,
+    c: Floats,
+    weights: Floats,
+    component: Component,
+    threshold: float,
+    upper: float,
+    told: tuple[_Values, Floats],
 ) -> Component | None:
+    """told: outputs and their weights that tell heights."""
     count, base = of.values.shape[1], PLAIN[of.kind].size
     matters = np.flatnonzero((c if of.kind == "exponential" else np.abs(c)) >= _MATTERS)
     if not matters.size:
@@ -189,19 +202,29 @@ def _chain(
     if of.kind in component:
         tilted = component[of.kind]
         table[: tilted.shape[0], :base] = tilted[:, :base]
-    rest = threshold - np.cumsum(of.scored * c, axis=1) + of.scored * c  # before each place
-    table[:, base + chain.COEFFICIENT], table[:, base + chain.THRESHOLD] = c, threshold
+    least = np.where((of.steps > 0.0) & (c > 0.0), c, 0.0)  # what a place of a lattice gives at least
+    least[last + 1 :] = 0.0
+    thresholds = threshold - (np.cumsum(least[::-1])[::-1] - least)
+    rest = thresholds - np.cumsum(of.scored * c, axis=1) + of.scored * c  # before each place
+    table[:, base + chain.COEFFICIENT], table[:, base + chain.THRESHOLD] = c, thresholds
     table[:, base + chain.STEP], table[:, base + chain.TAIL] = of.steps, 1.0
-    table[last, base + chain.UPPER] = max(0.0, upper - threshold)
+    room = max(0.0, upper - threshold)
+    table[last, base + chain.UPPER] = room
+    ends = (
+        of.kind == "exponential" and room > 0.0 and bool(((c[: last + 1] >= _MATTERS) | (c[: last + 1] == 0.0)).all())
+    )
     for place in range(last + 1):
         row = table[place]
         if place == last:
-            own = _beyond(of, place, rest[:, place], c[place], weights)
+            own = _beyond(of, place, rest[:, place], c[place], weights) | ({chain.CODE: chain.ENDED} if ends else {})
         elif of.kind == "laplace" or c[place] == 0.0 or (of.kind == "exponential" and c[place] < _MATTERS):
             continue
+        elif of.kind == "normal":
+            own = _led_normal(of, place, rest[:, place], c[place], weights)
         else:
-            lead = _led_normal if of.kind == "normal" else _led_exponential
-            own = lead(of, place, rest[:, place], c[place], weights)
+            near, weight = told if ends or room == 0.0 else (of, weights)
+            before = thresholds[place] - near.scored[:, :place] @ c[:place]
+            own = _led_exponential(near, place, before, c[place], weight, room if ends else 0.0)
         row[:base] = PLAIN[of.kind]
         for column, value in own.items():
             row[base + column] = value
@@ -253,12 +276,18 @@ def _led_normal(of: _Values, place: int, rest: Floats, _: float, weights: Floats
     }
 
 
-def _led_exponential(of: _Values, place: int, rest: Floats, c: float, weights: Floats) -> dict[int, Any]:
-    """Heights under which what was found is likeliest, by steps that never lower the likelihood."""
+def _led_exponential(of: _Values, place: int, rest: Floats, c: float, weights: Floats, room: float) -> dict[int, Any]:
+    """Heights under which what was found is likeliest, by steps that never lower the likelihood.
+
+    room: how far beyond the rest this place may go; 0: as far as it likes.
+    """
     x, start = of.values[:, place], _start(of, place, rest, c)
     inside = start > 0.0
     if not inside.any():
-        return {chain.CODE: chain.BEYOND, chain.TAIL: _tail(x, weights)}
+        return {chain.CODE: chain.ENDED if room else chain.BEYOND, chain.UPPER: room, chain.TAIL: _tail(x, weights)}
+    tail = 1.0 if room else _tail(x[inside] - start[inside], weights[inside])
+    further = float((_start(of, place, rest + room, c) - start)[inside].mean())
+    beyond = -np.expm1(-max(further, 1e-9)) if room else tail
     x, own = x[inside], weights[inside]
     starts, which = np.unique(start[inside], return_inverse=True)
     firsts = np.arange(chain.BINS + 1) * (starts / chain.BINS)[:, None]
@@ -266,17 +295,17 @@ def _led_exponential(of: _Values, place: int, rest: Floats, c: float, weights: F
         firsts = step * np.ceil(np.arange(chain.BINS + 1) * np.rint(starts / step)[:, None] / chain.BINS)
     bins = (x[:, None] >= firsts[which, 1:]).sum(axis=1)
     widths = np.diff(firsts, axis=1)
-    tail = _tail(x - starts[which], own)
     found = np.bincount(bins, own, chain.BINS + 1) + 1e-4 * own.sum() / (chain.BINS + 1)
     sums, knots, top = np.bincount(which, own), np.ones(_KNOTS), 1.0
     for _ in range(_ROUNDS):
         heights = _HATS @ knots
-        each = sums / (widths @ heights + tail * top)
+        each = sums / (widths @ heights + beyond * top)
         knots *= (found[:-1] / heights) @ _HATS / np.maximum((each @ widths) @ _HATS, 1e-300)
-        top = found[-1] / (tail * each.sum())
+        top = found[-1] / (beyond * each.sum())
     heights = _HATS @ knots / top
     return {
-        chain.CODE: chain.LED,
+        chain.CODE: chain.HELD if room > 0.0 else chain.LED,
+        chain.UPPER: room,
         chain.TAIL: tail,
         **{chain.OWN + b: float(np.clip(h, _FLATTEST, 1.0 / _FLATTEST**2)) for b, h in enumerate(heights)},
     }

@@ -20,13 +20,38 @@ _ALONE = 100.0  # outputs' worth of both sides that let an atom speak for itself
 _APART = 4.0  # standard errors by which an atom lies beside the curve to be none of it
 _PASSES = 3  # how often it is fitted
 _MOST = 0.5  # of both laws
+_ALIKE = 3.0  # standard errors of a chain's mass within which it is taken to be 1
+_NOT_SEEN = 3.0  # over a tile's draws in a cell: the share of that which may lie elsewhere unseen, at .95
+_MOST_COUNTS = 1e7  # outputs that a cell is worth at most: more would leave its neighbours none of the groups
 _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which on there is no other
 
 
-def weighted_sums(cells: Ints, weights: Floats, size: int, draws: int) -> tuple[Floats, Floats]:
-    """Of each cell its probability and the variance of that, (size,) each, from draws in these cells."""
-    share = np.bincount(cells, weights, size) / draws
-    return share, np.bincount(cells, weights * weights, size) / draws**2
+def weighted_sums(cells: Ints, weights: Floats, tiles: Ints, ratios: Floats, size: int) -> tuple[Floats, Floats]:
+    """Of each cell its probability and the variance of that, (size,) each, from draws in these cells.
+
+    tiles: (draws,), of each the chain that leads there and no other does, or −1; ratios: g/f of that. A chain's density has the
+    integral 1, so that draws on its tile are worth what makes their sum of w·g/f so: how many of other strata came to lie there
+    no longer matters. Where a tile is one value, and g/f alike all over it, that value's probability is then told far better than
+    by as many draws that might have lain elsewhere (a ratio estimate; its variance to first order, and not below `_NOT_SEEN`).
+    """
+
+    def sums(places: Ints, part: Floats | None, least: int) -> Floats:
+        return np.asarray(np.bincount(places, part, least), np.float64)
+
+    draws, places = cells.size, tiles + 1
+    count = int(places.max(initial=0)) + 1
+    terms = weights * ratios / draws
+    mass, square = sums(places, terms, count), sums(places, terms * terms, count)
+    mass[(np.abs(mass - 1.0) > _ALIKE * np.sqrt(square)) | (np.arange(count) == 0)] = 1.0
+    weights = weights / (draws * mass[places])
+    squared = weights * weights
+    own, place = np.unique(places * size + cells, return_inverse=True)
+    tile, cell = np.divmod(own, size)
+    held, share, plain = (sums(place, part, own.size) for part in (None, weights, squared))
+    cross = sums(place, squared * ratios, own.size)
+    ratio = plain - 2.0 * share * cross + share * share * (square / mass**2)[tile]
+    spread = np.maximum(np.where(tile > 0, ratio, plain), np.minimum(1.0, _NOT_SEEN / held) * plain)
+    return sums(cell, share, size), sums(cell, spread, size)
 
 
 def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats) -> Floats:
@@ -64,7 +89,7 @@ def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats)
 def _counts(share: Floats, variance: Floats) -> Floats:
     spread = np.sqrt(variance)
     found = np.divide(share, spread, out=np.zeros(share.size), where=spread > 0.0)
-    return np.asarray(found * found)
+    return np.minimum(found * found, _MOST_COUNTS)
 
 
 def _draws(counts: Floats, share: Floats) -> Floats:

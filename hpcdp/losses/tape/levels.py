@@ -35,6 +35,7 @@ _MOST_LEVELS = 40
 _ENOUGH = 400.0  # outputs' worth above a threshold, of either law, from which a proposal is learned
 _SCARCE = (_ENOUGH, 40.0, 8.0)  # the same, tried in turn where there is nothing to climb on
 _LEAST = 1e-20  # probability of a set from which on none rarer is looked for
+_FIRST = 4  # a part of the draws of the last round teaches chains that the others come from
 _LAST = 4  # times the draws of a level in the last round, where a call draws many
 
 
@@ -177,12 +178,17 @@ def _finish(
 
     size, times: of each law in a call, and how many calls. chains: whether they are candidates; alone: and nothing else is.
     """
-    cells, losses, where, weights = estimate(pools)
-    mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains)
-    for side in (0, 1):
-        numbers = [0, *pools[side].add(mixtures[side])]
-        if len(numbers) > 1:
-            sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], times)
+    rounds = [-(-times // _FIRST), times - -(-times // _FIRST)] if chains else [times]
+    for calls in rounds:
+        if calls:
+            cells, losses, where, weights = estimate(pools)
+            mixtures, shares = mixtures_of(
+                pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains
+            )
+            for side in (0, 1):
+                numbers = [0, *pools[side].add(mixtures[side])]
+                if len(numbers) > 1:
+                    sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], calls)
     cells, losses, where, weights = estimate(pools)
     if chains:  # they end where sets do, which the last draws have moved
         mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone)

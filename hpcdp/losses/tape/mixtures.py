@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.tape.chains import Near, is_chain
+from hpcdp.losses.tape.chains import Near, can_chain, is_chain
 from hpcdp.losses.tape.curve import delta_by_loss
 from hpcdp.losses.tape.elite import Component, log_ratios
 from hpcdp.losses.tape.fit import count_modes, fit
@@ -22,15 +22,17 @@ Ints = NDArray[np.int64]
 Aims = Callable[[Floats], list[tuple[int, int]]]
 """(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
 
-MOST_TOLD = 40_000
+MOST_TOLD = 100_000
 """Draws by which variances within strata are told in the end."""
 
-_MOST_SHARED, _MOST_CHAINED = 40_000, 6_000  # by which shares are chosen; where there are chains, which are many
+_MOST_SHARED, _MOST_CHAINED = 40_000, 20_000  # by which shares are chosen; where there are chains, which are many
 _MOST_NEAR = 200_000  # draws that tell where a set ends
 _RUNG = 1.0  # between the logs of probabilities of two chains, at most
+_LATTICE_RUNG, _BEYOND = 0.5, 6  # the same where a set holds few values, and how many chains lie beyond the last edge
 _STEP = 2.0  # the same of two rungs of other components
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _MOST_LOG = 300.0  # of a ratio, whose square is a number still
+_MOST_VALUES = 64  # of L̂ in a set, up to which each has a chain
 _MOST_EDGES = 24  # chained components of a direction
 
 
@@ -76,7 +78,8 @@ def mixtures_of(
                 modes = max(modes, len(tilted) - is_aim)
                 found += [one for _, one in tilted]
             if chains:
-                found += _chains(pools[side], score, weights[side], above, told, modes > 1)
+                every_loss = losses if direction == 0 else -losses
+                found += _chains(pools[side], score, weights[side], above, told, modes > 1, every_loss)
         candidates.append(found)
         most = _MOST_CHAINED if chains else _MOST_SHARED
         sides.append(side_of(pools[side], found, losses[where[side]], weights[side], epsilons, side, most))
@@ -131,11 +134,11 @@ def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -
 
 
 def _chains(
-    pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool
+    pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool, scores: Floats
 ) -> list[Component]:
     """Chained components that begin where the sets of ε do, and some between, and end where the next begins.
 
-    splits: modes are told apart.
+    splits: modes are told apart. scores: of cells.
     """
     some = (
         np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))
@@ -143,10 +146,16 @@ def _chains(
         else np.zeros(0, np.int64)
     )
     levels = epsilons[some].tolist()
+    rung = _RUNG
+    if levels and can_chain(pool.tapes[0]) and np.unique(scores[scores > levels[0]]).size <= _MOST_VALUES:
+        # few values: a chain for each, nearly, whose probability is then told by its draws alone; also beyond the last set
+        rung, mass = _LATTICE_RUNG, above.mass(levels[-1])
+        beyond = [above.level(mass * math.exp(-k * rung)) for k in range(1, _BEYOND + 1)]
+        levels += [t for t in beyond if t > levels[-1]]
     for low, high in pairwise([*levels]):  # sets that fall by more than a rung are cut, so that draws are everywhere
         mass = above.mass(low)
         fall = float(np.log(mass / above.mass(high))) if above.mass(high) > 0.0 else 0.0
-        steps = math.ceil(fall / _RUNG)
+        steps = math.ceil(fall / rung)
         levels += [t for k in range(1, steps) if low < (t := above.level(mass * math.exp(-k * fall / steps))) < high]
     edges, held = list[float](), -1
     for t in sorted(levels):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.cells import LineCells
+from hpcdp.losses.tape.chains import is_chain
 from hpcdp.losses.tape.curve import fit_weighted, weighted_sums
 from hpcdp.losses.tape.elite import Component, Elite, log_ratios
 from hpcdp.mechanisms.tape._tape_kernels import mix_log_weights
@@ -25,15 +26,47 @@ _MOST_ELITE = 4_000
 _BLOCK = 1 << 16  # draws whose ratios are formed at once
 
 
+class _Tiles:
+    """Of each draw the one chain that leads there, of those of the last mixture, and its g/f there; −1 where none does.
+
+    Chains that lead to a draw of another one tell nothing.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._overlaps = np.zeros(count, np.bool_)
+        self._found = list[tuple[Ints, Floats]]()
+
+    def add(self, logs: Floats) -> None:
+        """Draws with log g/f of the chains, (size, count)."""
+        if not self._overlaps.size:
+            self._found.append((np.full(logs.shape[0], -1), np.zeros(logs.shape[0])))
+            return
+        inside = logs > -np.inf
+        many = inside.sum(axis=1)
+        self._overlaps |= inside[many > 1].any(axis=0)
+        chain = inside.argmax(axis=1)
+        own = logs[np.arange(chain.size), chain]
+        self._found.append((np.where(many == 1, chain, -1), np.where(many == 1, np.exp(np.minimum(own, 700.0)), 0.0)))
+
+    def known(self) -> tuple[Ints, Floats]:
+        """Of all draws, in turn."""
+        tiles, ratios = (np.concatenate(part) for part in zip(*self._found, strict=True))
+        return np.where((tiles >= 0) & ~np.append(self._overlaps, True)[tiles], tiles, -1), ratios
+
+
 @dataclass
 class Pool:
-    """Weighted draws of one law: components, how many draws each gave, and of each draw log Σ nₖ·gₖ/f over these."""
+    """Weighted draws of one law: components, how many draws each gave, and of each draw log Σ nₖ·gₖ/f over these.
+
+    tiles: see `_Tiles.known`.
+    """
 
     components: list[Component] = field(default_factory=lambda: [{}])
     counts: list[int] = field(default_factory=lambda: [0])
     outputs: list[Floats] = field(default_factory=list)
     tapes: list[Tape] = field(default_factory=list)
     mixed: list[Floats] = field(default_factory=list)
+    tiles: tuple[Ints, Floats] = (np.zeros(0, np.int64), np.zeros(0))
 
     def add(self, components: Sequence[Component]) -> range:
         """New components; their numbers."""
@@ -47,15 +80,20 @@ class Pool:
         for number, size in zip(numbers, sizes.tolist(), strict=True):
             self.counts[number] += size
         own = [self.components[number] for number in numbers]
+        is_tile = [is_chain(one) for one in own]
+        tiles = _Tiles(sum(is_tile))
         self.mixed = [
-            np.logaddexp(known, _log_mixed(old, sizes, own)) for known, old in zip(self.mixed, self.tapes, strict=True)
+            np.logaddexp(known, _log_mixed(old, sizes, own, tiles, is_tile))
+            for known, old in zip(self.mixed, self.tapes, strict=True)
         ]
         used = np.flatnonzero(self.counts)
         used = used if self.counts[0] else np.append(0, used)
+        every, now = [self.components[n] for n in used], np.isin(used, np.asarray(numbers)[is_tile])
         for outputs, tape in draws:
             self.outputs.append(outputs)
             self.tapes.append(tape)
-            self.mixed.append(_log_mixed(tape, np.asarray(self.counts)[used], [self.components[n] for n in used]))
+            self.mixed.append(_log_mixed(tape, np.asarray(self.counts)[used], every, tiles, now))
+        self.tiles = tiles.known()
 
     @property
     def size(self) -> int:
@@ -87,7 +125,13 @@ class Pool:
         return np.concatenate([values[starts[id(elite.tape)] + elite.which] for elite in elites])
 
 
-def _log_mixed(tape: Tape, shares: NDArray[Any], components: Sequence[Component]) -> Floats:
+def _log_mixed(
+    tape: Tape,
+    shares: NDArray[Any],
+    components: Sequence[Component],
+    tiles: _Tiles | None = None,
+    is_tile: Sequence[bool] | NDArray[np.bool_] = (),
+) -> Floats:
     """log Σ shares·g/f of a tape's draws, −inf where none reaches one; components: the plain one, {}, first."""
     found = np.empty(tape.size)
     used = [k for k in range(1, len(components)) if shares[k] > 0]
@@ -97,6 +141,8 @@ def _log_mixed(tape: Tape, shares: NDArray[Any], components: Sequence[Component]
         block = np.arange(start, min(tape.size, start + _BLOCK))
         ratios = log_ratios(tape, block, [components[k] for k in used], True)
         mix_log_weights(ratios, logs, found[start : start + block.size])
+        if tiles is not None:
+            tiles.add(ratios[:, [at + 1 for at, k in enumerate(used) if is_tile[k]]])
     return -found
 
 
@@ -133,5 +179,7 @@ def estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, I
     weights = tuple(pool.weights() for pool in pools)
     cells = LineCells.of(*(np.sort(side) for side in outputs))
     where = tuple(np.searchsorted(cells.starts, side, "right") - 1 for side in outputs)
-    p, q = (weighted_sums(w, v, cells.size, v.size) for w, v in zip(where, weights, strict=True))
+    p, q = (
+        weighted_sums(cell, own, *pool.tiles, cells.size) for cell, own, pool in zip(where, weights, pools, strict=True)
+    )
     return cells, fit_weighted(cells, *p, *q), where, weights  # type: ignore[return-value]

@@ -21,8 +21,10 @@ BINS = 32
 WIDTH = OWN + BINS
 _KEPT = 64  # steps of a lattice of which areas are kept
 _FIRST_BINS = 8  # of the tables of earlier stores, which go on with equal bytes
-FREE, LED, BEYOND = 0.0, 1.0, 2.0
-"""How a place is drawn: as without a chain; by the rest; beyond ℓ."""
+FREE, LED, BEYOND, HELD, ENDED = 0.0, 1.0, 2.0, 3.0, 4.0
+"""How a place is drawn: as without a chain; by the rest; beyond ℓ; an exponential by the rest, or beyond ℓ, by no more than
+`UPPER` whatever came before. Places before one that is `ENDED` are `HELD`, or give nothing to the score.
+"""
 
 _SLACK = 0.25  # of a step, by which ℓ may be off for the same lattice values
 _NEAR = 0.5  # ℓ from which on a normal is drawn beyond it
@@ -42,7 +44,12 @@ def _start(rest, row):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def _room(rest, start, row):  # type: ignore[no-untyped-def]
     """How far an exponential may go beyond ℓ; 0: as far as it likes."""
-    return max(0.0, _start(rest + row[UPPER], row) - start) if row[UPPER] > 0.0 else 0.0
+    if row[UPPER] == 0.0 or row[CODE] == LED:
+        return 0.0
+    found = max(0.0, _start(rest + row[UPPER], row) - start)
+    if found == 0.0 and row[CODE] >= HELD:
+        return row[STEP] if row[STEP] > 0.0 else row[UPPER] / row[COEFFICIENT]
+    return found
 
 
 @kernel(error_model="numpy")
@@ -73,14 +80,20 @@ def _first(b, start, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _area(start, row):  # type: ignore[no-untyped-def]
-    """Of bins up to ℓ with these heights, and a tail that starts with height 1."""
-    total, low = row[TAIL], _first(0, start, row)
+def _area(start, row, total):  # type: ignore[no-untyped-def]
+    """Of bins up to ℓ with these heights, and of a tail, total, that starts with height 1."""
+    low = _first(0, start, row)
     for b in range(row.size - OWN):
         high = _first(b + 1, start, row)
         total += row[OWN + b] * (high - low)
         low = high
     return total
+
+
+@kernel(error_model="numpy")
+def _tail_area(room, row):  # type: ignore[no-untyped-def]
+    """Of a tail that starts with height 1 and ends where there is no more room."""
+    return row[TAIL] if room == 0.0 else row[TAIL] * -np.expm1(-room / row[TAIL])
 
 
 @kernel(error_model="numpy")
@@ -96,9 +109,9 @@ def _bin(x, start, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _led(coin, size, start, row):  # type: ignore[no-untyped-def]
+def _led(coin, size, start, room, row):  # type: ignore[no-untyped-def]
     """An exponential by heights; coin uniform, size a standard exponential. On a lattice its law within a step is its own."""
-    place, high = coin * _area(start, row), _first(0, start, row)
+    place, high = coin * _area(start, row, _tail_area(room, row)), _first(0, start, row)
     for b in range(row.size - OWN):
         low, high = high, _first(b + 1, start, row)
         area = row[OWN + b] * (high - low)
@@ -109,7 +122,7 @@ def _led(coin, size, start, row):  # type: ignore[no-untyped-def]
                 value = min(np.floor(value / step + _ROUNDING) * step, high - step) + size % step
             return value
         place -= area
-    return start + row[TAIL] * size
+    return start + row[TAIL] * _within(size, room / row[TAIL])
 
 
 @kernel(error_model="numpy")
@@ -126,10 +139,10 @@ def chain_exponentials(values, coins, table, first, scores, base):  # type: igno
         for i in range(values.shape[0]):
             if row[CODE] != FREE:
                 start = _start(row[THRESHOLD] - scores[i], row)
-                if row[CODE] == LED and start > 0.0:
-                    values[i, j] = _led(coins[i, j], values[i, j], start, row)
+                room = _room(row[THRESHOLD] - scores[i], start, row)
+                if (row[CODE] == LED or row[CODE] == HELD) and start > 0.0:
+                    values[i, j] = _led(coins[i, j], values[i, j], start, room, row)
                 else:
-                    room = _room(row[THRESHOLD] - scores[i], start, row) if row[CODE] == BEYOND else 0.0
                     values[i, j] = start + row[TAIL] * _within(values[i, j], room / row[TAIL])
             scores[i] += _scored(values[i, j], row)
 
@@ -168,22 +181,36 @@ def chain_laplaces(values, table, first, scores, base):  # type: ignore[no-untyp
 
 
 @kernel(error_model="numpy")
-def _log_area(start, row, kept):  # type: ignore[no-untyped-def]
-    """log of `_area`; kept: of so many steps of a lattice, NaN where it is not known yet."""
+def _log_area(start, room, row, kept):  # type: ignore[no-untyped-def]
+    """log of `_area` with its tail; kept: of so many steps of a lattice, NaN where it is not known yet."""
+    tail = _tail_area(room, row)
     if row[STEP] == 0.0 or start >= (kept.size - 1) * row[STEP]:
-        return np.log(_area(start, row))
+        return np.log(_area(start, row, tail))
     steps = np.int64(np.rint(start / row[STEP]))
+    if row[CODE] == HELD:  # whose room is not always the same
+        if np.isnan(kept[steps]):
+            kept[steps] = _area(start, row, 0.0)
+        return np.log(kept[steps] + tail)
     if np.isnan(kept[steps]):
-        kept[steps] = np.log(_area(start, row))
+        kept[steps] = np.log(_area(start, row, tail))
     return kept[steps]
+
+
+@kernel(error_model="numpy")
+def _misses(x, start, room, row):  # type: ignore[no-untyped-def]
+    """Whether an exponential cannot be drawn here."""
+    return (x < start and (row[CODE] == BEYOND or row[CODE] == ENDED)) or (room > 0.0 and x >= start + room)
 
 
 @kernel(error_model="numpy")
 def _exponential(x, rest, row, kept):  # type: ignore[no-untyped-def]
     """log g − log f of an exponential, and the size of its terms; kept: see `_log_area`."""
     start = _start(rest, row)
-    if row[CODE] == LED and start > 0.0:
-        head = -_log_area(start, row, kept)
+    room = _room(rest, start, row)
+    if _misses(x, start, room, row):
+        return -np.inf, 0.0
+    if (row[CODE] == LED or row[CODE] == HELD) and start > 0.0:
+        head = -_log_area(start, room, row, kept)
         if x < start:
             own, size = np.log(row[OWN + _bin(x, start, row)]), x
             if row[STEP] > 0.0:  # within its step an exponential, of the density of a flat one on the average
@@ -191,11 +218,7 @@ def _exponential(x, rest, row, kept):  # type: ignore[no-untyped-def]
                 own += np.log(row[STEP]) - _held(row[STEP])
             return own + head + size, abs(own) + abs(head) + x + 3.0
     else:
-        head = -np.log(row[TAIL])
-    room = _room(rest, start, row) if row[CODE] == BEYOND else 0.0
-    if x < start or (room > 0.0 and x >= start + room):
-        return -np.inf, 0.0
-    head -= _held(room / row[TAIL])
+        head = -np.log(row[TAIL]) - _held(room / row[TAIL])
     return head + (x - (x - start) / row[TAIL]), abs(head) + x + (x + start) / row[TAIL] + 3.0
 
 
@@ -232,11 +255,11 @@ def _laplace(x, rest, row):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
-    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest): what such a place
-    gives to the score is between the rest less slack and the rest and u and slack, or the density is 0.
+    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest, more slack): what
+    such a place gives to the score is between the rest less slack and the rest and u and both slacks, or the density is 0.
     """
     count, m = chained.size, table.shape[1]
-    last, told, first = np.full(count, -1), np.zeros((count, 5)), -1
+    last, told, first = np.full(count, -1), np.zeros((count, 6)), -1
     if table.shape[2] - base - OWN == _FIRST_BINS:
         return last, told
     for c in range(count):
@@ -248,13 +271,25 @@ def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
             if row[STEP] != table[first, j, base + STEP]:
                 last[:] = -1
                 return last, told
-            if row[CODE] == BEYOND:
+            if row[CODE] == BEYOND or row[CODE] == ENDED:
                 size, is_lattice = abs(row[COEFFICIENT]), row[STEP] > 0.0
                 last[c] = j
                 told[c, 0], told[c, 1] = row[COEFFICIENT], row[THRESHOLD]
                 told[c, 2] = row[UPPER] if row[UPPER] >= size or not is_lattice else 0.0
                 told[c, 3] = size if is_lattice else _ROUNDING * (size + abs(row[THRESHOLD]))
                 told[c, 4] = size * (_NEAR if kind == 0 else 0.0 if kind == 1 else 1.0)
+                if row[CODE] == ENDED:  # each place goes no more than a step, or u, beyond where it should end
+                    told[c, 2], told[c, 4] = row[UPPER], -np.inf
+                    alike, places = is_lattice, 0
+                    for i in range(j + 1):
+                        own = table[c, i, base + COEFFICIENT]
+                        told[c, 5] += 2.0 * own if is_lattice else row[UPPER]
+                        alike &= own == 0.0 or abs(own - size) <= _ROUNDING * size
+                        places += own != 0.0
+                    begin = np.ceil(row[THRESHOLD] / size - _SLACK)
+                    end = np.ceil((row[THRESHOLD] + row[UPPER]) / size - _SLACK)
+                    if alike and end > max(begin, places):  # sums of whole steps, of which none ends elsewhere
+                        told[c, 3], told[c, 5] = 1.2 * _SLACK * size, -2.0 * _SLACK * size
     return last, told
 
 
@@ -287,12 +322,20 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
                     rest -= coefficients[c, j] * given[j]
                 beyond = told[c, 0] * given[last[c]] - rest
                 if rest >= told[c, 4] and (
-                    beyond < -told[c, 3] or (told[c, 2] > 0.0 and beyond >= told[c, 2] + told[c, 3])
+                    beyond < -told[c, 3] or (told[c, 2] > 0.0 and beyond >= told[c, 2] + told[c, 3] + told[c, 5])
                 ):
                     out[k, c] = -np.inf
                     continue
+                if told[c, 4] == -np.inf:  # others have the magnitudes, and bytes, of before
+                    row, x = table[c, last[c], base:], values[i, last[c]]
+                    start = _start(rest, row)
+                    if _misses(x, start, _room(rest, start, row), row):
+                        out[k, c] = -np.inf
+                        continue
             score, size = 0.0, 0.0
             for j in range(min(m, used[i])):
+                if out[k, c] == -np.inf and told[c, 4] == -np.inf:
+                    break
                 row, x = table[c, j, base:], values[i, j]
                 if row[CODE] != FREE:
                     rest = row[THRESHOLD] - score
