@@ -161,7 +161,7 @@ CASES = {
         _given([1.0], [0.0]),
         "forward",
         lambda _: _geometric(),
-        asked=0.02,
+        asked=0.025,
         most=4 * _MOST,
     ),
     "threshold": Case(

@@ -178,7 +178,7 @@ def _finish(
 
     size, times: of each law in a call, and how many calls. chains: whether they are candidates; alone: and nothing else is.
     """
-    rounds = [-(-times // _FIRST), times - -(-times // _FIRST)] if chains else [times]
+    rounds = [-(-times // _FIRST), times - -(-times // _FIRST)] if chains and can_chain(pools[0].tapes[0]) else [times]
     for calls in rounds:
         if calls:
             cells, losses, where, weights = estimate(pools)

@@ -25,7 +25,11 @@ Aims = Callable[[Floats], list[tuple[int, int]]]
 MOST_TOLD = 100_000
 """Draws by which variances within strata are told in the end."""
 
-_MOST_SHARED, _MOST_CHAINED = 40_000, 20_000  # by which shares are chosen; where there are chains, which are many
+_MOST_SHARED, _MOST_CHAINED, _MOST_SUMS = (
+    40_000,
+    6_000,
+    20_000,
+)  # by which shares are chosen; where there are chains, which are many
 _MOST_NEAR = 200_000  # draws that tell where a set ends
 _RUNG = 1.0  # between the logs of probabilities of two chains, at most
 _LATTICE_RUNG, _BEYOND = 0.5, 6  # the same where a set holds few values, and how many chains lie beyond the last edge
@@ -81,7 +85,9 @@ def mixtures_of(
                 every_loss = losses if direction == 0 else -losses
                 found += _chains(pools[side], score, weights[side], above, told, modes > 1, every_loss)
         candidates.append(found)
-        most = _MOST_CHAINED if chains else _MOST_SHARED
+        most = _MOST_SHARED
+        if chains:  # of one place weights are alike anyway
+            most = _MOST_SUMS if can_chain(pools[side].tapes[0]) else _MOST_CHAINED
         sides.append(side_of(pools[side], found, losses[where[side]], weights[side], epsilons, side, most))
     shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
     mixtures = list[list[Component]]()
