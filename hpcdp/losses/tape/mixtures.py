@@ -36,7 +36,10 @@ _LATTICE_RUNG, _BEYOND = 0.5, 6  # the same where a set holds few values, and ho
 _STEP = 2.0  # the same of two rungs of other components
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _MOST_LOG = 300.0  # of a ratio, whose square is a number still
-_MOST_VALUES = 64  # of L̂ in a set, up to which each has a chain
+_MOST_VALUES, _NEARLY = (
+    64,
+    0.999,
+)  # of L̂ that hold so much of a set, up to which each has a chain: far out there are always more
 _MOST_EDGES = 24  # chained components of a direction
 
 
@@ -82,8 +85,7 @@ def mixtures_of(
                 modes = max(modes, len(tilted) - is_aim)
                 found += [one for _, one in tilted]
             if chains:
-                every_loss = losses if direction == 0 else -losses
-                found += _chains(pools[side], score, weights[side], above, told, modes > 1, every_loss)
+                found += _chains(pools[side], score, weights[side], above, told, modes > 1)
         candidates.append(found)
         most = _MOST_SHARED
         if chains:  # of one place weights are alike anyway
@@ -140,11 +142,11 @@ def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -
 
 
 def _chains(
-    pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool, scores: Floats
+    pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool
 ) -> list[Component]:
     """Chained components that begin where the sets of ε do, and some between, and end where the next begins.
 
-    splits: modes are told apart. scores: of cells.
+    splits: modes are told apart.
     """
     some = (
         np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))
@@ -153,7 +155,7 @@ def _chains(
     )
     levels = epsilons[some].tolist()
     rung = _RUNG
-    if levels and can_chain(pool.tapes[0]) and np.unique(scores[scores > levels[0]]).size <= _MOST_VALUES:
+    if levels and can_chain(pool.tapes[0]) and _values_in(score, weights, levels[0]) <= _MOST_VALUES:
         # few values: a chain for each, nearly, whose probability is then told by its draws alone; also beyond the last set
         rung, mass = _LATTICE_RUNG, above.mass(levels[-1])
         beyond = [above.level(mass * math.exp(-k * rung)) for k in range(1, _BEYOND + 1)]
@@ -177,6 +179,14 @@ def _chains(
             one for _, one in fit(pool.elite(score > epsilon, weights), near=sides, splits=splits) if is_chain(one)
         ]
     return found
+
+
+def _values_in(score: Floats, weights: Floats, low: float) -> int:
+    """How many values of L̂ hold nearly all of the set above."""
+    inside = score > low
+    _, which = np.unique(score[inside], return_inverse=True)
+    masses = np.sort(np.bincount(which, weights[inside]))[::-1].cumsum()
+    return 1 + int(np.searchsorted(masses, _NEARLY * masses[-1])) if masses.size else 0
 
 
 def side_of(

@@ -27,9 +27,9 @@ _BLOCK = 1 << 16  # draws whose ratios are formed at once
 
 
 class _Tiles:
-    """Of each draw the one chain that leads there, of those of the last mixture, and its g/f there; −1 where none does.
+    """Of each draw the chain that most leads there, of those of the last mixture, and its g/f there; −1 where none does.
 
-    Chains that lead to a draw of another one tell nothing.
+    Only those that most lead wherever they lead tell something: where L̂ is no function of the score chains cross others.
     """
 
     def __init__(self, count: int) -> None:
@@ -41,12 +41,11 @@ class _Tiles:
         if not self._overlaps.size:
             self._found.append((np.full(logs.shape[0], -1), np.zeros(logs.shape[0])))
             return
-        inside = logs > -np.inf
-        many = inside.sum(axis=1)
-        self._overlaps |= inside[many > 1].any(axis=0)
-        chain = inside.argmax(axis=1)
-        own = logs[np.arange(chain.size), chain]
-        self._found.append((np.where(many == 1, chain, -1), np.where(many == 1, np.exp(np.minimum(own, 700.0)), 0.0)))
+        inside, chain, rows = logs > -np.inf, logs.argmax(axis=1), np.arange(logs.shape[0])
+        reached, own = inside[rows, chain], np.exp(np.minimum(logs[rows, chain], 700.0))
+        inside[rows, chain] = False
+        self._overlaps |= inside.any(axis=0)
+        self._found.append((np.where(reached, chain, -1), np.where(reached, own, 0.0)))
 
     def known(self) -> tuple[Ints, Floats]:
         """Of all draws, in turn."""
