@@ -247,6 +247,17 @@ def test_unsigned_beside_signed_integers_stay_what_they_are(largest: int) -> Non
     assert canonicalise([(np.uint64(2**60), 0.5)] * 2, 2).dtype == np.float64
 
 
+def test_what_gives_no_objects_is_read_all_the_same() -> None:
+    class Numbers:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            if dtype is not None:
+                raise TypeError("of no other type")
+            return np.array([1e300, 2.0])
+
+    for array in (to_database(Numbers(), "here"), canonicalise(Numbers(), 2)):
+        assert array.tolist() == [1e300, 2.0]
+
+
 def test_integers_of_files_that_numpy_would_round(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

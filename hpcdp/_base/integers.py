@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.raised import interruptions
+
 ACCEPTED = "from -2**63 to 2**63 - 1"
 
 
@@ -32,5 +34,10 @@ def exact_integers(items: Any, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def objects_of(items: Any) -> NDArray[Any]:
-    """Items one by one; of a DataFrame NumPy would be given floats."""
-    return np.asarray(items.astype(object) if hasattr(items, "astype") else items, object)
+    """Items one by one, of a DataFrame too, of which NumPy would be given floats; what gives none as objects has floats alone."""
+    try:
+        return np.asarray(items.astype(object) if hasattr(items, "astype") else items, object)
+    except interruptions():
+        raise
+    except BaseException:  # whatever a class of someone else raises
+        return np.asarray(items)
