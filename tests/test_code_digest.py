@@ -270,23 +270,26 @@ def test_no_content_is_named() -> None:
     class Table:
         def __init__(self) -> None:
             self.held = threading.Lock()
+            setattr(self, "Mr Smith", threading.Lock())
 
     class Kept:
         def __getstate__(self) -> dict[str, Any]:
             return {"Ms Jones": threading.Lock()}
 
     patients = {"Ms Jones": threading.Lock(), "Mr Smith": threading.Lock(), 4711: [threading.Lock()]}
-    table, kept = Table(), Kept()
+    table, kept, named = Table(), Kept(), types.SimpleNamespace(Jones=threading.Lock())
 
     def reads(database: Any, rng: np.random.Generator) -> Any:
-        return len(patients), table, kept
+        return len(patients), table, kept, named
 
     found = digest_function(reads)
     of = "which reads closes over"
     assert sorted(found.undigested) == [
         f"kept, {of}[…] (a lock)",
+        f"named, {of}[…] (a lock)",
         f"patients, {of}[…] (a lock)",
         f"table, {of}.held (a lock)",
+        f"table, {of}[…] (a lock)",
     ]
 
 

@@ -310,6 +310,28 @@ def test_messages_name_what_a_command_and_what_python_takes(store: Path) -> None
         assert not re.search("(^| )--?[a-z]", str(caught.value))
 
 
+def test_python_that_a_command_runs_is_told_of_arguments(store: Path) -> None:
+    full = store.parent / "full"
+    full.mkdir()
+    (full / "own.txt").write_text("mine")
+    other = write_study(store.parent, FAST, "other.toml", parameters={"scale": 2.0})
+    calls = f"import hpcdp\ndef pairs():\n    hpcdp.run({str(other)!r}, {str(full)!r})\n"
+    (store.parent / "nested.py").write_text(calls)
+    outer = write_study(store.parent, FAST, "outer.toml", pairs='given = { call = "nested:pairs" }')
+    said = call("plan", outer, code=2).stderr
+    assert "give another store=" in said
+    assert "another --store" in call("run", other, "--store", full, code=2).stderr
+
+
+@pytest.mark.parametrize("given", [{"study": {"name": "x"}}, 3, None])
+def test_what_is_no_study(given: Any) -> None:
+    with pytest.raises(
+        StudyError, match=rf"^study: a {type(given).__name__} was given; accepted: a Study or the path of its file"
+    ) as caught:
+        hpcdp.run(given)
+    assert ("Study.from_dict" in str(caught.value)) == isinstance(given, dict)
+
+
 def test_outputs_of_another_kind(store: Path) -> None:
     module = "def noisy(database, size, rng, scale=1.0):\n    return rng.laplace(scale=scale, size=(size, 2))\n"
     write_study(store.parent, module)

@@ -464,12 +464,28 @@ def test_a_mark_that_expects_any_failure_covers_violations_alone(suite):
         ("xfail(strict=True)", {"xfailed": 1, "errors": 1}),
         ("xfail(strict=True, raises=AssertionError)", {"errors": 1}),
         ("xfail(strict=True, raises=hpcdp.errors.HpcdpError)", {"xfailed": 1}),
+        ("xfail(strict=True, raises=None)", {"xfailed": 1, "errors": 1}),
+        ("xfail(False, reason='', raises=ValueError)\n@pytest.mark.xfail(strict=True)", {"xfailed": 1, "errors": 1}),
     ):
         marked = f"import hpcdp.errors, pytest\n@pytest.mark.{mark}\ndef test_weak"
         suite.makepyfile(test_suite=SUITE.replace("def test_weak", marked))
         result = run(suite, "-k", "weak")
         result.assert_outcomes(**outcomes)
         assert ("Inconclusive: inconclusive" in result.stdout.str()) == ("errors" in outcomes)
+
+
+def test_a_check_that_still_runs_when_its_test_ends_is_an_error(suite):
+    slow = (
+        "def late(database, size, rng):\n    begun.set()\n    time.sleep(1.0)\n    return small(database, size, rng)\n"
+    )
+    thread = (
+        f"    threading.Thread(target=lambda: {CALL.replace('small', 'late')}, daemon=True).start()\n    begun.wait()\n"
+    )
+    said, result = outcomes_of(
+        suite, {"thread": (f"import threading, time\nbegun = threading.Event()\n{slow}{TEST}{thread}", "passed")}
+    )
+    assert said == {"thread": ["passed", "error"]}
+    assert "test_suite.py::test_thread: passed, though 1 of its checks had not ended" in result.stdout.str()
 
 
 @pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="this pytest has no subtests")

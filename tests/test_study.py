@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from hpcdp.errors import StudyError
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.study.databases import enumerate_pairs, load_databases, read_database, to_database
 from hpcdp.study.file import Study
 
@@ -226,6 +228,34 @@ def test_integers_at_the_ends_stay_and_so_do_large_floats() -> None:
     assert to_database(ends, "here").tolist() == ends
     assert to_database([1e30, 1], "here").tolist() == [1e30, 1.0]
     assert to_database(np.array([1e30, -(2.0**63)]), "here").tolist() == [1e30, -(2.0**63)]
+
+
+@pytest.mark.parametrize("largest", [2**53 + 1, 2**60 + 7, 2**63 - 1])
+def test_unsigned_beside_signed_integers_stay_what_they_are(largest: int) -> None:
+    """NumPy makes floats of both, as databases and as outputs."""
+    rows = [(np.uint64(largest), np.int64(-5)), (np.uint64(3), np.int64(largest))]
+    frame = pd.DataFrame({"a": np.array([largest, 3], np.uint64), "b": np.array([-5, largest])})
+    for given in (rows, [list(row) for row in rows], frame):
+        for array in (to_database(given, "here"), canonicalise(given, 2)):
+            assert array.dtype == np.int64
+            assert array.tolist() == [[largest, -5], [3, largest]]
+    frame["a"] += np.uint64(2**63)
+    with pytest.raises(StudyError, match=r"an integer of 64 bits, and accepted"):
+        to_database(frame, "here")
+    with pytest.raises(MechanismError, match=rf"the integer {largest + 2**63}; accepted: 64-bit"):
+        canonicalise(frame, 2)
+    assert canonicalise([(np.uint64(2**60), 0.5)] * 2, 2).dtype == np.float64
+
+
+def test_what_gives_no_objects_is_read_all_the_same() -> None:
+    class Numbers:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            if dtype is not None:
+                raise TypeError("of no other type")
+            return np.array([1e300, 2.0])
+
+    for array in (to_database(Numbers(), "here"), canonicalise(Numbers(), 2)):
+        assert array.tolist() == [1e300, 2.0]
 
 
 def test_integers_of_files_that_numpy_would_round(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ _by_command = [False]  # of this process
 
 
 @contextmanager
-def by_command() -> Iterator[None]:
-    """A command asks while this lasts."""
-    before, _by_command[0] = _by_command[0], True
+def asking(by_command: bool) -> Iterator[None]:
+    """A command asks, or Python, while this lasts: of both, one may run code that is the other."""
+    before, _by_command[0] = _by_command[0], by_command
     try:
         yield
     finally:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.raised import interruptions
+
 ACCEPTED = "from -2**63 to 2**63 - 1"
 
 
@@ -15,5 +17,27 @@ def lost_integer(items: Any, array: NDArray[Any]) -> int | None:
     is_list = not isinstance(items, np.ndarray) or items.dtype == object
     if not is_list or array.dtype.kind != "f" or not array.size or not np.abs(array).max() >= 2.0**63:
         return None
-    found = (int(item) for item in np.asarray(items, object).flat if isinstance(item, int | np.integer))
+    found = (int(item) for item in objects_of(items).flat if isinstance(item, int | np.integer))
     return next((number for number in found if not -(2**63) <= number < 2**63), None)
+
+
+def exact_integers(items: Any, array: NDArray[Any]) -> NDArray[Any]:
+    """The array that NumPy made of these items, as int64 where it made floats of unsigned beside signed integers.
+
+    All of them are within int64: `lost_integer` has said so.
+    """
+    is_list = not isinstance(items, np.ndarray) or items.dtype == object
+    if not is_list or array.dtype.kind != "f" or not array.size or not np.abs(array).max() >= 2.0**53:
+        return array
+    objects = objects_of(items)
+    return objects.astype(np.int64) if all(isinstance(item, int | np.integer) for item in objects.flat) else array
+
+
+def objects_of(items: Any) -> NDArray[Any]:
+    """Items one by one, of a DataFrame too, of which NumPy would be given floats; what gives none as objects has floats alone."""
+    try:
+        return np.asarray(items.astype(object) if hasattr(items, "astype") else items, object)
+    except interruptions():
+        raise
+    except BaseException:  # whatever a class of someone else raises
+        return np.asarray(items)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdp._base import compiling
-from hpcdp._base.asked import by_command
+from hpcdp._base.asked import asking
 from hpcdp._base.early import leave_early, over
 from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.places import located
@@ -68,7 +68,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     options = parser.parse_args(given)
     options.given = given
     try:
-        with by_command(), _interruptible(), as_interruptions():
+        with asking(by_command=True), _interruptible(), as_interruptions():
             return int(options.command(options) or DONE)
     except StudyError as error:
         return _fail(error, WRONG, options.debug, getattr(options, "study", None))

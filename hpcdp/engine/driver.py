@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.asked import asking
 from hpcdp._base.global_state import kept
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import Place, Where, default_workers, parse_place
@@ -27,7 +28,7 @@ from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecord
 from hpcdp.engine.settled import settled
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.window import PlaceError
-from hpcdp.errors import DamagedError, HpcdpError
+from hpcdp.errors import DamagedError, HpcdpError, StudyError
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.cluster_needs import cluster_needs
 from hpcdp.planning.costs import Costs, seconds_alone
@@ -71,12 +72,16 @@ def default_store(study: Study) -> Path:
 
 def read_study(study: Study | str | Path, store: str | Path | None = None) -> tuple[Study, Path]:
     """A study or its file, as it goes on with its store; and where that is."""
+    if not isinstance(study, Study | str | os.PathLike):
+        how = "; Study.from_dict makes one of it" if isinstance(study, Mapping) else ""
+        raise StudyError(f"study: a {type(study).__name__} was given; accepted: a Study or the path of its file{how}")
     parsed = study if isinstance(study, Study) else Study.from_toml(study)
     root = Path(store) if store is not None else default_store(parsed)
     with _store_errors(root), foreign(root):
         return going_on(parsed, root), root
 
 
+@asking(by_command=False)
 def run(
     study: Study | str | Path,
     store: str | Path | None = None,
@@ -105,6 +110,7 @@ def run(
         return replace(run_problem(problem, trial, there.root, options, there.telling(progress)), store=given)
 
 
+@asking(by_command=False)
 def resume(
     store: str | Path,
     *,

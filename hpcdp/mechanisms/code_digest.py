@@ -315,9 +315,11 @@ class _Walk:
         make, given, state, items, pairs = (*reduced, None, None, None)[:5]
         yield from self._all((make, given), where)
         if isinstance(state, dict):
-            own = getattr(value, "__dict__", {})
+            own = (
+                {} if type(value) is types.SimpleNamespace else getattr(value, "__dict__", {})
+            )  # whose names may be data
             for name, part in state.items():
-                place = f"{where}.{name}" if name in own else f"{where}[…]"
+                place = f"{where}.{name}" if name in own and str(name).isidentifier() else f"{where}[…]"
                 yield from (repr(name).encode(), self.digest(part, place))
         else:
             yield self.digest(state, where)

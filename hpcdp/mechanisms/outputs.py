@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.integers import lost_integer
+from hpcdp._base.integers import exact_integers, lost_integer
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError
 from hpcdp.keys import canonical_json
@@ -128,7 +128,7 @@ def _to_array(raw: Any, size: int) -> NDArray[Any]:
     if is_masked_array(raw) and np.ma.is_masked(raw):
         raise MechanismError("the mechanism returned masked outputs; accepted: an array without masked values")
     try:
-        return np.asarray(raw)
+        array = np.asarray(raw)
     except interruptions():
         raise
     except BaseException as error:  # whatever a class of someone else raises
@@ -136,6 +136,14 @@ def _to_array(raw: Any, size: int) -> NDArray[Any]:
             f"the mechanism returned a {type(raw).__name__} that is no array: {describe_raised(error)}; "
             f"accepted: ({size},) or ({size}, d)"
         ) from None
+    return _unrounded(raw, array)
+
+
+def _unrounded(items: Any, array: NDArray[Any]) -> NDArray[Any]:
+    """The array that NumPy made of these items, with integers that it rounded as they are; MechanismError beyond int64."""
+    if (lost := lost_integer(items, array)) is not None:
+        raise refused_integer(lost)
+    return exact_integers(items, array)
 
 
 def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs:
@@ -147,8 +155,7 @@ def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs
         raise
     except BaseException:  # sequences of mixed length
         return spell_outputs(items, size)
-    if (lost := lost_integer(items, array)) is not None:
-        raise refused_integer(lost)
+    array = _unrounded(items, array)
     return _canonical_array(array, size) if _is_table(array, items) else spell_outputs(items, size)
 
 

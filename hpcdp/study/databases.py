@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.integers import ACCEPTED, lost_integer
+from hpcdp._base.integers import ACCEPTED, exact_integers, lost_integer, objects_of
 from hpcdp._base.parent import at_risk
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import WRONG, StudyError
@@ -243,6 +243,7 @@ def to_database(value: Any, where: str) -> Database:
     beyond = array.dtype.kind == "u" and int(array.max()) >> 63  # which int64 would make negative
     if array.dtype.kind not in "biuf" or beyond or lost_integer(value, array) is not None:
         raise StudyError(f"{where}: numbers only; given: {_first_odd(value)}")
+    array = exact_integers(value, array)
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
         if not np.isfinite(array).all():
@@ -256,7 +257,7 @@ def to_database(value: Any, where: str) -> Database:
 
 def _first_odd(value: Any) -> str:
     """What is no number, by its type and place: what rows hold is private."""
-    for place, item in np.ndenumerate(np.asarray(value, object)):
+    for place, item in np.ndenumerate(objects_of(value)):
         found = item.item() if isinstance(item, np.generic) else item
         if isinstance(found, int) and not -(2**63) <= found < 2**63:
             return f"an integer of {found.bit_length():,} bits, and accepted are integers {ACCEPTED}"
