@@ -264,8 +264,8 @@ def test_commands_that_read_a_store_of_audits_alone_tell_of_them(store: Path, tm
     assert call("show", tmp_path / "copy").stdout == text
     kept = json.loads((tmp_path / "copy" / "result.json").read_text())
     assert kept["sequential_audits"] == shown["sequential_audits"]
-    for claim, code, incomplete in ((FALSE, 3, 3), (TRUE, 1, 0), ("laplace(epsilon=7)", 1, 0)):
-        for options, expected in (((), code), (("--incomplete",), incomplete)):
+    for claim in (FALSE, TRUE, "laplace(epsilon=7)"):
+        for options, expected in (((), 1), (("--incomplete",), 0)):  # by the study's own counts
             told = call("verify", store, "--claim", claim, *options, code=expected).stderr
             words = f"hpcdp: the sequential audit of {claim} in this store, a family of its own: "
             assert (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -276,14 +276,14 @@ def verify(options: argparse.Namespace) -> int:
         print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     if options.show_rows:
         print_contents(result)
-    found = [audit for audit in result.sequential_audits if audit.claim in {one.claim.text for one in verdicts}]
-    for audit in found:
+    judged = {one.claim.text for one in verdicts}
+    for audit in (audit for audit in result.sequential_audits if audit.claim in judged):
         print(
             f"hpcdp: the sequential audit of {audit.claim} in this store, a family of its own: {audit.verdict}; hpcdp show "
             "says more",
             file=sys.stderr,
         )
-    if worst(verdicts).verdict == VIOLATION or _is_refuted_alone(found, result):
+    if worst(verdicts).verdict == VIOLATION:
         return VIOLATED
     if result.complete or options.incomplete:
         return DONE
@@ -293,17 +293,6 @@ def verify(options: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return FAILED
-
-
-def _is_refuted_alone(audits: Sequence[Any], result: Any) -> bool:
-    """Whether a claim is refuted by sequential audits where nothing else is there to judge it by."""
-    from hpcdp.results.decision import VIOLATION
-
-    if not any(audit.verdict == VIOLATION for audit in audits):
-        return False
-    from hpcdp.report.sequential import stand_alone  # it loads kernels
-
-    return stand_alone(audits, result)
 
 
 def compare(options: argparse.Namespace) -> None:
