@@ -246,6 +246,39 @@ def test_chains_that_end_at_every_place(name: str) -> None:
     check_mean(weights * out[:, 0] * out[:, 2], float(law.mean()) ** 2, name)
 
 
+ROUGH: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float]] = {
+    "a step, then none": ((STEP, 0.0), (1.0, 0.7), 5.3, 0.2),
+    "none, then a step": ((0.0, STEP), (1.0, 1.0), 3.2, 0.5),
+    "halves": ((STEP,) * 3, (0.5 + 2.0**-53, 0.5 - 2.0**-54, 1.0), 7.25, 0.5),
+    "below 0": ((0.0, 0.0), (1.0, 0.6), -4.0, 0.9),
+    "steps below 0": ((STEP,) * 3, (1.0, 0.4, 0.6), -9.0, 0.9),
+}
+"""Steps, coefficients, threshold and how far a chain goes above it, that force it beyond its end, or a step onto a rounding."""
+
+
+@pytest.mark.parametrize("name", ROUGH)
+def test_no_draw_of_a_chain_that_ends_is_missed(name: str) -> None:
+    """What a chain draws, it has a density of, which is the product of its places' densities."""
+    steps, coefficients, t, upper = ROUGH[name]
+    least = np.array(coefficients) * (np.array(steps) > 0.0)
+    rows = []
+    for j, (step, c) in enumerate(zip(steps, coefficients, strict=True)):
+        own = {chain.THRESHOLD: t - least[j + 1 :].sum(), chain.UPPER: upper, chain.TAIL: 1.0, chain.STEP: step}
+        own |= {chain.OWN + b: 2.0 / (1.0 + 8.0 * b / chain.BINS) for b in range(chain.BINS)}
+        is_last = j == len(steps) - 1
+        rows.append(place("exponential", chain.ENDED if is_last or t < 0.0 else chain.HELD, c, own))
+    component = {"exponential": np.stack(rows)}
+    tape = Tape(8, join([component], np.array([0.3, 0.7]), PLAIN), SIZE, True)
+    tape.exponential(size=(SIZE, len(steps)))
+    (entry,), (strata, _) = tape.entries(), tape.strata(np.arange(SIZE))
+    found = log_ratios(tape, np.arange(SIZE), [component])[:, 0]
+    assert np.isfinite(found[strata == 1]).all()
+    few = np.concatenate([np.arange(300), np.flatnonzero(strata == 1)[:3_000]])
+    exact = [literal("exponential", component["exponential"], entry.values[i])[0] for i in few]
+    np.testing.assert_allclose(found[few], exact, rtol=1e-9, atol=1e-9)
+    check_mean(np.exp(tape.log_weights(np.arange(SIZE))[0]), 1.0, name)
+
+
 @pytest.mark.parametrize("terms, chance", [(3, 0.55), (2, 0.3)])
 def test_draws_on_tiles_tell_probabilities_by_their_integrals(terms: int, chance: float) -> None:
     """Of values that have a tile of their own, and of two that share one, beside exact ones; and how well they are told."""

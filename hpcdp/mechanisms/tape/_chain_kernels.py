@@ -254,12 +254,29 @@ def _laplace(x, rest, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
+def _most(table, j, base):  # type: ignore[no-untyped-def]
+    """What the score is at most after place j of a chain (K, P) that ends at every place, inf where one does not."""
+    most = 0.0
+    for i in range(j + 1):
+        row = table[i, base:]
+        c, t, end = row[COEFFICIENT], row[THRESHOLD], row[THRESHOLD] + row[UPPER]
+        if c > 0.0 and (row[CODE] < HELD or row[UPPER] == 0.0):
+            return np.inf
+        if c > 0.0 and row[STEP] > 0.0:  # whole steps, one at least, also where none ends before the end
+            least = most + c if most >= end - (1.0 + _SLACK - _ROUNDING) * c else 0.0
+            most = max(least, max(end, t + c) - _SLACK * c)
+        elif c > 0.0:
+            most = most + row[UPPER] if most >= end else end
+    return most
+
+
+@kernel(error_model="numpy")
 def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
-    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest, more slack): what
-    such a place gives to the score is between the rest less slack and the rest and u and both slacks, or the density is 0.
+    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest): what such a place
+    gives to the score is between the rest less slack and the rest and u and slack, or the density is 0.
     """
     count, m = chained.size, table.shape[1]
-    last, told, first = np.full(count, -1), np.zeros((count, 6)), -1
+    last, told, first = np.full(count, -1), np.zeros((count, 5)), -1
     if table.shape[2] - base - OWN == _FIRST_BINS:
         return last, told
     for c in range(count):
@@ -278,18 +295,10 @@ def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
                 told[c, 2] = row[UPPER] if row[UPPER] >= size or not is_lattice else 0.0
                 told[c, 3] = size if is_lattice else _ROUNDING * (size + abs(row[THRESHOLD]))
                 told[c, 4] = size * (_NEAR if kind == 0 else 0.0 if kind == 1 else 1.0)
-                if row[CODE] == ENDED:  # each place goes no more than a step, or u, beyond where it should end
-                    told[c, 2], told[c, 4] = row[UPPER], -np.inf
-                    alike, places = is_lattice, 0
-                    for i in range(j + 1):
-                        own = table[c, i, base + COEFFICIENT]
-                        told[c, 5] += 2.0 * own if is_lattice else row[UPPER]
-                        alike &= own == 0.0 or abs(own - size) <= _ROUNDING * size
-                        places += own != 0.0
-                    begin = np.ceil(row[THRESHOLD] / size - _SLACK)
-                    end = np.ceil((row[THRESHOLD] + row[UPPER]) / size - _SLACK)
-                    if alike and end > max(begin, places):  # sums of whole steps, of which none ends elsewhere
-                        told[c, 3], told[c, 5] = 1.2 * _SLACK * size, -2.0 * _SLACK * size
+                if row[CODE] == ENDED:
+                    most = _most(table[c], j, base)
+                    told[c, 2], told[c, 4] = most - row[THRESHOLD] if most < np.inf else 0.0, -np.inf
+                    told[c, 3] = 1.2 * _SLACK * size if is_lattice else (j + 1) * _ROUNDING * (1.0 + most)
     return last, told
 
 
@@ -322,12 +331,15 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
                     rest -= coefficients[c, j] * given[j]
                 beyond = told[c, 0] * given[last[c]] - rest
                 if rest >= told[c, 4] and (
-                    beyond < -told[c, 3] or (told[c, 2] > 0.0 and beyond >= told[c, 2] + told[c, 3] + told[c, 5])
+                    beyond < -told[c, 3] or (told[c, 2] > 0.0 and beyond >= told[c, 2] + told[c, 3])
                 ):
                     out[k, c] = -np.inf
                     continue
                 if told[c, 4] == -np.inf:  # others have the magnitudes, and bytes, of before
-                    row, x = table[c, last[c], base:], values[i, last[c]]
+                    row, x, score = table[c, last[c], base:], values[i, last[c]], 0.0
+                    for j in range(last[c]):  # as it is drawn: on a lattice a rounding may be a whole step
+                        score += coefficients[c, j] * given[j]
+                    rest = row[THRESHOLD] - score
                     start = _start(rest, row)
                     if _misses(x, start, _room(rest, start, row), row):
                         out[k, c] = -np.inf
