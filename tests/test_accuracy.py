@@ -220,8 +220,6 @@ def test_bootstrap_over_chunks_of_a_store(stores, monkeypatch):
         return index
 
     def small_chunks(layout, version):
-        from hpcdp.study.versions import read_problem
-
         problem = read_problem(layout, version)
         study = problem.study.model_copy(update={"estimate": problem.study.estimate.model_copy(update={"chunk": 100})})
         object.__setattr__(problem, "study", study)
@@ -233,7 +231,7 @@ def test_bootstrap_over_chunks_of_a_store(stores, monkeypatch):
 
     model_keys = read_problem(Layout(result.store), 1).model_keys
     monkeypatch.setattr(module, "read_index", chunked)
-    monkeypatch.setattr(module, "read_problem", small_chunks)
+    monkeypatch.setattr("hpcdp.study.versions.read_problem", small_chunks)
     errors = bootstrap(result, replicates=2000)
     assert {e.method for e in errors} == {"chunks"}
     for error in errors:

@@ -283,11 +283,12 @@ def test_draws_without_probability_set_no_cut_off(weight: float, share: float, i
     "name",
     [
         "gaussian 1/4",
-        "gaussian 1",
         "mixture",
         "threshold",
-        pytest.param("dp-sgd, forward", marks=pytest.mark.release),
-        pytest.param("dp-sgd, reverse", marks=pytest.mark.slow),
+        *(
+            pytest.param(name, marks=pytest.mark.release)
+            for name in ("gaussian 1", "dp-sgd, forward", "dp-sgd, reverse")
+        ),
     ],
 )
 def test_a_tenth_of_a_billionth_is_reached(name: str) -> None:
