@@ -315,9 +315,8 @@ class _Walk:
         make, given, state, items, pairs = (*reduced, None, None, None)[:5]
         yield from self._all((make, given), where)
         if isinstance(state, dict):
-            own = (
-                {} if type(value) is types.SimpleNamespace else getattr(value, "__dict__", {})
-            )  # whose names may be data
+            is_data = type(value) is types.SimpleNamespace  # its names may be
+            own = {} if is_data else getattr(value, "__dict__", {})
             for name, part in state.items():
                 place = f"{where}.{name}" if name in own and str(name).isidentifier() else f"{where}[…]"
                 yield from (repr(name).encode(), self.digest(part, place))

@@ -25,21 +25,14 @@ Aims = Callable[[Floats], list[tuple[int, int]]]
 MOST_TOLD = 100_000
 """Draws by which variances within strata are told in the end."""
 
-_MOST_SHARED, _MOST_CHAINED, _MOST_SUMS = (
-    40_000,
-    6_000,
-    20_000,
-)  # by which shares are chosen; where there are chains, which are many
+_MOST_SHARED, _MOST_CHAINED, _MOST_SUMS = 40_000, 6_000, 20_000  # by which shares are chosen; of many chains fewer
 _MOST_NEAR = 200_000  # draws that tell where a set ends
 _RUNG = 1.0  # between the logs of probabilities of two chains, at most
 _LATTICE_RUNG, _BEYOND = 0.5, 6  # the same where a set holds few values, and how many chains lie beyond the last edge
 _STEP = 2.0  # the same of two rungs of other components
 _PLAIN_SHARE = 0.125  # of the draws that are plain
 _MOST_LOG = 300.0  # of a ratio, whose square is a number still
-_MOST_VALUES, _NEARLY = (
-    64,
-    0.999,
-)  # of L̂ that hold so much of a set, up to which each has a chain: far out there are always more
+_MOST_VALUES, _NEARLY = 64, 0.999  # of L̂ that hold so much of a set: up to so many each has a chain; far out are more
 _MOST_EDGES = 24  # chained components of a direction
 
 

@@ -131,7 +131,10 @@ def _log_mixed(
     tiles: _Tiles | None = None,
     is_tile: Sequence[bool] | NDArray[np.bool_] = (),
 ) -> Floats:
-    """log Σ shares·g/f of a tape's draws, −inf where none reaches one; components: the plain one, {}, first."""
+    """log Σ shares·g/f of a tape's draws, −inf where none reaches one; components: the plain one, {}, first.
+
+    tiles: where it is given, takes the draws with those components that are chains of the last mixture, which is_tile marks.
+    """
     found = np.empty(tape.size)
     used = [k for k in range(1, len(components)) if shares[k] > 0]
     with np.errstate(divide="ignore"):
