@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-_KILLS, _KILLS_SMALL = 200, 20
+_KILLS, _KILLS_SMALL = 200, 12
 _PAUSES = (0.05, 1.5)  # seconds from one kill to the next
 _MOST = 15  # kills in one run
 _WORKERS = (2, 0)  # of the runs of a kind, in turn; 0: one process, of no scheduler

@@ -322,7 +322,7 @@ def test_the_default_loss_written_out_goes_on_as_where_it_is_left_out(tmp_path: 
     assert run('loss = "knn"', "0.zarr", code=2) == "auto"
 
 
-RUNS, CONFIDENCE = 400, 0.8
+CONFIDENCE = 0.8
 STUDIES: dict[str, tuple[str, dict[str, Any], list[float], list[float]]] = {
     "laplace": ("laplace", {"epsilon": 1.0}, [0.0], [1.0]),
     "gaussian": ("gaussian", {"sigma": 1.0}, [0.0], [1.0]),
@@ -359,9 +359,10 @@ def _share_that_holds(name: str, runs: int) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("runs", [100, pytest.param(400, marks=pytest.mark.release)])
 @pytest.mark.parametrize("name", STUDIES)
-def test_all_bounds_hold_together(name: str) -> None:
-    assert _share_that_holds(name, RUNS) >= CONFIDENCE - 4 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / RUNS)
+def test_all_bounds_hold_together(name: str, runs: int) -> None:
+    assert _share_that_holds(name, runs) >= CONFIDENCE - 4 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / runs)
 
 
 def test_vectors_of_few_outputs_have_the_default() -> None:

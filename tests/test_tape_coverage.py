@@ -68,7 +68,7 @@ def hidden(database, size, rng, mu=0.25, mass=1e-4, threshold=4.0):
         outputs[there] = -(threshold - np.log1p(-digits[there] / mass) / threshold)
     return outputs
 '''
-REALS, PLANE, RUNS = Schema("float", None), Schema("float", 2), 80
+REALS, PLANE, RUNS = Schema("float", None), Schema("float", 2), 40
 
 
 @dataclass
@@ -177,7 +177,7 @@ def least(nominal: float, runs: int) -> int:
     "law, asked", [*((law, None) for law in LAWS), ("gaussian", "forward"), ("two_sided", "reverse")]
 )
 def test_coverage(law: str, asked: str | None, runs: int, tmp_path: Path) -> None:
-    """What is certified, and what is up to the leftover, in 80 runs of each of five laws; asked: of a direction alone."""
+    """What is certified, and what is up to the leftover, in 40 or 400 runs of each of five laws; asked: of a direction alone."""
     epsilon, schema, exact = LAWS[law]
     target = {"epsilon": epsilon, "direction": asked, "relative_error": 0.1, "most": 1 << 18}
     more = {} if asked is None else {"certify": [epsilon], "target": target, "test": 1 << 20}

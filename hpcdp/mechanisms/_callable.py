@@ -44,6 +44,37 @@ class CallableMechanism:
         except BaseException as error:  # a mechanism that exits would take hpcdp along without a word
             raise MechanismError(f"the mechanism raised {describe_raised(error)}") from error
 
+    def draw_alone(
+        self,
+        database: Callable[[], Any],
+        size: int,
+        rng: np.random.Generator,
+        begin: Callable[[int], None],
+        keep: Callable[[Any], Any],
+    ) -> list[Any]:
+        """`size` outputs, each of a call of its own, guarded once for all of them.
+
+        database: makes a new copy for each call. begin: told the number of each output before it is drawn. keep: of what
+        such a call returns for one output, what is kept of it.
+        """
+        arguments, kept = self._arguments(rng), []
+        try:
+            with no_copy():
+                for number in range(size):
+                    begin(number)
+                    if self.vectorised:
+                        found = plain_outputs(self.function(database(), size=1, **arguments))
+                    else:
+                        found = [plain_output(self.function(database(), **arguments))]
+                    kept.append(keep(found))
+            return kept
+        except MechanismError:
+            raise
+        except interruptions():
+            raise
+        except BaseException as error:
+            raise MechanismError(f"the mechanism raised {describe_raised(error)}") from error
+
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> Any:
         """One output of each database (size, rows) or (size, rows, columns), by the function's own `each`; None without."""
         each = getattr(self.function, "each", None)

@@ -170,13 +170,24 @@ class Sampler:
             if tape.by_rows:
                 raw = self._outputs(database, size, tape)
             else:
-                raw = []
-                for number in range(size):
-                    tape.begin(number)
-                    raw.append(_alone(self._outputs(database, 1, tape)))
+                raw = self._one_by_one(database, size, tape)
             return canonicalise(raw, size, schema), tape
         finally:
             tape.close()
+
+    def _one_by_one(self, database: Input, size: int, tape: Tape) -> list[Any]:
+        """Outputs each of a call of its own."""
+        mechanism = self.mechanism
+        if isinstance(database, Conditional) or not isinstance(mechanism, CallableMechanism):
+            raw = []
+            for number in range(size):
+                tape.begin(number)
+                raw.append(_alone(self._outputs(database, 1, tape)))
+            return raw
+        frames, copy = self.frames, database.copy
+        with kept_limits(self.named):
+            new = copy if frames is None else lambda: frames.decode(database)
+            return mechanism.draw_alone(new, size, tape, tape.begin, _alone)
 
     def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""

@@ -186,22 +186,26 @@ def count_each_run(x, table, table_origin, table_scale, many, following, starts,
 
     following: the starts without the first, then NaN, which no x reaches, (runs + 2,).
     """
-    places = np.empty(_BLOCK, np.int32)
-    cells = places.view(np.uint32)
+    places, runs = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int32)
+    cells, found = places.view(np.uint32), runs.view(np.uint32)
     late = np.empty(_BLOCK + 1, np.uint32)
     last = float(table.size - 1)
     for begin in range(0, x.size, _BLOCK):
         part = x[begin : begin + _BLOCK]
         for i in range(part.size):
             places[i] = _place(part[i], table_origin, table_scale, last)
+        for i in range(part.size):  # apart from the counting, which waits for what it wrote before
+            run = np.int32(table[cells[i]])
+            run += np.int32(
+                following[np.uint32(run)] <= part[i]
+            )  # of at most two starts, which the cell holds: no branch
+            run += np.int32(following[np.uint32(run)] <= part[i])
+            runs[i] = run
         waiting = np.uint32(0)
         for i in range(part.size):
-            run = np.uint64(table[cells[i]])
             late[waiting] = i
-            waiting += np.uint32(run == many)
-            run += np.uint64(following[run] <= part[i])  # of at most two starts, which the cell holds: no branch
-            run += np.uint64(following[run] <= part[i])
-            histogram[run] += np.uint32(1)
+            waiting += np.uint32(found[i] == many)
+            histogram[found[i]] += np.uint32(1)
         for j in range(waiting):
             histogram[_late_run(part[late[j]], starts, first, origin, scale)] += np.uint32(1)
 

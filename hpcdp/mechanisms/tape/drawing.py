@@ -26,7 +26,6 @@ Arranged = Callable[[NDArray[Any]], NDArray[Any]]
 _COLUMNS = 8  # of variates of a kind that are made ahead for all outputs, where they are drawn one by one
 _AHEAD = 32  # of an output's variates that are made ready at once
 _EXACT = 2.0**-52
-_NOTHING: tuple[int, list[float]] = 0, []
 _MOST_KEPT = 1 << 24  # variates of a kind that are kept
 
 
@@ -83,9 +82,12 @@ class Drawing(Stream):
         self._layout: list[tuple[str, int]] = []
         self._sheets: dict[str, Floats] = {}  # one by one, (size, places)
         self._used: dict[str, Ints] = {}
-        self._ready: dict[str, tuple[int, list[float]]] = {}
+        self._ready: dict[str, list[float]] = {}  # one by one, those that come next, the last of them first
+        self._mosts: dict[str, int] = {}
         self._own: dict[tuple[str, int, Any], tuple[list[int], list[Any], list[Any], Any]] = {}
-        self._counted: dict[str, int] = {}  # one by one, the next of each kind, of the present output
+        self._counted: dict[
+            str, int
+        ] = {}  # one by one, the place after what is ready, of each kind, of the present output
         self._edges: dict[Any, tuple[list[float], int]] = {}
         self.steps: dict[
             int, float
@@ -140,7 +142,8 @@ class Drawing(Stream):
 
     def _end_output(self) -> None:
         for kind, used in self._used.items():
-            used[self._at] = min(self._counted.get(kind, int(used[self._at])), self._most(kind))
+            if kind in self._counted:
+                used[self._at] = min(self._place(kind), self._most(kind))
         self._counted, self._ready = {}, {}
 
     # what was drawn
@@ -157,7 +160,10 @@ class Drawing(Stream):
         found = [*self._entries]
         for kind, sheet in self._sheets.items():
             used = self._used[kind]
-            found.append(Entry(kind, 0, np.ascontiguousarray(sheet[:, : int(used.max(initial=0))]), used.copy()))
+            whole_sheet = np.ascontiguousarray(sheet[:, : int(used.max(initial=0))])
+            found.append(Entry(kind, 0, whole_sheet, used.copy()))
+            if self.is_closed:
+                self._sheets[kind] = whole_sheet  # so that who asks again waits for no copy
         for (kind, place, _), (rows, values, bases, law) in self._own.items():
             array = np.asarray(values)
             if kind in ("gamma", "poisson"):
@@ -204,8 +210,10 @@ class Drawing(Stream):
 
     def _most(self, kind: str) -> int:
         """Places of a kind that are kept, all that a proposal tilts among them; what is drawn beyond them is plain."""
-        table = self.proposal.tables.get(kind)
-        return max(_MOST_KEPT // max(1, self.size), 0 if table is None else table.shape[1])
+        if kind not in self._mosts:
+            table = self.proposal.tables.get(kind)
+            self._mosts[kind] = max(_MOST_KEPT // max(1, self.size), 0 if table is None else table.shape[1])
+        return self._mosts[kind]
 
     def _from_rows(self, shape: tuple[int, ...]) -> tuple[int, Arranged] | None:
         """Entries of each output in an array of this shape, and how (size, entries) becomes that array; None: shared."""
@@ -243,7 +251,8 @@ class Drawing(Stream):
         """The sheet (size, places or more) of standard variates of a kind for all outputs; one by one."""
         sheet = self._sheets.get(kind)
         have = 0 if sheet is None else sheet.shape[1]
-        self._used.setdefault(kind, np.zeros(self.size, np.int64))
+        if kind not in self._used:
+            self._used[kind] = np.zeros(self.size, np.int64)
         if sheet is None or places > have:
             more = min(max(_COLUMNS, have, places - have), max(places, self._most(kind)) - have)
             block = self._blocks.standard(kind, more, have)
@@ -258,12 +267,14 @@ class Drawing(Stream):
 
     def _place(self, kind: str) -> int:
         """The next place of a kind, of the present output."""
-        return (self._places if self.by_rows else self._counted).get(kind, 0)
+        if self.by_rows:
+            return self._places.get(kind, 0)
+        return self._counted.get(kind, 0) - len(self._ready.get(kind, ()))
 
     def _next(self, kind: str, count: int) -> Floats:
         """The next entries of the present output, of a kind of standard variates, a new array (count,); one by one."""
-        first, most = self._counted.get(kind, 0), self._most(kind)
-        self._counted[kind] = first + count
+        first, most = self._place(kind), self._most(kind)
+        self._counted[kind], self._ready[kind] = first + count, []
         kept = min(count, max(0, most - first))
         out = np.empty(count)
         if kept:
@@ -274,16 +285,18 @@ class Drawing(Stream):
 
     def _one(self, kind: str) -> float:
         """The next entry of the present output alone."""
+        ready = self._ready.get(kind)
+        if ready:
+            return ready.pop()
         place = self._counted.get(kind, 0)
-        start, ready = self._ready.get(kind, _NOTHING)
-        if not 0 <= (at := place - start) < len(ready):
-            if place >= self._most(kind):
-                self._counted[kind] = place + 1
-                return float(self._own_bits.one(CODES[kind]))
-            ready = self._reach(kind, place + 1)[self._at, place : place + _AHEAD].tolist()
-            at, self._ready[kind] = 0, (place, ready)
-        self._counted[kind] = place + 1
-        return ready[at]
+        if place >= self._most(kind):
+            self._counted[kind] = place + 1
+            return float(self._own_bits.one(CODES[kind]))
+        ready = self._reach(kind, place + 1)[self._at, place : place + _AHEAD].tolist()
+        self._counted[kind] = place + len(ready)
+        ready.reverse()
+        self._ready[kind] = ready
+        return ready.pop()
 
     def _note(self, kind: str, key: Any, value: Any, base: Any = None, law: Any = None) -> None:
         """The present output's next entry of a kind that has a law of its own; key: what tells laws apart that are not alike."""

@@ -56,7 +56,8 @@ class Tape(Drawing):
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
         if size is None and self.one_by_one and type(loc) is type(scale) is float and scale > 0.0:
-            return self._one("normal") * scale + loc  # the short way of Python loops
+            ready = self._ready.get("normal")  # the short way of Python loops
+            return (ready.pop() if ready else self._one("normal")) * scale + loc
         return super().normal(_real(loc), _real(scale), size)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
@@ -70,7 +71,8 @@ class Tape(Drawing):
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """As of NumPy; of float32 plain."""
         if size is None and self.one_by_one and dtype is np.float64 and out is None:
-            return self._one("uniform")
+            ready = self._ready.get("uniform")
+            return ready.pop() if ready else self._one("uniform")
         if _is_single(dtype):
             return self._passed(lambda source: _Numpy.random(source, size, dtype, _own(out, source, self)))
         return super().random(size, dtype, out)
