@@ -103,8 +103,12 @@ class Bits(np.random.PCG64):
     def one(self, kind: int) -> Any:
         """The next standard variate alone, a float; of integers the next word, an int."""
         with self.lock:
-            group, place = divmod(self.reserve(kind, 1), GROUP)
-            return self._group(kind, group).item(place)
+            place = self.following[kind]
+            self.following[kind] = (place + 1) & _ALL
+            found = self.made.get(kind)
+            if found is None or found[0] != place // GROUP:
+                return self._group(kind, place // GROUP).item(place % GROUP)
+            return found[1].item(place % GROUP)
 
     def _group(self, kind: int, group: int) -> NDArray[Any]:
         found = self.made.get(kind)
@@ -196,6 +200,8 @@ class Stream(np.random.Generator):
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """Uniform on [0, 1), in steps of 2⁻⁵³."""
+        if size is None and out is None and dtype is np.float64:
+            return self._variates(UNIFORM, 0.0, 1.0, None)
         if _is_other(dtype, out):
             return super().random(size, dtype, out)
         return self._standard(UNIFORM, size, out)
@@ -217,6 +223,8 @@ class Stream(np.random.Generator):
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Normal with mean loc and standard deviation scale."""
+        if size is None and type(loc) is type(scale) is float and scale > 0.0:
+            return self._variates(NORMAL, loc, scale, None)  # the short way of Python loops
         place, width = _plain(loc), _plain(scale)
         if place is None or width is None or not _is_scale(width):
             return super().normal(loc, scale, size)
@@ -224,6 +232,8 @@ class Stream(np.random.Generator):
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Laplace (double exponential) with mean loc and scale `scale`."""
+        if size is None and type(loc) is type(scale) is float and scale > 0.0:
+            return self._variates(LAPLACE, loc, scale, None)
         place, width = _plain(loc), _plain(scale)
         if place is None or width is None or not _is_scale(width):
             return super().laplace(loc, scale, size)
