@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tapes import by_rows, check_mean, one_by_one
 
 from hpcdp.losses.tape.chains import Near, is_chain, is_score
 from hpcdp.losses.tape.curve import weighted_sums
@@ -19,7 +20,6 @@ from hpcdp.mechanisms.tape import _chain_kernels as chain
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import PLAIN
 from hpcdp.mechanisms.tape.proposal import Proposal, join
-from tests.test_tape_generator import by_rows, check_mean, one_by_one
 
 Floats = NDArray[np.float64]
 
