@@ -177,7 +177,16 @@ def test_tape_hidden(capsys: pytest.CaptureFixture[str]) -> None:
     print(capsys.readouterr().out)
 
 
-@pytest.mark.slow
+def test_tape_estimates(capsys: pytest.CaptureFixture[str]) -> None:
+    found = tape.estimate("gaussian 1/4", 1e-7)
+    assert found["within"] == 21
+    assert found["sigmas"] < 5.0  # false alarm: 6e-7 a cell
+    told = tape.forecast(*tape.FORECAST, learned=False)
+    assert abs(told["plan"] / told["formula"] - 1.0) < 0.05  # a plan prints two digits
+    print(capsys.readouterr().out)
+
+
+@pytest.mark.release
 def test_tape(capsys: pytest.CaptureFixture[str]) -> None:
     figures = tape.main(small=True, names=("gaussian 1/4",))
     assert figures["gaussian 1/4, 1e-07"]["within"] == 21

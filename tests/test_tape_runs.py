@@ -123,7 +123,7 @@ def test_processes_of_its_own(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["driver", "worker"])
+@pytest.mark.parametrize("place", ["driver", pytest.param("worker", marks=pytest.mark.release)])
 def test_killed_in_every_stage(place: str, whole: Path, tmp_path: Path) -> None:
     """SIGKILL of the whole run, or of its workers, after levels, among draws from proposals, and among the leftover's."""
     store, (tapes, leftover) = tmp_path / "s.zarr", chunks(whole / "s.zarr")
