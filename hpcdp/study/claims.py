@@ -235,6 +235,23 @@ def as_claim(claim: Claim | str) -> Claim:
     return parse_claim(claim, Path.cwd()) if isinstance(claim, str) else claim
 
 
+def meaning(text: str) -> str:
+    """What a claim says, equal for all ways to write its numbers, and its factors in any order; of what is no claim, the text."""
+    try:
+        return repr(sorted(_meaning(part) for part in factors_of(text)))
+    except (_Unreadable, ValueError):
+        return text
+
+
+def _meaning(text: str) -> str:
+    name = text.partition("(")[0].strip()
+    if name in ("file", "store"):
+        return f"{name}({_path(text)})"
+    numbers = _numbers(text)
+    curve = _curve(name, numbers)
+    return repr(_limit(name, numbers) or curve)
+
+
 class _Unreadable(Exception):
     """What was given instead of the arguments that a claim of this name takes."""
 

@@ -263,7 +263,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
         session.config.stash[_SUITE].write()
     if session.exitstatus == 0 and (words := _unsettled(session)):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        session.config.pluginmanager.get_plugin("hpcdp-summary").lines.append(words)
+        summary: Any = session.config.pluginmanager.get_plugin("hpcdp-summary")
+        summary.lines.append(words)
     try:
         yield
     except pytest.exit.Exception as error:  # of a fixture that ends with the session
