@@ -269,7 +269,7 @@ def _order(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 1.0 <= value <= LARGEST_ORDER:
-        raise argparse.ArgumentTypeError(f"{ORDER}; given: {text!r}")
+        raise argparse.ArgumentTypeError(f"{ORDER}; infinite: --pure; given: {text!r}")
     return value
 
 

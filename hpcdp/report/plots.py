@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcdp._base.asked import option
+from hpcdp._base.given import path_of
 from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
@@ -65,7 +66,7 @@ def _is_about_small(result: Result) -> bool:
 
 def check_path(path: str | Path | None) -> None:
     """Refuse what is neither .png nor .svg; StudyError."""
-    if path is not None and Path(path).suffix.lower() not in (".png", ".svg"):
+    if path is not None and path_of("path", path).suffix.lower() not in (".png", ".svg"):
         raise StudyError(f"{option('path', path, '-o')} was given; accepted are .png and .svg")
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._base.files import read_bytes
+from hpcdp._base.given import wrong
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
 from hpcdp._check import fraction, non_negative, refusal
@@ -232,6 +233,8 @@ def _quoted(text: str) -> str:
 
 def as_claim(claim: Claim | str) -> Claim:
     """A claim, or its text read with paths relative to the current folder, as `parse_claim`."""
+    if not isinstance(claim, Claim | str):
+        raise wrong("claim", claim, "a text such as 'dp(epsilon=1)'")
     return parse_claim(claim, Path.cwd()) if isinstance(claim, str) else claim
 
 
