@@ -85,7 +85,8 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
         *_exposed(result, show_rows),
     ]
     notes = [*table.warning_lines(result), *_notes(result, claim, judged, audited), *_batch_notes(result, batches)]
-    sections.append(Section("notes", "Assumptions and warnings", paragraphs(notes)))
+    few = [words for words in paragraphs(notes) if not words.startswith("WARNING: ")]  # which the banner says
+    sections.append(Section("notes", "Assumptions and warnings", few))
     return Report(
         key,
         result.name,
