@@ -12,6 +12,7 @@ from commands import call, write_study
 from programs import program_study
 
 import hpcdp
+from hpcdp.report.html.page import write_page
 from hpcdp.report.plots import draw_comparison
 from hpcdp.report.plots_audit import draw_audit
 from hpcdp.results.comparison import compare
@@ -122,6 +123,9 @@ def test_other_pages_and_json_say_so_too(tmp_path: Path) -> None:
         assert "WARNING" not in call(*words).stdout, words
     found = hpcdp.load_result(store)
     (warned,) = found.code_warnings
+    for one in (found, hpcdp.audit(found, claim[1])):
+        write_page(one, page := tmp_path / "p.html")
+        assert spaced(page.read_text()).count(WORDS) == 1
     for words in (
         ["show", store, "--rows"],
         ["show", store, "--risk", "0.5"],

@@ -12,7 +12,7 @@ from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.store.lease import acquire
 from hpcdp.store.results import write_results
 from hpcdp.store.root import create_store
-from hpcdp.study.claims import parse_claim
+from hpcdp.study.claims import meaning, parse_claim
 
 LEVELS = np.linspace(0.0, 3.0, 31)
 SIZES = np.linspace(0.0, 1.0, 21)
@@ -202,3 +202,20 @@ def test_points_of_a_tradeoff_curve(tmp_path):
     assert (claim.delta(LEVELS) >= truth.delta(LEVELS) - 1e-14).all()
     np.testing.assert_allclose(claim.delta(LEVELS), truth.delta(LEVELS), atol=np.exp(3.0) * 1e-3)
     np.testing.assert_array_equal(claim.tradeoff(sizes), truth.tradeoff(sizes))
+
+
+@pytest.mark.parametrize(
+    ("one", "others", "different"),
+    [
+        ("dp(epsilon=1)", ["dp(epsilon=1.0)", " dp( delta=0, epsilon=1e0)"], "dp(epsilon=1.0000000000000002)"),
+        ("gaussian(epsilon=0.5, delta=1e-5)", ["gaussian(delta=.00001,epsilon=5e-1)"], "gaussian(mu=0.5)"),
+        ("renyi(order=2, epsilon=1)", ["renyi(epsilon=1.0, order=2.0)"], "renyi(order=3, epsilon=1)"),
+        ("zcdp(rho=1)", ["zcdp(rho=1.)"], "zcdp(rho=2)"),
+        ("file(a.csv)", ["file('a.csv')", "file( a.csv )"], "store(a.csv)"),
+        ("laplace(epsilon=1)*gaussian(mu=1)", ["gaussian(mu=1.0) * laplace(epsilon=1)"], "laplace(epsilon=1)"),
+        ("no claim", [], "no claim("),
+    ],
+)
+def test_claims_are_the_same_whichever_way_they_are_written(one, others, different):
+    assert {meaning(other) for other in others} <= {meaning(one)}
+    assert meaning(one) != meaning(different)

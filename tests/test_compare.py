@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -181,3 +182,27 @@ def test_picture(stores):
     logged = draw_comparison(compare(results), log=True).axes[0]
     assert logged.get_yscale() == "log"
     assert logged.get_ylim()[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "drawn"),
+    [
+        (["weak", "plain"], ["weak", "plain"]),
+        (["runs/a.zarr", "runs/b.zarr"], ["runs/a.zarr", "runs/b.zarr"]),
+        ([f"/{'deep/' * 20}a.zarr", f"/{'deep/' * 20}b.zarr", "weak"], ["…/a.zarr", "…/b.zarr", "weak"]),
+        ([f"/{'deep/' * 20}a/s.zarr", f"/{'deep/' * 20}b/s.zarr"], ["…/a/s.zarr", "…/b/s.zarr"]),
+        (
+            [f"/a/{'deep/' * 20}s.zarr", f"/b/{'deep/' * 20}s.zarr"],
+            ["…/a/deep/deep/deep/d…eep/deep/deep/s.zarr", "…/b/deep/deep/deep/d…eep/deep/deep/s.zarr"],
+        ),
+        (["x" * 99, "x" * 100], ["x" * 99, "x" * 100]),
+    ],
+)
+def test_legends_have_the_end_of_long_paths_that_tells_them_apart(stores, given, drawn):
+    from hpcdp.results.result import load_result
+
+    results = [load_result(stores / f"{name}.zarr") for name in "aba"[: len(given)]]
+    figure = draw_comparison(replace(compare(results[:2]), results=tuple(results), names=tuple(given)))
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert [one for one in labels if one in drawn] == drawn
+    assert not any(path in one for path in set(given) - set(drawn) for one in labels)

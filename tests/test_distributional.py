@@ -386,3 +386,30 @@ def test_the_plan_takes_the_mean_cost_over_distributions(tmp_path: Path) -> None
             break
     # a sleep is hardly shorter than asked: about 0.005 at least for the mean, 0.01 for the slow one alone or the sum
     assert 0.0045 <= seconds < 0.0095
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "words"),
+    [
+        (2**63, "int64", f"cannot hold the value {2**63}"),
+        (2**53 + 1, "float64", f"cannot hold the value {2**53 + 1}"),
+        ([2**53 + 1, 0], "float64", rf"cannot hold the value \[{2**53 + 1}, 0\]"),
+        ([2**63, -1], "int64", rf"cannot hold the value \[{2**63}, -1\]"),
+        (2**64, "uint64", rf"integers from -2\*\*63 to 2\*\*64 - 1; given: {2**64}"),
+        (2**64 - 1, "uint64", None),
+        (2**53, "float64", None),
+    ],
+)
+def test_values_that_databases_do_not_hold_are_refused_by_their_name(tmp_path, value, kind, words):
+    columns = ", 2" if isinstance(value, list) else ""
+    own = f"import numpy as np\ndef zeros(size, rng):\n    return np.zeros((size, 3{columns}), np.{kind})\n"
+    own += "def noisy(database, size, rng):\n    return rng.laplace(size=size)\n"
+    (tmp_path / "large.py").write_text(own)
+    section = {"call": "large:zeros", "values": [[0, 0] if columns else 0, value], "index": [1]}
+    study = pose(tmp_path, section)
+    study = Study.from_dict({**study.to_dict(), "mechanism": {"call": "large:noisy"}}, tmp_path)
+    if words is None:
+        resolve(study)
+        return
+    with pytest.raises(StudyError, match=words):
+        resolve(study)

@@ -258,7 +258,7 @@ def test_levels_of_a_result_against_the_exact_curve(result):
             assert level.estimate is None
     assert result.epsilon_at(1e-6).found == UNRESOLVED
     assert result.epsilon_at(0.9).lower == 0.0
-    with pytest.raises(StudyError, match=r"from 0 to below 1; given: 1.5"):
+    with pytest.raises(StudyError, match=r"1.5 was given; accepted: a number from 0 to below 1"):
         result.epsilon_at(1.5)
 
 

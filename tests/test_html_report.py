@@ -160,6 +160,8 @@ def test_numbers_of_pairs_are_those_of_json(stores: Stores, tmp_path: Path) -> N
     assert table.caption == f"Most exposed pairs at ε = {said['epsilon']:g}"
     by_row = {f"row {row['row']}": row for row in said["rows"]}
     assert len(by_row) == len(table.rows) == 4
+    unresolved = [row for row in said["rows"] if row["delta"] is None]
+    assert ("–: no δ̂ is resolved at this ε." in page.text) == bool(unresolved)
     for cells in table.rows:
         row = by_row[str(re.search(r"row \d+", cells[0][0])[0])]  # type: ignore[index]
         assert [json.loads(str(v)) if v else None for _, v in (cells[1], cells[2], cells[4])] == [

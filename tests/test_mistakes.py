@@ -374,3 +374,87 @@ def test_what_is_true_or_false(tmp_path: Path) -> None:
     study = write_study(tmp_path, FAST)
     study.write_text(study.read_text().replace("[mechanism]", '[mechanism]\nisolated = "no"'))
     assert refused("plan", study) == f"hpcdp: mechanism.isolated: true or false; given: 'no' ({study}, line 8)"
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> hpcdp.Result:
+    folder = tmp_path_factory.mktemp("result")
+    estimate = {"epsilons": [0.0, 1.0], "etas": [0.5, 1.0], "train": 100, "test": 100, "loss": "knn"}
+    return hpcdp.run(study_of(folder, estimate=estimate), folder / "s.zarr", workers=0)
+
+
+def spectrum(**given: Any) -> hpcdp.Result:
+    return hpcdp.spectrum(
+        "laplace", [0.0], [1.0], **{"parameters": {"epsilon": 1.0}, "train": 100, "test": 100, **given}
+    )
+
+
+WHOLE, PATH = "accepted: 0 (none, in one process) or a positive integer", "was given; accepted: a path"
+ARGUMENTS: dict[str, tuple[Callable[[hpcdp.Result, Any], Any], list[Any], str]] = {
+    "workers": (lambda r, v: hpcdp.run(r.study, r.store, workers=v), ["x", True, 1.5, -1, float("nan")], WHOLE),
+    "workers of resume": (lambda r, v: hpcdp.resume(r.store, workers=v), ["2"], WHOLE),
+    "workers of spectrum": (lambda _, v: spectrum(workers=v), [2.0], WHOLE),
+    "workers of an audit": (
+        lambda r, v: hpcdp.audit(r.study, "gaussian(mu=1)", store=r.store, workers=v),
+        [False],
+        WHOLE,
+    ),
+    "store": (lambda r, v: hpcdp.run(r.study, v), [5, 1.5, b"x", "a\0b", ["a"]], f"store: VALUE {PATH}"),
+    "store of resume": (lambda _, v: hpcdp.resume(v), [None], f"store: VALUE {PATH}"),
+    "store of spectrum": (lambda _, v: spectrum(store=v), [True], f"store: VALUE {PATH}"),
+    "place": (lambda _, v: hpcdp.load_result(v), [5], f"place: VALUE {PATH}"),
+    "report": (lambda r, v: r.report(v), [5, None], f"path: VALUE {PATH}"),
+    "plot": (lambda r, v: r.plot(v), [5, b"x.png"], f"path: VALUE {PATH}"),
+    "cluster": (
+        lambda r, v: hpcdp.run(r.study, r.store, cluster=v),
+        [5, None],
+        "cluster: VALUE was given; accepted: local",
+    ),
+    "epsilons": (
+        lambda _, v: spectrum(epsilons=v),
+        [0.5, np.array(0.5)],
+        "epsilons: VALUE was given; accepted: several numbers",
+    ),
+    "parameters": (
+        lambda _, v: spectrum(parameters=v),
+        [5, "x"],
+        "mechanism.parameters: a valid dictionary; given: VALUE",
+    ),
+    "claim": (lambda r, v: hpcdp.audit(r, v), [5, None, b"x"], "claim: VALUE was given; accepted: a text such as"),
+    "claim of verify": (lambda r, v: hpcdp.verify(r, v), [1.0], "claim: VALUE was given; accepted: a text such as"),
+    "result": (
+        lambda _, v: hpcdp.verify(v, "dp(epsilon=1)"),
+        ["s.zarr"],
+        "result: VALUE was given; accepted: a Result",
+    ),
+    "orientation": (
+        lambda r, v: hpcdp.audit(r.study, "gaussian(mu=1)", v, store=r.store),
+        ["back", None],
+        "orientation: VALUE was given; accepted: both, forward, reverse",
+    ),
+    "limits": (
+        lambda r, v: hpcdp.audit(r, "gaussian(mu=1)", limits=v),
+        ["Exact", 5],
+        "limits: VALUE was given; accepted: exact, hoeffding",
+    ),
+    "orders": (lambda r, v: r.renyi([v]), ["x", True, None], "orders: VALUE was given; accepted: above 1"),
+    "orders alone": (lambda r, v: r.renyi(v), [2.0, "2"], "orders: VALUE was given; accepted: a list of numbers"),
+    "delta": (
+        lambda r, v: r.epsilon_at(v),
+        ["x", None, True, 1.0],
+        "delta: VALUE was given; accepted: a number from 0 to",
+    ),
+}
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_arguments_of_functions_are_refused_in_one_message(
+    result: hpcdp.Result, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is drawn."""
+    call_with, values, words = ARGUMENTS[argument]
+    monkeypatch.setattr("hpcdp.study.problem.try_out", None)
+    for value in values:
+        with pytest.raises(StudyError) as refusal:
+            call_with(result, value)
+        assert words.replace("VALUE", repr(value)) in str(refusal.value)

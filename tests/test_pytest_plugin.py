@@ -503,3 +503,60 @@ def test_a_violation_in_a_subtest_is_a_failure_and_caught_an_error(suite, hidden
     assert said.count("though it caught what its checks raised") == hidden
     assert said.count("nothing found against") == 2
     assert ("SUBFAILED" in said) != hidden
+
+
+FORKED = {
+    "fork": (
+        f"{TEST}    if not (child := os.fork()):\n        try:\n            {CALL}\n        finally:\n            os._exit(0)\n"
+        "    os.waitpid(child, 0)\n",
+        "passed",
+    ),
+    "process": (
+        f"{TEST}    child = multiprocessing.get_context('fork').Process(target=lambda: {CALL})\n"
+        "    child.start()\n    child.join()\n",
+        "passed",
+    ),
+    "beside": (
+        f"{TEST}    {CALL.replace('small', 'noisy(1.0)')}\n    if not os.fork():\n        try:\n            {CALL}\n"
+        "        finally:\n            os._exit(0)\n    os.wait()\n    pytest.skip('done')\n",
+        "skipped",
+    ),
+}
+
+
+def test_a_check_in_a_forked_process_is_an_error_of_its_test(suite):
+    said, result = outcomes_of(suite, {"imports": ("import multiprocessing, os", ""), **FORKED})
+    for name, (_, outcome) in FORKED.items():
+        assert said[name] == [outcome, "error"]
+        assert f"test_suite.py::test_{name}: {outcome}, though a check ran in another process" in result.stdout.str()
+    assert result.ret == 1
+
+
+EXIT = "import pytest\ndef test_exit():\n    pytest.exit('enough', returncode=0)\n"
+EXITS = {
+    "after_a_violation": ("", f"{TEST}    {CALL}\n", "a test with privacy checks failed"),
+    "in_a_test_that_caught_one": (
+        "",
+        f"{TEST}{TRY}        pytest.exit('enough', returncode=0)\n",
+        "left out: test_suite.py::test_small",
+    ),
+    "before_a_check": (EXIT, f"{TEST}    {CALL}\n", "left out: test_suite.py::test_small"),
+    "at_the_end_of_a_fixture": (
+        f"@pytest.fixture(scope='session')\ndef ends():\n    yield\n{' ' * 4}pytest.exit('enough', returncode=0)\n",
+        f"{TEST.replace('(assert', '(ends, assert')}    {CALL}\n",
+        "enough; exit code 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EXITS)
+def test_a_session_that_a_test_ends_is_green_only_where_its_checks_passed(suite, case):
+    before, test, _ = EXITS[case]
+    head = f"import pytest\n{SUITE[: SUITE.index('def test_good')]}"
+    suite.makepyfile(test_suite=head + before + test.replace("def test(", "def test_small(") + EXIT)
+    result = run(suite, "-v")
+    assert result.ret == 1
+    assert EXITS[case][2] in result.stdout.str() + result.stderr.str()
+    if case == "after_a_violation":
+        suite.makepyfile(test_suite=(suite.path / "test_suite.py").read_text().replace("(small,", "(noisy(1.0),"))
+        assert run(suite, "-v").ret == 0

@@ -303,6 +303,8 @@ def test_what_a_complete_store_shows_ends_with_its_audits(tmp_path: Path) -> Non
     again = call("verify", store, "--claim", claim, code=None)
     assert (again.returncode, again.stdout) == (judged.returncode, judged.stdout)
     assert "a family of its own: violation" in again.stderr
+    written = call("verify", store, "--claim", "laplace( epsilon=2e-1 )", code=None)
+    assert f"the sequential audit of {claim} in this store, a family of its own: violation" in written.stderr
     own = STUDIES["points"]["claim"]
     audit_batches(store, own, "--batch", 1000, "--budget", 2000, code=None)
     call("run", tmp_path / "points.toml", "--store", store, "--workers", "0")

@@ -114,7 +114,7 @@ def test_columns_that_the_samples_chose_are_not_called_given(result: Result, tmp
     for key in ("pair", "direction", "lower_pair", "lower_direction"):
         assert marks[key] == ("chosen", "chosen by the samples"), key
     assert marks["epsilon"] == marks["claimed"] == ("given", "given")
-    assert "which one it is the samples say" in page.text
+    assert "which one it is was found by these samples" in page.text
     place = table.keys.index("violated")
     said = [row[place][0] for row in table.rows]
     assert said == ["violated" if row["lower"] > claimed(row["epsilon"]) else "no" for row in result.spectrum()]

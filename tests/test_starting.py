@@ -20,7 +20,7 @@ from commands import LONG, call, one_message
 from test_profile import TEMPLATE
 
 from hpcdp.cli._arguments import make_parser
-from hpcdp.cli.starting import KINDS, SHELLS
+from hpcdp.cli.starting import KINDS, MEANT, SHELLS
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
@@ -40,6 +40,14 @@ def processor_seconds(command: list[str], folder: Path) -> float:
     after = os.times()
     assert done.returncode == 0, done.stderr
     return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def test_the_help_says_what_each_start_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["init", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert MEANT.keys() == KINDS.keys()
+    assert all(f"{kind} ({words})" in said for kind, words in MEANT.items())
 
 
 @pytest.mark.parametrize("kind", KINDS)

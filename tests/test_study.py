@@ -258,6 +258,32 @@ def test_what_gives_no_objects_is_read_all_the_same() -> None:
         assert array.tolist() == [1e300, 2.0]
 
 
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**60 + 7, 2**63 - 1])
+def test_integers_beside_reals_that_would_be_rounded_are_refused(number: int, tmp_path: Path) -> None:
+    words = f"given: one of {number.bit_length()} bits in row 1, column 0, which would be rounded"
+    mixed: list[Any] = [[[1, 0.5], [number, 2]], [(1, 0.5), (np.int64(number), 2.0)]]
+    for given in mixed:
+        with pytest.raises(StudyError, match=words):
+            to_database(given, "here")
+    with pytest.raises(StudyError, match=f"given: one of {number.bit_length()} bits in row 0, which"):
+        to_database([number, 0.5], "here")
+    (path := tmp_path / "x.csv").write_text(f"a,b\n1,0.5\n{number},2\n")
+    with pytest.raises(StudyError, match=words):
+        read_database(path)
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"a": pa.array([1, number], pa.int64()), "b": pa.array([0.5, 2.0])})
+    parquet.write_table(table, path := tmp_path / "x.parquet")
+    with pytest.raises(StudyError, match=words):
+        read_database(path)
+
+
+def test_integers_beside_reals_that_floats_hold_stay(tmp_path: Path) -> None:
+    number = 2**60 + 2**10
+    assert to_database([number, 0.5], "here").tolist() == [float(number), 0.5]
+    (path := tmp_path / "x.csv").write_text(f"{number},0.5\n2,1e30\n")
+    assert read_database(path).tolist() == [[float(number), 0.5], [2.0, 1e30]]
+
+
 def test_integers_of_files_that_numpy_would_round(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

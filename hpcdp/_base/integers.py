@@ -33,6 +33,16 @@ def exact_integers(items: Any, array: NDArray[Any]) -> NDArray[Any]:
     return objects.astype(np.int64) if all(isinstance(item, int | np.integer) for item in objects.flat) else array
 
 
+def rounded_place(items: Any, array: NDArray[Any]) -> tuple[tuple[int, ...], int] | None:
+    """Place and value of the first integer that is another number in the float array made of these items; None: there is none."""
+    if array.dtype.kind != "f" or not array.size or not np.abs(array).max() >= 2.0**53:
+        return None
+    for place, item in np.ndenumerate(objects_of(items)):
+        if isinstance(item, int | np.integer) and int(float(item)) != int(item):
+            return place, int(item)
+    return None
+
+
 def objects_of(items: Any) -> NDArray[Any]:
     """Items one by one, of a DataFrame too, of which NumPy would be given floats; what gives none as objects has floats alone."""
     try:

@@ -60,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument("--plot", action=_EitherWay, help=text)
 
     init = add("init", starting.init, "write a study and a mechanism to change, and say the next command")
-    text = f"what to start from: {', '.join(starting.KINDS)} (default: function)"
+    text = f"what to start from: {', '.join(f'{kind} ({starting.MEANT[kind]})' for kind in starting.KINDS)}; default: function"
     init.add_argument("kind", nargs="?", choices=tuple(starting.KINDS), default="function", metavar="KIND", help=text)
     text = "where to; made if it is missing (default: this one)"
     init.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER", help=text)
@@ -269,7 +269,7 @@ def _order(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 1.0 <= value <= LARGEST_ORDER:
-        raise argparse.ArgumentTypeError(f"{ORDER}; given: {text!r}")
+        raise argparse.ArgumentTypeError(f"{ORDER}; infinite: --pure; given: {text!r}")
     return value
 
 

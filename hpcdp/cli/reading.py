@@ -254,7 +254,7 @@ def verify(options: argparse.Namespace) -> int:
     from hpcdp.results.decision import VIOLATION
     from hpcdp.results.result import load_result
     from hpcdp.results.verdict import verify, worst
-    from hpcdp.study.claims import parse_claim
+    from hpcdp.study.claims import meaning, parse_claim
 
     refuse_contents(options)
     claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
@@ -276,8 +276,8 @@ def verify(options: argparse.Namespace) -> int:
         print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     if options.show_rows:
         print_contents(result)
-    judged = {one.claim.text for one in verdicts}
-    for audit in (audit for audit in result.sequential_audits if audit.claim in judged):
+    judged = {meaning(one.claim.text) for one in verdicts}
+    for audit in (audit for audit in result.sequential_audits if meaning(audit.claim) in judged):
         print(
             f"hpcdp: the sequential audit of {audit.claim} in this store, a family of its own: {audit.verdict}; hpcdp show "
             "says more",

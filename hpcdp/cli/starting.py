@@ -44,6 +44,15 @@ KINDS: dict[str, tuple[str, dict[str, str]]] = {
 }
 """What `hpcdp init` writes: by kind the command that runs its study, the first file, and every file with what it is."""
 
+MEANT = {
+    "function": "in Python",
+    "table": "a CSV file that loses each of its rows in turn",
+    "program": "in any language",
+    "models": "that are trained again and again",
+    "slurm": "a function, on a cluster",
+}
+"""Of each kind what a mechanism is there."""
+
 SHELLS = ("bash", "zsh", "fish")
 _FILES = ("STUDY", "PROFILE", "FILE", "WHERE")  # what arguments that name files are called
 _FOLDERS = ("STORE", "PATH", "FOLDER")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdp._base.asked import option
+from hpcdp._base.given import wrong
 from hpcdp.clusters.local import default_workers, open_local
 from hpcdp.clusters.place import DaskPlace, Place
 from hpcdp.clusters.pool import open_pool
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "Where", "connect", "default_workers", "open_local", "parse_place"]
 
+_ACCEPTED = "local, a scheduler address such as tcp://host:8786, a scheduler file (.json) or a cluster profile (.toml)"
 _ADDRESS = re.compile(r"^[a-z]+://")
 _PATIENCE = 300.0  # seconds without a worker of somebody's own scheduler
 
@@ -53,6 +55,8 @@ def parse_place(cluster: str) -> Where:
     """What --cluster names; StudyError when it is none of: local, an address, FILE.json, PROFILE.toml."""
     if cluster == "local":
         return Where()
+    if not isinstance(cluster, str):
+        raise wrong("cluster", cluster, _ACCEPTED)
     if _ADDRESS.match(cluster):
         return Where(address=cluster)
     if cluster.endswith(".toml"):
@@ -65,10 +69,7 @@ def parse_place(cluster: str) -> Where:
         if not Path(cluster).is_file():
             raise StudyError(f"{option('cluster', cluster)}: no scheduler file there")
         return Where(scheduler_file=Path(cluster))
-    raise StudyError(
-        f"{option('cluster', repr(cluster))} was given; accepted: local, a scheduler address such as tcp://host:8786, a "
-        "scheduler file (.json) or a cluster profile (.toml)"
-    )
+    raise StudyError(f"{option('cluster', repr(cluster))} was given; accepted: {_ACCEPTED}")
 
 
 def silence_dask() -> None:

@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from hpcdp._base.given import wrong
 from hpcdp.engine.auditing import refuse_tape, with_audited_loss, with_etas
 from hpcdp.engine.driver import read_study, run
 from hpcdp.engine.progress import Progress
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.mechanisms.functions import name_of
 from hpcdp.notions.box import Limits
-from hpcdp.results.audit import Audit, Orientation
+from hpcdp.results.audit import Audit, Orientation, refuse_unknown
 from hpcdp.results.audit import audit as audit_result
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
@@ -93,8 +94,7 @@ def _study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: M
     if not given.get("reproducible", True):
         mechanism["reproducible"] = False
     if given.get("parameters") is not None:
-        mechanism["parameters"] = dict(given["parameters"])
-    epsilons = given.get("epsilons", _EPSILONS)
+        mechanism["parameters"] = given["parameters"]
     estimate = {key: value for key, value in given.items() if key not in _OF_OTHERS}
     return Study.from_dict(
         {
@@ -105,9 +105,19 @@ def _study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: M
             },
             "mechanism": mechanism,
             "pairs": {"given": [{"d": d, "d_prime": d_prime}]},
-            "estimate": {**estimate, "epsilons": dict(epsilons) if isinstance(epsilons, Mapping) else list(epsilons)},
+            "estimate": {**estimate, "epsilons": _grid(given.get("epsilons", _EPSILONS))},
         }
     )
+
+
+def _grid(given: Any) -> Any:
+    """Levels as a study takes them: a grid, or a list; StudyError for what has no several values."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    try:
+        return list(given)
+    except TypeError:
+        raise wrong("epsilons", given, "several numbers, or a grid {start, stop, count}") from None
 
 
 def _file_name(function: Callable[..., Any] | str) -> str:
@@ -214,6 +224,7 @@ def _audit_study(
     store: str | Path | None = None,
     **how: Any,
 ) -> Audit:
+    refuse_unknown(orientation, limits)
     if study.at_risk is not None or study.pure is not None:
         section = "at_risk" if study.at_risk is not None else "pure"
         raise StudyError(f"audit: a study with trade-off points; given: one with [{section}], which counts none")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.asked import asking
+from hpcdp._base.given import path_of
 from hpcdp._base.global_state import kept
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import Place, Where, default_workers, parse_place
@@ -76,7 +77,7 @@ def read_study(study: Study | str | Path, store: str | Path | None = None) -> tu
         how = "; Study.from_dict makes one of it" if isinstance(study, Mapping) else ""
         raise StudyError(f"study: a {type(study).__name__} was given; accepted: a Study or the path of its file{how}")
     parsed = study if isinstance(study, Study) else Study.from_toml(study)
-    root = Path(store) if store is not None else default_store(parsed)
+    root = path_of("store", store) if store is not None else default_store(parsed)
     with _store_errors(root), foreign(root):
         return going_on(parsed, root), root
 
@@ -102,11 +103,11 @@ def run(
     some chunks failed (the store keeps everything else), StoreError when the store cannot be written, PlaceError (a
     StoreError) when there is no worker for too long.
     """
+    options = Options(cluster, workers, client, allow_changed_code, trust_code)
     parsed, given = read_study(study, store)
     progress = progress or default_progress()
     with settled(given) as there:
         problem, trial = resolve(parsed, progress.note, parse_place(cluster).library_threads)
-        options = Options(cluster, workers, client, allow_changed_code, trust_code)
         return replace(run_problem(problem, trial, there.root, options, there.telling(progress)), store=given)
 
 
@@ -125,10 +126,10 @@ def resume(
 
     trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
     """
+    options = Options(cluster, workers, client, allow_changed_code, trust_code)
     progress, threads = progress or default_progress(), parse_place(cluster).library_threads
-    with settled(store) as there:
+    with settled(path_of("store", store)) as there:
         problem, trial = resolve_stored(there.root, allow_changed_code, trust_code, progress.note, threads)
-        options = Options(cluster, workers, client, allow_changed_code, trust_code)
         result = run_problem(problem, trial, there.root, options, there.telling(progress))
         return replace(result, store=there.given)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hpcdp._base.given import whole_of
 from hpcdp._base.slow_draws import topic_of
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place, silence_dask
 from hpcdp.clusters._processes import refuse_few_files_for
@@ -50,6 +51,11 @@ class Options:
     dashboard: bool = False
     quiet: bool = False
 
+    def __post_init__(self) -> None:
+        """StudyError where workers are no number of them."""
+        if self.workers is not None:
+            whole_of("workers", self.workers, 0, "0 (none, in one process) or a positive integer")
+
 
 def at_once(options: Options, where: Where) -> int:
     """Tasks that run at once, as far as is known beforehand."""
@@ -58,10 +64,6 @@ def at_once(options: Options, where: Where) -> int:
 
 def refuse_place(options: Options) -> None:
     """StudyError where workers are asked for that there cannot be."""
-    if options.workers is not None and options.workers < 0:
-        raise StudyError(
-            f"workers: {options.workers} was given; accepted: 0 (none, in one process) or a positive integer"
-        )
     if options.workers == 0 and options.dashboard:
         raise StudyError("--dashboard: that of Dask's workers; given: --workers 0, which has none")
     if options.workers == 0 and (options.client is not None or not parse_place(options.cluster).is_here):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcdp._base.asked import option
+from hpcdp._base.given import path_of
 from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
 
 _STEPS = 400  # of the curves of claims and exact laws
+_LONGEST = 40  # characters of a path in a legend
 _SMALL, _PER_INCH = 7.0, 19  # size of the letters under a picture, and how many of them fit
 
 
@@ -65,7 +67,7 @@ def _is_about_small(result: Result) -> bool:
 
 def check_path(path: str | Path | None) -> None:
     """Refuse what is neither .png nor .svg; StudyError."""
-    if path is not None and Path(path).suffix.lower() not in (".png", ".svg"):
+    if path is not None and path_of("path", path).suffix.lower() not in (".png", ".svg"):
         raise StudyError(f"{option('path', path, '-o')} was given; accepted are .png and .svg")
 
 
@@ -104,8 +106,8 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, log:
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()
     results = [*comparison.results]
-    colours, ends = shades(len(results)), span(results)
-    for number, (name, result) in enumerate(zip(comparison.names, results, strict=True)):
+    colours, ends, names = shades(len(results)), span(results), _apart(comparison.names)
+    for number, (name, result) in enumerate(zip(names, results, strict=True)):
         colour = colours[number]
         draw_spectrum(axis, result, ends, colour, MARKERS[number % len(MARKERS)], name, SHADE / (len(results) - 1))
         fine = np.linspace(*ends, _STEPS)
@@ -116,11 +118,22 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, log:
     title = "privacy spectra, largest of all pairs and both directions\n"
     finish(axis, results, colours, log, f"{title}bounds of each certified at {' or '.join(percents)}")
     warnings = [
-        f"{name}: {words}"
-        for name, result in zip(comparison.names, results, strict=True)
-        for words in result.code_warnings
+        f"{name}: {words}" for name, result in zip(names, results, strict=True) for words in result.code_warnings
     ]
     return save(figure, path, warnings)
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names for a legend: of paths of which some is long, the ends, as few folders as tell them apart; cut in the middle."""
+    if max(map(len, names)) <= _LONGEST:
+        return [*names]
+    parts = [PurePath(name).parts for name in names]
+    ends = [tuple(one[-many:] for one in parts) for many in range(1, max(map(len, parts)) + 1)]
+    kept = next((found for found in ends if len(set(found)) == len(names)), parts)
+    said = [("…/" if len(end) < len(one) else "") + str(PurePath(*end)) for end, one in zip(kept, parts, strict=True)]
+    half = _LONGEST // 2
+    cut = [name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}" for name in said]
+    return cut if len(set(cut)) == len(names) else said
 
 
 def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:

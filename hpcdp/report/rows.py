@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.asked import option
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
@@ -183,7 +184,7 @@ def held_rows(result: Result) -> list[dict[str, Any]]:
     """The same, an entry a pair: `row` holds the contents."""
     if result.study.pairs.relative is None:
         raise StudyError(
-            "--show-rows: accepted with pairs.relative; the pairs of this study have no rows of a database"
+            f"{option('show_rows', True)}: accepted with pairs.relative; the pairs of this study have no rows of a database"
         )
     found = find_exposure(result)
     if found is None:
@@ -213,7 +214,7 @@ def _contents(result: Result) -> list[NDArray[Any]]:
 
     if result.study.framed:
         raise StudyError(
-            "--show-rows: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows"
+            f"{option('show_rows', True)}: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows"
         )
     layout = open_layout(result.layout.root)
     return stored_databases(layout, latest_version(layout))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.given import wrong
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import Limits, error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower
@@ -142,6 +143,7 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
     """
     from hpcdp.study.claims import as_claim  # it loads the exact curves, which small runs need not
 
+    refuse_unknown(orientation, limits)
     claim = as_claim(claim)
     if result.way.pools:
         raise StudyError(
@@ -182,6 +184,13 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
     elif any(box.point_margin > 0.0 for box in boxes):
         verdict = NOT_SEPARABLE
     return Audit(result, claim, orientation, limits, verdict, boxes, _bounds(result, boxes))
+
+
+def refuse_unknown(orientation: str, limits: str) -> None:
+    """StudyError for a word that is none of those accepted."""
+    for name, given, accepted in (("orientation", orientation, Orientation), ("limits", limits, Limits)):
+        if given not in get_args(accepted):
+            raise wrong(name, given, ", ".join(get_args(accepted)))
 
 
 def sides_of(claim: Claim, orientation: Orientation) -> list[str]:

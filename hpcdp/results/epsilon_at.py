@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.given import number_of, wrong
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.errors import StudyError
 from hpcdp.notions.epsilon_at import (
     BELOW,
     BRACKETED,
@@ -78,8 +78,9 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool =
     Raises:
         StudyError: a δ below 0, or of 1 or more.
     """
-    if not 0.0 <= delta < 1.0:
-        raise StudyError(f"delta: a number from 0 to below 1; given: {delta}")
+    accepted = "a number from 0 to below 1"
+    if not 0.0 <= number_of("delta", delta, accepted) < 1.0:
+        raise wrong("delta", delta, accepted)
     estimate, found, reach, upper = _estimate(arrays, resolution, delta)
     family = OF_DELTA if _has_no_sets(arrays) else ALONE if alone and delta == 0.0 else EVERY
     lower, cell = _certified(arrays, delta, family)

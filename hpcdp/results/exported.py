@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcdp._base.given import path_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.results.result import Result
 from hpcdp.results.result import load_result as load_store
@@ -77,7 +78,8 @@ def load_result(place: str | Path) -> Result:
     """
     if is_address(place):
         return _read_copy(str(place))
-    return _read_copy(str(place)) if (Path(place) / HEAD).is_file() else load_store(place)
+    folder = path_of("place", place)
+    return _read_copy(str(place)) if (folder / HEAD).is_file() else load_store(folder)
 
 
 def is_address(place: str | Path) -> bool:

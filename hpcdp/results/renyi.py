@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.given import number_of, wrong
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.errors import StudyError
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 from hpcdp.notions.renyi import Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
 from hpcdp.notions.spectrum import told_pairs
@@ -88,8 +88,9 @@ def check_order(order: float) -> float:
     Raises:
         StudyError: an order below 1, above 1e100 or no number.
     """
-    if not 1.0 <= order <= LARGEST_ORDER:
-        raise StudyError(f"order: {ORDER}; given: {order}")
+    accepted = f"{ORDER}; infinite: Result.pure"
+    if not 1.0 <= number_of("orders", order, accepted) <= LARGEST_ORDER:
+        raise wrong("orders", order, accepted)
     return float(order)
 
 
@@ -99,6 +100,8 @@ def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
     Raises:
         StudyError: an order that is refused.
     """
+    if isinstance(orders, str) or not isinstance(orders, Iterable):
+        raise wrong("orders", orders, f"a list of numbers {ORDER}")
     checked = [check_order(order) for order in orders]
     pieces, classes = make_lower_pieces(arrays), _told_classes(arrays)
     return [_level(pieces, classes, order, _variational(arrays, order)) for order in checked]

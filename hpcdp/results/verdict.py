@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.given import wrong
 from hpcdp._base.special import ndtr
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
@@ -209,6 +210,8 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     """
     from hpcdp.study.claims import as_claim  # it loads the exact curves, which small runs need not
 
+    if not isinstance(result, Result):
+        raise wrong("result", result, "a Result, such as that of hpcdp.run or hpcdp.load_result")
     claim = as_claim(claim)
     if result.study.at_risk is not None:
         raise StudyError(f"{result.store} is of a study with [at_risk], which has no δ; see hpcdp show")

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._base.files import read_bytes
+from hpcdp._base.given import wrong
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
 from hpcdp._check import fraction, non_negative, refusal
@@ -232,7 +233,26 @@ def _quoted(text: str) -> str:
 
 def as_claim(claim: Claim | str) -> Claim:
     """A claim, or its text read with paths relative to the current folder, as `parse_claim`."""
+    if not isinstance(claim, Claim | str):
+        raise wrong("claim", claim, "a text such as 'dp(epsilon=1)'")
     return parse_claim(claim, Path.cwd()) if isinstance(claim, str) else claim
+
+
+def meaning(text: str) -> str:
+    """What a claim says, equal for all ways to write its numbers, and its factors in any order; of what is no claim, the text."""
+    try:
+        return repr(sorted(_meaning(part) for part in factors_of(text)))
+    except (_Unreadable, ValueError):
+        return text
+
+
+def _meaning(text: str) -> str:
+    name = text.partition("(")[0].strip()
+    if name in ("file", "store"):
+        return f"{name}({_path(text)})"
+    numbers = _numbers(text)
+    curve = _curve(name, numbers)
+    return repr(_limit(name, numbers) or curve)
 
 
 class _Unreadable(Exception):

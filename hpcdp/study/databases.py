@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.integers import ACCEPTED, exact_integers, lost_integer, objects_of
+from hpcdp._base.integers import ACCEPTED, exact_integers, lost_integer, objects_of, rounded_place
 from hpcdp._base.parent import at_risk
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import WRONG, StudyError
@@ -244,6 +244,7 @@ def to_database(value: Any, where: str) -> Database:
     if array.dtype.kind not in "biuf" or beyond or lost_integer(value, array) is not None:
         raise StudyError(f"{where}: numbers only; given: {_first_odd(value)}")
     array = exact_integers(value, array)
+    _refuse_rounded(value, array, where)
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
         if not np.isfinite(array).all():
@@ -253,6 +254,17 @@ def to_database(value: Any, where: str) -> Database:
     array = np.ascontiguousarray(array)
     array.setflags(write=False)
     return array
+
+
+def _refuse_rounded(items: Any, array: NDArray[Any], where: str) -> None:
+    """StudyError where an integer beside real numbers would be rounded, by size and place: what rows hold is private."""
+    if (found := rounded_place(items, array)) is not None:
+        place, number = found
+        column = f", column {place[1]}" if len(place) > 1 else ""
+        raise StudyError(
+            f"{where}: beside real numbers, integers that 64-bit floats hold, as all to 2**53; given: one of "
+            f"{number.bit_length():,} bits in row {place[0]}{column}, which would be rounded"
+        )
 
 
 def _first_odd(value: Any) -> str:
@@ -310,6 +322,8 @@ def _read_csv(path: Path, where: str) -> NDArray[Any]:
     is_whole = all(isinstance(cell, int) for row in rows for cell in row)
     if is_whole and (lost := lost_integer(rows, array)) is not None:
         raise StudyError(f"{where}: integers {ACCEPTED}; given: one of {lost.bit_length():,} bits")
+    if not is_whole:
+        _refuse_rounded(rows, array, where)
     return array
 
 
@@ -350,7 +364,10 @@ def _read_parquet(path: Path, where: str) -> NDArray[Any]:
         return np.empty((0, 0))
     array = np.column_stack(columns)
     is_whole = array.dtype.kind == "f" and all(column.dtype.kind in "iu" for column in columns)
-    if not is_whole or not array.size or np.abs(array).max() < 2.0**53:
+    if not array.size or array.dtype.kind != "f" or np.abs(array).max() < 2.0**53:
+        return array
+    if not is_whole:
+        _refuse_rounded(list(zip(*(column.tolist() for column in columns), strict=True)), array, where)
         return array
     if array.max() >= 2.0**63 and (most := max(int(column.max()) for column in columns)) >> 63:
         raise StudyError(f"{where}: integers {ACCEPTED}; given: one of {most.bit_length():,} bits")

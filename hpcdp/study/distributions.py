@@ -136,7 +136,7 @@ class Conditional:
         value = np.asarray(self.value)
         with np.errstate(invalid="ignore"):  # a value beyond an integer's range is refused below
             held = value.astype(databases.dtype)
-        if not np.array_equal(held, value):
+        if held.tolist() != np.asarray(self.value, object).tolist():  # as Python compares: NumPy would round integers
             raise MechanismError(
                 f"distribution {self.distribution.call} draws databases of type {databases.dtype}, which cannot hold "
                 f"the value {self.value}; accepted: values of that type"
@@ -253,7 +253,9 @@ def _check_rows(section: Distributional, shape: tuple[int, ...], where: str) -> 
         given = np.asarray(value)
         if given.dtype.kind not in "biuf" or given.shape != shape[1:] or not np.isfinite(given).all():
             accepted = "a finite number" if len(shape) == 1 else f"a list of {shape[1]} finite numbers"
-            raise StudyError(f"{where}.values: each is {accepted}, a row of a database; given: {value!r}")
+            raise StudyError(
+                f"{where}.values: each is {accepted}, a row of a database, integers from -2**63 to 2**64 - 1; given: {value!r}"
+            )
     spelled = [np.ravel(value).tolist() for value in section.values]
     equal = [value for i, value in enumerate(section.values) if spelled[i] in spelled[:i]]  # 0, 0.0 and false are one
     if equal:

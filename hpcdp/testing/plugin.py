@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,11 +18,18 @@ if TYPE_CHECKING:
     from hpcdp.testing.suite import Suite
 
 _SUITE = pytest.StashKey["Suite"]()
+_FAILED, _ENDED, _EXITED = pytest.StashKey[bool](), pytest.StashKey[bool](), pytest.StashKey[bool]()
+"""Of a session: whether a test with checks failed; of a test: whether it ended; of a session: whether `pytest.exit` ended it."""
+
+_ELSEWHERE = mmap.mmap(-1, 1)  # not 0 once a check ran in a copy of this process: memory that copies share
 
 
 @dataclass
 class _Made:
-    """What the checks of one test did, and what pytest showed of it. told: lines that a report has. number: of checks."""
+    """What the checks of one test did, and what pytest showed of it. told: lines that a report has. number: of checks.
+
+    process: the test's own.
+    """
 
     lines: list[str] = field(default_factory=list)
     told: int = 0
@@ -29,6 +38,7 @@ class _Made:
     shown: list[BaseException] = field(default_factory=list)
     failed: bool = False
     outcome: str = ""
+    process: int = field(default_factory=os.getpid)
 
 
 _MADE = pytest.StashKey[_Made]()
@@ -89,7 +99,7 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
     It raises AssertionError where the claim is violated, at the check's share of `hpcdp_false_alarm` (finite-sample), and an
     HpcdpError, which pytest shows as an error, where the check cannot be made or would find too little. A test that passes,
     is skipped or is expected to fail though it caught one of these or left a check running, or passes with fewer checks than
-    declared, is an error too.
+    declared, is an error too; so is a check in another process.
     """
     made = request.node.stash[_MADE] = _Made()
 
@@ -105,6 +115,7 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
         __tracebackhide__ = True  # what pytest shows is the test's line
         made.number += 1
         try:
+            _refuse_copies(made)
             _refuse_reruns(request)
             from hpcdp.testing.checks import check_of
 
@@ -117,6 +128,13 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
             raise
 
     return check
+
+
+def _refuse_copies(made: _Made) -> None:
+    """StudyError in a copy of the test's process, and a note to the test that there was one."""
+    if os.getpid() != made.process:
+        _ELSEWHERE[0] = 1
+        raise StudyError("a check was made in another process, where its verdict is lost; accepted: in the test's own")
 
 
 def _refuse_reruns(request: pytest.FixtureRequest) -> None:
@@ -162,6 +180,7 @@ def _suite_of(config: pytest.Config) -> Suite:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Give the lines of its checks to a test's report, and tell errors of hpcdp from violations."""
     report: Any = yield
+    item.stash[_ENDED] = call.when == "teardown"
     if (made := item.stash.get(_MADE, None)) is None:
         return report
     made.shown += _shown(item, call, report)
@@ -169,6 +188,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome, report.longrepr = "failed", words
         vars(report).pop("wasxfail", None)
     made.failed = made.failed or report.failed
+    if made.failed:
+        item.config.stash[_FAILED] = True
     if call.when == "call" or report.skipped:
         made.outcome = "expected to fail" if report.skipped and hasattr(report, "wasxfail") else str(report.outcome)
     if call.when == "call":
@@ -205,6 +226,12 @@ def _members(error: BaseException) -> Iterator[BaseException]:
 
 def _wrong(item: pytest.Item, made: _Made) -> str | None:
     """Why a test that did not fail is an error all the same; None where it is none."""
+    if _ELSEWHERE[0]:
+        _ELSEWHERE[0] = 0
+        return (
+            f"{item.nodeid}: {made.outcome}, though a check ran in another process (os.fork or multiprocessing), of this test "
+            "or left behind by one before, where what it finds is lost; accepted: checks in the process of the test"
+        )
     if lost := [error for error in made.raised if not any(error is one for one in made.shown)]:
         return (
             f"{item.nodeid}: {made.outcome}, though it caught what its checks raised; accepted: a test that lets it through, "
@@ -229,17 +256,45 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     return ("error", "E", "ERROR") if report.failed and getattr(report, "hpcdp_error", False) else None
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was declared."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Write what was declared, and give no session that `pytest.exit` ends the code 0 unless its checks passed."""
     if session.config.option.hpcdp_declare and _SUITE in session.config.stash:
         session.config.stash[_SUITE].write()
+    if session.exitstatus == 0 and (words := _unsettled(session)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        summary: Any = session.config.pluginmanager.get_plugin("hpcdp-summary")
+        summary.lines.append(words)
+    try:
+        yield
+    except pytest.exit.Exception as error:  # of a fixture that ends with the session
+        if error.returncode == 0 and (words := _unsettled(session)):
+            error.returncode, error.args = int(pytest.ExitCode.TESTS_FAILED), (f"{error.msg}; {words}",)
+        raise
+
+
+def _unsettled(session: pytest.Session) -> str | None:
+    """Why a session with exit code 0 has another one."""
+    if session.config.stash.get(_FAILED, False):
+        return "exit code 1, not 0 as pytest.exit was given: a test with privacy checks failed"
+    if _ELSEWHERE[0]:
+        return "exit code 1, not 0: a privacy check ran in another process, where what it finds is lost"
+    if session.config.stash.get(_EXITED, False) and (left := [item.nodeid for item in session.items if _is_left(item)]):
+        return f"exit code 1, not 0 as pytest.exit was given: privacy checks were left out: {', '.join(left)}"
+    return None
+
+
+def _is_left(item: pytest.Item) -> bool:
+    """Whether a test takes `assert_private` and had not ended."""
+    takes = _MADE in item.stash or "assert_private" in getattr(item, "fixturenames", ())
+    return takes and not item.stash.get(_ENDED, False)
 
 
 class _Summary:
     """What the head and the end of a run say of privacy checks."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config, self._lines = config, list[str]()
+        self._config, self.lines = config, list[str]()
 
     def pytest_report_header(self) -> str | None:
         """How to draw the same again."""
@@ -248,13 +303,17 @@ class _Summary:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Keep the lines of a test's checks, of workers too."""
-        self._lines += getattr(report, "hpcdp_lines", []) if report.when == "call" else []
+        self.lines += getattr(report, "hpcdp_lines", []) if report.when == "call" else []
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note that a test or fixture ended the session, with an exit code that it chose."""
+        self._config.stash[_EXITED] = isinstance(excinfo.value, pytest.exit.Exception)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was looked for: green alone says too much."""
         if _SUITE in self._config.stash and self._config.option.hpcdp_declare:
-            self._lines = self._config.stash[_SUITE].said
-        if self._lines:
+            self.lines = self._config.stash[_SUITE].said
+        if self.lines:
             terminalreporter.section("privacy checks")
-            for line in self._lines:
+            for line in self.lines:
                 terminalreporter.line(line)

@@ -23,7 +23,7 @@ from hpcdp.report.html.pictures import Picture
 from hpcdp.report.html.provenance import Provenance, provenance_of
 from hpcdp.report.html.redacted import short_claim
 from hpcdp.report.html.sentence import Sentence, sentence_of
-from hpcdp.report.html.tables import Table
+from hpcdp.report.html.tables import NOTHING, Table
 from hpcdp.report.rows import held_rows
 from hpcdp.report.sequential import NOTHING_ELSE, OWN, scope_words, stand_alone, unnamed_words, worst_first
 from hpcdp.report.sequential import notes as batch_notes
@@ -85,7 +85,8 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
         *_exposed(result, show_rows),
     ]
     notes = [*table.warning_lines(result), *_notes(result, claim, judged, audited), *_batch_notes(result, batches)]
-    sections.append(Section("notes", "Assumptions and warnings", paragraphs(notes)))
+    few = [words for words in paragraphs(notes) if not words.startswith("WARNING: ")]  # which the banner says
+    sections.append(Section("notes", "Assumptions and warnings", few))
     return Report(
         key,
         result.name,
@@ -209,6 +210,8 @@ def _exposed(result: Result, show_rows: bool) -> Iterable[Section]:
         section.words = ["No δ̂ is resolved, so that no pair leads but by noise."]
     else:
         section.tables = [listed.exposed_table(result, found)]
+        if found.order.size < len(section.tables[0].rows):
+            section.words = [*section.words, f"{NOTHING}: no δ̂ is resolved at this ε."]
     if show_rows and result.study.pairs.relative is not None:
         section.tables.append(listed.rows_table(held_rows(result)))
     yield section

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from hpcdp._base.asked import option
 from hpcdp._base.files import replaced
+from hpcdp._base.given import path_of
 from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
@@ -46,7 +47,7 @@ def write_page(found: Result | Audit | Sequence[Result | Audit], path: str | Pat
 
 def check_page_path(path: str | Path) -> None:
     """Refuse what is no page, StudyError."""
-    if Path(path).suffix.lower() not in (".html", ".htm"):
+    if path_of("path", path).suffix.lower() not in (".html", ".htm"):
         raise StudyError(f"{option('path', path, '-o')} was given; accepted are .html and .htm")
 
 

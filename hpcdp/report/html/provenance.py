@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpcdp._base.asked import option
 from hpcdp._base.raised import readable
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
@@ -90,7 +91,8 @@ def _exported(result: Exported, show_rows: bool) -> Provenance:
     """As it was written into a copy."""
     if show_rows:
         raise StudyError(
-            f"--show-rows: accepted with a store; given: {result.address}, an exported copy, which says no more than it was given"
+            f"{option('show_rows', True)}: accepted with a store; given: {result.address}, an exported copy, which says "
+            "no more than it was given"
         )
     with foreign(result.address):
         found = dict(result.head["provenance"])
