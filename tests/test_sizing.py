@@ -144,10 +144,7 @@ def test_tallies_of_each_side_grow_and_never_shrink():
     assert grown.of("refine", 0) == grown.refine
     assert grown.of("validation", 1) == grown.d_prime[1]
     assert grown.drawn == 2 * grown.refine + 2 * grown.d_prime[0]
-    keys = {
-        sizes.model_key("pilot") for sizes in (now, grown, replace(grown, d_prime=(0, 0)), replace(grown, refine=1000))
-    }
-    assert len(keys) == 4
+    assert len({sizes.model_key("pilot") for sizes in (now, grown, replace(grown, refine=2 * 10**6))}) == 3
     assert next_sizes(target, grown, replace(wide, tallies=(1.0, 1.0)), chunk, True, 0).refine > grown.refine
     assert next_sizes(target, grown, replace(wide, told=1.5, draws=1e16), chunk, True, 0).refine >= grown.refine
 
