@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from hpcdp.analytic import GaussianShift
+from hpcdp.planning.refining import _by_sides
+from hpcdp.planning.spans import without
 from hpcdp.planning.target_draws import rates_of
 from hpcdp.planning.targets import (
     LEARNING,
@@ -42,6 +44,7 @@ def test_forecasts():
     few = np.broadcast_to([3e-5, 0.0], (2, 2))
     assert forecast_target(target, 5.0, few, (10**7, 10**7)).draws is None
     assert forecast_target(target, 1.0, few, (10**7, 10**7)).draws is not None
+    assert forecast_target(target, 0.0, np.ones((2, 2)), (100, 100)).draws is None  # nothing varies
     assert target_column(Target(delta=0.2), grid, shares[None]) == 0  # δ(0) = .38, δ(1) = .13
     assert target_column(Target(delta=0.1), grid, shares[None]) == 1
 
@@ -147,6 +150,19 @@ def test_tallies_of_each_side_grow_and_never_shrink():
     assert len({sizes.model_key("pilot") for sizes in (now, grown, replace(grown, refine=2 * 10**6))}) == 3
     assert next_sizes(target, grown, replace(wide, tallies=(1.0, 1.0)), chunk, True, 0).refine > grown.refine
     assert next_sizes(target, grown, replace(wide, told=1.5, draws=1e16), chunk, True, 0).refine >= grown.refine
+
+
+def test_what_is_left_of_each_side():
+    rng = np.random.default_rng(21)
+    for _ in range(300):
+        chunks = [rng.random(30) < share for share in rng.random(2)]
+        left = [[range(at, at + 1) for at in np.flatnonzero(side)] for side in chunks]
+        if rng.random() < 0.5:  # as gaps are: joined
+            left = [without([range(30)], without([range(30)], side)) for side in left]
+        found = {sides: {c for part in parts for c in part} for sides, parts in _by_sides(*left)}
+        assert found.get((0, 1), set()) == set(np.flatnonzero(chunks[0] & chunks[1]))
+        assert found.get((0,), set()) == set(np.flatnonzero(chunks[0] & ~chunks[1]))
+        assert found.get((1,), set()) == set(np.flatnonzero(chunks[1] & ~chunks[0]))
 
 
 def test_screening_rounds():

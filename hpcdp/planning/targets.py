@@ -37,9 +37,7 @@ _BLIND_GROWTH = 4  # the same where the tallies do not tell δ̂
 _LEAST_GROWTH = 1.6  # of any decision that asks for more
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
 _MOST_RATIO = 16.0  # of the draws of one side to those of the other
-# Of tallies: four tenths of what equal sides take are saved at most, and nine tenths of that with 4, while the side that the
-# target needs less still teaches the sets of the other direction.
-_MOST_TALLY_RATIO = 4.0
+_MOST_TALLY_RATIO = 4.0  # of tallies: the side that the target needs less teaches the other direction's sets
 # Standard errors of δ̂ above 0 from which on it can be planned with. Looks go on until it is, so chance helps it; and draws that
 # tell δ̂ better cost no more than those that its error adds to the test.
 _KNOWN = 6.0
@@ -116,9 +114,9 @@ def forecast_target(
     both = parts[0] + parts[1] * (seen[0] / seen[1])
     error = math.sqrt(both / seen[0])
     low, high = max(0.0, delta - _APART * error), delta + _APART * error
-    told, ratio, tallies = sum(parts) / both, 1.0, (1.0, 1.0)
-    if row == 1:
-        told *= seen[0] / seen[1]
+    told, ratio, tallies = 1.0, 1.0, (1.0, 1.0)
+    if both > 0.0:
+        told = sum(parts) / both if row == 0 else sum(parts) / both * (seen[0] / seen[1])
     is_known = a * seen[0] >= _COUNTS
     if is_known and target.direction is not None and min(parts) > 0.0:
         inflated = _best_ratio(parts, _MOST_TALLY_RATIO)
