@@ -128,7 +128,7 @@ def test_each_side_of_the_tallies_is_weighed_by_its_own_number(seen):
         error = math.sqrt(v[0] / seen[0] + v[1] / seen[1])
         assert forecast.high - forecast.delta == pytest.approx(3.0 * error, rel=1e-6)
         equal = forecast.told * seen[0]
-        assert sum(v) / equal == pytest.approx(error**2, rel=1e-6)
+        assert equal == pytest.approx(sum(v) / error**2, rel=1e-6)
         d, d_prime = forecast.tallies
         assert v[0] / d + v[1] / d_prime == pytest.approx(sum(v), rel=1e-6)
         ratio = d_prime / d if direction == "forward" else d / d_prime
