@@ -38,6 +38,7 @@ _LEAST_GROWTH = 1.6  # of any decision that asks for more
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
 _MOST_RATIO = 16.0  # of the draws of one side to those of the other
 _MOST_TALLY_RATIO = 4.0  # of tallies: the side that the target needs less teaches the other direction's sets
+_LEAST_TALLY_RATIO = 3.0  # less saves less than a fifth of them, and where L has a plateau sets are learned worse
 # Standard errors of δ̂ above 0 from which on it can be planned with. Looks go on until it is, so chance helps it; and draws that
 # tell δ̂ better cost no more than those that its error adds to the test.
 _KNOWN = 6.0
@@ -118,8 +119,8 @@ def forecast_target(
     if both > 0.0:
         told = sum(parts) / both if row == 0 else sum(parts) / both * (seen[0] / seen[1])
     is_known = a * seen[0] >= _COUNTS
-    if is_known and target.direction is not None and min(parts) > 0.0:
-        inflated = _best_ratio(parts, _MOST_TALLY_RATIO)
+    inflated = _best_ratio(parts, _MOST_TALLY_RATIO) if is_known and target.direction is not None else 1.0
+    if max(inflated, 1.0 / inflated) >= _LEAST_TALLY_RATIO:
         first = (parts[0] + parts[1] / inflated) / sum(parts)
         tallies = (first, first * inflated) if row == 0 else (first * inflated, first)
     if not is_known or delta <= _KNOWN * error:
@@ -127,7 +128,7 @@ def forecast_target(
     # δ̂ one standard error smaller and its variance one larger, so that about four tests of five are long enough
     parts = _parts(a, b, c, seen, 1.0)
     variance = sum(parts)
-    if target.direction is not None and min(parts) > 0.0:
+    if target.direction is not None:
         inflated = _best_ratio(parts, _MOST_RATIO)
         variance = (parts[0] + parts[1] / inflated) * (1.0 + inflated) / 2.0
         ratio = inflated if row == 0 else 1.0 / inflated
@@ -137,7 +138,7 @@ def forecast_target(
 
 def _best_ratio(parts: tuple[float, float], most: float) -> float:
     """Draws of the second side to one of the first that tell a difference with the fewest draws, from 1/most to most."""
-    return min(most, max(1.0 / most, math.sqrt(parts[1] / parts[0])))
+    return min(most, max(1.0 / most, math.sqrt(parts[1] / parts[0]))) if min(parts) > 0.0 else 1.0
 
 
 def _parts(a: float, b: float, c: float, seen: tuple[int, int], errors: float = 0.0) -> tuple[float, float]:
