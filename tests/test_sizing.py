@@ -134,7 +134,7 @@ def test_each_side_of_the_tallies_is_weighed_by_its_own_number(seen):
         ratio = d_prime / d if direction == "forward" else d / d_prime
         assert ratio == pytest.approx(min(4.0, math.sqrt(variances[1] / variances[0])), rel=1e-6)
         assert d + d_prime < 2.0
-        a1, b1 = (share[0] for share in curve_shares(np.array([1.0])))  # 1.9 to 1: too little to save
+        a1, b1 = (share[0] for share in curve_shares(np.array([1.0])))  # 1.5 to 1: too little to save
         assert forecast_target(target, 1.0, np.broadcast_to([a1, b1], (2, 2)), seen).tallies == (1.0, 1.0)
 
 
