@@ -98,7 +98,7 @@ def run_race(race: Race, seed: int, client: Any) -> dict[str, float]:
         curves = [exact_curve(result, number) for number in range(len(result.pairs))]
         exact = np.array([max(c.delta(EPSILON, way) for way in DIRECTIONS) for c in curves if c is not None])
         sizes = [problem.sizes_of(number) for number in range(len(result.pairs))]
-        given = np.array([race.train + s.screen + s.refine + s.validation + max(s.tests) for s in sizes])
+        given = np.array([race.train + s.screen + sum(map(max, *s.tallies)) + max(s.tests) for s in sizes])
     winner = int(result["spectrum_lower_pair"][0])
     return {
         "pairs": float(len(result.pairs)),

@@ -270,8 +270,7 @@ def _draws(store: Path, result: Any) -> int:
     from hpcdp.study.versions import read_problem
 
     problem = read_problem(open_layout(store), 1)
-    sizes = problem.sizes_of(0)
-    return 2 * (result.study.estimate.train + sizes.refine + sizes.validation) + sum(sizes.tests)
+    return 2 * int(result.study.estimate.train) + problem.sizes_of(0).drawn
 
 
 def main(small: bool = False, names: tuple[str, ...] = (), stream: str = "philox") -> dict[str, dict[str, float]]:

@@ -82,7 +82,7 @@ def learn_and_count(problem: Problem, reuse_training: bool = False) -> tuple[Ind
     for number, model in enumerate(problem.model_keys):
         counter, seen = _learn(context, number, thresholds)
         learned = np.asarray(seen.training, np.int64)
-        index.training[model] = {thresholds: (int(learned[0].sum()), learned)}
+        index.training[model] = {thresholds: learned}
         index.perturbed[model] = {eta: (alpha, beta) for eta, alpha, beta in seen.perturbed}
         stage = problem.train if reuse_training else problem.test
         counts = [_count(context, counter, stage, law) for law in problem.pair_laws[number]]

@@ -181,15 +181,32 @@ def test_levels_stay_with_their_pair_and_direction() -> None:
     taught, test = _draw(rng, shares, 1000) / 1000, np.full(shares.shape, 5000)
     level = share_level(rng.random(taught.shape[:3]), taught.shape[:3], 0.05)
     taught[1, 0, 4, 0] = np.nan
-    found = anchor_level(level, taught, test, epsilons, np.full((3, 1, 1), 1000))
+    found = anchor_level(level, taught, test, epsilons, np.full((3, 1, 1, 1), 1000))
     np.testing.assert_allclose(found.sum(axis=-1), level.sum(axis=-1), rtol=1e-12)
     np.testing.assert_array_equal(found[1, 0], level[1, 0])  # unknown: as it was
     assert (found >= 0.0).all()
     assert (np.count_nonzero(found, axis=-1).ravel()[[0, 1, 3, 4, 5]] < 21).all()
     alone = anchor_level(
-        level[2:, 1:, 7:8], taught[2:, 1:, 7:8], test[2:, 1:, 7:8], epsilons[7:8], np.full((1, 1, 1), 1000)
+        level[2:, 1:, 7:8], taught[2:, 1:, 7:8], test[2:, 1:, 7:8], epsilons[7:8], np.full((1, 1, 1, 1), 1000)
     )
     np.testing.assert_allclose(alone, level[2:, 1:, 7:8], rtol=1e-12)
+
+
+def test_each_side_is_weighed_by_its_own_number_of_outputs() -> None:
+    """Sets that differ in the inflated side alone: how many outputs of the other side there were tells nothing of them."""
+    epsilons = np.linspace(0.5, 2.0, 7)
+    inflated = 0.02 * np.exp(-epsilons)
+    taught = np.broadcast_to(np.stack([np.full(7, 0.3), inflated], axis=-1), (1, 2, 7, 2)).copy()
+    level, test = np.full((1, 2, 7), 0.05 / 14), np.full(taught.shape, 10**6)
+
+    def placed(first: int, second: int) -> Floats:
+        return anchor_level(level, taught, test, epsilons, np.array([[[[first, second]]]]))
+
+    many = placed(10**9, 10**5)
+    np.testing.assert_allclose(placed(10**12, 10**5), many, rtol=1e-3)
+    assert not np.allclose(placed(10**9, 10**8), many, rtol=1e-2)
+    few = placed(10**3, 10**5)  # less than a hundredth of the test's: the level stays as it is
+    np.testing.assert_array_equal(few, level)
 
 
 def test_pairs_are_bounded_alike_however_many_are_at_once() -> None:
@@ -197,7 +214,7 @@ def test_pairs_are_bounded_alike_however_many_are_at_once() -> None:
     epsilons = np.linspace(0.0, 2.0, 21)
     shares = np.concatenate([LAWS[name](epsilons) for name in ("gaussian", "three outcomes", "laplace")])
     taught, test = _draw(rng, shares, 1000) / 1000, np.full(shares.shape, 5000)
-    level = anchor_level(share_level(None, (3, 2, 21), 0.05), taught, test, epsilons, np.full((3, 1, 1), 1000))
+    level = anchor_level(share_level(None, (3, 2, 21), 0.05), taught, test, epsilons, np.full((3, 1, 1, 1), 1000))
     counts = _draw(rng, shares, 5000)
     whole = make_cells(counts, test, taught, epsilons, level, CONFIDENCE, lower_bounds)
     with patch("hpcdp.notions.spectrum._AT_ONCE", 2 * 2 * 21):
@@ -249,7 +266,7 @@ def _misses(name: str, epsilons: Floats, train: int) -> tuple[float, float]:
         for k, c in enumerate(inflation):
             value = shares[:, 0] - c * shares[:, 1]
             by_shares.append(value[k] - value - lost[k])
-            _compare(shares, inflation, float(train), k, value)
+            _compare(shares, inflation, np.full(2, float(train)), k, value)
             told.append(value[k] - value - lost[k])
     return float(np.mean(np.square(told))), float(np.mean(np.square(by_shares)))
 

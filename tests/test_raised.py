@@ -122,6 +122,44 @@ def test_a_mechanism_that_goes_on_as_two_answers_once(tmp_path: Path) -> None:
         mechanism.end()
 
 
+COPIES = """
+import os
+
+import numpy as np
+
+from hpcdp.mechanisms._callable import CallableMechanism
+
+calls, most = 0, 6
+
+
+def mechanism(database, rng):
+    global calls
+    calls += 1
+    os.write(1, b"%d\\n" % os.getpid())
+    if calls <= most:
+        os.fork()
+    return rng.normal()
+
+
+own = CallableMechanism(mechanism, {}, False)
+rng = np.random.default_rng(1)
+alone = lambda: own.draw_alone(lambda: np.zeros(1), 8, rng, lambda number: None, lambda found: found)
+len(DRAW) == 8 or os._exit(3)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no system with forks")
+@pytest.mark.parametrize("draw", ["own.draw(np.zeros(1), 8, rng)", "alone()"])
+def test_copies_of_a_mechanism_that_is_called_for_each_output_end_at_once(draw: str) -> None:
+    """Else each call has twice as many as the one before."""
+    done = subprocess.run(
+        [sys.executable, "-c", COPIES.replace("DRAW", draw)], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 8
+    assert len(set(done.stdout.split())) == 1
+
+
 class Heard:
     """A watch that keeps what it is told."""
 

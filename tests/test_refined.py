@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -29,9 +30,12 @@ from hpcdp.analytic import GaussianShift
 from hpcdp.engine.context import open_context
 from hpcdp.engine.failures import RunFailed
 from hpcdp.engine.refining import learn_refined, restore_pilot
+from hpcdp.losses.refined.refined import refine
 from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
+from hpcdp.planning.target_draws import rates_of
 from hpcdp.report.table import table
 from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_json
 from hpcdp.store.tallies import known_tallies
 from hpcdp.study.sizes import MANY
 
@@ -245,6 +249,127 @@ def test_status_and_plan_tell_of_tallies_and_targets(tmp_path):
     sizes = [stored_problem(store).sizes_of(number).test for number in range(2)]
     most = int(np.argmax(sizes))
     assert f"test samples: pair {most} (database 0 without row {most}) {sizes[most]:,} of D and" in text
+
+
+def sided_study(direction, **changes):
+    """Two normal laws at distance 1: δ = 1.5·10⁻³ at ε = 3, where the inflated side's variance is 15 times the other's."""
+    target = {"epsilon": 3.0, "direction": direction, "relative_error": 0.1, "most": 20_000_000}
+    values = {"epsilons": [0.0, 1.0, 3.0], "train": 1000, "chunk": 1000, "keep": "none", "target": target}
+    pairs = [([0.0], [1.0])]
+    return make_study("gaussian", {"sigma": 1.0}, pairs, seed=8, **{**values, **changes})
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_each_side_has_as_many_tallies_as_it_needs(client, tmp_path, direction):
+    store, row = tmp_path / "s.zarr", ("forward", "reverse").index(direction)
+    result = run(sided_study(direction), store, client)
+    sizes = stored_problem(store).sizes_of(0)
+    numbers = [sum(tallies) for tallies in sizes.tallies]
+    assert numbers[1 - row] > 2.5 * numbers[row] > 0, "the inflated side has more"
+    context = open_context(str(store), 1, sizes)
+    problem, pilot = context.problem, restore_pilot(context, 0)
+    with patch("hpcdp.engine.refining.refine", wraps=refine) as learned:
+        _, judged, _ = learn_refined(context, 0, problem.thresholds)
+    for at, name in enumerate(("refine", "validation")):
+        tally = learned.call_args.args[1 + at]
+        for side, (found, number) in enumerate(((tally.p, tally.n0), (tally.q, tally.n1))):
+            stage = problem.stage_of(name, 0, side)
+            outputs = np.concatenate(list(context.chunks(stage, problem.pair_laws[0][side], range(stage.chunks))))
+            assert outputs.size == number == sizes.of(name, side)
+            cells = np.searchsorted(pilot.cells.starts, outputs, "right") - 1
+            np.testing.assert_array_equal(np.bincount(cells, minlength=pilot.cells.size), found)
+    assert judged.sum(axis=1).tolist() == numbers
+    # what both tallies and the test tell, within their own errors: shares of the wrong side's number would be far off
+    a, b = GaussianShift(1.0), math.exp(3.0)
+    p, q = rates_of(a.spectrum, 3.0)
+    error = math.sqrt(p / numbers[row] + b * b * q / numbers[1 - row])
+    delta = float(a.delta(3.0))
+    assert abs(result["training_delta"][0, row, 2] - delta) < 5 * error < delta
+    assert result["standard_error"][0, row, 2] < 1.5 * 0.1 * delta
+    off = np.abs(result["delta"][0] - a.delta(result["epsilon"])) / result["standard_error"][0]
+    assert off.max() < 5.5
+    assert (result["lower"][0] <= a.delta(result["epsilon"])).all()
+    line = next(line for line in call("status", store).stdout.splitlines() if "tally refine" in line)
+    assert f"{max(sizes.of('refine', 0), sizes.of('refine', 1)) // 1000:,} of" in line
+
+
+def test_tallies_of_one_side_are_counted_again_where_they_are_damaged(client, tmp_path):
+    store = tmp_path / "s.zarr"
+    study = sided_study("forward")
+    whole = run(study, store, client).to_json()
+    pilot = records(store, "pilots")[0].stem
+    spans = known_tallies(Layout(store), pilot)
+    assert {span.sides for span in spans} >= {(0, 1), (1,)}
+    alone = next(span for span in spans if span.sides == (1,))
+    file = max(Layout(store).tally(pilot, alone.name).rglob("*"), key=lambda path: path.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+    for path in records(store, "fits", "counts"):
+        path.unlink()
+    (store / "records" / "results.json").unlink()
+    with pytest.raises(RunFailed, match="damaged"):
+        run(study, store, client)
+    assert run(study, store, client).to_json() == whole
+
+
+def test_sizes_of_before_go_on_and_later_decisions_use_what_they_tallied(client, tmp_path):
+    """A store whose decisions have equal sides: its own as they are; what is decided anew adds to its tallies."""
+    store, study = tmp_path / "s.zarr", sided_study("reverse")
+    with patch("hpcdp.planning.targets._MOST_TALLY_RATIO", 1.0):
+        whole = run(study, store, client).to_json()
+    steps = records(store, "sizes")
+    assert all(len(sizes) == 6 for step in steps for sizes in read_json(step)["pairs"].values())
+    later = [*records(store, "counts"), store / "records" / "results.json"]
+    for path in later:
+        path.unlink()
+    assert run(study, store, client).to_json() == whole
+    assert records(store, "sizes") == steps
+    for path in [*steps[1:], *later]:
+        path.unlink()
+    before = {path: path.read_bytes() for path in records(store, "tallies", "pilots")}
+    result = run(study, store, client)
+    assert result.complete
+    assert {path: path.read_bytes() for path in before} == before
+    sizes = stored_problem(store).sizes_of(0)
+    assert sizes.refine > 2.5 * sizes.of("refine", 1), "more of D, which is inflated"
+    assert all(len(found) in (6, 8) for step in records(store, "sizes") for found in read_json(step)["pairs"].values())
+    assert np.abs(result["delta"] - GaussianShift(1.0).delta(result["epsilon"])).max() < 0.01
+
+
+NORMAL = TARGETED.replace("rng.laplace(size=size)", "rng.normal(size=size)")
+
+
+@pytest.mark.slow
+def test_killed_while_one_side_is_tallied(tmp_path):
+    target = {"epsilon": 3.0, "direction": "forward", "relative_error": 0.2, "most": 20_000_000}
+    values = {"train": 500, "chunk": 500, "test": 1 << 20, "keep": "none", "epsilons": [0.0, 3.0], "target": target}
+    given = {"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "etas": [], "parameters": {"pause": 0.002}}
+    study = write_study(tmp_path, NORMAL, **given, **values)
+    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", 2)
+    pilot = records(tmp_path / "whole.zarr", "pilots")[0].stem
+    spans = known_tallies(Layout(tmp_path / "whole.zarr"), pilot)
+    assert (1,) in {span.sides for span in spans}
+    store, killed, both = tmp_path / "s.zarr", 0, sum(span.sides == (0, 1) for span in spans)
+    command = ("run", study, "--store", store)
+    for number in range(both - 1, len(spans), 2):
+        before = {path: path.read_bytes() for path in records(store, *KINDS)}
+        hold(tmp_path, store, number, "tallies")
+        with started(*command, "--workers", 1, folder=tmp_path) as process:
+            wait_until(
+                lambda number=number, process=process: (
+                    len(records(store, "tallies")) >= number or process.poll() is not None
+                ),
+                f"{number} tallies",
+            )
+            killed += process.poll() is None
+            kill_group(process)
+        assert all(path.read_bytes() == data for path, data in before.items())
+        command = ("resume", store)
+    assert killed >= 2
+    release(tmp_path)
+    call("resume", store, "--workers", 2)
+    assert show(store) == show(tmp_path / "whole.zarr")
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,16 @@ def test_tails_are_no_ends_of_supports():
         assert np.isfinite(model.losses).all()
 
 
+def test_an_atom_of_one_side_alone_is_judged_by_each_sides_draws():
+    """1500 outputs of D' and none of D, of a quarter of the draws: 375 would be there if both laws had the same share."""
+    centres, atoms = np.array([0.0, 1.0, 2.0]), np.ones(3, np.bool_)
+    a, b = np.array([0, 10**5, 10**5]), np.array([1500, 4 * 10**5, 4 * 10**5])
+    assert fit_log_ratio(centres, a, b, 10**6, 4 * 10**6, atoms)[0] == pytest.approx(np.log(4 * 0.5 / 1500.5))
+    assert fit_log_ratio(centres, b, a, 4 * 10**6, 10**6, atoms)[0] == pytest.approx(-np.log(4 * 0.5 / 1500.5))
+    assert fit_log_ratio(centres, a, b, 10**6, 10**6, atoms)[0] == -np.inf
+    assert fit_log_ratio(centres, b, a, 10**6, 10**6, atoms)[0] == np.inf
+
+
 def test_no_tally_makes_a_nan():
     rng = np.random.default_rng(18)
     for _ in range(100):

@@ -180,11 +180,33 @@ def test_sizes_of_zero_and_wrong_arguments_are_numpys() -> None:
             lambda g: g.geometric([[0.5] * 2] * 2, 2),
             lambda g: g.standard_normal(3, out=np.empty(2)), lambda g: g.weibull(-1.0),
             lambda g: g.gumbel(0.0, -1.0), lambda g: g.triangular(1.0, 0.0, 2.0), lambda g: g.negative_binomial(0, 0.5),
+            *(lambda g, size=size, draw=draw: draw(g, size) for size in (-1, -8, (8, -1)) for draw, _ in LAWS.values()),
+            *(lambda g, size=size: g.choice(5, size, replace=False) for size in (-1, (-1, -2))),
         ):  # fmt: skip
             with pytest.raises(Exception) as numpys:  # noqa: PT011  # whatever NumPy raises
                 wrong(np.random.default_rng(1))
             with pytest.raises(numpys.type):
                 wrong(tape)
+
+
+@pytest.mark.parametrize("size", [-1, (2, -3), 1 << 58])
+@pytest.mark.parametrize("rows", [False, True])
+def test_what_could_not_be_drawn_takes_no_place(rows: bool, size: Any) -> None:
+    """A mechanism that catches the error of a size goes on with variates that it has not had."""
+    asked = (4,) if rows else None
+
+    def drawn(has_tried: bool) -> list[Any]:
+        tape = Tape(3, proposal(), 4, rows)
+        found = [tape.normal(size=asked)]
+        if has_tried:
+            with pytest.raises((ValueError, MemoryError)):
+                tape.normal(size=size)
+        found.append(tape.normal(size=asked))
+        tape.close()
+        assert tape.entries()[0].used[0] == 1 + (not rows)
+        return np.asarray(found).tolist()
+
+    assert drawn(True) == drawn(False)
 
 
 def test_types_are_numpys() -> None:

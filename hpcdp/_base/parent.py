@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hpcdp._base.below import adopt_orphans, die_with, kill_below, reap
@@ -79,14 +79,21 @@ def leave(code: int) -> None:
 
 
 @contextmanager
-def no_copy() -> Iterator[None]:
-    """Other people's code runs within: a copy that it makes of this process, by a fork that returns twice, ends here."""
+def no_copy() -> Iterator[Callable[[], None]]:
+    """Other people's code runs within: a copy that it makes of this process, by a fork that returns twice, ends here.
+
+    Who calls it again and again calls what this gives after each call: a copy that went on would be copied in turn.
+    """
     here = os.getpid()
-    try:
-        yield
-    finally:
+
+    def end_copy() -> None:
         if os.getpid() != here:
             os._exit(1)
+
+    try:
+        yield end_copy
+    finally:
+        end_copy()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, set_aside
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import read_state, write_state
-from hpcdp.store.tallies import TallySpan, known_tallies, sum_tallies, write_tally
+from hpcdp.store.tallies import BOTH, TallySpan, known_tallies, sum_tallies, write_tally
 from hpcdp.study.problem import describe_pairs
 
 
@@ -46,7 +46,7 @@ def learn_pilots(context: Context, generation: Generation, work: LearnPilots, re
 def tally(context: Context, generation: Generation, items: Tally, report: Report) -> None:
     """Draw a span of chunks of both sides of each pair, and store how many outputs lie in each cell."""
     problem = context.problem
-    stage = problem.stage_of(items.stage, items.pairs[0])
+    stages = [problem.stage_of(items.stage, items.pairs[0], side) if side in items.sides else None for side in BOTH]
     pilots: dict[int, Pilot] = {}
     for number in items.pairs:
         try:
@@ -58,7 +58,7 @@ def tally(context: Context, generation: Generation, items: Tally, report: Report
     def use(number: int, side: int, outputs: Outputs) -> None:
         counts[number][side] += pilots[number].tally(outputs)
 
-    for number in sweep(context, (stage, stage), list(pilots), range(items.start, items.stop), use, report):
+    for number in sweep(context, (stages[0], stages[1]), list(pilots), range(items.start, items.stop), use, report):
         write_tally(context.layout, items.span(problem, number), counts[number], generation)
 
 
@@ -79,16 +79,20 @@ def learn_refined(
 ) -> tuple[Counter, NDArray[np.int64], list[str]]:
     """A pair's counter from its tallies, what to expect of fresh outputs, by class, and who decided at each threshold."""
     pilot = restore_pilot(context, number)
-    stages = (context.problem.stage_of(name, number) for name in ("refine", "validation"))
+    stages = ([context.problem.stage_of(name, number, side) for side in BOTH] for name in ("refine", "validation"))
     known = known_tallies(context.layout, context.problem.pilot_keys[number])
     learned, validation = (_read(context, known, stage, pilot) for stage in stages)
     refined = refine(pilot, learned, validation, thresholds)
     return refined.counter(pilot, thresholds), refined.judged, refined.chosen
 
 
-def _read(context: Context, known: Sequence[TallySpan], stage: Stage, pilot: Pilot) -> CellTally:
-    spans = disjoint([span for span in known if span.stage == stage.name], stage)
-    if gaps(spans, stage):
-        raise DamagedError(f"some tallies of the {stage.name} stage are missing; they are counted again")
+def _read(context: Context, known: Sequence[TallySpan], stages: Sequence[Stage], pilot: Pilot) -> CellTally:
+    """What is tallied of a stage of D and of D'."""
+    spans = [
+        disjoint([span for span in known if span.stage == stage.name and side in span.sides], stage)
+        for side, stage in enumerate(stages)
+    ]
+    if any(gaps(some, stage) for some, stage in zip(spans, stages, strict=True)):
+        raise DamagedError(f"some tallies of the {stages[0].name} stage are missing; they are counted again")
     counts = sum_tallies(context.layout, spans, pilot.cells.size)
-    return CellTally(counts[0], counts[1], stage.total, stage.total)
+    return CellTally(counts[0], counts[1], stages[0].total, stages[1].total)

@@ -14,7 +14,7 @@ from hpcdp.study.problem import describe_pairs
 
 def sweep(
     context: Context,
-    stages: tuple[Stage, Stage],
+    stages: tuple[Stage | None, Stage | None],
     numbers: Sequence[int],
     chunks: range,
     use: Callable[[int, int, Outputs], None],
@@ -23,14 +23,17 @@ def sweep(
 ) -> list[int]:
     """Hand these chunks of both sides to `use(number, side, outputs)`; the pairs that got all of theirs.
 
-    stages: of D and of D'. see: called with the law, the side, the chunk's number and its outputs, once. A mechanism's
-    failure, or damage, costs the pairs that need the chunk, and is reported.
+    stages: of D and of D', None of a side that is not drawn. see: called with the law, the side, the chunk's number and its
+    outputs, once. A mechanism's failure, or damage, costs the pairs that need the chunk, and is reported.
     """
     problem = context.problem
 
     def read(law: str, side: int, some: Sequence[int]) -> bool:
+        stage = stages[side]
+        if stage is None:
+            return True
         try:
-            drawn = context.chunks(stages[side], law, chunks)
+            drawn = context.chunks(stage, law, chunks)
             for chunk in chunks:
                 outputs = next(drawn)
                 for number in some:

@@ -33,10 +33,14 @@ class CallableMechanism:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
         arguments = self._arguments(rng)
         try:
-            with no_copy():
+            with no_copy() as end_copy:
                 if self.vectorised:
                     return plain_outputs(self.function(database.copy(), size=size, **arguments))
-                return [plain_output(self.function(database.copy(), **arguments)) for _ in range(size)]
+                found = []
+                for _ in range(size):
+                    found.append(plain_output(self.function(database.copy(), **arguments)))
+                    end_copy()
+                return found
         except MechanismError:
             raise
         except interruptions():
@@ -59,13 +63,14 @@ class CallableMechanism:
         """
         arguments, kept = self._arguments(rng), []
         try:
-            with no_copy():
+            with no_copy() as end_copy:
                 for number in range(size):
                     begin(number)
                     if self.vectorised:
                         found = plain_outputs(self.function(database(), size=1, **arguments))
                     else:
                         found = [plain_output(self.function(database(), **arguments))]
+                    end_copy()
                     kept.append(keep(found))
             return kept
         except MechanismError:

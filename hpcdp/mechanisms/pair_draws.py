@@ -70,9 +70,10 @@ class PairDraws:
         """(size, 3) float64: S = ‖f(x) − f(y)‖₁, the loss of f(x) + noise, and k, of each pair; it raises MechanismError."""
         found, kept = np.empty((size, 3)), _Kept()
         try:
-            with no_copy():
+            with no_copy() as end_copy:
                 for place in range(size):
                     found[place] = self._pair(database, rng, kept)
+                    end_copy()
         except MechanismError:
             raise
         except interruptions():

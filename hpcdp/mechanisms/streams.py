@@ -314,6 +314,9 @@ def broadcast_shape(size: Any, *given: Any) -> tuple[int, ...]:
 
 def _shape(size: Any) -> tuple[int, ...]:
     try:
-        return (operator.index(size),)
+        shape: tuple[int, ...] = (operator.index(size),)
     except TypeError:
-        return tuple(operator.index(n) for n in size)
+        shape = tuple(operator.index(n) for n in size)
+    if min(shape, default=0) < 0:  # before anything is counted as drawn
+        raise ValueError("negative dimensions are not allowed")
+    return shape

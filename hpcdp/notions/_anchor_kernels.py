@@ -59,7 +59,7 @@ def _promise(
 def _compare(
     shares: npt.NDArray[np.float64],
     inflation: npt.NDArray[np.float64],
-    train: float,
+    train: npt.NDArray[np.float64],
     k: int,
     value: npt.NDArray[np.float64],
 ) -> None:
@@ -69,7 +69,7 @@ def _compare(
     there are, up to where between both ε they lie; so do the shares of both sides, up to chance. Both are weighed by
     their variances, and the mean's standard error is taken off.
     """
-    c = inflation[k]
+    c, ratio = inflation[k], train[0] / train[1]
     for way in (-1, 1):
         lost, spread = 0.0, 0.0
         j = k + way
@@ -80,8 +80,8 @@ def _compare(
             lost += 0.5 * mass * (near + far)  # with L = L̂, an output of either side loses this
             spread += mass * abs(near - far) / math.sqrt(12.0)
             seen = value[k] - (shares[j, 0] - c * shares[j, 1])
-            apart = abs(shares[j, 0] - shares[k, 0]) + c * c * abs(shares[j, 1] - shares[k, 1])
-            chance = (apart + (1.0 + c * c) / train) / train
+            apart = abs(shares[j, 0] - shares[k, 0]) + c * c * abs(shares[j, 1] - shares[k, 1]) * ratio
+            chance = (apart + (1.0 + c * c * ratio * ratio) / train[0]) / train[0]
             both = spread * spread + chance
             value[j] = value[k] - (seen * spread * spread + lost * chance) / both - spread * math.sqrt(chance / both)
             j += way
@@ -94,7 +94,7 @@ def _choose(
     inflation: npt.NDArray[np.float64],
     weight: npt.NDArray[np.float64],
     total: float,
-    train: float,
+    train: npt.NDArray[np.float64],
     out: npt.NDArray[np.float64],
 ) -> None:
     """Levels of one direction's cells into `out`, which sum to `total`; 0 of cells that are not chosen."""
@@ -185,7 +185,7 @@ def place_levels(
 ) -> npt.NDArray[np.float64]:
     """Levels (groups, cells) placed anew; each group keeps its sum. shares, tests: (groups, cells, 2), NaN where unknown.
 
-    train: outputs that the shares are of, (groups,).
+    train: outputs that the shares are of, (groups, 2).
     """
     groups, cells = level.shape
     out = level.copy()
@@ -198,7 +198,7 @@ def place_levels(
         for k in range(cells):
             total += level[g, k]
             known = known and not math.isnan(shares[g, k, 0]) and not math.isnan(shares[g, k, 1])
-        if not known or not total > 0.0 or train[g] < _FEWEST * max(tests[g, 0, 0], tests[g, 0, 1]):
+        if not known or not total > 0.0 or (train[g] < _FEWEST * tests[g, 0]).any():
             continue
         for i in range(place.size):
             k = place[i]

@@ -28,7 +28,7 @@ def anchor_level(
     Args:
         level: failure probabilities, shape (pairs, 2, epsilons). training_share: shares of training outputs (…, 2), the side
             that is not inflated first; NaN where unknown. test: sizes of the same shape. train: how many
-            training outputs these are shares of, (pairs, 1, 1). Where shares are unknown, or of less than a hundredth of
+            training outputs these are shares of, (pairs, 2, 1, 2). Where shares are unknown, or of less than a hundredth of
             the test outputs, the level stays as it is.
 
     Returns:
@@ -38,14 +38,14 @@ def anchor_level(
 
     shares = np.clip(training_share, 0.0, 1.0)
     unseen = (shares == 0.0).all(axis=-1)  # no training output: what so many may have missed
-    shares[..., 0] = np.where(unseen, 1.0 / train, shares[..., 0])
+    shares[..., 0] = np.where(unseen, 1.0 / train[..., 0], shares[..., 0])
     groups, cells = level.shape[0] * level.shape[1], level.shape[2]
     found = place_levels(
         np.ascontiguousarray(level).reshape(groups, cells),
         np.ascontiguousarray(shares).reshape(groups, cells, 2),
         np.ascontiguousarray(test, np.float64).reshape(groups, cells, 2),
         np.exp(epsilons),
-        np.repeat(train.astype(np.float64).ravel(), level.shape[1]),
+        np.broadcast_to(train, (*level.shape[:2], 1, 2)).astype(np.float64).reshape(groups, 2),
     )
     return np.asarray(found).reshape(level.shape)
 

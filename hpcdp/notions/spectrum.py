@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,11 @@ def exceedances(above: Ints, below: Ints, thresholds: Floats, epsilons: Floats) 
     forward = np.searchsorted(thresholds, epsilons)
     reverse = np.searchsorted(thresholds, -epsilons + 0.0)
     return np.stack([above[:, forward].T, below[::-1, reverse].T])
+
+
+def by_direction(sides: NDArray[np.number]) -> NDArray[Any]:
+    """What (pairs, 2) says of D and of D', as (pairs, 2, 1, 2): of both directions, the side that is not inflated first."""
+    return np.stack([sides, sides[:, ::-1]], axis=1)[:, :, None, :]
 
 
 def estimate(exceed: Ints, test: Ints, epsilons: Floats) -> Floats:

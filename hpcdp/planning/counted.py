@@ -290,9 +290,9 @@ def draws_and_calls(problem: Problem) -> tuple[int, int]:
         return laws * sum(stages), laws * sum(-(-total // e.chunk) for total in stages)
     sizes = [problem.sizes_of(number) for number in range(len(problem.pairs))]
     if len(set(sizes)) == 1:
-        later = laws * (2 * (sizes[0].refine + sizes[0].validation + sizes[0].screen) + sum(sizes[0].tests)) // 2
+        later = laws * sizes[0].drawn // 2
     else:
-        later = sum(2 * (s.refine + s.validation + s.screen) + sum(s.tests) for s in sizes)
+        later = sum(s.drawn for s in sizes)
     draws = laws * e.train + later
     return draws, -(-draws // e.chunk)
 

@@ -50,35 +50,39 @@ class TapeSpan:
 
 @dataclass(frozen=True, eq=False)
 class Exceed:
-    """How often L̂ was strictly above and below each threshold: arrays (2, T) int64, sides in the order D, D'."""
+    """How often L̂ was strictly above and below each threshold: arrays (2, T) int64, sides in the order D, D'.
+
+    samples: (2,) int64, of how many outputs of each side.
+    """
 
     above: Ints
     below: Ints
-    samples: int
+    samples: Ints
 
     @classmethod
-    def of(cls, histogram: Ints, samples: int) -> Exceed:
+    def of(cls, histogram: Ints) -> Exceed:
         """From the histograms (2, 2T + 1) of both sides."""
-        return cls(above(histogram), below(histogram), samples)
+        return cls(above(histogram), below(histogram), histogram.sum(axis=1))
 
 
 @dataclass
 class Index:
     """All valid records of a store.
 
-    perturbed: of each model with densities, its perturbed trade-off points (α, β) by η. reused: histograms (2, 2T + 1) by
-    pool, thresholds and part (see `hpcdp.study.reuse`). chosen: whether samples are reused, where runs choose. damaged:
+    training: histograms (2, 2T + 1) of outputs that are not the test's, by model and thresholds. perturbed: of each model with
+    densities, its perturbed trade-off points (α, β) by η. reused: histograms (2, 2T + 1) by pool, thresholds and part (see
+    `hpcdp.study.reuse`). chosen: whether samples are reused, where runs choose. tallies: by pilot, stage and side. damaged:
     (kind, name, message) of records that cannot be read. layout: where they lie; None where there is no store.
     """
 
     samples: set[str] = field(default_factory=set)
-    training: dict[str, dict[Thresholds, tuple[int, Ints]]] = field(default_factory=dict)
+    training: dict[str, dict[Thresholds, Ints]] = field(default_factory=dict)
     stored_counters: set[tuple[str, Thresholds]] = field(default_factory=set)
     perturbed: dict[str, dict[float, tuple[float, float]]] = field(default_factory=dict)
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     tapes: dict[tuple[str, str, int], list[TapeSpan]] = field(default_factory=dict)
     pilots: set[str] = field(default_factory=set)
-    tallies: dict[tuple[str, str], list[TallySpan]] = field(default_factory=dict)
+    tallies: dict[tuple[str, str, int], list[TallySpan]] = field(default_factory=dict)
     spans: dict[str, dict[Thresholds, list[Span]]] = field(default_factory=dict)
     reused: dict[str, dict[Thresholds, dict[int, Ints]]] = field(default_factory=dict)
     chosen: bool | None = None
@@ -90,17 +94,13 @@ class Index:
         """Disjoint spans of a pair's counts at these thresholds, as they lie in the present test stage."""
         return disjoint(self.spans.get(model, {}).get(thresholds, []), stage)
 
-    def tallied(self, pilot: str, stage: Stage) -> list[TallySpan]:
-        """Disjoint tallies of a pair as they lie in a stage."""
-        return disjoint(self.tallies.get((pilot, stage.name), []), stage)
-
     def missing(self, model: str, thresholds: Thresholds, stage: Stage) -> list[range]:
         """Ranges of test chunks that no record counts."""
         return gaps(self.done(model, thresholds, stage), stage)
 
-    def untallied(self, pilot: str, stage: Stage) -> list[range]:
-        """Ranges of a stage's chunks that no tally of a pair holds."""
-        return gaps(self.tallied(pilot, stage), stage)
+    def untallied(self, pilot: str, stage: Stage, side: int) -> list[range]:
+        """Ranges of chunks of a stage of D, or of D' (side 1), that no tally of a pair holds."""
+        return gaps(disjoint(self.tallies.get((pilot, stage.name, side), []), stage), stage)
 
     def threshold_sets(self, model: str, wanted: Sequence[float], stage: Stage) -> list[Thresholds]:
         """Sets of thresholds whose records together serve the wanted ones; the last may have no record yet."""
@@ -121,7 +121,7 @@ class Index:
         for thresholds in self.threshold_sets(model, wanted, stage):
             if stage.total and not self.missing(model, thresholds, stage):
                 histogram = np.sum([s.histogram for s in self.done(model, thresholds, stage)], axis=0)
-                parts.append((thresholds, Exceed.of(histogram, stage.total)))
+                parts.append((thresholds, Exceed.of(histogram)))
         return _pick(parts, wanted)
 
     def families(self, model: str, wanted: Sequence[float], stage: Stage) -> int:
@@ -146,10 +146,8 @@ class Index:
 
     def training_counts(self, model: str, wanted: Sequence[float]) -> Exceed:
         """Counts on training outputs, for what is decided before testing; −1 in columns that are missing."""
-        parts = [
-            (t, Exceed.of(histogram, size)) for t, (size, histogram) in sorted(self.training.get(model, {}).items())
-        ]
-        return _pick(parts, wanted)
+        known = self.training.get(model, {})
+        return _pick([(t, Exceed.of(known[t])) for t in sorted(known)], wanted)
 
     def unpooled(self, pool: str, part: int, wanted: Sequence[float]) -> Thresholds:
         """The wanted thresholds at which no record holds a part of a pool."""
@@ -159,7 +157,7 @@ class Index:
     def pooled(self, pool: str, part: int, wanted: Sequence[float]) -> Exceed:
         """Counts of one part of a pool at the wanted thresholds; −1 in columns that are missing."""
         known = sorted((t, parts[part]) for t, parts in self.reused.get(pool, {}).items() if part in parts)
-        return _pick([(t, Exceed.of(histogram, int(histogram[0].sum()))) for t, histogram in known], wanted)
+        return _pick([(t, Exceed.of(histogram)) for t, histogram in known], wanted)
 
 
 def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Exceed:
@@ -172,7 +170,7 @@ def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Ex
         for i, t in enumerate(wanted):
             if t in column:
                 over[:, i], under[:, i] = part.above[:, column[t]], part.below[:, column[t]]
-    return Exceed(over, under, parts[0][1].samples if parts else 0)
+    return Exceed(over, under, parts[0][1].samples if parts else np.zeros(2, np.int64))
 
 
 def read_index(layout: Layout) -> Index:
@@ -186,12 +184,12 @@ def read_index(layout: Layout) -> Index:
     index.chosen = known_choice(layout)
     for pilot in index.pilots:
         for tally in known_tallies(layout, pilot):
-            index.tallies.setdefault((pilot, tally.stage), []).append(tally)
+            for side in tally.sides:
+                index.tallies.setdefault((pilot, tally.stage, side), []).append(tally)
     for body in _sound(layout, "fits", index):
         key = tuple(body["thresholds"])
         for entry in body["entries"]:
-            histogram = np.asarray(entry["training"], np.int64)
-            index.training.setdefault(entry["model"], {})[key] = (int(histogram[0].sum()), histogram)
+            index.training.setdefault(entry["model"], {})[key] = np.asarray(entry["training"], np.int64)
             for eta, *point in entry.get("perturbed", []):
                 index.perturbed.setdefault(entry["model"], {})[eta] = (point[0], point[1])
             if "choice" in entry:

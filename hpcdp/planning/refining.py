@@ -9,10 +9,11 @@ from typing import ClassVar
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
 from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut
+from hpcdp.planning.spans import merged_length, without
 from hpcdp.planning.task import Progress, Task, Work
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
-from hpcdp.store.tallies import TallySpan, is_tallied
+from hpcdp.store.tallies import BOTH, TallySpan, is_tallied
 from hpcdp.study.problem import Problem, describe_pairs
 
 
@@ -36,13 +37,14 @@ class LearnPilots(Work):
 
 @dataclass(frozen=True)
 class Tally(Work):
-    """Tally a range of a stage's chunks, for pairs that share D."""
+    """Tally a range of a stage's chunks, of one side or of both, for pairs that share D."""
 
     kind: ClassVar[str] = "tally"
     pairs: tuple[int, ...]
     stage: str
     start: int
     stop: int
+    sides: tuple[int, ...] = BOTH
 
     def left(self, layout: Layout, problem: Problem) -> Tally | None:
         todo = (number for number in self.pairs if not is_tallied(layout, self.span(problem, number)))
@@ -52,20 +54,21 @@ class Tally(Work):
         return [replace(self, pairs=(number,)) for number in self.pairs]
 
     def describe(self, problem: Problem) -> str:
-        return f"{describe_pairs(problem, self.pairs)}, {self.stage} chunks {self.start} to {self.stop - 1}"
+        only = "" if self.sides == BOTH else f" of {('D', 'D′')[self.sides[0]]}"
+        return f"{describe_pairs(problem, self.pairs)}, {self.stage} chunks {self.start} to {self.stop - 1}{only}"
 
     def span(self, problem: Problem, number: int) -> TallySpan:
         """What is stored of one of its pairs."""
-        stage = problem.stage_of(self.stage, self.pairs[0])
+        stage = problem.stage_of(self.stage, self.pairs[0], self.sides[0])
         samples = sum(stage.chunk_size(chunk) for chunk in range(self.start, self.stop))
-        return TallySpan(problem.pilot_keys[number], self.stage, self.start, self.stop, samples)
+        return TallySpan(problem.pilot_keys[number], self.stage, self.start, self.stop, samples, self.sides)
 
 
 @dataclass(frozen=True)
 class TalliesLeft:
-    """What is left to tally of a pair, or of pairs that share D and all of this: ranges of a stage's chunks.
+    """What is left to tally of a pair, or of pairs that share D and all of this: ranges of a stage's chunks of some sides.
 
-    pilots: of these pairs, those without a pilot yet. seconds: to tally one chunk of both sides of one pair, and in all.
+    pilots: of these pairs, those without a pilot yet. seconds: to tally one chunk of these sides of one pair, and in all.
     """
 
     pairs: tuple[int, ...]
@@ -74,6 +77,7 @@ class TalliesLeft:
     gaps: tuple[tuple[int, int], ...]
     chunk_seconds: float
     drawing: float
+    sides: tuple[int, ...]
 
     @property
     def seconds(self) -> float:
@@ -83,28 +87,37 @@ class TalliesLeft:
 
 def tallies_left(problem: Problem, numbers: Sequence[int], index: Index, costs: Costs) -> list[TalliesLeft]:
     """What is left to tally of these pairs, whose stages have the same sizes; pairs of equal laws are one."""
-    groups: dict[tuple[str, str, tuple[tuple[int, int], ...]], list[int]] = {}
+    groups: dict[tuple[str, str, tuple[int, ...], tuple[tuple[int, int], ...]], list[int]] = {}
     seen: set[str] = set()
-    stages = {name: problem.stage_of(name, numbers[0]) for name in ("refine", "validation")}
+    stages = {name: [problem.stage_of(name, numbers[0], side) for side in BOTH] for name in ("refine", "validation")}
     for number in numbers:
         key = problem.pilot_keys[number]
         if key in seen:
             continue
         seen.add(key)
-        for stage in stages.values():
-            left = tuple((gap.start, gap.stop) for gap in index.untallied(key, stage))
-            if left or (key not in index.pilots and stage.name == "refine"):
-                groups.setdefault((problem.pair_laws[number][0], stage.name, left), []).append(number)
+        for name, (d, d_prime) in stages.items():
+            for sides, gaps in _by_sides(index.untallied(key, d, 0), index.untallied(key, d_prime, 1)):
+                left = tuple((gap.start, gap.stop) for gap in gaps)
+                if left or (key not in index.pilots and name == "refine" and sides == BOTH):
+                    groups.setdefault((problem.pair_laws[number][0], name, sides, left), []).append(number)
     found = []
-    for (_, name, left), group in groups.items():
-        size = min(stages[name].chunk, max(1, stages[name].total))
-        drawing = 2 * costs.drawing(size, 1)
+    for (_, name, sides, left), group in groups.items():
+        stage = stages[name][sides[0]]
+        size = min(stage.chunk, max(1, stage.total))
+        drawing = len(sides) * costs.drawing(size, 1)
+        seconds = drawing + len(sides) * size * costs.tally
         for some in batches(group, BLOCK_PAIRS):
             pilots = tuple(n for n in some if problem.pilot_keys[n] not in index.pilots)
-            found.append(
-                TalliesLeft(tuple(some), pilots, stages[name], left, drawing + 2 * size * costs.tally, drawing)
-            )
+            found.append(TalliesLeft(tuple(some), pilots, stage, left, seconds, drawing, sides))
     return found
+
+
+def _by_sides(d: list[range], d_prime: list[range]) -> list[tuple[tuple[int, ...], list[range]]]:
+    """What is left of D and of D', as ranges that both sides lack and those that one lacks."""
+    if d == d_prime:
+        return [(BOTH, d)]
+    only = without(d, d_prime)
+    return [(BOTH, without(d, only)), ((0,), only), ((1,), without(d_prime, d))]
 
 
 def tally_tasks(
@@ -138,7 +151,7 @@ def tally_tasks(
         after = {pilot_of[n] for n in left.pairs if n in pilot_of}
         for start, stop in cut(left.stage, left.gaps, length):
             name, units = f"tally-{len(tasks)}", (stop - start) * pairs
-            work = Tally(left.pairs, left.stage.name, start, stop)
+            work = Tally(left.pairs, left.stage.name, start, stop, left.sides)
             seconds, drawn = left.chunk_seconds * units, left.drawing * units
             tasks.append(Task(name, work, tuple(sorted(after)), units, seconds, drawn))
             for n in left.pairs:
@@ -152,8 +165,10 @@ def tally_progress(problem: Problem, index: Index) -> list[Progress]:
     pilots = {key: number for key, number in found if problem.sizes_of(number).refine}
     lines = [Progress("learn pilots", sum(key in index.pilots for key in pilots), len(pilots), "pairs")]
     for name in ("refine", "validation"):
-        stages = {key: problem.stage_of(name, number) for key, number in pilots.items()}
-        left = sum(len(gap) for key, stage in stages.items() for gap in index.untallied(key, stage))
-        total = sum(stage.chunks for stage in stages.values())
+        left = total = 0
+        for key, number in pilots.items():
+            stages = [problem.stage_of(name, number, side) for side in BOTH]
+            left += merged_length(gap for side in BOTH for gap in index.untallied(key, stages[side], side))
+            total += max(stage.chunks for stage in stages)
         lines.append(Progress(f"tally {name}", total - left, total, "chunks"))
     return lines

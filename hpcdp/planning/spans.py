@@ -48,6 +48,21 @@ def gaps(spans: Sequence[Ranged], stage: Stage) -> list[range]:
     return found
 
 
+def without(ranges: Iterable[range], taken: Sequence[range]) -> list[range]:
+    """Parts of these ranges that lie in none of the taken ones, which are disjoint and in order."""
+    found = []
+    for part in ranges:
+        position = part.start
+        for other in taken:
+            if position < other.stop and other.start < part.stop:
+                if other.start > position:
+                    found.append(range(position, other.start))
+                position = other.stop
+        if position < part.stop:
+            found.append(range(position, part.stop))
+    return found
+
+
 def merged_length(ranges: Iterable[range]) -> int:
     """How many chunks lie in at least one of these ranges."""
     found = position = 0

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.notions.spectrum import exceedances
+from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
 from hpcdp.store.layout import Generation, Layout
@@ -37,6 +37,8 @@ _BLIND_GROWTH = 4  # the same where the tallies do not tell δ̂
 _LEAST_GROWTH = 1.6  # of any decision that asks for more
 _COUNTS = 10.0  # below so many outputs in a set its share is not known well enough to plan with
 _MOST_RATIO = 16.0  # of the draws of one side to those of the other
+_MOST_TALLY_RATIO = 4.0  # of tallies: the side that the target needs less teaches the other direction's sets
+_LEAST_TALLY_RATIO = 3.0  # less saves less than a fifth of them, and where L has a plateau sets are learned worse
 # Standard errors of δ̂ above 0 from which on it can be planned with. Looks go on until it is, so chance helps it; and draws that
 # tell δ̂ better cost no more than those that its error adds to the test.
 _KNOWN = 6.0
@@ -51,6 +53,8 @@ class Forecast:
 
     epsilon: where δ̂ is wanted. delta: δ̂ there, of the wanted or the better direction; between low and high, about. draws: test
     draws per database that its standard error needs; None where the tallies do not tell. ratio: draws of D' to one of D.
+    told: draws of equal sides that would tell δ̂ as well as the tallies, to one of D. tallies: draws of D and of D' that do
+    so in place of one of each, together the fewest.
     """
 
     epsilon: float
@@ -59,6 +63,8 @@ class Forecast:
     high: float
     draws: float | None
     ratio: float = 1.0
+    told: float = 1.0
+    tallies: tuple[float, float] = (1.0, 1.0)
 
     @property
     def growth(self) -> float:
@@ -89,39 +95,59 @@ def _wanted(target: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values[..., row : row + 1, :]
 
 
-def forecast_target(target: Target, epsilon: float, shares: NDArray[np.float64], tallied: int) -> Forecast:
-    """From shares (2, 2) of `tallied` validation draws per database in the sets of each direction, the side not inflated first.
+def forecast_target(
+    target: Target, epsilon: float, shares: NDArray[np.float64], tallied: tuple[int, int] | NDArray[np.int64]
+) -> Forecast:
+    """From shares (2, 2) of `tallied` draws of D and of D' in the sets of each direction, the side not inflated first.
 
     Asymptotic: the variance of a − e^ε b with the shares put in, of one output more than there is on either side: none in the
     set of the inflated side would tell nothing of the variance, and e^ε of them may be missing in δ̂.
     Where one direction is asked for, both sides are drawn in proportion to their parts of the standard error, which takes
-    the fewest draws together (Neyman allocation); draws is then their mean.
+    the fewest draws together (Neyman allocation); draws is then their mean. So are tallies to come, within bounds.
     """
     c = math.exp(epsilon)
     rows = [0, 1] if target.direction is None else [DIRECTIONS.index(target.direction)]
-    a, b = max((shares[row] for row in rows), key=lambda ab: ab[0] - c * ab[1])
-    delta = max(0.0, float(a - c * b))
-    parts = _parts(a, b, c, 1.0 / tallied)
-    error = math.sqrt(sum(parts) / tallied)
+    row = max(rows, key=lambda row: shares[row, 0] - c * shares[row, 1])
+    a, b = (float(share) for share in shares[row])
+    seen = (int(tallied[row]), int(tallied[1 - row]))
+    delta = max(0.0, a - c * b)
+    parts = _parts(a, b, c, seen)
+    both = parts[0] + parts[1] * (seen[0] / seen[1])
+    error = math.sqrt(both / seen[0])
     low, high = max(0.0, delta - _APART * error), delta + _APART * error
-    if a * tallied < _COUNTS or delta <= _KNOWN * error:
-        return Forecast(epsilon, delta, low, high, None)
+    told, ratio, tallies = 1.0, 1.0, (1.0, 1.0)
+    if both > 0.0:
+        told = sum(parts) / both if row == 0 else sum(parts) / both * (seen[0] / seen[1])
+    is_known = a * seen[0] >= _COUNTS
+    inflated = _best_ratio(parts, _MOST_TALLY_RATIO) if is_known and target.direction is not None else 1.0
+    if max(inflated, 1.0 / inflated) >= _LEAST_TALLY_RATIO:
+        first = (parts[0] + parts[1] / inflated) / sum(parts)
+        tallies = (first, first * inflated) if row == 0 else (first * inflated, first)
+    if not is_known or delta <= _KNOWN * error:
+        return Forecast(epsilon, delta, low, high, None, told=told, tallies=tallies)
     # δ̂ one standard error smaller and its variance one larger, so that about four tests of five are long enough
-    parts = _parts(a, b, c, 1.0 / tallied, math.sqrt(1.0 / tallied))
-    variance, ratio = sum(parts), 1.0
-    if target.direction is not None and min(parts) > 0.0:
-        wanted = math.sqrt(parts[1] / parts[0])
-        inflated = min(_MOST_RATIO, max(1.0 / _MOST_RATIO, wanted))
+    parts = _parts(a, b, c, seen, 1.0)
+    variance = sum(parts)
+    if target.direction is not None:
+        inflated = _best_ratio(parts, _MOST_RATIO)
         variance = (parts[0] + parts[1] / inflated) * (1.0 + inflated) / 2.0
-        ratio = inflated if target.direction == "forward" else 1.0 / inflated
+        ratio = inflated if row == 0 else 1.0 / inflated
     draws = variance / (target.relative_error * (delta - error)) ** 2
-    return Forecast(epsilon, delta, low, high, draws, ratio)
+    return Forecast(epsilon, delta, low, high, draws, ratio, told, tallies)
 
 
-def _parts(a: float, b: float, c: float, more: float, errors: float = 0.0) -> tuple[float, float]:
-    """Variances of one draw's part of a and of c·b, the shares larger by `more` and by so many times sqrt(share)."""
-    first, second = (min(1.0, share + more + errors * math.sqrt(share)) for share in (a, b))
-    return first * (1.0 - float(a)), c * c * second * (1.0 - float(b))
+def _best_ratio(parts: tuple[float, float], most: float) -> float:
+    """Draws of the second side to one of the first that tell a difference with the fewest draws, from 1/most to most."""
+    return min(most, max(1.0 / most, math.sqrt(parts[1] / parts[0]))) if min(parts) > 0.0 else 1.0
+
+
+def _parts(a: float, b: float, c: float, seen: tuple[int, int], errors: float = 0.0) -> tuple[float, float]:
+    """Variances of one draw's part of a and of c·b, the shares larger by one output of those seen and by so many errors."""
+    first, second = (
+        min(1.0, share + 1.0 / n + errors * math.sqrt(1.0 / n) * math.sqrt(share))
+        for share, n in zip((a, b), seen, strict=True)
+    )
+    return first * (1.0 - a), c * c * second * (1.0 - b)
 
 
 def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads: bool, rivals: int) -> Sizes:
@@ -134,17 +160,20 @@ def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads
     """
     if not leads:
         return replace(now, test=chunk)
+    # all of these are draws of equal sides that would tell as much
+    have = forecast.told * now.refine
     # so many draws of both stages tell δ̂ just well enough where its test takes the most
     most = max(LEARNING, (_KNOWN * target.relative_error) ** 2 / 2.0) * target.most
     enough = most if forecast.draws is None else LEARNING * forecast.draws
-    wanted = min(enough, most, (forecast.growth if forecast.draws is None else _GROWTH) * now.refine)
-    if forecast.draws is not None and rivals and _WORTH * _ROUND * now.validation < forecast.draws:
-        wanted = max(wanted, float(_ROUND * now.refine))
-    if wanted > 1.5 * now.refine:
-        refine = _round(wanted, chunk)
-        return replace(now, refine=refine, validation=refine)
+    wanted = min(enough, most, (forecast.growth if forecast.draws is None else _GROWTH) * have)
+    if forecast.draws is not None and rivals and _WORTH * _ROUND * forecast.told * now.validation < forecast.draws:
+        wanted = max(wanted, _ROUND * have)
+    if wanted > 1.5 * have:
+        pairs = zip(now.tallies, forecast.tallies, strict=True)
+        d, d_prime = (max(held[0], _round(wanted * each, chunk)) for held, each in pairs)
+        return replace(now, refine=d, validation=d, d_prime=(0, 0) if d == d_prime else (d_prime, d_prime))
     if forecast.draws is None or forecast.draws > target.most:
-        return replace(now, test=now.refine)
+        return replace(now, test=math.ceil(have / chunk) * chunk)
     larger = _round(forecast.draws * 2.0 * max(1.0, forecast.ratio) / (1.0 + forecast.ratio), chunk)
     if forecast.ratio == 1.0:
         return replace(now, test=larger)
@@ -192,11 +221,13 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: Generatio
     counts = [index.training_counts(problem.model_key(number), wanted) for number in numbers]
     if any((c.above < 0).any() for c in counts):
         return []
-    shares = np.stack([exceedances(c.above, c.below, problem.thresholds, epsilons) / max(1, c.samples) for c in counts])
+    seen = np.stack([np.maximum(1, c.samples) for c in counts])
+    found = np.stack([exceedances(c.above, c.below, problem.thresholds, epsilons) for c in counts])
+    shares = found / by_direction(seen)
     column = target_column(e.target, epsilons, shares)
     forecasts = [
-        forecast_target(e.target, float(epsilons[column]), share[:, column], c.samples)
-        for share, c in zip(shares, counts, strict=True)
+        forecast_target(e.target, float(epsilons[column]), share[:, column], tallied)
+        for share, tallied in zip(shares, seen, strict=True)
     ]
     floor = max(forecast.low for forecast in forecasts)
     leading = [forecast.high >= floor for forecast in forecasts]
@@ -267,9 +298,11 @@ def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str
     if after.test and not after.refine:
         return f"{what}; others are not told apart from it and go on"
     if after.test:
-        return f"{what}; {after.test:,} draws per database certify"
-    return (
-        f"{what}; {after.refine:,} draws per database refine"
-        if after.refine
-        else f"{what}; {after.screen:,} draws screen"
-    )
+        return f"{what}; {_draws(*after.tests)} certify"
+    if not after.refine:
+        return f"{what}; {after.screen:,} draws screen"
+    return f"{what}; {_draws(after.of('refine', 0), after.of('refine', 1))} refine"
+
+
+def _draws(d: int, d_prime: int) -> str:
+    return f"{d:,} draws per database" if d == d_prime else f"{d:,} draws of D and {d_prime:,} of D′"

@@ -19,7 +19,7 @@ from hpcdp.notions.bounds import standard_error
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import is_resolved, largest_upper, needed_tests
 from hpcdp.notions.separating import needed_to_pass
-from hpcdp.notions.spectrum import LowerBounds, exceedances, lower_bounds, make_cells, told_pairs
+from hpcdp.notions.spectrum import LowerBounds, by_direction, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
@@ -144,19 +144,18 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     wanted, c = problem.thresholds.tolist(), np.exp(epsilons)
     pairs = len(problem.pairs)
     counted, share = np.empty((pairs, 2, epsilons.size, 2), np.int64), np.empty((pairs, 2, epsilons.size, 2))
-    seen = np.empty((pairs, 1, 1), np.int64)
+    seen = np.empty((pairs, 2, 1, 2), np.int64)
     for number, model in enumerate(problem.model_keys):
         counts = index.totals(model, wanted, problem.stage_of("test", number))
         taught = index.training_counts(model, wanted)
         counted[number] = exceedances(counts.above, counts.below, problem.thresholds, epsilons)
         found = exceedances(taught.above, taught.below, problem.thresholds, epsilons)
-        seen[number] = max(1, taught.samples)
+        seen[number] = by_direction(np.maximum(1, taught.samples)[None])[0]
         share[number] = np.where(found >= 0, found / seen[number], np.nan)
-    sides = tests_of(problem)
-    test = np.broadcast_to(np.stack([sides, sides[:, ::-1]], axis=1)[:, :, None, :], counted.shape).copy()
+    test = np.broadcast_to(by_direction(tests_of(problem)), counted.shape).copy()
     ranked = share[..., 0] - c * share[..., 1]
     spread = share * (1.0 - share)
-    error = np.sqrt((spread[..., 0] + c * c * spread[..., 1]) / seen)
+    error = np.sqrt((spread[..., 0] + c * c * spread[..., 1] * (seen[..., 0] / seen[..., 1])) / seen[..., 0])
     if certify is None:
         level = share_level(ranked, ranked.shape, 1.0 - confidence, error=error)
         if target is not None and not np.isnan(share).any():  # half is for what the sizes are for
@@ -202,7 +201,7 @@ def _training_curve(problem: Problem, index: Index, thresholds: list[float]) -> 
     for number, model in enumerate(problem.model_keys):
         counts = index.training_counts(model, thresholds)
         if (counts.below >= 0).all():
-            shares[number] = counts.below.T / max(1, counts.samples)
+            shares[number] = counts.below.T / np.maximum(1, counts.samples)
     curve = np.stack([shares[..., 0], 1.0 - shares[..., 1]])
     for number, model in enumerate(problem.model_keys):
         known = index.perturbed.get(model, {})

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
-from hpcdp.notions.spectrum import exceedances
+from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, variational_lower
 from hpcdp.planning.index import Index
 from hpcdp.store.results import Arrays
@@ -66,7 +66,7 @@ def _training(problem: Problem, index: Index, epsilons: Floats) -> Ints:
         found.append(exceedances(trained.above, trained.below, problem.thresholds, epsilons))
         sizes.append(trained.samples)
     exceed = np.stack(found)
-    return class_counts(exceed, epsilons, np.broadcast_to(np.reshape(sizes, (-1, 1, 1, 1)), exceed.shape))
+    return class_counts(exceed, epsilons, np.broadcast_to(by_direction(np.array(sizes)), exceed.shape))
 
 
 def pairs_of_one_loss(problem: Problem, index: Index) -> NDArray[np.bool_]:

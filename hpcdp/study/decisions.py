@@ -40,7 +40,10 @@ def commit_sizes(
     layout: Layout, problem: Problem, sizes: Mapping[str, Sizes], why: Mapping[str, Any], generation: Generation
 ) -> None:
     """Record one decision, sizes by pilot key, and what it rests on, before anything acts on it."""
-    pairs = {pilot: [s.refine, s.validation, s.test, *s.split, s.screen] for pilot, s in sizes.items()}
+    pairs = {
+        pilot: [s.refine, s.validation, s.test, *s.split, s.screen, *(s.d_prime if any(s.d_prime) else ())]
+        for pilot, s in sizes.items()
+    }
     last = max((int(name.rpartition("-")[2]) for name in _steps(layout, problem)), default=-1)
     commit(layout, "sizes", f"{_key(problem)}-{last + 1:06d}", {"pairs": pairs, "why": dict(why)}, generation)
 
@@ -57,8 +60,8 @@ def _decided(layout: Layout, name: str) -> dict[str, Sizes]:
     except DamagedError:
         return {}
     return {
-        pilot: Sizes(refine, validation, test, (d, d_prime), screen)
-        for pilot, (refine, validation, test, d, d_prime, screen) in pairs.items()
+        pilot: Sizes(refine, validation, test, (d, d_prime), screen, tuple(more) or (0, 0))
+        for pilot, (refine, validation, test, d, d_prime, screen, *more) in pairs.items()
     }
 
 

@@ -164,7 +164,7 @@ class Problem:
         sizes = self.sizes_of(number)
         if name == "test" and sizes.split[side]:
             return Stage.of(name, sizes.tests[side], sizes.split[side], self.schema)
-        return self._stage(name, getattr(sizes, name))
+        return self._stage(name, sizes.of(name, side))
 
     def _stage(self, name: str, total: int) -> Stage:
         return Stage.of(name, total, self.study.estimate.chunk, self.schema)

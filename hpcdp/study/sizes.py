@@ -15,7 +15,8 @@ class Sizes:
     """Samples per database of the stages that follow training.
 
     refine: 0 where L̂ is what training taught. test: of D. split: draws of D and of D' in one chunk of the test stage, where
-    these differ; (0, 0): a whole chunk each. screen: of the rounds before refining, in which many pairs race.
+    these differ; (0, 0): a whole chunk each. screen: of the rounds before refining, in which many pairs race. d_prime: refine
+    and validation of D', where these differ from those of D; (0, 0): the same.
     """
 
     refine: int
@@ -23,6 +24,7 @@ class Sizes:
     test: int
     split: tuple[int, int] = (0, 0)
     screen: int = 0
+    d_prime: tuple[int, int] = (0, 0)
 
     @property
     def tests(self) -> tuple[int, int]:
@@ -30,10 +32,29 @@ class Sizes:
         d, d_prime = self.split
         return (self.test, self.test // d * d_prime) if d else (self.test, self.test)
 
+    @property
+    def tallies(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Samples of the refine and of the validation stage: of D, then of D'."""
+        d = (self.refine, self.validation)
+        return d, self.d_prime if any(self.d_prime) else d
+
+    @property
+    def drawn(self) -> int:
+        """Samples of D and of D' together."""
+        return 2 * self.screen + sum(sum(sizes) for sizes in (*self.tallies, self.tests))
+
+    def of(self, stage: str, side: int) -> int:
+        """Samples of D, or of D' (side 1), in the "screen", "refine", "validation" or "test" stage."""
+        if stage == "screen":
+            return self.screen
+        refine, validation = self.tallies[side]
+        return {"refine": refine, "validation": validation, "test": self.tests[side]}[stage]
+
     def model_key(self, pilot: str) -> str:
         """Key of what is learned with these sizes from a pilot of this key."""
         if self.refine:
-            return digest_json(["refined", pilot, self.refine, self.validation])
+            more = self.d_prime if any(self.d_prime) else ()
+            return digest_json(["refined", pilot, self.refine, self.validation, *more])
         return digest_json(["screened", pilot, self.screen]) if self.screen else pilot
 
 

@@ -48,10 +48,10 @@ def fit_log_ratio(
 
 
 def _plain(a: NDArray[np.number], b: NDArray[np.number], n0: int, n1: int) -> Floats:
-    """log-ratios of counts with half an output more; ±inf where one side has none and the other at least 1000."""
+    """log-ratios of counts with half an output more; ±inf where one side has none and would have 1000 with the other's share."""
     out: Floats = np.log((a + 0.5) / n0) - np.log((b + 0.5) / n1)
-    out[(b == 0) & (a >= 1000)] = np.inf
-    out[(a == 0) & (b >= 1000)] = -np.inf
+    out[(b == 0) & (a * (n1 / n0) >= 1000)] = np.inf
+    out[(a == 0) & (b * (n0 / n1) >= 1000)] = -np.inf
     return out
 
 

@@ -273,10 +273,10 @@ class Drawing(Stream):
 
     def _next(self, kind: str, count: int) -> Floats:
         """The next entries of the present output, of a kind of standard variates, a new array (count,); one by one."""
+        out = np.empty(count)  # first, as there may be no memory for it
         first, most = self._place(kind), self._most(kind)
         self._counted[kind], self._ready[kind] = first + count, []
         kept = min(count, max(0, most - first))
-        out = np.empty(count)
         if kept:
             out[:kept] = self._reach(kind, first + kept)[self._at, first : first + kept]
         if kept < count:
