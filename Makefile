@@ -1,12 +1,12 @@
 # Needs Python 3.11 or newer and make. Where uv is on the PATH, uv does the installing instead of pip.
 #   PYTHON=python3.12  another interpreter        UV=  pip although there is a uv
 #   ARGS="..."         passed on by test (to pytest) and bench
-#   JOBS=0             test in one process, not in four, which wait too
+#   JOBS=0             test in one process, not in three, which wait too
 
 PYTHON ?= python3
 UV ?= $(shell command -v uv 2>/dev/null)
 ARGS ?=
-JOBS ?= 4
+JOBS ?= 3
 
 FROM_LOCK := --require-hashes --only-binary :all: -r requirements.lock
 LOADED := hpcdp.cli.running, hpcdp.engine.sequential_audit, hpcdp.clusters.jobs, hpcdp.report.plots_audit, \

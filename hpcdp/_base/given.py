@@ -7,12 +7,13 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from hpcdp._check import refusal
 from hpcdp.errors import StudyError
 
 
 def wrong(name: str, given: Any, accepted: str) -> StudyError:
     """The error to raise."""
+    from hpcdp._check import refusal  # it loads NumPy, which commands that read texts alone do without
+
     return StudyError(str(refusal(name, given, accepted)))
 
 
