@@ -340,7 +340,7 @@ def test_sizes_of_before_go_on_and_later_decisions_use_what_they_tallied(client,
 NORMAL = TARGETED.replace("rng.laplace(size=size)", "rng.normal(size=size)")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_killed_while_one_side_is_tallied(tmp_path):
     target = {"epsilon": 3.0, "direction": "forward", "relative_error": 0.2, "most": 20_000_000}
     values = {"train": 500, "chunk": 500, "test": 1 << 20, "keep": "none", "epsilons": [0.0, 3.0], "target": target}

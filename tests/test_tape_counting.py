@@ -88,7 +88,11 @@ LAWS = {"mixture": "two_sided", "dp-sgd, forward": "descend", "dp-sgd, reverse":
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.release) if name.startswith("dp-sgd") else name for name in LAWS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.release) if name.startswith(("dp-sgd", "subsampled")) else name
+        for name in LAWS
+    ],
 )
 def test_laws_of_the_benchmark_agree(name: str, tmp_path: Path) -> None:
     """In the direction and at the ε where δ is 10⁻⁴ by the exact curve, within three standard errors of both."""

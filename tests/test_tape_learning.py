@@ -298,6 +298,7 @@ def test_a_tenth_of_a_billionth_is_reached(name: str) -> None:
     assert figures["last error"] < 0.05
 
 
+@pytest.mark.release
 def test_ten_to_the_minus_fifteen_is_told_at_all_epsilons() -> None:
     """One normal variate: each of 21 ε has a standard error within .05, and the last δ̂ loses less than a tenth."""
     figures = bench.estimate("gaussian 1/4", 1e-15, seed=77_003)
