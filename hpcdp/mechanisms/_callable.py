@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,20 @@ _MANY = "mechanism(database, size, rng, **parameters)"
 _ONE = "mechanism(database, rng, **parameters)"
 
 
+@contextmanager
+def _guarded(named: str) -> Iterator[Callable[[], None]]:
+    """A user's function is called within: whatever it raises becomes a MechanismError; what `no_copy` gives."""
+    try:
+        with no_copy() as end_copy:
+            yield end_copy
+    except MechanismError:
+        raise
+    except interruptions():
+        raise
+    except BaseException as error:  # a mechanism that exits would take hpcdp along without a word
+        raise MechanismError(f"the {named} raised {describe_raised(error)}") from error
+
+
 @dataclass(frozen=True)
 class CallableMechanism:
     """A mechanism function bound to its parameters. vectorised: whether it takes `size`; takes_rng: whether `rng`."""
@@ -32,21 +47,14 @@ class CallableMechanism:
     def draw(self, database: Any, size: int, rng: np.random.Generator) -> Any:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
         arguments = self._arguments(rng)
-        try:
-            with no_copy() as end_copy:
-                if self.vectorised:
-                    return plain_outputs(self.function(database.copy(), size=size, **arguments))
-                found = []
-                for _ in range(size):
-                    found.append(plain_output(self.function(database.copy(), **arguments)))
-                    end_copy()
-                return found
-        except MechanismError:
-            raise
-        except interruptions():
-            raise
-        except BaseException as error:  # a mechanism that exits would take hpcdp along without a word
-            raise MechanismError(f"the mechanism raised {describe_raised(error)}") from error
+        with _guarded("mechanism") as end_copy:
+            if self.vectorised:
+                return plain_outputs(self.function(database.copy(), size=size, **arguments))
+            found = []
+            for _ in range(size):
+                found.append(plain_output(self.function(database.copy(), **arguments)))
+                end_copy()
+            return found
 
     def draw_alone(
         self,
@@ -62,38 +70,24 @@ class CallableMechanism:
         such a call returns for one output, what is kept of it.
         """
         arguments, kept = self._arguments(rng), []
-        try:
-            with no_copy() as end_copy:
-                for number in range(size):
-                    begin(number)
-                    if self.vectorised:
-                        found = plain_outputs(self.function(database(), size=1, **arguments))
-                    else:
-                        found = [plain_output(self.function(database(), **arguments))]
-                    end_copy()
-                    kept.append(keep(found))
-            return kept
-        except MechanismError:
-            raise
-        except interruptions():
-            raise
-        except BaseException as error:
-            raise MechanismError(f"the mechanism raised {describe_raised(error)}") from error
+        with _guarded("mechanism") as end_copy:
+            for number in range(size):
+                begin(number)
+                if self.vectorised:
+                    found = plain_outputs(self.function(database(), size=1, **arguments))
+                else:
+                    found = [plain_output(self.function(database(), **arguments))]
+                end_copy()
+                kept.append(keep(found))
+        return kept
 
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> Any:
         """One output of each database (size, rows) or (size, rows, columns), by the function's own `each`; None without."""
         each = getattr(self.function, "each", None)
         if each is None:
             return None
-        try:
-            with no_copy():
-                return plain_outputs(each(databases, **self._arguments(rng)))
-        except MechanismError:
-            raise
-        except interruptions():
-            raise
-        except BaseException as error:
-            raise MechanismError(f"the mechanism's each raised {describe_raised(error)}") from error
+        with _guarded("mechanism's each"):
+            return plain_outputs(each(databases, **self._arguments(rng)))
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
         return {**({"rng": rng} if self.takes_rng else {}), **self.parameters}

@@ -60,7 +60,7 @@ def _bitcast(found: Any, given: Any, to: Any) -> Any:
 
 
 def _widen(_: Any) -> Any:
-    """Lets loops of what it is called in, and of what is inlined there, use registers of 512 bits, where LLVM prefers 256."""
+    """Lets loops of the function that calls it use registers of 512 bits, where LLVM prefers 256; each of them must."""
 
     def compiled(_: Any, builder: Any, __: Any, ___: Any) -> None:
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # its own `add` knows no attributes of text

@@ -38,17 +38,10 @@ def disjoint(spans: Iterable[S], stage: Stage) -> list[S]:
 
 def gaps(spans: Sequence[Ranged], stage: Stage) -> list[range]:
     """Ranges of the stage's chunks that none of these disjoint spans, in order, holds."""
-    found, position = [], 0
-    for span in spans:
-        if span.start > position:
-            found.append(range(position, span.start))
-        position = span.stop
-    if position < stage.chunks:
-        found.append(range(position, stage.chunks))
-    return found
+    return without([range(stage.chunks)], spans)
 
 
-def without(ranges: Iterable[range], taken: Sequence[range]) -> list[range]:
+def without(ranges: Iterable[range], taken: Sequence[Ranged | range]) -> list[range]:
     """Parts of these ranges that lie in none of the taken ones, which are disjoint and in order."""
     found = []
     for part in ranges:

@@ -195,10 +195,8 @@ def count_each_run(x, table, table_origin, table_scale, many, following, starts,
         for i in range(part.size):
             places[i] = _place(part[i], table_origin, table_scale, last)
         for i in range(part.size):  # apart from the counting, which waits for what it wrote before
-            run = np.int32(table[cells[i]])
-            run += np.int32(
-                following[np.uint32(run)] <= part[i]
-            )  # of at most two starts, which the cell holds: no branch
+            run = np.int32(table[cells[i]])  # the cell holds at most two starts: no branch
+            run += np.int32(following[np.uint32(run)] <= part[i])
             run += np.int32(following[np.uint32(run)] <= part[i])
             runs[i] = run
         waiting = np.uint32(0)

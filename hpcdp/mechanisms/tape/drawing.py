@@ -85,9 +85,8 @@ class Drawing(Stream):
         self._ready: dict[str, list[float]] = {}  # one by one, those that come next, the last of them first
         self._mosts: dict[str, int] = {}
         self._own: dict[tuple[str, int, Any], tuple[list[int], list[Any], list[Any], Any]] = {}
-        self._counted: dict[
-            str, int
-        ] = {}  # one by one, the place after what is ready, of each kind, of the present output
+        # one by one, of the present output: of each kind the place after what is ready
+        self._counted: dict[str, int] = {}
         self._edges: dict[Any, tuple[list[float], int]] = {}
         self.steps: dict[
             int, float
