@@ -112,8 +112,8 @@ def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float
         code, c, t, upper, tail, step = own[: chain.OWN]
         rest = t - score
         if kind == "normal":
-            f, law = stats.norm.logpdf(x), stats.norm(*row[:base])
-            g, below = law.logpdf(x), law.cdf(x)
+            f = stats.norm.logpdf(x)
+            g, below = stats.norm.logpdf(x, *row[:base]), stats.norm.cdf(x, *row[:base])
         elif kind == "exponential":
             f, g, below = -x, -x / row[0] - math.log(row[0]), -math.expm1(-x / row[0])
         else:
@@ -131,8 +131,8 @@ def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float
             if code >= chain.HELD and end == near:  # a dead end, which a chain leaves by no more than this
                 room = step or upper / c
         if code == chain.LED and kind == "normal":
-            law = stats.norm(own[chain.OWN] + own[chain.OWN + 1] * rest, own[chain.OWN + 2])
-            g, below = law.logpdf(x), law.cdf(x)
+            law = own[chain.OWN] + own[chain.OWN + 1] * rest, own[chain.OWN + 2]
+            g, below = stats.norm.logpdf(x, *law), stats.norm.cdf(x, *law)
         elif code in (chain.LED, chain.HELD) and near > 0.0:
             heights = own[chain.OWN :]
             edges = np.arange(heights.size + 1) * near / heights.size
