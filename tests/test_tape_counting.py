@@ -1,4 +1,4 @@
-"""Estimates of random tapes agree with exact curves and with plain counting; what vectors and laws whose loss has an atom gain."""
+"""Estimates of tapes agree with exact curves and with plain counting; what vectors and laws whose loss has an atom gain."""
 
 from __future__ import annotations
 
