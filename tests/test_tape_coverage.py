@@ -176,7 +176,10 @@ def least(nominal: float, runs: int) -> int:
 @pytest.mark.parametrize(
     "law, asked",
     [
-        *(pytest.param(law, None, marks=() if law in ("gaussian", "subsampled") else pytest.mark.release) for law in LAWS),
+        *(
+            pytest.param(law, None, marks=() if law in ("gaussian", "subsampled") else pytest.mark.release)
+            for law in LAWS
+        ),
         pytest.param("gaussian", "forward", marks=pytest.mark.release),
         ("two_sided", "reverse"),
     ],
@@ -207,7 +210,7 @@ def test_coverage(law: str, asked: str | None, runs: int, tmp_path: Path) -> Non
     assert np.median(best) > 0.1 * truth.max(), "the bounds tell something, so that coverage does"
 
 
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.release)])
 def test_tapes_without_probability_set_no_cut_off(seed: int, tmp_path: Path) -> None:
     """Levels draw tapes of probability 10⁻⁴⁰ that chains do not reach, of weights near 8: with such a cut-off no bet of a
     million draws tells a δ of 10⁻⁶.
