@@ -275,7 +275,8 @@ def hidden_delta(epsilon: float, mass: float, threshold: float, mu: float = 0.25
 def test_a_hidden_region_is_found_by_the_leftover(
     epsilon: float, mass: float, few: bool, train: int, tmp_path: Path
 ) -> None:
-    """Of a mass with which P(S) < e^ε·Q(S): nothing is certified, and many plain draws tell why. Of a third of δ: less is.
+    """Of a mass with which P(S) < e^ε·Q(S): nothing is certified, and many plain draws tell why. Of a third of δ: less is, by
+    e^ε times what the few that hit tell at least.
 
     Of the larger mass a tenth of a draw or so teaches; had one, S or the cut-off would be another, and nothing certified either.
     """
@@ -288,13 +289,15 @@ def test_a_hidden_region_is_found_by_the_leftover(
     clean, truth = shift(0.25, epsilon)[0], hidden_delta(epsilon, mass, threshold)
     found = pair.run()
     hits, draws = (int(found[name][0, 0, 0]) for name in ("leftover_hits", "leftover_draws"))
-    lower, within = (float(found[name][0, 0, 0]) for name in ("lower", "lower_up_to_leftover"))
+    lower, within, limit = (float(found[name][0, 0, 0]) for name in ("lower", "lower_up_to_leftover", "leftover_limit"))
     print(f"δ = {truth:.3g} ({clean:.3g} without), {hits} hits of {draws:,}, certified {lower:.3g}, up to {within:.3g}")
     assert abs(hits - mass * draws) < 5.0 * math.sqrt(mass * draws) + 1.0
     assert within > 0.3 * clean
     assert hits > 0
+    assert limit > max(mass, hits / draws)
     if few:
-        assert lower < 0.4 * clean < truth
+        assert 0.4 * clean < truth
+        assert lower <= max(0.0, within - math.exp(epsilon) * hits / draws)
     else:
         assert truth < within, "up to the leftover is no bound: dropping the leftover would break it"
         assert lower == 0.0
