@@ -10,6 +10,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
 Stores = Callable[[str], Path]
+Pages = Callable[[str], Page]
 KINDS = [*STUDIES]
 COMPLETE = [kind for kind in KINDS if kind != "broken"]
 
@@ -50,6 +52,25 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
         return made[kind]
 
     return make
+
+
+@pytest.fixture(scope="module")
+def files(stores: Stores, tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    """The file of the page of a store, which is made once: its pictures are dear."""
+    folder = tmp_path_factory.mktemp("files")
+
+    @cache
+    def make(kind: str) -> Path:
+        load_result(stores(kind)).report(folder / f"{kind}.html")
+        return folder / f"{kind}.html"
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def pages(files: Stores) -> Pages:
+    """That page taken apart, for tests that change nothing in it."""
+    return cache(lambda kind: Page(files(kind).read_text(encoding="utf-8")))
 
 
 def shown(store: Path, *options: str) -> Any:
@@ -82,10 +103,10 @@ def compare(table: Any, entries: list[dict[str, Any]], *others: str) -> int:
 
 
 @pytest.mark.parametrize("kind", ["points", "rows", "tape", "renyi", "literal", "reuse", "broken"])
-def test_numbers_of_spectra_are_those_of_json(stores: Stores, tmp_path: Path, kind: str) -> None:
+def test_numbers_of_spectra_are_those_of_json(stores: Stores, pages: Pages, kind: str) -> None:
     store = stores(kind)
     result, said = load_result(store), shown(store)
-    table = page_of(result, tmp_path / "p.html").table("Spectrum")
+    table = pages(kind).table("Spectrum")
     heads = dict(zip(table.keys, table.headings, strict=True))
     assert (heads["epsilon"], heads["delta"], heads["lower"], heads["upper"]) == ("ε", "δ̂", "certified ≥", "approx ≤")
     own = ["claimed"] if result.study.study.claim else []
@@ -103,10 +124,10 @@ def test_numbers_of_spectra_are_those_of_json(stores: Stores, tmp_path: Path, ki
         assert [float(str(v)) for v in table.column("standard_error")] == errors
 
 
-def test_numbers_of_trade_offs_and_audits_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
+def test_numbers_of_trade_offs_and_audits_are_those_of_json(stores: Stores, pages: Pages) -> None:
     store = stores("points")
     result = load_result(store)
-    page, said = page_of(result, tmp_path / "p.html"), shown(store)
+    page, said = pages("points"), shown(store)
     assert compare(page.table("Trade-off points"), said["tradeoff"]) == 7 * 3
     found = audit(result, "laplace(epsilon=0.3)").to_dict()
     assert found["verdict"] == "violation"
@@ -128,34 +149,34 @@ def test_the_page_of_an_audit_is_of_its_own_claim(stores: Stores, tmp_path: Path
     assert page.text.count("laplace(epsilon=0.3)") == 1
 
 
-def test_numbers_of_pure_levels_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
+def test_numbers_of_pure_levels_are_those_of_json(stores: Stores, pages: Pages) -> None:
     for kind, columns in (("pure", 6), ("words", 3)):
-        page, said = page_of(load_result(stores(kind)), tmp_path / "p.html"), shown(stores(kind), "--pure")["pure"]
+        page, said = pages(kind), shown(stores(kind), "--pure")["pure"]
         rows = sorted(said["rows"] or [said], key=lambda row: -row["certified"])
         assert compare(page.table("Pure ε"), rows) >= columns * len(rows)
     said = shown(stores("pure"), "--pure")["pure"]
-    table = page_of(load_result(stores("pure")), tmp_path / "p.html").table("Loss of pair")
+    table = pages("pure").table("Loss of pair")
     assert compare(table, said["published"]["intervals"]) == 4
 
 
-def test_numbers_of_histograms_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
+def test_numbers_of_histograms_are_those_of_json(stores: Stores, pages: Pages) -> None:
     for kind in ("bins", "domain"):
-        page, said = page_of(load_result(stores(kind)), tmp_path / "p.html"), shown(stores(kind))["pure"]
+        page, said = pages(kind), shown(stores(kind))["pure"]
         rows = sorted(said["rows"] or [said], key=lambda row: -row["certified"])
         assert compare(page.table("Pure ε"), rows) >= 2 * len(rows)
 
 
-def test_numbers_of_risks_and_of_divergences_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
-    page, said = page_of(load_result(stores("risk")), tmp_path / "p.html"), shown(stores("risk"))["risk"]
+def test_numbers_of_risks_and_of_divergences_are_those_of_json(stores: Stores, pages: Pages) -> None:
+    page, said = pages("risk"), shown(stores("risk"))["risk"]
     assert compare(page.table("ε of a sampled"), said) >= 8 * 2
-    page = page_of(load_result(stores("renyi")), tmp_path / "p.html")
+    page = pages("renyi")
     said = shown(stores("renyi"), "--renyi", "2", "--renyi", "3", "--zcdp")
     rows = [*said["renyi"], {"estimate": None, "variational": None, **said["zcdp"]}]
     assert compare(page.table("Rényi"), rows, "what") >= 6
 
 
-def test_numbers_of_pairs_are_those_of_json(stores: Stores, tmp_path: Path) -> None:
-    page, said = page_of(load_result(stores("rows")), tmp_path / "p.html"), shown(stores("rows"), "--rows")
+def test_numbers_of_pairs_are_those_of_json(stores: Stores, pages: Pages) -> None:
+    page, said = pages("rows"), shown(stores("rows"), "--rows")
     table = page.table("Most exposed pairs")
     assert table.caption == f"Most exposed pairs at ε = {said['epsilon']:g}"
     by_row = {f"row {row['row']}": row for row in said["rows"]}
@@ -172,13 +193,10 @@ def test_numbers_of_pairs_are_those_of_json(stores: Stores, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_column_says_what_it_is_and_bounds_are_rounded_to_the_safe_side(
-    stores: Stores, tmp_path: Path, kind: str
-) -> None:
-    page = page_of(load_result(stores(kind)), tmp_path / "p.html")
+def test_every_column_says_what_it_is_and_bounds_are_rounded_to_the_safe_side(pages: Pages, kind: str) -> None:
     words = {mark.key: mark.word for mark in MARKS}
     rounded = 0
-    for table in page.tables:
+    for table in pages(kind).tables:
         assert all(words[key] == word for key, word in table.marks)
         for place, (heading, (mark, _)) in enumerate(zip(table.headings, table.marks, strict=True)):
             for row in table.rows:
@@ -232,9 +250,9 @@ BOUNDS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
 
 @pytest.mark.parametrize("kind, caption", [*BOUNDS])
 def test_what_is_certified_stands_under_its_heading_and_nothing_else_does(
-    stores: Stores, tmp_path: Path, kind: str, caption: str
+    pages: Pages, kind: str, caption: str
 ) -> None:
-    table = page_of(load_result(stores(kind)), tmp_path / "p.html").table(caption)
+    table = pages(kind).table(caption)
     sure = {
         key: (heading, mark)
         for key, heading, (mark, _) in zip(table.keys, table.headings, table.marks, strict=True)
@@ -244,8 +262,8 @@ def test_what_is_certified_stands_under_its_heading_and_nothing_else_does(
     assert len(table.keys) == len(set(table.keys))
 
 
-def test_what_is_up_to_the_leftover_is_never_certified(stores: Stores, tmp_path: Path) -> None:
-    page = page_of(load_result(stores("tape")), tmp_path / "p.html")
+def test_what_is_up_to_the_leftover_is_never_certified(pages: Pages) -> None:
+    page = pages("tape")
     table = page.table("Spectrum")
     marks = dict(zip(table.keys, table.marks, strict=True))
     assert marks["lower"] == ("finite", "finite-sample")
@@ -256,24 +274,21 @@ def test_what_is_up_to_the_leftover_is_never_certified(stores: Stores, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["points", "pure", "risk", "broken"])
-def test_a_copy_of_a_store_gives_equal_bytes(stores: Stores, tmp_path: Path, kind: str) -> None:
+def test_a_copy_of_a_store_gives_equal_bytes(stores: Stores, files: Stores, tmp_path: Path, kind: str) -> None:
     store = stores(kind)
     copy = tmp_path / "elsewhere" / "another.zarr"
     shutil.copytree(store, copy, copy_function=shutil.copyfile)  # with other times
-    pages = [tmp_path / f"{number}.html" for number in range(3)]
-    load_result(store).report(pages[0])
-    load_result(copy).report(pages[1])
-    hpcdp("report", copy, "-o", pages[2], folder=tmp_path)  # in another process
-    assert pages[0].read_bytes() == pages[1].read_bytes() == pages[2].read_bytes()
+    hpcdp("report", copy, "-o", tmp_path / "p.html", folder=tmp_path)  # in another process
+    assert (tmp_path / "p.html").read_bytes() == files(kind).read_bytes()
     assert load_result(copy).to_json() == load_result(store).to_json()
 
 
-def test_an_incomplete_store_has_a_banner(stores: Stores, tmp_path: Path) -> None:
-    page = page_of(load_result(stores("broken")), tmp_path / "p.html")
+def test_an_incomplete_store_has_a_banner(pages: Pages) -> None:
+    page = pages("broken")
     banners = [a for tag, a in page.tags if a.get("class") == "banner"]
     assert len(banners) == 1
     assert "INCOMPLETE: this page shows only what has all its counts." in page.text
-    whole = page_of(load_result(stores("points")), tmp_path / "p.html")
+    whole = pages("points")
     assert not [a for tag, a in whole.tags if "banner" in a.get("class", "")]
     assert "INCOMPLETE" not in whole.text
 
@@ -298,8 +313,8 @@ def check_text_only(page: Page) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_asks_for_nothing_and_its_parts_have_names(stores: Stores, tmp_path: Path, kind: str) -> None:
-    page = page_of(load_result(stores(kind)), tmp_path / "p.html")
+def test_a_page_asks_for_nothing_and_its_parts_have_names(pages: Pages, kind: str) -> None:
+    page = pages(kind)
     check_text_only(page)
     assert not page.open
     assert "url(" not in page.style
@@ -403,14 +418,14 @@ def test_nothing_private_is_in_a_page_unless_rows_are_asked_for(stores: Stores, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_text_of_a_study_is_that_study(stores: Stores, tmp_path: Path, kind: str) -> None:
+def test_the_text_of_a_study_is_that_study(stores: Stores, pages: Pages, kind: str) -> None:
     result = load_result(stores(kind))
     text = to_toml(result.study.to_dict())
     assert Study.from_dict(tomllib.loads(text), result.study.folder).to_dict() == result.study.to_dict()
     shared, gone = redacted(result.study.to_dict())
     assert (LEFT_OUT in json.dumps(shared)) == bool(gone)
     Study.from_dict(shared)  # still one, of nothing
-    assert page_of(result, tmp_path / "p.html").text.count(" ".join(to_toml(shared).split())) == 1
+    assert pages(kind).text.count(" ".join(to_toml(shared).split())) == 1
 
 
 def test_studies_are_written_as_files_are_read() -> None:
@@ -481,7 +496,7 @@ def test_verdicts_say_claim_confidence_and_what_they_do_not_say(stores: Stores) 
         assert "says nothing of" in found.text
 
 
-def test_several_stores_make_one_page_with_an_index(stores: Stores, tmp_path: Path) -> None:
+def test_several_stores_make_one_page_with_an_index(stores: Stores, pages: Pages, tmp_path: Path) -> None:
     kinds = ("points", "broken", "risk")
     path = tmp_path / "all.html"
     assert call("report", *(stores(kind) for kind in kinds), "-o", path).stdout == f"{path}\n"
@@ -495,16 +510,16 @@ def test_several_stores_make_one_page_with_an_index(stores: Stores, tmp_path: Pa
     assert "points: The claim laplace(epsilon=0.3) is violated" in page.text
     assert "broken (incomplete): " in page.text
     tables = {table.caption for table in page.tables}
-    alone = [table for kind in kinds for table in Page(render([load_result(stores(kind))])).tables]
+    alone = [table for kind in kinds for table in pages(kind).tables]
     assert tables == {table.caption for table in alone}
     assert len(page.tables) == len(alone)
 
 
-def test_assumptions_and_warnings_are_all_there(stores: Stores, tmp_path: Path) -> None:
+def test_assumptions_and_warnings_are_all_there(stores: Stores, pages: Pages) -> None:
     """Every word that `show` prints below its tables."""
     for kind in ("points", "tape", "reuse", "literal", "bins", "risk"):
         store = stores(kind)
-        text = page_of(load_result(store), tmp_path / "p.html").text
+        text = pages(kind).text
         printed = call("show", store).stdout.split("\n\n")
         notes = [line for part in printed for line in paragraphs(part.splitlines()) if re.match(r"[^ ]*:? ?.*: ", line)]
         prose = [line for line in notes if len(line) > 100 and "---" not in line]
@@ -515,13 +530,13 @@ def test_assumptions_and_warnings_are_all_there(stores: Stores, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_text_and_lines_have_enough_contrast(theme: dict[str, str], stores: Stores) -> None:
+def test_text_and_lines_have_enough_contrast(theme: dict[str, str], files: Stores) -> None:
     for name, colour in theme.items():
         if name not in ("paper", "panel", "line"):
             assert contrast(colour, theme["paper"]) >= 4.5, name
             assert contrast(colour, theme["panel"]) >= 4.5, name
-    page = render([load_result(stores(kind)) for kind in ("points", "tape", "pure", "risk", "bins")])
-    colours = drawn_colours(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    text = "".join(files(kind).read_text() for kind in ("points", "tape", "pure", "risk", "bins"))
+    colours = drawn_colours(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
     assert len(colours) >= 6
     for colour in colours:
         assert contrast(seen_on(colour, theme["paper"]), theme["paper"]) >= DRAWN
@@ -591,13 +606,13 @@ def test_a_store_of_which_nothing_is_counted_has_a_page_that_claims_nothing(
             path.unlink()
     result = load_result(store)
     assert not result.complete
-    page = page_of(result, tmp_path / "p.html")
+    write_export(result, tmp_path / "copy")
+    page = Page((tmp_path / "copy" / "report.html").read_text())
     assert page.text.count("INCOMPLETE") == 1
     assert re.search("has all its counts yet|no pair is tested yet|so that nothing is known yet", page.text)
     told = {value for table in page.tables for row in table.rows for _, value in row}
     assert told <= {None, "0.0"}  # that a divergence is at least 0 is always so
     assert kind in str(Page(result._repr_html_() or "").text)
-    write_export(result, tmp_path / "copy")
     assert Page(render([load_result(tmp_path / "copy")])).tables == page.tables
 
 

@@ -1,4 +1,4 @@
-"""The pytest plugin, in processes of pytest of its own."""
+"""The pytest plugin, in runs of pytest of its own: in this process, and where a process is part of it in one of their own."""
 
 import json
 import re
@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+
+import hpcdp.notions._joint_kernels  # a run that loads libraries itself unloads them at its end, for the next to load again
+import hpcdp.testing.suite  # noqa: F401
 
 pytest_plugins = "pytester"
 pytestmark = pytest.mark.slow
@@ -51,6 +54,11 @@ def test_loop(assert_private):
 
 
 def run(pytester, *words):
+    return pytester.runpytest_inprocess("-p", "no:randomly", *words)
+
+
+def run_apart(pytester, *words):
+    """As a user does: alarms, threads that go on and copies of a process are of a process of its own."""
     return pytester.runpytest_subprocess("-p", "no:randomly", *words)
 
 
@@ -117,7 +125,7 @@ def test_the_entry_point_imports_nothing_heavy():
 
 
 def test_three_outcomes(suite):
-    result = run(suite, "-v")
+    result = run_apart(suite, "-v")
     result.assert_outcomes(passed=2, failed=3, errors=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*test_weak ERROR*"])
@@ -308,7 +316,7 @@ def test_a_test_that_catches_what_a_check_raises_is_an_error_and_no_pass(suite, 
         f"    with {catcher}:\n        assert_private({'hangs' if case == 'timeout' else 'small'}, {given}",
     )
     suite.makepyfile(test_suite=f"{stop}{hangs}{caught}")
-    result = run(suite, "-k", "small" if case == "timeout" else name)
+    result = run_apart(suite, "-k", "small") if case == "timeout" else run(suite, "-k", name)
     result.assert_outcomes(passed=1, errors=1)
     assert result.ret == 1
     assert "passed, though it caught what its checks raised" in result.stdout.str()
@@ -321,7 +329,7 @@ def test_what_a_check_raises_in_a_thread_is_an_error_and_a_violation_may_be_expe
     threads = f"import threading\n{call.replace(body, f'thread = threading.Thread(target=lambda: {body})')}"
     threads = threads.rstrip() + "\n    thread.start()\n    thread.join()\n"
     suite.makepyfile(test_suite=SUITE.replace(call, threads))
-    result = run(suite, "-k", "small", "-p", "no:threadexception")
+    result = run_apart(suite, "-k", "small", "-p", "no:threadexception")
     result.assert_outcomes(passed=1, errors=1)
     assert "test_small#1: dp(epsilon=1) is violated" in result.stdout.str()
     expected = "import pytest\n@pytest.mark.xfail(raises=AssertionError, strict=True)\n"
@@ -336,7 +344,7 @@ def test_what_ends_a_check_early_is_never_green(suite):
     for body in (hangs, raises):
         changed = SUITE.replace("def test_good", f"import pytest\n{slow}{body}\ndef test_good")
         suite.makepyfile(test_suite=changed)
-        result = run(suite, "-k", "small")
+        result = (run_apart if body == hangs else run)(suite, "-k", "small")
         assert result.ret == 1
         assert "passed" not in result.parseoutcomes()
         assert "is violated" not in result.stdout.str()
@@ -423,7 +431,7 @@ SHOWN = {  # tests that hide nothing
 }
 
 
-def outcomes_of(suite, tests):
+def outcomes_of(suite, tests, run=run):
     """What pytest says of each test, each of which makes the check of test_small; and all that it prints."""
     texts = [text.replace("def test(", f"def test_{name}(") for name, (text, _) in tests.items()]
     texts = [text.replace("checked", f"checked_{name}") for name, text in zip(tests, texts, strict=True)]
@@ -482,7 +490,9 @@ def test_a_check_that_still_runs_when_its_test_ends_is_an_error(suite):
         f"    threading.Thread(target=lambda: {CALL.replace('small', 'late')}, daemon=True).start()\n    begun.wait()\n"
     )
     said, result = outcomes_of(
-        suite, {"thread": (f"import threading, time\nbegun = threading.Event()\n{slow}{TEST}{thread}", "passed")}
+        suite,
+        {"thread": (f"import threading, time\nbegun = threading.Event()\n{slow}{TEST}{thread}", "passed")},
+        run_apart,
     )
     assert said == {"thread": ["passed", "error"]}
     assert "test_suite.py::test_thread: passed, though 1 of its checks had not ended" in result.stdout.str()
@@ -525,7 +535,7 @@ FORKED = {
 
 
 def test_a_check_in_a_forked_process_is_an_error_of_its_test(suite):
-    said, result = outcomes_of(suite, {"imports": ("import multiprocessing, os", ""), **FORKED})
+    said, result = outcomes_of(suite, {"imports": ("import multiprocessing, os", ""), **FORKED}, run_apart)
     for name, (_, outcome) in FORKED.items():
         assert said[name] == [outcome, "error"]
         assert f"test_suite.py::test_{name}: {outcome}, though a check ran in another process" in result.stdout.str()

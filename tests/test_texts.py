@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +49,14 @@ scale = 0.02
 cover = [0.5, 0.9]
 """
 QUERY = "def mean(database):\n    return database.mean()\n\n\ndef uniform(size, rng):\n    return rng.random(size)\n"
+Complete = Callable[[str], Path]
 STUDIES = ("cells", "points", "pure", "histogram", "risk")
 SHOW = [["show"], ["show", "--format", "json"], ["show", "--format", "csv"]]
 VERIFY = [["verify"], ["verify", "--format", "json"]]
 
 
-def complete(folder: Path, kind: str) -> Path:
-    """A complete store of a study of this kind."""
+def made(folder: Path, kind: str) -> Path:
+    """A complete store of a study of this kind, beside the study."""
     own = {"etas": [] if kind in ("histogram", "pure") else [0.5, 1.0]}
     if kind == "histogram":
         bounded = {"call": "truncated", "parameters": {"noise": "laplace", "scale": 1.0, "lower": 0.0, "upper": 1.0}}
@@ -70,9 +73,21 @@ def complete(folder: Path, kind: str) -> Path:
     return store
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a study of a kind, with its complete store."""
+    return cache(lambda kind: made(tmp_path_factory.mktemp("complete"), kind).parent)
+
+
+@pytest.fixture
+def complete(folders: Callable[[str], Path], tmp_path: Path) -> Complete:
+    """A copy of it in this test's folder, with its times; returns the store."""
+    return lambda kind: Path(shutil.copytree(folders(kind), tmp_path, dirs_exist_ok=True)) / "s.zarr"
+
+
 @pytest.mark.parametrize("kind", STUDIES)
-def test_what_is_shown_fast_is_what_is_shown(kind: str, tmp_path: Path) -> None:
-    store = complete(tmp_path, kind)
+def test_what_is_shown_fast_is_what_is_shown(kind: str, complete: Complete, tmp_path: Path) -> None:
+    store = complete(kind)
     kept = store / "records" / "texts.json"
     whole = kept.read_bytes()
     commands = [*SHOW, ["status"], *(VERIFY if kind != "risk" else [])]
@@ -98,8 +113,8 @@ CLAIMS = (
 
 
 @pytest.mark.parametrize("kind", ["cells", "points", "pure", "histogram"])
-def test_claims_that_are_given_are_judged_the_same_by_what_is_kept(kind: str, tmp_path: Path) -> None:
-    store = complete(tmp_path, kind)
+def test_claims_that_are_given_are_judged_the_same_by_what_is_kept(kind: str, complete: Complete) -> None:
+    store = complete(kind)
     claims = [*CLAIMS, "dp(epsilon=1)", "renyi(order=2, epsilon=9)", "dp(epsilon=2)*gaussian(mu=0.5)"]
     commands = [
         ["verify", str(store), "--claim", claim, *form] for claim in claims for form in ([], ["--format", "json"])
@@ -111,28 +126,41 @@ def test_claims_that_are_given_are_judged_the_same_by_what_is_kept(kind: str, tm
     assert {code for code, _, _ in fast} <= ({0, 3} if kind in ("cells", "points") else {0, 2, 3})
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-@pytest.mark.parametrize("kind", ["cells", "pure"])
-def test_a_claim_that_is_separable_is_judged_without_kernels(kind: str, claim: str, tmp_path: Path) -> None:
-    store = complete(tmp_path, kind)
-    is_own = claim == BUILT_IN["claim"] and kind == "cells"
-    heavy = HEAVY if is_own else ("zarr", "numba", "dask", "distributed", "xarray", "matplotlib", "psutil")
-    if kind == "cells":
-        heavy = (*heavy, "hpcdp.study.problem", "numpy.random")  # what draws
+HEAVY = ("numpy", "zarr", "scipy", "numba", "pydantic", "dask", "distributed", "xarray", "matplotlib")
+KERNELS = ("zarr", "numba", "dask", "distributed", "xarray", "matplotlib", "psutil")
+DRAWS = ("hpcdp.study.problem", "numpy.random")
+
+
+def loaded(commands: list[list[str]], folder: Path) -> list[tuple[set[str], int]]:
+    """Of each of the commands of one process: what was loaded at its end of all that is looked for, and its exit code."""
     program = (
-        "import sys; from hpcdp.cli.command import main; code = main(sys.argv[1:]); "
-        f"print([name for name in {heavy} if name in sys.modules], code, file=sys.stderr)"
+        "import json, sys; from hpcdp.cli.command import main\n"
+        "for words in json.loads(sys.argv[1]):\n    code = main(words)\n"
+        f"    print('loaded', *[name for name in {[*HEAVY, *KERNELS, *DRAWS]} if name in sys.modules], code, file=sys.stderr)"
     )
-    command = [sys.executable, "-c", program, "verify", str(store), "--claim", claim]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stderr.splitlines()[-1].startswith("[] ")
+    command = [sys.executable, "-c", program, json.dumps(commands)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=folder)
+    said = [line.split()[1:] for line in done.stderr.splitlines() if line.startswith("loaded ")]
+    assert len(said) == len(commands)
+    return [({*names}, int(code)) for *names, code in said]
+
+
+@pytest.mark.parametrize("kind", ["cells", "pure"])
+def test_a_claim_that_is_separable_is_judged_without_kernels(kind: str, complete: Complete) -> None:
+    store = complete(kind)
+    claims = sorted(CLAIMS, key=lambda claim: claim != BUILT_IN["claim"])  # the study's own first
+    commands = [["verify", str(store), "--claim", claim] for claim in claims]
+    unwanted = {*KERNELS, *(DRAWS if kind == "cells" else ())}
+    for claim, (names, _) in zip(claims, loaded(commands, store.parent), strict=True):
+        is_own = claim == BUILT_IN["claim"] and kind == "cells"
+        assert not names & (unwanted | {*HEAVY} if is_own else unwanted), claim
     (store / "records" / "texts.json").unlink()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert kind == "pure" or "'numba'" in done.stderr or "'numpy'" in done.stderr, "this test would see it"
+    ((names, _),) = loaded(commands[-1:], store.parent)
+    assert kind == "pure" or names & {"numba", "numpy"}, "this test would see it"
 
 
-def test_limits_of_other_results_are_not_taken(tmp_path: Path) -> None:
-    store = complete(tmp_path, "cells")
+def test_limits_of_other_results_are_not_taken(complete: Complete) -> None:
+    store = complete("cells")
     words = ["verify", str(store), "--claim", "dp(epsilon=1)"]
     before = run(words)
     kept = store / "records" / "texts.json"
@@ -152,28 +180,21 @@ def test_limits_of_other_results_are_not_taken(tmp_path: Path) -> None:
     assert all(told(one) == before for one in wrong)
 
 
-HEAVY = ("numpy", "zarr", "scipy", "numba", "pydantic", "dask", "distributed", "xarray", "matplotlib")
-
-
-@pytest.mark.parametrize("words", [*SHOW, *VERIFY, ["status"], ["run"]], ids=" ".join)
-def test_nothing_heavy_is_imported(words: list[str], tmp_path: Path) -> None:
-    store = complete(tmp_path, "cells")
-    program = (
-        "import sys; from hpcdp.cli.command import main; code = main(sys.argv[1:]); "
-        f"print([name for name in {HEAVY} if name in sys.modules], code, file=sys.stderr)"
-    )
-    named = ["study.toml", "--store", "s.zarr"] if words == ["run"] else [str(store)]
-    command = [sys.executable, "-c", program, words[0], *named, *words[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
-    assert done.stderr.splitlines()[-1] == f"[] {3 if words[0] == 'verify' else 0}"
+def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
+    store = made(tmp_path, "cells")  # no copy, which `run` looks through
+    commands = [[words[0], str(store), *words[1:]] for words in (*SHOW, *VERIFY, ["status"])]
+    commands.append(["run", "study.toml", "--store", "s.zarr"])
+    for words, (names, code) in zip(commands, loaded(commands, store.parent), strict=True):
+        assert not names & {*HEAVY}, words
+        assert code == (3 if words[0] == "verify" else 0)
     (store / "records" / "texts.json").unlink()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=tmp_path)
-    assert "'numpy'" in done.stderr, "this test would see it"
+    for words in commands[::3]:
+        assert "numpy" in loaded([words], store.parent)[0][0], "this test would see it"
 
 
 def test_of_many_cells_what_is_short_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printed, "_MOST_CELLS", 7)  # of 8
-    store = complete(tmp_path, "cells")
+    store = made(tmp_path, "cells")
     kept = read_texts(store)
     assert {"table", "status", "verify", "limits"} <= kept.keys(), "though JSON and CSV are long"
     assert not {"json", "csv"} & kept.keys()
@@ -183,8 +204,10 @@ def test_of_many_cells_what_is_short_is_kept(tmp_path: Path, monkeypatch: pytest
     assert fast == [run([*words, str(store)])[1] for words in (*SHOW, ["status"])]
 
 
-def test_texts_of_something_else_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = complete(tmp_path, "cells")
+def test_texts_of_something_else_are_not_shown(
+    complete: Complete, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = complete("cells")
     kept = store / "records" / "texts.json"
     body = read_json(kept)
     rewrite(kept, {**body, "texts": {**body["texts"], "table": "a lie"}})
@@ -209,16 +232,16 @@ def test_texts_of_something_else_are_not_shown(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("poison", FILES)
-def test_texts_that_a_stranger_wrote(poison: str, tmp_path: Path) -> None:
-    store = complete(tmp_path, "cells")
+def test_texts_that_a_stranger_wrote(poison: str, complete: Complete) -> None:
+    store = complete("cells")
     before = run(["show", str(store)])
     FILES[poison](store / "records" / "texts.json")
     assert run(["show", str(store)]) == before
 
 
 @pytest.mark.parametrize("texts", [ESCAPE, [1], {"table": 1}, {"table": ESCAPE}, {"verify table": "", "verify": 7}])
-def test_texts_with_what_a_terminal_would_obey(texts: Any, tmp_path: Path) -> None:
-    store = complete(tmp_path, "cells")
+def test_texts_with_what_a_terminal_would_obey(texts: Any, complete: Complete) -> None:
+    store = complete("cells")
     kept = store / "records" / "texts.json"
     rewrite(kept, {**read_json(kept), "texts": texts})
     for words in (["show", str(store)], ["verify", str(store)], ["status", str(store)]):
@@ -227,8 +250,8 @@ def test_texts_with_what_a_terminal_would_obey(texts: Any, tmp_path: Path) -> No
         assert "unexpected" not in found[2]
 
 
-def test_an_incomplete_store_and_one_that_cannot_be_written_have_none(tmp_path: Path) -> None:
-    store = complete(tmp_path, "cells")
+def test_an_incomplete_store_and_one_that_cannot_be_written_have_none(complete: Complete, tmp_path: Path) -> None:
+    store = complete("cells")
     (store / "records" / "texts.json").unlink()
     layout, version = open_latest(store)
     old = acquire(layout)
