@@ -21,6 +21,8 @@ from pathlib import Path
 
 import psutil
 
+from hpcdp import load_result
+
 _KILLS, _KILLS_SMALL = 200, 12
 _PAUSES = (0.05, 1.5)  # seconds from one kill to the next
 _MOST = 15  # kills in one run
@@ -71,6 +73,12 @@ KINDS = {
     ),
 }
 """What is disturbed, by name."""
+_KINDS_SMALL = (
+    "plain",
+    "race",
+    "reuse",
+    "sequential",
+)  # whose ways of keeping and of deciding what is next differ most
 
 
 @dataclass
@@ -90,7 +98,8 @@ def soak(kills: int, kinds: Sequence[str], seed: int, folder: Path) -> Figures:
     chance, figures, begin = random.Random(seed), Figures(), time.monotonic()
     expected = {}
     for kind in kinds:
-        expected[kind] = _finish(KINDS[kind], _write(folder / f"{kind}-whole", KINDS[kind]))[0]
+        whole = _write(folder / f"{kind}-whole", KINDS[kind])
+        expected[kind] = _finish(KINDS[kind], whole, _start(KINDS[kind], whole, 0))[0]
     while figures.kills < kills:
         kind = kinds[figures.runs % len(kinds)]
         place = _write(folder / f"{kind}-{figures.runs}", KINDS[kind])
@@ -120,9 +129,8 @@ def _start(kind: _Kind, folder: Path, workers: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True)
 
 
-def _finish(kind: _Kind, folder: Path, process: subprocess.Popen[str] | None = None) -> tuple[str, int]:
+def _finish(kind: _Kind, folder: Path, process: subprocess.Popen[str]) -> tuple[str, int]:
     """The JSON that a command ends with, and its exit code."""
-    process = process or _start(kind, folder, _WORKERS[0])
     try:
         out, said = process.communicate(timeout=_LONGEST)
     except subprocess.TimeoutExpired:
@@ -131,8 +139,7 @@ def _finish(kind: _Kind, folder: Path, process: subprocess.Popen[str] | None = N
     if process.returncode not in (0, 3):
         return said, process.returncode
     if kind.command[0] == "run":
-        show = [sys.executable, "-m", "hpcdp", "show", "s.zarr", "--format", "json"]
-        out = subprocess.run(show, cwd=folder, capture_output=True, text=True, check=True).stdout
+        out = load_result(folder / "s.zarr").to_json()
     return json.dumps(json.loads(out), sort_keys=True), process.returncode
 
 
@@ -189,7 +196,7 @@ def _kill_one(driver: int, chance: random.Random) -> bool:
 
 def main(small: bool = False, seed: int = 20240520) -> Figures:
     """Run the soak, print its figures, and fail if anything was wrong."""
-    kinds = tuple(KINDS)
+    kinds = _KINDS_SMALL if small else tuple(KINDS)
     with tempfile.TemporaryDirectory(prefix="hpcdp-soak-") as folder:
         figures = soak(_KILLS_SMALL if small else _KILLS, kinds, seed, Path(folder))
     print(

@@ -116,7 +116,7 @@ def write_study(folder: Path, mechanism: str = MECHANISM, name: str = "study.tom
     pairs = f"relative = {{ databases = {values.pop('databases')}, rows = {_toml(values.pop('rows'))} }}"
     pairs = values.pop("pairs", pairs)
     head = {key: values.pop(key) for key in ("seed", "stream", "claim") if key in values}
-    mechanism_keys = {key: values.pop(key) for key in ("call", "parameters")}
+    mechanism_keys = {key: values.pop(key) for key in ("call", "parameters", "isolated") if key in values}
     sections = {"study": {"name": "s", **head}, "mechanism": mechanism_keys, "estimate": values}
     text = f"[pairs]\n{pairs}\n"
     for section, keys in sections.items():

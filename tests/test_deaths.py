@@ -325,7 +325,7 @@ def test_nothing_that_a_mechanism_started_outlives_a_killed_run(workers: int, tm
 
 @pytest.mark.slow
 def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of workers and keepers, in runs of every kind; `make release-check` has seventeen times as many."""
+    """Of workers and keepers, in runs of four kinds; `make release-check` has all kinds, and seventeen times as many."""
     figures = soak.main(small=True)
     assert figures.kills == 12
     print(capsys.readouterr().out)

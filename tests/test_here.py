@@ -6,14 +6,14 @@ import os
 import pickle
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain, repeat
 from pathlib import Path
 
+import called
 import numpy as np
 import psutil
 import pytest
@@ -139,33 +139,6 @@ def raising(database, size, rng):
     assert "train chunk 0" in said
 
 
-def _pid(_: int = 0) -> int:
-    return os.getpid()
-
-
-def _kill(path: str) -> int:
-    with open(path, "a") as file:
-        file.write("x")
-    if os.path.getsize(path) < 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return os.getpid()
-
-
-def _lose() -> None:
-    os.closerange(3, 4096)
-    for _ in range(40):
-        os.open(os.devnull, os.O_RDWR)
-    time.sleep(1000)
-
-
-def _raise(error: BaseException) -> None:
-    raise error
-
-
-def _large(size: int) -> np.ndarray:
-    return np.arange(size)
-
-
 class Died(Exception):
     """The worker ended during the call."""
 
@@ -189,34 +162,23 @@ def ask(pool: Pool, function, *arguments):
 def test_calls_apart(tmp_path: Path) -> None:
     """A worker that dies while it does nothing costs no call; one that dies at work is told of."""
     with open_pool(1) as pool:
-        first = ask(pool, _pid, 1)
+        first = ask(pool, called.pid, 1)
         assert first != os.getpid()
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: not psutil.pid_exists(first), "it is gone")
-        second = ask(pool, _pid)
+        second = ask(pool, called.pid)
         assert second not in (first, os.getpid())
         for _ in range(2):
             with pytest.raises(Died):
-                ask(pool, _kill, str(tmp_path / "deaths"))
-        assert ask(pool, _kill, str(tmp_path / "deaths")) not in (first, second)
+                ask(pool, called.kill, str(tmp_path / "deaths"))
+        assert ask(pool, called.kill, str(tmp_path / "deaths")) not in (first, second)
         with pytest.raises(ValueError, match="as it is"):
-            ask(pool, _raise, ValueError("as it is"))
+            ask(pool, called.throw, ValueError("as it is"))
         with pytest.raises(MechanismError, match="SystemExit"):
-            ask(pool, _raise, SystemExit(3))
-        assert ask(pool, _large, 3_000_000).sum() == 3_000_000 * 2_999_999 // 2
-        last = ask(pool, _pid)
+            ask(pool, called.throw, SystemExit(3))
+        assert ask(pool, np.arange, 3_000_000).sum() == 3_000_000 * 2_999_999 // 2
+        last = ask(pool, called.pid)
     assert not psutil.pid_exists(last)
-
-
-def _meet(folder: str, name: str, others: int) -> int:
-    """Wait until so many are here at once."""
-    Path(folder, name).touch()
-    wait_until(lambda: len(os.listdir(folder)) >= others, "the others")
-    return os.getpid()
-
-
-def _suicide() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Quiet:
@@ -240,16 +202,16 @@ def test_calls_run_side_by_side_and_three_deaths_blame_one(tmp_path: Path) -> No
     with open_pool(3) as pool, open_window(pool, Quiet()) as window:
         for name in "abc":
             assert window.has_room
-            window.submit(name, name, _meet, str(together), name, 3)
+            window.submit(name, name, called.meet, str(together), name, 3)
         assert not window.has_room
         found: list[tuple[str, int]] = []
         while window.underway:
             found += window.next()
         assert sorted(name for name, _ in found) == ["a", "b", "c"]
         assert len({pid for _, pid in found}) == 3
-        window.submit("twice", "twice", _kill, str(deaths))
-        window.submit("always", "always", _suicide)
-        window.submit("never", "never", _pid)
+        window.submit("twice", "twice", called.kill, str(deaths))
+        window.submit("always", "always", called.die)
+        window.submit("never", "never", called.pid)
         answers: dict[str, int | None] = {}
         while window.underway:
             answers |= dict(window.next())
@@ -342,23 +304,14 @@ hpcdp.run(study, "second.zarr", workers=0)
 
 def test_a_worker_that_lost_its_connection_is_ended(tmp_path: Path) -> None:
     """It may live on, with the connection's number used for another file."""
-
     with open_pool(1) as pool:
-        first = ask(pool, _pid)
+        first = ask(pool, called.pid)
         begin = time.monotonic()
         with pytest.raises(Died):
-            ask(pool, _lose)
-        assert ask(pool, _pid) != first
+            ask(pool, called.lose)
+        assert ask(pool, called.pid) != first
         assert time.monotonic() - begin < 30.0
         assert not psutil.pid_exists(first)
-
-
-def _babble(words: bytes) -> None:
-    """Write on every socket, as code does that goes on with the number of a file that was closed."""
-    for number in range(3, 256):
-        with suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(number).st_mode):
-                os.write(number, words)
 
 
 def _marked(message: bytes, size: int) -> bytes:
@@ -379,10 +332,10 @@ def _marked(message: bytes, size: int) -> bytes:
 )
 def test_a_worker_that_says_what_is_no_message_is_ended(words: bytes) -> None:
     with open_pool(1) as pool:
-        first = ask(pool, _pid)
+        first = ask(pool, called.pid)
         with pytest.raises(Died):
-            ask(pool, _babble, words)
-        assert ask(pool, _pid) != first
+            ask(pool, called.babble, words)
+        assert ask(pool, called.pid) != first
         assert not psutil.pid_exists(first)
 
 
@@ -405,7 +358,7 @@ def test_half_a_message_keeps_nobody_waiting() -> None:
 
 def test_no_other_process_holds_the_connection() -> None:
     with open_pool(1) as pool:
-        ask(pool, _pid)
+        ask(pool, called.pid)
         (worker,) = pool._workers
         assert not os.get_inheritable(worker.connection.fileno())
         assert not os.get_inheritable(worker.handle)

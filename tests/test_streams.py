@@ -481,7 +481,7 @@ def digest() -> str:
     return found.hexdigest()
 
 
-@pytest.mark.parametrize("features", ["", "+avx2,+fma", "+sse4.2"])
+@pytest.mark.parametrize("features", ["", "+avx2,+fma", pytest.param("+sse4.2", marks=pytest.mark.release)])
 def test_bits_do_not_depend_on_the_processor(features: str, tmp_path: Path) -> None:
     """Compiled for a processor without vectors of its own, and for one that could contract products and sums."""
     environment = {
@@ -513,24 +513,25 @@ def study_of(folder: Path, kind: str | None, **changes: Any) -> Path:
 def test_a_study_names_its_stream(tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
     place = ("--store", store, "--workers", "0")
-    whole = call("run", study_of(tmp_path, "philox"), *place).stdout
-    call("run", study_of(tmp_path / "numpy", "numpy"), "--store", tmp_path / "n.zarr", "--workers", "0")
-    call("run", study_of(tmp_path / "none", None), "--store", tmp_path / "none.zarr", "--workers", "0")
+    here: dict[str, Any] = {"rows": [0], "isolated": False}
+    whole = call("run", study_of(tmp_path, "philox", **here), *place).stdout
+    call("run", study_of(tmp_path / "numpy", "numpy", **here), "--store", tmp_path / "n.zarr", "--workers", "0")
+    call("run", study_of(tmp_path / "none", None, **here), "--store", tmp_path / "none.zarr", "--workers", "0")
     shown = {name: show(tmp_path / name) for name in ("s.zarr", "n.zarr", "none.zarr")}
     assert shown["s.zarr"] == shown["none.zarr"] != shown["n.zarr"]
     assert stored_problem(store).study.study.stream == "philox"
     assert set(stored_problem(store).laws).isdisjoint(stored_problem(tmp_path / "n.zarr").laws)
-    refused = call("run", study_of(tmp_path, "numpy"), *place, code=2).stderr
+    refused = call("run", study_of(tmp_path, "numpy", **here), *place, code=2).stderr
     assert 'study.stream ("philox" in the store, "numpy" given)' in refused
-    assert call("run", study_of(tmp_path, None), *place, "--recheck").stdout == whole, "the store's"
+    assert call("run", study_of(tmp_path, None, **here), *place, "--recheck").stdout == whole, "the store's"
     older = ("--store", tmp_path / "n.zarr", "--workers", "0")
-    call("run", study_of(tmp_path, None), *older, "--recheck")
+    call("run", study_of(tmp_path, None, **here), *older, "--recheck")
     assert show(tmp_path / "n.zarr") == shown["n.zarr"], "the store's"
-    call("run", study_of(tmp_path, None, test=6000), *place)
-    call("run", study_of(tmp_path, "philox", test=6000), "--store", tmp_path / "t.zarr", "--workers", "2")
+    call("run", study_of(tmp_path, None, test=6000, **here), *place)
+    call("run", study_of(tmp_path, "philox", test=6000, rows=[0]), "--store", tmp_path / "t.zarr", "--workers", "2")
     grown, new = (json.loads(show(path))["spectrum"] for path in (store, tmp_path / "t.zarr"))
     assert grown == new != json.loads(shown["s.zarr"])["spectrum"]
-    assert "philox" in call("run", study_of(tmp_path, "mt19937"), *place, code=2).stderr
+    assert "philox" in call("run", study_of(tmp_path, "mt19937", **here), *place, code=2).stderr
 
 
 def test_other_seeds_are_other_draws(tmp_path: Path) -> None:

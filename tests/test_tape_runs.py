@@ -44,7 +44,15 @@ def shifted(database, size, rng):
         time.sleep(0.1)
     return 0.25 * database.sum() + rng.normal(size=size)
 """
-SMALL: dict[str, Any] = {**TAPED, "mechanism": NORMAL}
+SMALL: dict[str, Any] = {
+    **TAPED,
+    "mechanism": NORMAL,
+    "isolated": False,  # a process of its own has to load all that draws
+    "train": 1 << 13,
+    "test": 1 << 19,
+    "epsilons": [0.0, 0.5, 0.7],
+    "certify": [0.7],
+}
 
 
 def taped(folder: Path, **changes: Any) -> Path:
@@ -109,8 +117,9 @@ def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> No
 def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
     printed, all_chunks = show(whole / "s.zarr"), sum(chunks(whole / "s.zarr"))
     monkeypatch.setattr("hpcdp.planning.tape.task_seconds", lambda *_: 0.0)
+    study = taped(tmp_path, isolated=True)
     for name, options in (("here", Options(workers=0)), ("there", Options(client=client()))):
-        run_problem(*resolve(Study.from_toml(whole / "study.toml")), tmp_path / name, options, Silent())
+        run_problem(*resolve(Study.from_toml(study)), tmp_path / name, options, Silent())
         assert show(tmp_path / name) == printed
         assert len(spans(tmp_path / name)) == all_chunks
     assert len(spans(whole / "s.zarr")) < all_chunks
@@ -217,8 +226,8 @@ def test_draws_of_another_choice_are_not_used(copy: Path, whole: Path) -> None:
 
 
 def _asking(folder: Path, **changes: Any) -> Path:
-    target = {"epsilon": 0.8, "direction": "forward", "relative_error": 0.05, "most": 4_000_000}
-    keys = {**SMALL, "target": target, **changes}
+    target = {"epsilon": 0.7, "direction": "forward", "relative_error": 0.05, "most": 1_000_000}
+    keys = {**SMALL, "test": TAPED["test"], "target": target, **changes}
     return write_study(folder, **{key: value for key, value in keys.items() if value is not None})
 
 
@@ -228,7 +237,7 @@ def test_plain_draws_are_of_the_direction_that_is_asked_for(tmp_path: Path) -> N
     call("run", _asking(tmp_path), "--store", store, "--workers", 0)
     (choice,) = choices(store)
     assert choice["levels"] == [[0.0, 0.0, pytest.approx(0.05)], [0.0, 0.0, 0.0]]
-    wanted = -math.log(0.9 * 0.05) * math.exp(0.8) / (KEPT_BACK * choice["delta"][0][2])
+    wanted = -math.log(0.9 * 0.05) * math.exp(0.7) / (KEPT_BACK * choice["delta"][0][2])
     assert wanted <= choice["leftover"][0] <= wanted * 1.001 + (1 << 16)
     assert choice["leftover"][1] == 0
     assert {side for part, side, *_ in spans(store) if part == "leftover"} == {1}  # of D′
@@ -245,9 +254,6 @@ def test_plain_draws_are_of_the_direction_that_is_asked_for(tmp_path: Path) -> N
 def test_stores_of_before_go_on_as_they_began(tmp_path: Path, monkeypatch) -> None:
     """Where levels were shared by both directions, what is left to draw, or is lost, is drawn for both."""
     study, store = _asking(tmp_path), tmp_path / "s.zarr"
-    study.write_text(
-        study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false")
-    )  # else what is patched is not
     monkeypatch.setattr("hpcdp.study.estimate.Estimate.certified_direction", None)
     call("run", study, "--store", store, "--workers", 0)
     monkeypatch.undo()
@@ -298,17 +304,18 @@ ROWS = f'relative = {{ databases = [{[0.05 * i for i in range(18)] + [1.0, 1.0]}
 
 
 @pytest.mark.parametrize("pairs", [GIVEN, pytest.param(ROWS, marks=pytest.mark.release)], ids=["given", "rows"])
-def test_pairs_race_and_equal_ones_are_one(pairs: str, client, tmp_path: Path) -> None:
+def test_pairs_race_and_equal_ones_are_one(pairs: str, tmp_path: Path) -> None:
     """The pair that moves most, one of several or of twenty rows: all are learned, few are tested, and it has the largest δ̂."""
-    problem, trial = resolve(Study.from_toml(taped(tmp_path, pairs=pairs, test=1 << 18)))
-    result = run_problem(problem, trial, tmp_path / "s.zarr", Options(client=client()), Silent())
+    sizes = {"epsilons": [0.0, 0.1, 0.3], "certify": [0.3], "test": 1 << 18}
+    problem, trial = resolve(Study.from_toml(taped(tmp_path, pairs=pairs, **sizes)))
+    result = run_problem(problem, trial, tmp_path / "s.zarr", Options(workers=0), Silent())
     keys = first_of(problem.tape_keys)
     assert len(choices(tmp_path / "s.zarr")) == len(keys)
     assert len(keys) == (len(problem.pairs) - 1 if pairs == GIVEN else 19)  # equal rows make one pair
     tested = [number for number in range(len(problem.pairs)) if result["draws"][number].any()]
     assert 0 < len({problem.tape_keys[number] for number in tested}) < 0.5 * len(keys)
     assert (result["delta"][1] == result["delta"][3]).all() or pairs == ROWS
-    truth = GaussianShift(0.25).delta(np.array(SMALL["epsilons"]), "forward")
+    truth = GaussianShift(0.25).delta(np.array(sizes["epsilons"]), "forward")
     assert (result["spectrum_lower"] <= truth).all()
     first = result["standard_error"][tested[0]].max(axis=0)
     assert (np.abs(result["spectrum_delta"] - truth) <= 5.0 * first).all()
@@ -361,7 +368,6 @@ def test_a_call_that_draws_otherwise_than_trial_draws_is_refused(tmp_path: Path,
     )
     store = tmp_path / "t.zarr"
     study = taped(tmp_path, mechanism=OTHERWISE, train=1 << 15)
-    study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false"))
     call("run", study, "--store", store, "--workers", 0)
     for path in records(store, "tapes"):
         path.unlink()
@@ -525,7 +531,7 @@ def test_a_run_that_failed_is_told_by_its_error(tmp_path: Path) -> None:
 
 def test_equal_pairs_that_become_unequal_do_not_share_more_than_the_level(tmp_path: Path) -> None:
     """Levels of a pair are learned once, by how many unequal ones there are then; T may change."""
-    study = {**SMALL, "databases": [[0.0, 1.0], [0.0, 1.0]], "rows": [1], "certify": [0.0], "test": 1 << 18}
+    study = {**SMALL, "rows": [1], "epsilons": [0.0, 0.2], "certify": [0.0], "test": 1 << 16}
     study.pop("pairs")
     for second in (1.0, 0.98, 0.5):  # equal; both tested; the second one left out by training
         study["databases"] = [[0.0, 1.0], [0.0, second]]
