@@ -535,7 +535,9 @@ FORKED = {
 
 
 def test_a_check_in_a_forked_process_is_an_error_of_its_test(suite):
-    said, result = outcomes_of(suite, {"imports": ("import multiprocessing, os", ""), **FORKED}, run_apart)
+    tests = {"imports": ("import multiprocessing, os", ""), **FORKED, "after": SHOWN["skip"]}
+    said, result = outcomes_of(suite, tests, run_apart)
+    assert said["after"] == ["skipped"], "what another test left to a copy is not said of it"
     for name, (_, outcome) in FORKED.items():
         assert said[name] == [outcome, "error"]
         assert f"test_suite.py::test_{name}: {outcome}, though a check ran in another process" in result.stdout.str()

@@ -77,7 +77,11 @@ def test_an_interruption_of_its_own_costs_the_chunk(name: str, tmp_path: Path, s
 
 @pytest.mark.parametrize(
     "body",
-    ["import asyncio; raise asyncio.CancelledError('enough')", "raise type('P', (BaseException,), {})('enough')"],
+    [
+        "import asyncio; raise asyncio.CancelledError('enough')",
+        "raise type('P', (BaseException,), {})('enough')",
+        "raise StopIteration('enough')",  # as `next` does, for which context managers and generators have rules of their own
+    ],
 )
 def test_panics_in_trial_draws_and_imports(body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = refusal(tmp_path, capsys, f"def noisy(database, size, rng):\n    {body}\n")

@@ -276,7 +276,7 @@ def test_a_hidden_region_is_found_by_the_leftover(
     epsilon: float, mass: float, few: bool, train: int, tmp_path: Path
 ) -> None:
     """Of a mass with which P(S) < e^ε·Q(S): nothing is certified, and many plain draws tell why. Of a third of δ: less is, by
-    e^ε times what the few that hit tell at least.
+    e^ε times the limit of what is left over.
 
     Of the larger mass a tenth of a draw or so teaches; had one, S or the cut-off would be another, and nothing certified either.
     """
@@ -297,7 +297,7 @@ def test_a_hidden_region_is_found_by_the_leftover(
     assert limit > max(mass, hits / draws)
     if few:
         assert 0.4 * clean < truth
-        assert lower <= max(0.0, within - math.exp(epsilon) * hits / draws)
+        assert lower <= max(0.0, within - math.exp(epsilon) * limit)
     else:
         assert truth < within, "up to the leftover is no bound: dropping the leftover would break it"
         assert lower == 0.0
