@@ -17,6 +17,7 @@ from commands import call, contents, one_message
 
 import hpcdp
 from hpcdp.errors import MechanismError, StudyError
+from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.mechanisms.tabular import Frames, plain_output, plain_outputs
 from hpcdp.study.databases import enumerate_pairs, load_databases
@@ -327,8 +328,8 @@ def test_what_is_missing_and_times() -> None:
     rows = plain_outputs(FRAME[["name", "count", "when", "age"]])
     assert rows[0] == (SECRET, 1, "2020-01-01T00:00:00", 30)
     assert rows[2] == (None, 3, None, -50)
-    with pytest.raises(MechanismError, match="a DataFrame of 3 rows as one output; accepted: of one row"):
-        plain_output(FRAME)
+    with pytest.raises(MechanismError, match="^the mechanism returned a DataFrame of 3 rows as one output; accepted: of one"):
+        CallableMechanism(lambda _: FRAME, {}, False, False).draw(FRAME, 1, np.random.default_rng(1))
 
 
 def test_pandas_is_loaded_by_none_but_the_user() -> None:
