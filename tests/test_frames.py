@@ -328,7 +328,7 @@ def test_what_is_missing_and_times() -> None:
     rows = plain_outputs(FRAME[["name", "count", "when", "age"]])
     assert rows[0] == (SECRET, 1, "2020-01-01T00:00:00", 30)
     assert rows[2] == (None, 3, None, -50)
-    with pytest.raises(MechanismError, match="^the mechanism returned a DataFrame of 3 rows as one output; accepted: of one"):
+    with pytest.raises(MechanismError, match=r"^the mechanism returned a DataFrame of 3 rows as one output;"):
         CallableMechanism(lambda _: FRAME, {}, False, False).draw(FRAME, 1, np.random.default_rng(1))
 
 
