@@ -36,7 +36,7 @@ FULL = (
     ("gaussian", 10, 9),
     ("laplace", 10, 9),
 )
-SMALL = (("gaussian", 2, 10), ("uniform", 5, 9))
+SMALL = (("gaussian", 2, 11), ("laplace", 3, 11), ("uniform", 5, 9))
 
 
 def draw(law: str, size: int, columns: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -105,7 +105,7 @@ def main(small: bool = False) -> dict[tuple[str, int], float]:
     """Print a table; returns how many times faster hpcdp is, fit included, by law and columns."""
     from threadpoolctl import threadpool_limits
 
-    training = 1 << (11 if small else 18)
+    training = 1 << (13 if small else 18)
     k = choose_k("sqrt", training)
     print(f"neighbours: 2^{training.bit_length() - 1} training points, k = {k}; seconds of one thread; equal votes")
     print(
@@ -130,7 +130,7 @@ def main(small: bool = False) -> dict[tuple[str, int], float]:
                 f" {'':13} {ratios[law, columns]:6.1f} {scikit_vote / count:9.1f}",
                 flush=True,
             )
-    faster, work = compare_threads(training, 1 << (10 if small else 17))
+    faster, work = compare_threads(training, 1 << (12 if small else 17))
     print(f"two threads against one, 2 columns: {faster:.2f} times faster by the clock, {work:.2f} times the work")
     return ratios
 

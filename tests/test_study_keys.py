@@ -238,6 +238,11 @@ class NoFit(Own):
 class FitRaises(Own):
     def fit(self, p, q):
         raise RuntimeError("in\\nfit")
+
+
+class NoneLeft(Own):
+    def fit(self, p, q):
+        return next(x for x in [])  # contextlib and generators have rules of their own for what this raises
 """
 
 
@@ -249,6 +254,7 @@ class FitRaises(Own):
         ("Raising", "estimate.loss: bad_loss:Raising: count raised ZeroDivisionError: in count"),
         ("NoFit", "estimate.loss: bad_loss:NoFit: fit gave a NoneType without counter; see docs/extending.md"),
         ("FitRaises", "estimate.loss: bad_loss:FitRaises: fit raised RuntimeError: in"),
+        ("NoneLeft", "estimate.loss: bad_loss:NoneLeft: fit raised StopIteration ("),
     ],
 )
 def test_a_loss_that_fails_costs_its_pair_and_no_store(tmp_path, scheduler, name, words):

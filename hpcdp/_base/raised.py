@@ -7,8 +7,10 @@ import sysconfig
 import threading
 import traceback
 from pathlib import Path
+from types import TracebackType
 
 from hpcdp._base.signals import may_be_interrupted
+from hpcdp.errors import HpcdpError, MechanismError
 
 LONGEST = 2000
 """Characters of a message that quotes others."""
@@ -39,6 +41,23 @@ def interruptions() -> tuple[type[BaseException], ...]:
     if threading.current_thread() is not threading.main_thread():
         return (Left,)
     return (KeyboardInterrupt,) if may_be_interrupted() else ()
+
+
+class Blamed:
+    """Other people's code runs within: whatever it raises, but for `passing`, is the failure of `what`, in one line.
+
+    No generator: of an error that is a RuntimeError and raised from a StopIteration, contextlib lets the StopIteration pass.
+    """
+
+    def __init__(self, what: str, *passing: type[HpcdpError], failure: type[HpcdpError] = MechanismError) -> None:
+        self._what, self._passing, self._failure = what, passing, failure
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is not None and not isinstance(error, (*self._passing, *interruptions())):
+            # code that exits would take hpcdp along without a word
+            raise self._failure(f"{self._what} raised {describe_raised(error)}") from error
 
 
 def describe_raised(error: BaseException) -> str:

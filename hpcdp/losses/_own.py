@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.parent import no_copy
 from hpcdp._base.prints import printing_to_stderr
-from hpcdp._base.raised import describe_raised, interruptions, readable
+from hpcdp._base.raised import Blamed, readable
 from hpcdp._base.slow_draws import naming
 from hpcdp.errors import HpcdpError, MechanismError
 from hpcdp.losses.protocol import Counter, Loss, Model, Outputs, Side
@@ -22,18 +22,13 @@ from hpcdp.mechanisms.outputs import Schema
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-@contextmanager
-def _blamed(name: str, what: str) -> Iterator[None]:
+def _blamed(name: str, what: str) -> ExitStack:
     """Whatever is raised within is the failure of this part of the loss, in one line."""
-    try:
-        with no_copy(), printing_to_stderr(), naming(lambda: f"estimate.loss: {name}: {what}"):
-            yield
-    except HpcdpError:
-        raise
-    except interruptions():
-        raise
-    except BaseException as error:
-        raise MechanismError(f"estimate.loss: {name}: {what} raised {describe_raised(error)}") from error
+    told = f"estimate.loss: {name}: {what}"
+    with ExitStack() as stack:
+        for context in (Blamed(told, HpcdpError), no_copy(), printing_to_stderr(), naming(lambda: told)):
+            stack.enter_context(context)
+        return stack.pop_all()
 
 
 def _refuse_without(found: Any, name: str, what: str, *methods: str) -> None:

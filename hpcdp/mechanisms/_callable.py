@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -13,31 +12,12 @@ from numpy.typing import NDArray
 
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.parent import no_copy
-from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp._base.raised import Blamed
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.tabular import plain_output, plain_outputs
 
 _MANY = "mechanism(database, size, rng, **parameters)"
 _ONE = "mechanism(database, rng, **parameters)"
-
-
-class _Guarded:
-    """A user's function is called within: whatever it raises becomes a MechanismError; what `no_copy` gives.
-
-    No generator, out of which contextlib lets a StopIteration pass although a RuntimeError is raised from it.
-    """
-
-    def __init__(self, named: str) -> None:
-        self._named, self._copies = named, no_copy()
-
-    def __enter__(self) -> Callable[[], None]:
-        return self._copies.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._copies.__exit__(kind, error, at)
-        if error is not None and not isinstance(error, (MechanismError, *interruptions())):
-            # a mechanism that exits would take hpcdp along without a word
-            raise MechanismError(f"the {self._named} raised {describe_raised(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -52,7 +32,7 @@ class CallableMechanism:
     def draw(self, database: Any, size: int, rng: np.random.Generator) -> Any:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
         arguments = self._arguments(rng)
-        with _Guarded("mechanism") as end_copy:
+        with Blamed("the mechanism", MechanismError), no_copy() as end_copy:
             if self.vectorised:
                 return plain_outputs(self.function(database.copy(), size=size, **arguments))
             found = []
@@ -75,7 +55,7 @@ class CallableMechanism:
         such a call returns for one output, what is kept of it.
         """
         arguments, kept = self._arguments(rng), []
-        with _Guarded("mechanism") as end_copy:
+        with Blamed("the mechanism", MechanismError), no_copy() as end_copy:
             for number in range(size):
                 begin(number)
                 if self.vectorised:
@@ -91,7 +71,7 @@ class CallableMechanism:
         each = getattr(self.function, "each", None)
         if each is None:
             return None
-        with _Guarded("mechanism's each"):
+        with Blamed("the mechanism's each", MechanismError), no_copy():
             return plain_outputs(each(databases, **self._arguments(rng)))
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:

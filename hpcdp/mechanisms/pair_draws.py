@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.parent import no_copy
-from hpcdp._base.raised import describe_raised, interruptions, readable
+from hpcdp._base.raised import Blamed, readable
 from hpcdp.errors import MechanismError, StudyError
 
 SENSITIVITY, LOSS, NUMBERS = 0, 1, 2
@@ -69,17 +69,10 @@ class PairDraws:
     def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """(size, 3) float64: S = ‖f(x) − f(y)‖₁, the loss of f(x) + noise, and k, of each pair; it raises MechanismError."""
         found, kept = np.empty((size, 3)), _Kept()
-        try:
-            with no_copy() as end_copy:
-                for place in range(size):
-                    found[place] = self._pair(database, rng, kept)
-                    end_copy()
-        except MechanismError:
-            raise
-        except interruptions():
-            raise
-        except BaseException as error:  # a query that exits would take hpcdp along without a word
-            raise MechanismError(f"the query raised {describe_raised(error)}") from error
+        with Blamed("the query", MechanismError), no_copy() as end_copy:
+            for place in range(size):
+                found[place] = self._pair(database, rng, kept)
+                end_copy()
         return found
 
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> None:
@@ -108,16 +101,12 @@ class PairDraws:
     def _rows(self, population: NDArray[Any], rng: np.random.Generator, kept: _Kept) -> NDArray[Any]:
         if self.source is None:
             return kept.take(population, rng.integers(population.shape[0], size=self.rows + 1))
-        try:
+        with Blamed("the population's callable"):
             given, references = _given(self.source, self.rows + 1, rng, self.parameters)
             is_ours = (
                 type(given) is np.ndarray and given.flags.owndata and given.flags.writeable and references <= _ALONE
             )
             rows = np.asarray(given)
-        except interruptions():
-            raise
-        except BaseException as error:
-            raise MechanismError(f"the population's callable raised {describe_raised(error)}") from error
         if rows.ndim not in (1, 2) or rows.shape[0] != self.rows + 1 or rows.dtype.kind not in "biuf":
             raise MechanismError(
                 f"the population's callable returned {rows.dtype} of shape {rows.shape}; accepted: numbers of shape "

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp._base.raised import Blamed, interruptions
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_bytes
 from hpcdp.mechanisms.outputs import Outputs, canonicalise
@@ -88,12 +88,8 @@ class ScoredModels(StoredSamples):
 
     def _score_anew(self, path: Path) -> Outputs:
         begin = time.perf_counter()
-        try:
+        with Blamed(f"the score of {path}"):
             found = self.score(path, **self.parameters)
-        except interruptions():
-            raise
-        except BaseException as error:  # one that exits would take hpcdp along without a word
-            raise MechanismError(f"the score of {path} raised {describe_raised(error)}") from error
         self._seconds.append(time.perf_counter() - begin)
         try:
             array = np.asarray(found)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.integers import ACCEPTED, exact_integers, lost_integer, objects_of, rounded_place
 from hpcdp._base.parent import at_risk
-from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp._base.raised import Blamed
 from hpcdp.errors import WRONG, StudyError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.user_code import import_callable
@@ -119,13 +119,8 @@ def frames_missing() -> StudyError:
 def _call(key: str, path: str, parameters: Mapping[str, Any], study: Study) -> Any:
     """What a callable of the study returns; StudyError where it raises."""
     function = import_callable(path, study.folder, key)
-    try:
-        with at_risk(f"{key} {path}", WRONG):
-            return function(**parameters)
-    except interruptions():
-        raise
-    except BaseException as error:  # one that exits would take hpcdp along without a word
-        raise StudyError(f"{key}: {path} raised {describe_raised(error)}") from error
+    with Blamed(f"{key}: {path}", failure=StudyError), at_risk(f"{key} {path}", WRONG):
+        return function(**parameters)
 
 
 def _called_pairs(given: GivenCall, study: Study) -> list[tuple[Any, Any]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
-from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp._base.raised import Blamed
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms.user_code import import_callable, source_digest
@@ -81,12 +81,8 @@ class Distribution:
         """`size` databases, checked; MechanismError tells what is wrong with them."""
         if self.function is None:
             raise MechanismError("this problem was opened to read results; it cannot draw")
-        try:
+        with Blamed(f"distribution {self.call}"):
             made = np.array(self.function(size, rng, **self.parameters))
-        except interruptions():
-            raise
-        except BaseException as error:
-            raise MechanismError(f"distribution {self.call} raised {describe_raised(error)}") from error
         if made.shape[1:] != self.shape or made.shape[:1] != (size,) or made.dtype.kind not in "biuf":
             raise MechanismError(
                 f"distribution {self.call} returned {made.dtype} of shape {made.shape} when asked for {size} databases; "
@@ -120,12 +116,8 @@ class Conditional:
         """
         found = self.distribution
         if found.outputs is not None:
-            try:
+            with Blamed(f"outputs of {found.call}"):
                 return found.outputs(size, rng, self.row, self.value, **_accepted(found.outputs, found.parameters))
-            except interruptions():
-                raise
-            except BaseException as error:
-                raise MechanismError(f"outputs of {found.call} raised {describe_raised(error)}") from error
         parts = [self._block(mechanism, min(found.block, size - start), rng) for start in range(0, size, found.block)]
         if all(isinstance(part, np.ndarray) for part in parts):
             return parts[0] if len(parts) == 1 else _joined(parts)
@@ -230,13 +222,8 @@ def _outputs_of(function: Callable[..., Any], where: str) -> Callable[..., Any] 
 def _shape_of(function: Callable[..., Any], section: Distributional, where: str) -> tuple[int, ...]:
     """Shape of one database, from one that is drawn."""
     rng = np.random.default_rng(_TRIAL_STREAM)
-    try:
-        with at_risk(f"{where}.call {section.call}", WRONG):
-            made = np.asarray(function(1, rng, **section.parameters))
-    except interruptions():
-        raise
-    except BaseException as error:
-        raise StudyError(f"{where}.call: {section.call} raised {describe_raised(error)}") from error
+    with Blamed(f"{where}.call: {section.call}", failure=StudyError), at_risk(f"{where}.call {section.call}", WRONG):
+        made = np.asarray(function(1, rng, **section.parameters))
     if made.ndim not in (2, 3) or made.shape[0] != 1 or made.size == 0 or made.dtype.kind not in "biuf":
         raise StudyError(
             f"{where}.call: {section.call} returned {made.dtype} of shape {made.shape} when asked for 1 database; "
