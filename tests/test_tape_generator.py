@@ -26,7 +26,7 @@ from tapes import (
     quantiles,
 )
 
-from hpcdp.mechanisms.tape import drawing
+from hpcdp.mechanisms.tape import kept
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import BINS, PLAIN
 from hpcdp.mechanisms.tape.proposal import Proposal, join
@@ -306,7 +306,7 @@ def many_places(g: Any, n: Any) -> Any:
 
 def test_places_beyond_those_that_are_kept_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a mechanism that draws a million numbers for an output does not fill the memory."""
-    monkeypatch.setattr(drawing, "_MOST_KEPT", 1)
+    monkeypatch.setattr(kept, "_MOST_KEPT", 1)
     for out, tape in (
         by_rows(many_places, proposal(2), 3),
         one_by_one(lambda g: many_places(g, None), proposal(2), 3, 3_000),
