@@ -73,12 +73,8 @@ KINDS = {
     ),
 }
 """What is disturbed, by name."""
-_KINDS_SMALL = (
-    "plain",
-    "race",
-    "reuse",
-    "sequential",
-)  # whose ways of keeping and of deciding what is next differ most
+# whose ways of keeping and of deciding what is next differ most
+_KINDS_SMALL = ("plain", "race", "reuse", "sequential")
 
 
 @dataclass

@@ -20,7 +20,7 @@ from hpcdp.notions.spectrum import lower_bounds, make_cells
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-RUNS, CONFIDENCE = 200, 0.8
+RUNS, CONFIDENCE = 400, 0.8
 
 
 def _gaussian(epsilons: Floats, mu: float) -> Floats:

@@ -16,7 +16,7 @@ from hpcdp.losses.counts import audit_etas
 from hpcdp.results.audit import audit
 from hpcdp.study.claims import Claim
 
-RUNS = 150
+RUNS = 400
 MOST_ALARMS = RUNS * GAMMA + 4.0 * math.sqrt(RUNS * GAMMA * (1.0 - GAMMA))
 
 LOSSES = {

@@ -99,7 +99,7 @@ def _loss_of_choice(name: str, size: int) -> float:
     return float((np.maximum(kept["knn"], kept["smooth"]) - kept["auto"]).max())
 
 
-@pytest.mark.parametrize("size", [4000, 30_000])
+@pytest.mark.parametrize("size", [4000, 60_000])
 @pytest.mark.parametrize("name", LAWS)
 def test_sets_keep_about_what_the_best_of_the_losses_keeps(name: str, size: int) -> None:
     """What the choice may cost is the standard error that a share of the training outputs has at most."""

@@ -110,7 +110,7 @@ def test_betting(capsys: pytest.CaptureFixture[str]) -> None:
     print(capsys.readouterr().out)
 
 
-SOME = ("dp-sgd, reverse", "geometric sum")  # reals and a lattice, one of each direction
+SOME = ("dp-sgd, reverse", "plane 1/2", "geometric sum")  # one of each kind of outputs and of direction
 OTHERS = tuple(case.name for case in tiny.CASES if case.name not in (*SOME, *tiny.LONG))
 
 

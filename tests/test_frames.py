@@ -146,7 +146,7 @@ FORMS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_randomised_response_of_a_text(form: str) -> None:
     """δ(ε) = ¾ − ¼e^ε; wrong with at most one in 10⁶ seeds, by Hoeffding's inequality for both shares at all cells."""
-    size, cells = 800, 4
+    size, cells = 2000, 4
     result = hpcdp.spectrum(
         FORMS[form],
         FRAME,
@@ -225,7 +225,7 @@ def test_edits_set_what_a_row_holds_and_leave_its_label(frame: pd.DataFrame, val
 def test_edits_of_a_text(index: str, tmp_path: Path) -> None:
     """Setting the first row to another's says what `answer` sees, setting the last says nothing: exact δ as above."""
     people = FRAME if index == "one level" else FRAME.set_index("age", append=True, drop=False)
-    size, cells = 1000, 8
+    size, cells = 2000, 8
     body = {
         "study": {"name": "edits", "seed": 12},
         "mechanism": {"call": FORMS["a frame" if index == "one level" else "a frame of levels"]},

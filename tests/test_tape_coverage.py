@@ -172,20 +172,20 @@ def least(nominal: float, runs: int) -> int:
     return math.floor(runs * nominal - 4.0 * math.sqrt(runs * nominal * (1.0 - nominal)))
 
 
-@pytest.mark.parametrize("runs", [RUNS, pytest.param(400, marks=pytest.mark.release)])
+ASKED: list[tuple[str, str | None]] = [
+    *((law, None) for law in LAWS),
+    ("gaussian", "forward"),
+    ("two_sided", "reverse"),
+]
+SHORT: list[tuple[str, str | None]] = [("gaussian", None), ("subsampled", None), ("two_sided", "reverse")]
+
+
 @pytest.mark.parametrize(
-    "law, asked",
-    [
-        *(
-            pytest.param(law, None, marks=() if law in ("gaussian", "subsampled") else pytest.mark.release)
-            for law in LAWS
-        ),
-        pytest.param("gaussian", "forward", marks=pytest.mark.release),
-        ("two_sided", "reverse"),
-    ],
+    "law, asked, runs",
+    [*((*case, RUNS) for case in SHORT), *(pytest.param(*case, 400, marks=pytest.mark.release) for case in ASKED)],
 )
 def test_coverage(law: str, asked: str | None, runs: int, tmp_path: Path) -> None:
-    """What is certified, and what is up to the leftover, in 40 or 400 runs of each of five laws; asked: of a direction alone."""
+    """What is certified, and what is up to the leftover, in many runs of each law; asked: of a direction alone."""
     epsilon, schema, exact = LAWS[law]
     target = {"epsilon": epsilon, "direction": asked, "relative_error": 0.1, "most": 1 << 18}
     more = {} if asked is None else {"certify": [epsilon], "target": target, "test": 1 << 20}
