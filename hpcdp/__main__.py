@@ -34,7 +34,7 @@ def _have_environment_of_workers() -> None:
         lacks
         and here
         and sys.executable
-        and Path(sys.argv[0]) in (Path(sys.executable).with_name("hpcdp"), Path(__file__))
+        and Path(os.path.abspath(sys.argv[0])) in (Path(sys.executable).with_name("hpcdp"), Path(__file__))
     ):
         with suppress(OSError):
             start_again([sys.executable, *sys.orig_argv[1:]], os.environ | lacks)

@@ -7,6 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from commands import write_study
+
+from hpcdp._base.compiling import WORDS
 
 OWN, BARE = "from hpcdp._base.kernels import kernel", "import numba\nkernel = lambda: numba.njit(cache=True)"
 CALLER = "from called import step\n\n@kernel()\ndef twice(x):\n    return step(step(x))\n"
@@ -69,3 +72,40 @@ def test_a_kept_kernel_is_loaded_without_what_compiles_it(tmp_path):
         [sys.executable, "-B", "-c", asked], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert float(last.stdout) == pytest.approx(14**0.5 + 3 + 2, abs=1e-6)
+
+
+COMPILES = """
+from hpcdp._base.kernels import kernel
+
+
+@kernel()
+def double(x):
+    return x + x
+
+
+def noisy(database, size, rng):
+    noise = rng.laplace(size=size)
+    with open("/proc/self/comm") as name:  # trial draws compile nothing
+        return database.sum() + (double(0.5) * noise if name.read() == "hpcdp-worker\\n" else noise)
+"""
+
+
+COMMAND = "import sys; from hpcdp.__main__ import main; sys.exit(main())"  # which forks no workers of its own
+
+
+@pytest.mark.parametrize("place, said", [(("--workers", "2"), [1, 0]), (("--workers", "1", "--dashboard"), [1])])
+def test_a_command_says_once_that_its_workers_compile_kernels(place, said, tmp_path):
+    study = write_study(tmp_path, COMPILES, call="own:noisy", keep="none")
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", COMMAND, "run", study, "--store", tmp_path / f"{number}.zarr", *place],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stderr
+        for number in range(len(said))
+    ]
+    assert [words.count(WORDS) for words in told] == said
+    assert told[0].index(WORDS) < told[0].index("run: 100 %")

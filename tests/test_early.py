@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -37,14 +39,16 @@ MOMENTS = (
 )
 
 
-def start(folder: Path, moment: str, **settings: object) -> subprocess.CompletedProcess[str]:
+def start(
+    folder: Path, moment: str, command: Sequence[str] = COMMAND, **settings: object
+) -> subprocess.CompletedProcess[str]:
     """`hpcdp run` of a study, interrupted at a moment."""
     (folder / "sitecustomize.py").write_text(SIGNALLING)
     environment = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, "PYTHONHASHSEED")}
     environment |= {"PYTHONPATH": str(folder), "AT_IMPORT_OF": moment}
-    command = [*COMMAND, "run", str(write_study(folder))]
+    words = [*command, "run", str(write_study(folder))]
     return subprocess.run(
-        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False, **settings
+        words, env=environment, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False, **settings
     )
 
 
@@ -53,6 +57,12 @@ def test_an_interruption_while_a_command_starts(moment: str, tmp_path: Path) -> 
     done = start(tmp_path, moment)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nhpcdp: interrupted\n")
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_command_that_is_named_by_a_relative_path_starts_again_too(tmp_path: Path) -> None:
+    """So that it forks its workers: in its second start alone it is interrupted there."""
+    script = os.path.relpath(Path(sys.executable).with_name("hpcdp"), tmp_path)
+    assert start(tmp_path, "sitecustomize", [script]).returncode == 130
 
 
 def test_who_ignores_interruptions_goes_on_ignoring_them(tmp_path: Path) -> None:

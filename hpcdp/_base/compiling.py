@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-_tell: list[tuple[mmap.mmap, Callable[[], None]]] = []
+WORDS = "compiling kernels for this machine, only the first time: half a minute where nothing else runs"
+
+_told = mmap.mmap(-1, 1)  # which forks share
+_tell: list[Callable[[], None]] = []
+_send: ContextVar[Callable[[], None] | None] = ContextVar("hpcdp_compiling", default=None)
 
 
 def tell_by(tell: Callable[[], None]) -> None:
     """What is called when this process, or one that is forked from it, is the first to find a kernel that nobody has compiled."""
-    _tell[:] = [(mmap.mmap(-1, 1), tell)]  # which forks share
+    _tell[:], _told[0] = [tell], 0
+
+
+@contextmanager
+def sent_by(send: Callable[[], None] | None) -> Iterator[None]:
+    """Within, this is called instead, once; None: as outside."""
+    before = _send.set(send)
+    try:
+        yield
+    finally:
+        _send.reset(before)
 
 
 def begins() -> None:
     """A kernel is about to be compiled."""
-    for told, tell in _tell:
-        if not told[0]:
-            told[0] = 1
+    if (send := _send.get()) is not None:
+        _send.set(lambda: None)
+        send()
+        return
+    for tell in _tell:
+        if is_news():
             tell()
+
+
+def is_news() -> bool:
+    """Whether somebody is to be told who was not told yet; whoever asks tells it."""
+    is_first, _told[0] = bool(_tell) and not _told[0], 1
+    return is_first

@@ -1,8 +1,9 @@
 """What draws tell the driver while a run goes on; in trial draws by a note.
 
-Draws that take long are named while they do, and chunks whose numbers are of another type than others'. A process that holds
-Python's lock for long cannot tell of itself: one that is ours from its fork notes what it draws in memory that it shares with
-another, which looks at it. Others, such as workers elsewhere, tell it in a thread, over Dask's events.
+Draws that take long are named while they do, chunks whose numbers are of another type than others', and that kernels are
+compiled. A process that holds Python's lock for long cannot tell of itself: one that is ours from its fork notes what it draws
+in memory that it shares with another, which looks at it. Others, such as workers elsewhere, tell it in a thread, over Dask's
+events.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
+
+from hpcdp._base import compiling
 
 _LOOK = 0.5  # seconds between looks at the draws that run
 _REPORT = 5.0  # seconds after which a worker tells of a draw, and then again
@@ -143,11 +147,13 @@ def topic_of(root: str, generation: int) -> str:
 
 @contextmanager
 def reporting(root: str, generation: int) -> Iterator[None]:
-    """Run a task within: where this is a Dask worker, its slow draws are told to the run's driver."""
+    """Run a task within: where this is a worker, its slow draws are told to the run's driver, and that it compiles kernels."""
     topic = topic_of(root, generation)
-    before, topics = _send.set(_sender(topic)), _topic.set(topic)
+    send = _sender(topic)
+    before, topics = _send.set(send), _topic.set(topic)
     try:
-        yield
+        with compiling.sent_by(None if send is None else partial(send, {"compiling": True})):
+            yield
     finally:
         _topic.reset(topics)
         _send.reset(before)

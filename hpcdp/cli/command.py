@@ -101,11 +101,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _say_compiling() -> None:
-    print(
-        "hpcdp: compiling kernels for this machine, only the first time: half a minute where nothing else runs",
-        file=sys.stderr,
-        flush=True,
-    )
+    print(f"hpcdp: {compiling.WORDS}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from hpcdp._base import compiling
 from hpcdp._base.slow_draws import LONG, still
 from hpcdp.clusters.place import Place
 from hpcdp.engine.outcomes import Failure
@@ -95,6 +96,10 @@ class Monitor:
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Note a draw that takes longer than is to be expected, and again when that has doubled; types that differ once."""
         news, now = event[1], time.monotonic()
+        if "compiling" in news:
+            if compiling.is_news():
+                self.note(compiling.WORDS)
+            return
         if "types" in news:
             if not self._types_differ:
                 self._types_differ = True

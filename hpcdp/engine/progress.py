@@ -12,6 +12,7 @@ from hpcdp._base.terminal import drawn, plain
 
 _LINE_SECONDS = 10.0
 _NOTEBOOK_SECONDS = 0.1
+_ALIKE = 1.5  # times that are told as one
 
 
 class Progress(Protocol):
@@ -45,6 +46,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._label, self._total, self._done = "", 0.0, 0.0
+        self._first = 0.0, 0.0
         self._start = self._last = time.monotonic()
 
     def note(self, text: str) -> None:
@@ -58,18 +60,31 @@ class Lines:
 
     def advance(self, units: float) -> None:
         """Print a line if the last one is old or the phase is done."""
-        self._done += units
-        now = time.monotonic()
+        now = self._move(units)
         if now - self._last < _LINE_SECONDS and self._done < self._total * (1 - 1e-9):
             return
         self._last = now
         self.note(self._line(now))
 
+    def _move(self, units: float) -> float:
+        """What is done now, and when the first of it was; the time."""
+        now = time.monotonic()
+        if self._done == 0.0:
+            self._first = now, units
+        self._done += units
+        return now
+
     def _line(self, now: float) -> str:
         share = self._done / self._total if self._total else 1.0
-        left = (now - self._start) * (1 - share) / share if share > 0 else 0.0
-        end = f"about {left:.0f} s left" if share < 1 - 1e-9 else f"done in {now - self._start:.1f} s"
-        return f"{self._label}: {100 * share:.0f} %, {end}"
+        line = f"{self._label}: {100 * share:.0f} %"
+        if share > 1 - 1e-9:
+            return f"{line}, done in {now - self._start:.1f} s"
+        if self._done <= self._first[1]:
+            return line
+        # the first step may have waited for what is done once, such as compiling, or be one of many that end together
+        left = self._total - self._done
+        few, many = sorted(left * (now - at) / (self._done - done) for at, done in ((self._start, 0.0), self._first))
+        return f"{line}, about {f'{few:.0f} to ' if many > _ALIKE * few else ''}{many:.0f} s left"
 
 
 class Notebook(Lines):
@@ -90,8 +105,7 @@ class Notebook(Lines):
 
     def advance(self, units: float) -> None:
         """Change the line, ten times a second at most."""
-        self._done += units
-        now = time.monotonic()
+        now = self._move(units)
         is_done = self._done >= self._total * (1 - 1e-9)
         if self._shown is not None and now - self._last < _NOTEBOOK_SECONDS and not is_done:
             return

@@ -1,0 +1,35 @@
+"""What lines of progress say of the time that is left."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from hpcdp.engine import progress
+
+DEAR_FIRST = [35.0 + step for step in range(40)]  # a step a second, once kernels were compiled
+STEADY = [3.0 * step for step in range(1, 41)]
+BURSTS = [100.0 * (1 + step // 10) + 0.1 * (step % 10) for step in range(40)]  # ten workers
+
+
+@pytest.mark.parametrize("ends", [DEAR_FIRST, STEADY, BURSTS], ids=["dear first", "steady", "bursts"])
+def test_the_true_time_is_within_what_is_told(
+    ends: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To the length of a step, where one time is told to a third; nothing is told of the first step alone."""
+    now, told = 0.0, []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    lines = progress.Lines()
+    lines.begin("run", len(ends))
+    for now in ends:
+        lines.advance(1.0)
+        said = capsys.readouterr().err
+        if " left" in said:
+            about = [float(word) for word in said.partition("about")[2].split() if word.isdigit()]
+            told.append((about[0], ends[-1] - now, about[-1]))
+    assert len(told) > 2
+    assert told[0][1] < ends[-1] - ends[0]
+    step = max(after - before for before, after in pairwise(ends))
+    assert all(min(least, most / 1.5) - step <= true <= most + step for least, true, most in told)
+    assert said == f"run: 100 %, done in {now:.1f} s\n"
