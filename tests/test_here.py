@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import called
 import numpy as np
@@ -20,7 +21,7 @@ import pytest
 from commands import MECHANISM, call, contents, hpcdp, kill_group, records, show, started, wait_until, write_study
 from studies import make_study
 
-from hpcdp import run
+from hpcdp import resume, run
 from hpcdp.clusters._messages import Heard, say
 from hpcdp.clusters._processes import Processes
 from hpcdp.clusters.here import Here
@@ -398,10 +399,20 @@ def test_a_plan_says_where_it_runs(tmp_path: Path, scheduler: str) -> None:
         assert "in one process" not in said
 
 
-def test_workers_below_zero_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("given", "accepted"),
+    [
+        ({"workers": -1}, "a positive integer"),
+        ({"client": "tcp://127.0.0.1:1"}, "a distributed.Client"),
+        ({"progress": True}, "an object with the methods note"),
+    ],
+)
+def test_what_is_no_place_or_progress_is_refused(given: dict[str, Any], accepted: str, tmp_path: Path) -> None:
     study = make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1, train=100, test=100, epsilons=[0.0])
-    with pytest.raises(StudyError, match="workers: -1 was given"):
-        run(study, tmp_path / "s.zarr", workers=-1)
+    ((name, value),) = given.items()
+    for begin in (run, resume):
+        with pytest.raises(StudyError, match=f"^{name}: {value!r} was given; accepted: .*{accepted}"):
+            begin(*([study] if begin is run else []), tmp_path / "s.zarr", **given)
     assert not (tmp_path / "s.zarr").exists()
     assert Here().threads() == 1
 

@@ -17,6 +17,7 @@ import pytest
 from commands import SEED, call, write_study
 
 import hpcdp
+from hpcdp.cli._arguments import make_parser
 from hpcdp.engine.driver import store_problem
 from hpcdp.errors import StudyError
 from hpcdp.planning.summary import plan
@@ -354,12 +355,15 @@ def test_equal_numbers_of_another_type_are_another_parameter(given: Any, tmp_pat
     assert f"changed: mechanism.parameters.scale (1 in the store, {json.dumps(given)} given)" in error
 
 
-def test_options_that_contradict_each_other(tmp_path: Path) -> None:
+def test_options_that_contradict_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = write_study(tmp_path, FAST)
     for words in (["--plot", "--no-plot"], ["--no-plot", "--plot"]):
         with pytest.raises(SystemExit) as ended:
             call("run", study, *words)
         assert ended.value.code == 2
+    with pytest.raises(SystemExit, match="2"):
+        make_parser().parse_args(["verify", "s.zarr", "dp(epsilon=1)"])
+    assert capsys.readouterr().err.endswith(": dp(epsilon=1); a claim follows --claim; see hpcdp --help\n")
     there = ("run", study, "--workers", "0", "--cluster", "tcp://127.0.0.1:1")
     assert refused(*there) == (
         "hpcdp: workers: 0, one process of this machine, was given beside cluster tcp://127.0.0.1:1; accepted: workers 0 alone, "

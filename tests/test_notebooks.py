@@ -17,7 +17,7 @@ from pages import STUDIES, Page, make_store
 import hpcdp
 from hpcdp import Spectrum, load_result
 from hpcdp.analytic import GaussianShift
-from hpcdp.engine.progress import Notebook, Silent, default_progress
+from hpcdp.engine.progress import Notebook, Silent, progress_of
 from hpcdp.results.shown import Shown
 
 Stores = Callable[[str], Path]
@@ -118,7 +118,7 @@ def test_what_nothing_shows_has_no_fragment(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_progress_is_shown_in_notebooks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(default_progress(), Silent)
+    assert isinstance(progress_of(None), Silent)
     for shell, kind in ((None, Silent), (SimpleNamespace(), Silent), (SimpleNamespace(kernel=object()), Notebook)):
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell))
-        assert isinstance(default_progress(), kind)
+        assert isinstance(progress_of(None), kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +20,8 @@ LIMITS = ("exact", "hoeffding")
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized") and re.search(r"\w\(.*\)", message):  # as in verify STORE "dp(epsilon=1)"
+            message += "; a claim follows --claim"
         self.exit(WRONG, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 

@@ -24,7 +24,7 @@ from hpcdp.engine.last_draw import take_last_draw
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import Failure, no_memory, unusable
 from hpcdp.engine.places import Options, Places, at_once, refuse_place, refuse_unsendable
-from hpcdp.engine.progress import Progress, default_progress
+from hpcdp.engine.progress import Progress, progress_of
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_samples_aside
 from hpcdp.engine.settled import settled
 from hpcdp.engine.stopping import Stopped
@@ -105,7 +105,7 @@ def run(
     """
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
     parsed, given = read_study(study, store)
-    progress = progress or default_progress()
+    progress = progress_of(progress)
     with settled(given) as there:
         problem, trial = resolve(parsed, progress.note, parse_place(cluster).library_threads)
         return replace(run_problem(problem, trial, there.root, options, there.telling(progress)), store=given)
@@ -127,7 +127,7 @@ def resume(
     trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
     """
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    progress, threads = progress or default_progress(), parse_place(cluster).library_threads
+    progress, threads = progress_of(progress), parse_place(cluster).library_threads
     with settled(path_of("store", store)) as there:
         problem, trial = resolve_stored(there.root, allow_changed_code, trust_code, progress.note, threads)
         result = run_problem(problem, trial, there.root, options, there.telling(progress))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hpcdp._base.given import whole_of
+from hpcdp._base.given import whole_of, wrong
 from hpcdp._base.slow_draws import topic_of
 from hpcdp.clusters import Place, Where, connect, default_workers, parse_place, silence_dask
 from hpcdp.clusters._processes import refuse_few_files_for
@@ -52,9 +52,14 @@ class Options:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        """StudyError where workers are no number of them."""
+        """StudyError where workers are no number of them, or the client is none."""
         if self.workers is not None:
             whole_of("workers", self.workers, 0, "0 (none, in one process) or a positive integer")
+        if self.client is not None:
+            from distributed import Client
+
+            if not isinstance(self.client, Client):
+                raise wrong("client", self.client, "a distributed.Client")
 
 
 def at_once(options: Options, where: Where) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from hpcdp._base.given import wrong
 from hpcdp._base.terminal import drawn, plain
 
 _LINE_SECONDS = 10.0
@@ -118,8 +119,12 @@ class Notebook(Lines):
             self._shown.update(line, raw=True)
 
 
-def default_progress() -> Progress:
-    """What a call shows that names no progress: nothing, and in a notebook a line for every phase."""
+def progress_of(given: Progress | None) -> Progress:
+    """What a call shows: by default nothing, and in a notebook a line for every phase; StudyError for what cannot be told."""
+    if given is not None:
+        if not all(callable(getattr(given, name, None)) for name in ("note", "begin", "advance")):
+            raise wrong("progress", given, "an object with the methods note(text), begin(label, units) and advance(units)")
+        return given
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return Notebook() if getattr(shell, "kernel", None) is not None else Silent()
 
