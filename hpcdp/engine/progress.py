@@ -123,7 +123,9 @@ def progress_of(given: Progress | None) -> Progress:
     """What a call shows: by default nothing, and in a notebook a line for every phase; StudyError for what cannot be told."""
     if given is not None:
         if not all(callable(getattr(given, name, None)) for name in ("note", "begin", "advance")):
-            raise wrong("progress", given, "an object with the methods note(text), begin(label, units) and advance(units)")
+            raise wrong(
+                "progress", given, "an object with the methods note(text), begin(label, units) and advance(units)"
+            )
         return given
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return Notebook() if getattr(shell, "kernel", None) is not None else Silent()
