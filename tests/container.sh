@@ -1,57 +1,113 @@
 #!/bin/sh
-# The steps of the container recipes in a Debian root that debootstrap makes, which no container engine is needed for: as root, on Linux.
-# Built as in containers/Dockerfile; then used as another user, with a read-only root, and a /tmp and a /work to write in.
-#   SUITE=trixie  the Debian release        HPCDP_CPU=x86-64-v3  the processor that kernels are compiled for
+# The container recipes, in a Debian root that debootstrap makes, as root, on Linux: built, then used as another user, with a
+# read-only root, a /work to write in and a /tmp in which yet another user has taken the name of the folder for kernels.
+#   ENGINE=chroot  the recipes' steps without any engine; podman: containers/Dockerfile; apptainer: containers/hpcdp.def, which is
+#                  built by a user who is not root, with Debian sid's apptainer where there is none here
+#   SUITE=trixie   the Debian release        HPCDP_CPU=x86-64-v3  the processor that kernels are compiled for
 set -eu
 cd "$(dirname "$0")/.."
-python=$PWD/.venv/bin/python suite=${SUITE:-trixie} root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-command -v debootstrap >/dev/null || { echo "tests/container.sh needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
-export NUMBA_CPU_NAME="${HPCDP_CPU:-x86-64-v3}" NUMBA_CPU_FEATURES="" LC_ALL=C.UTF-8
+python=$PWD/.venv/bin/python suite=${SUITE:-trixie} engine=${ENGINE:-chroot} cpu=${HPCDP_CPU:-x86-64-v3} user=1234
+PATH=$PATH:/usr/sbin:/sbin
+here=$(mktemp -d) root=$here/root
+trap 'rm -rf --one-file-system "$here"' EXIT
+for needed in debootstrap $(test "$engine" != podman || echo podman runc); do
+    command -v "$needed" >/dev/null || { echo "tests/container.sh needs $needed: apt-get install $needed" >&2; exit 1; }
+done
+bootstrap() { # SUITE FOLDER PACKAGES
+    debootstrap --variant=minbase --include="$3" "$1" "$2" >"$here/log" || { tail "$here/log" >&2; exit 1; }
+    chmod 755 "$2" # mktemp closes it to the user inside
+}
 
-debootstrap --variant=minbase --include=python3,python3-venv "$suite" "$root" >"$root.log" || { tail "$root.log" >&2; exit 1; }
-rm "$root.log"
-chmod 755 "$root" # mktemp closes it to the user inside
-mkdir -p "$root/tmp/build/packages" "$root/work"
+chmod 755 "$here"
+bootstrap "$suite" "$root" python3,python3-venv
+mkdir -p "$root/work" "$here/packages" "$here/source/dist" "$here/work" "$here/tmp/hpcdp-container-$user"
 version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-echo "container: Debian $suite, Python $version"
+echo "container: Debian $suite, Python $version, by $engine"
 # the root needs no index of packages: they are fetched here, for its Python, and their hashes are checked there again
 "$python" -m pip download -q --disable-pip-version-check --only-binary :all: --require-hashes --python-version "$version" \
-    -d "$root/tmp/build/packages" -r containers/requirements.lock
-"$python" -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w "$root/tmp/build" .
-cp containers/build.sh containers/requirements.lock "$root/tmp/build"
+    -d "$here/packages" -r containers/requirements.lock
+printf '[global]\nno-index = true\nfind-links = /mnt\n' >"$root/etc/pip.conf"
+"$python" -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w "$here/source/dist" .
+cp -r containers "$here/source"
+cp tests/container_use.sh "$here/work"
+chmod 1777 "$here/tmp"
+chmod 777 "$here/tmp/hpcdp-container-$user"
+chown "$user:$user" "$here/work"
+cd "$here/source"
 
-unshare --mount --pid --fork sh -eu -c '
-    root=$1
-    mount -t proc proc "$root/proc"
-    mount --bind /dev "$root/dev"
-    chroot "$root" env PIP_NO_INDEX=1 PIP_FIND_LINKS=/tmp/build/packages sh -c \
-        "sh /tmp/build/build.sh /tmp/build/hpcdp-*.whl /tmp/build/requirements.lock"
-    install -m 755 containers/enter.sh "$root/opt/hpcdp/enter.sh"
-    rm -rf "$root/tmp/build"
-    du -sh "$root/opt/hpcdp/kernels" "$root/opt/hpcdp"
-    mount --bind "$root" "$root"
-    mount -t proc proc "$root/proc"
-    mount --bind /dev "$root/dev"
-    mount -t tmpfs tmpfs "$root/dev/shm"
-    mount -o remount,bind,ro "$root"
-    mount -t tmpfs tmpfs "$root/tmp"
-    mount -t tmpfs tmpfs "$root/work"
-    chmod 1777 "$root/tmp" "$root/work"
-    chroot --userspec=hpcdp:hpcdp "$root" sh -eu -c "
-        cd /work
-        ! touch /opt/hpcdp/x 2>/dev/null || { echo the root is not read-only >&2; exit 1; }
-        test \$(id -u) != 0
-        /opt/hpcdp/enter.sh init function
-        /opt/hpcdp/enter.sh run function.toml
-        /opt/hpcdp/enter.sh verify runs/function.zarr
-        /opt/hpcdp/enter.sh init table >/dev/null
-        /opt/hpcdp/enter.sh run table.toml >/dev/null
-        /opt/hpcdp/enter.sh python -c \"import hpcdp; print(hpcdp.__version__)\"
-        before=\$(find /opt/hpcdp/kernels -name \"*.nbc\" | wc -l)
-        after=\$(find /tmp -name \"*.nbc\" | wc -l)
-        echo \"container: \$before compiled kernels came with it, \$((after - before)) were compiled for the studies\"
-        test \$before -gt 0 -a \$before = \$after
-    "
-' sh "$root"
+case $engine in
+chroot)
+    unshare --mount --pid --fork sh -eu -c '
+        root=$1 here=$2 user=$3
+        export NUMBA_CPU_NAME=$4 NUMBA_CPU_FEATURES="" LC_ALL=C.UTF-8
+        mount -t proc proc "$root/proc"
+        mount --bind /dev "$root/dev"
+        mount --bind "$here/packages" "$root/mnt"
+        cp -r containers dist "$root/opt"
+        export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt
+        chroot "$root" sh -c "sh /opt/containers/build.sh /opt/dist/hpcdp-*.whl /opt/containers/requirements.lock"
+        install -m 755 containers/enter.sh "$root/opt/hpcdp/enter.sh"
+        du -sh "$root/opt/hpcdp/kernels" "$root/opt/hpcdp"
+        mount --bind "$root" "$root"
+        mount -t proc proc "$root/proc"
+        mount --bind /dev "$root/dev"
+        mount -t tmpfs tmpfs "$root/dev/shm"
+        mount -o remount,bind,ro "$root"
+        mount --bind "$here/tmp" "$root/tmp"
+        mount --bind "$here/work" "$root/work"
+        chroot --userspec="$user:$user" "$root" sh -c "cd /work && sh container_use.sh"
+    ' sh "$root" "$here" "$user" "$cpu"
+    ;;
+podman)
+    # a store of images of its own, without overlays; limits that nobody has to raise
+    podman() { command podman --root "$here/images" --runroot "$here/run" --storage-driver vfs --cgroup-manager cgroupfs --runtime runc "$@"; }
+    tar -C "$root" -c . | podman import -q - localhost/base >/dev/null
+    podman build -q --isolation chroot --pull-never --build-arg BASE=localhost/base --build-arg HPCDP_CPU="$cpu" \
+        -v "$here/packages:/mnt:ro" -f containers/Dockerfile -t hpcdp .
+    use() {
+        podman run --rm --read-only -v "$here/tmp:/tmp" -v "$here/work:/work" --user "$user:$user" --network host \
+            --ulimit nofile=4096:4096 --ulimit nproc=4096:4096 "$@"
+    }
+    use hpcdp --version
+    use --entrypoint sh hpcdp container_use.sh
+    ;;
+apptainer)
+    tools=/
+    if ! command -v apptainer >/dev/null; then
+        tools=$here/tools
+        bootstrap sid "$tools" apptainer,ca-certificates
+        cp /etc/hosts /etc/resolv.conf "$tools/etc"
+        mkdir "$tools$here" -p
+    fi
+    grep -q ":$user:" "$tools/etc/passwd" || useradd --root "$tools" --uid "$user" hpcdp-test
+    sed 's/^Bootstrap: docker$/Bootstrap: localimage/' containers/hpcdp.def >hpcdp.def # a root here instead of a registry's
+    chown -R "$user:$user" "$here/source" "$root"
+    unshare --mount --pid --fork sh -eu -c '
+        tools=$1 here=$2 user=$3 cpu=$4
+        mount --make-rprivate /
+        if [ "$tools" != / ]; then
+            mount --bind "$tools" "$tools"
+            mount --rbind /dev "$tools/dev"
+            mount --bind "$here" "$tools$here"
+            cd "$tools"
+            mkdir -p old
+            pivot_root . old
+            umount -l /old
+        fi
+        mount -t proc proc /proc
+        cd "$here/source"
+        setpriv --reuid "$user" --regid "$user" --clear-groups sh -eu -c "
+            export HOME=$here/work TMPDIR=$here/source
+            apptainer -q build --build-arg BASE=$here/root --build-arg HPCDP_CPU=$cpu --bind $here/packages:/mnt hpcdp.sif hpcdp.def
+            cd ../work
+            apptainer -q run --no-home --bind $here/tmp:/tmp ../source/hpcdp.sif --version
+            apptainer -q exec --no-home --env TMPDIR=/tmp --bind $here/tmp:/tmp,$here/work:/work --pwd /work ../source/hpcdp.sif sh container_use.sh
+        "
+    ' sh "$tools" "$here" "$user" "$cpu"
+    ;;
+*)
+    echo "ENGINE: chroot, podman or apptainer; given: $engine" >&2
+    exit 2
+    ;;
+esac
 echo "container: all steps done"
