@@ -162,6 +162,18 @@ def test_a_view_of_values_tells_all_others_apart_from_them():
     assert view.apply(np.array([b"no", b"yes", b"never seen"], object)).tolist() == [1.0, 0.0, -1.0]
 
 
+@pytest.mark.parametrize("large", [1 << 62, -(1 << 62), 1 << 53, -(1 << 53) - 1])
+def test_integers_that_float64_does_not_tell_apart_are_told_apart(large):
+    rng, sizes = np.random.default_rng(5), Sizes(2000, 2000, 4000)
+
+    def draws(side, _stage, size):
+        return large + (rng.random(size) < (0.9 if side else 0.1)).astype(np.int64)
+
+    cell = choose_cell(draws, sizes, np.zeros(1), np.zeros(1))
+    counts = [cell.count(draws(side, "test", 4000)) for side in (0, 1)]
+    assert float(lower_bound(cell, counts, 4000, 1e-3)) > 0.7
+
+
 def same_seed(database, size, rng):
     return database.sum() + np.random.default_rng(5).laplace(0.0, 1.0, size)
 
