@@ -147,7 +147,7 @@ _COUNT = """rows = made.itertuples(index=False, name=None) if hasattr(made, "ite
 
 
 def _plain(value: Any) -> list[Any]:
-    """A value as `key` has it, by its canonical form; as text and as a sequence where both are spelled so: they are never mixed."""
+    """A value as `key` has it, by its canonical form; both as text and as a sequence where these have one spelling."""
     if not isinstance(value, bytes):
         return [_tuples(value)]
     try:
