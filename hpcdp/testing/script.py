@@ -125,7 +125,10 @@ def _shown(view: View, intervals: tuple[tuple[float, float], ...]) -> tuple[str,
         return f"values = {values}{_KEY}", _COUNT.format("not in" if -1 in inside else "in")
     ends = repr([end for pair in intervals for end in pair]).replace("inf", "np.inf")
     whole = f"ends = np.array({ends})  # S: scores in [ends[0], ends[1]) or [ends[2], ends[3]) ..."
-    exact, held = "np.asarray(made, float).reshape(n, -1)", 'int((np.searchsorted(ends, score, "right") % 2 == 1).sum())'
+    exact, held = (
+        "np.asarray(made, float).reshape(n, -1)",
+        'int((np.searchsorted(ends, score, "right") % 2 == 1).sum())',
+    )
     score = f"{exact}.{view.name}(axis=1)"
     if view.name in ("number", "column"):
         score = f"{exact}[:, {view.column}]"
