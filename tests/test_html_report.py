@@ -442,6 +442,8 @@ def test_paths_and_claims_lose_their_folders() -> None:
         "file( a/b.csv )*laplace(epsilon=1)": "file(b.csv)*laplace(epsilon=1)",
         "laplace(epsilon=1) * gaussian(mu=1)": "laplace(epsilon=1) * gaussian(mu=1)",
         "store(runs\\other.zarr)": "store(other.zarr)",
+        "file('/home/me/x.csv')": "file('x.csv')",
+        'store( "runs/o\'s.zarr" )*dp(epsilon=1)': 'store("o\'s.zarr")*dp(epsilon=1)',
         "dp(epsilon=1)": "dp(epsilon=1)",
     }
     assert {text: short_claim(text) for text in cases} == cases

@@ -68,7 +68,9 @@ def _short_factor(text: str) -> str:
 
 
 def _last(path: str) -> str:
-    return PurePath(path.replace("\\", "/").strip()).name
+    bare = path.strip()
+    mark = bare[:1] if bare[:1] in ("'", '"') and bare[1:].endswith(bare[:1]) else ""
+    return f"{mark}{PurePath(bare.strip(mark or None).replace(chr(92), '/')).name}{mark}"
 
 
 def _without(value: Any, key: str, gone: list[str]) -> Any:
