@@ -12,7 +12,7 @@ from scipy.stats import binom, laplace, norm
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.study.claims import as_claim
 from hpcdp.testing.alternatives import laws_of
-from hpcdp.testing.checks import EXAMPLE, Check, check_of, make
+from hpcdp.testing.checks import EXAMPLE, Check, check_of, make, passed
 from hpcdp.testing.declaration import Declared
 from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import plan_sizes, power
@@ -259,6 +259,14 @@ def test_a_fixture_is_not_imported(name):
 
 def too_little_noise(database, size, rng):
     return database[0] + rng.laplace(0.0, 0.8, size)
+
+
+@pytest.mark.parametrize("power, said", [(0.99951, "99.9 %"), (0.99499, "99.4 %"), (1.0 - 1e-9, "99.9 %")])
+def test_the_power_that_is_said_is_rounded_down(power, said):
+    claim, catches = "dp(epsilon=1)", "laplace(epsilon=1.25)"
+    check = Check("test::a#1", too_little_noise, [0.0], [1.0], claim, catches, 3.0)
+    declared = Declared(claim, catches, 3.0, 1, 1e-3, (4, 4, 8), power)
+    assert f"would have been found with probability {said} (simulated" in passed(check, declared)
 
 
 @pytest.mark.slow

@@ -483,6 +483,11 @@ def test_verdicts_are_recorded_until_the_code_changes(suite):
     counts = [re.findall(r"counts in S: (.*)", result.stdout.str()) for result in (first, again)]
     assert counts[0] == counts[1]
     assert "no proof of privacy" in again.stdout.str()
+    for database in ("D, D1 = np.array([0.5])", "D, D1 = np.array([0.0]), np.array([0.5]) #"):
+        suite.makepyfile(test_suite=unseeded.replace("D, D1 = np.array([0.0])", database))
+        other = run(suite, "-k", "good").stdout.str()
+        assert "test_good#1: nothing found" in other
+        assert "recorded verdict" not in other
     suite.makepyfile(test_suite=unseeded.replace("rng.laplace(0.0, 0.5, size)", "rng.laplace(0.0, 0.51, size)"))
     other = run(suite, "-k", "small")
     assert "recorded verdict" not in other.stdout.str()
