@@ -335,7 +335,7 @@ def test_a_declaration_that_promises_more_than_the_rate_is_refused(suite):
     suite.makeini("[pytest]\n")
     path.unlink()
     result = run(suite, "-k", "good")
-    assert "hpcdp-checks.json: not there" in result.stdout.str()
+    assert f"hpcdp-checks.json: not there (in {suite.path}, the root folder of this run" in result.stdout.str()
     result.assert_outcomes(errors=1)
 
 
