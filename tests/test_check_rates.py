@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 from hpcdp.study.claims import as_claim
 from hpcdp.testing.alternatives import laws_of
+from hpcdp.testing.checks import Check, make
 from hpcdp.testing.declaration import Declaration, Declared
 from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bound
 from hpcdp.testing.views import View
@@ -86,3 +87,35 @@ def test_training_costs_no_part_of_the_rate():
 @pytest.mark.slow
 def test_a_test_on_training_draws_shows():
     assert not is_within(failed_trained(100, 5, leaks=True), 100, 0.1)
+
+
+def at_its_claim(database, size, rng):
+    return database[0] + rng.laplace(0.0, 1.0, size)
+
+
+@pytest.mark.slow
+def test_a_check_as_it_is_made_fails_no_more_often_than_its_level():
+    """Where what chooses the set is as many draws as what tests it, a test on the former fails far more often."""
+    runs, level, claim, catches = 400, 0.05, "dp(epsilon=1)", "laplace(epsilon=2)"
+    declared = Declared(claim, catches, 1.0, 1, level, (64, 128, 128), 1.0)
+    checks = (Check(f"test::a#{number}", at_its_claim, [0.0], [1.0], claim, catches, 1.0) for number in range(runs))
+    failed = sum(make(check, declared).violated for check in checks)
+    assert is_within(failed, runs, level)
+
+
+def test_draws_that_test_come_from_generators_that_nothing_else_was_given():
+    begun, sizes = [], []
+
+    def noted(database, size, rng):
+        begun.append(str(rng.bit_generator.state))
+        sizes.append(size)
+        return at_its_claim(database, size, rng)
+
+    make(Check("test::a#1", noted, [0.0], [1.0], "dp(epsilon=1)", "laplace(epsilon=2)", 1.0), ENTRY)
+    assert sizes[-4:] == [1 << 16, 1000] * 2  # the chunks that test, of both sides
+    assert len(set(begun[-4:])) == 4
+    assert not set(begun[-4:]) & set(begun[:-4])
+    assert len(set(begun[:-4])) == len(begun[:-4]) - 2  # where two calls are compared first, that learn and choose
+
+
+ENTRY = Declared("dp(epsilon=1)", "laplace(epsilon=2)", 1.0, 1, 1e-3, (500, 600, (1 << 16) + 1000), 1.0)

@@ -17,6 +17,7 @@ from studies import make_study, run
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.errors import StudyError
+from hpcdp.notions.bounds import BERGER_BOOS_SHARE
 from hpcdp.notions.epsilon_at import (
     BELOW,
     BEYOND,
@@ -80,6 +81,19 @@ def test_a_region_misses_with_its_level_at_most_for_all_delta_at_once(inflation,
     assert worst <= level
     # planted: the shares themselves for a region
     assert worst_miss((COUNTS[:, :1] / SIZES[0], COUNTS[:, 1:] / SIZES[1]), laws) > level
+
+
+@pytest.mark.parametrize("level", [0.05, 0.4])
+def test_the_interval_of_the_joint_region_misses_with_its_share_of_the_level_at_most(level):
+    """Exactly, of all counts: what the joint bound's own level has not paid for would be on top of it."""
+    size = 60
+    x = np.arange(size + 1)
+    counts, many = np.stack([np.zeros_like(x), x], axis=1), x.size
+    no = np.zeros(many, np.bool_)
+    _, b = cell_corners(counts, np.full((many, 2), size), np.ones(many), np.full(many, level), no)
+    worst = max(binom.pmf(x, size, p)[(p < b[:, 0]) | (p > b[:, 1])].sum() for p in np.linspace(0.005, 0.995, 397))
+    print(f"worst {worst:.5f} of {BERGER_BOOS_SHARE * level:.5f}")
+    assert worst <= BERGER_BOOS_SHARE * level
 
 
 def test_a_corner_is_the_smallest_of_the_whole_edge():

@@ -114,6 +114,7 @@ def test_audits_of_a_function_a_study_and_a_result(mu: float, tmp_path: Path) ->
     [
         ((3,), "audit: a Result, a Study or a function; given: a int"),
         ((study_of("laplace", parameters={"epsilon": 1.0}),), "claim is missing"),
+        ((noisy(1.0), [0.0], [1.0]), "claim is missing"),
     ],
 )
 def test_what_cannot_be_audited(given: tuple[Any, ...], words: str) -> None:
@@ -362,6 +363,22 @@ def test_repeats_of_a_function() -> None:
 def test_what_is_wrong_is_said_before_anything_runs(given: dict[str, Any], words: str) -> None:
     with pytest.raises(StudyError, match=words):
         hpcdp.spectrum(noisy(1.0), [0.0], [1.0], **{**SMALL, **given})
+
+
+@pytest.mark.parametrize("given", ["abc", None, 1.0, np.float64(1.0), {"a": [1.0]}])
+def test_what_is_no_database_is_refused_by_its_name(given: Any) -> None:
+    accepted = "was given; accepted: a list or an array, an entry a row, or a DataFrame"
+    for key, pair in (("d", (given, [1.0])), ("d_prime", ([1.0], given))):
+        with pytest.raises(StudyError, match=f"^{key}: .*{accepted}$"):
+            hpcdp.spectrum(noisy(1.0), *pair, **SMALL)
+    with pytest.raises(StudyError, match=r"^function: 3 was given; accepted: a function"):
+        hpcdp.spectrum(3, [0.0], [1.0], **SMALL)  # type: ignore[arg-type]
+
+
+def test_a_page_that_cannot_be_written_is_named_as_it_was_asked_for() -> None:
+    result = hpcdp.spectrum(noisy(1.0), [0.0], [1.0], **SMALL)
+    with pytest.raises(OSError, match=r"'/proc/page\.html'$"):  # where nobody may write
+        result.report("/proc/page.html")
 
 
 SCRIPT = """

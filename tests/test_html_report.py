@@ -442,6 +442,8 @@ def test_paths_and_claims_lose_their_folders() -> None:
         "file( a/b.csv )*laplace(epsilon=1)": "file(b.csv)*laplace(epsilon=1)",
         "laplace(epsilon=1) * gaussian(mu=1)": "laplace(epsilon=1) * gaussian(mu=1)",
         "store(runs\\other.zarr)": "store(other.zarr)",
+        "file('/home/me/x.csv')": "file('x.csv')",
+        'store( "runs/o\'s.zarr" )*dp(epsilon=1)': 'store("o\'s.zarr")*dp(epsilon=1)',
         "dp(epsilon=1)": "dp(epsilon=1)",
     }
     assert {text: short_claim(text) for text in cases} == cases
@@ -465,6 +467,9 @@ def test_paths_and_claims_lose_their_folders() -> None:
     assert failure_words("chunk 1 of d: the mechanism raised KeyError: 'Bob' (/home/me/own.py, line 3)") == (
         "chunk 1 of d: the mechanism raised KeyError (its text is left out)"
     )
+    scored = "chunk 1 of d: the score of {} raised ValueError"
+    for path in ("/home/Ada L/models/7.npy", "models\\7.npy", "~ada/7.npy"):
+        assert failure_words(scored.format(path)) == f"{scored.format(LEFT_OUT)} (its text is left out)"
     assert failure_words("chunk 1 of d: no numbers: Bob") == "chunk 1 of d (its text is left out)"
     assert stop_words("no room in /scratch/me now") == f"no room in {LEFT_OUT} now"
 

@@ -12,7 +12,7 @@ from scipy.stats import binom, laplace, norm
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.study.claims import as_claim
 from hpcdp.testing.alternatives import laws_of
-from hpcdp.testing.checks import EXAMPLE, Check, check_of, make
+from hpcdp.testing.checks import EXAMPLE, Check, check_of, make, passed
 from hpcdp.testing.declaration import Declared
 from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import plan_sizes, power
@@ -162,6 +162,18 @@ def test_a_view_of_values_tells_all_others_apart_from_them():
     assert view.apply(np.array([b"no", b"yes", b"never seen"], object)).tolist() == [1.0, 0.0, -1.0]
 
 
+@pytest.mark.parametrize("large", [1 << 62, -(1 << 62), 1 << 53, -(1 << 53) - 1])
+def test_integers_that_float64_does_not_tell_apart_are_told_apart(large):
+    rng, sizes = np.random.default_rng(5), Sizes(2000, 2000, 4000)
+
+    def draws(side, _stage, size):
+        return large + (rng.random(size) < (0.9 if side else 0.1)).astype(np.int64)
+
+    cell = choose_cell(draws, sizes, np.zeros(1), np.zeros(1))
+    counts = [cell.count(draws(side, "test", 4000)) for side in (0, 1)]
+    assert float(lower_bound(cell, counts, 4000, 1e-3)) > 0.7
+
+
 def same_seed(database, size, rng):
     return database.sum() + np.random.default_rng(5).laplace(0.0, 1.0, size)
 
@@ -247,6 +259,14 @@ def test_a_fixture_is_not_imported(name):
 
 def too_little_noise(database, size, rng):
     return database[0] + rng.laplace(0.0, 0.8, size)
+
+
+@pytest.mark.parametrize("power, said", [(0.99951, "99.9 %"), (0.99499, "99.4 %"), (1.0 - 1e-9, "99.9 %")])
+def test_the_power_that_is_said_is_rounded_down(power, said):
+    claim, catches = "dp(epsilon=1)", "laplace(epsilon=1.25)"
+    check = Check("test::a#1", too_little_noise, [0.0], [1.0], claim, catches, 3.0)
+    declared = Declared(claim, catches, 3.0, 1, 1e-3, (4, 4, 8), power)
+    assert f"would have been found with probability {said} (simulated" in passed(check, declared)
 
 
 @pytest.mark.slow

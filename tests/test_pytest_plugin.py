@@ -157,6 +157,100 @@ def test_scripts_of_violations_draw_afresh_without_hpcdp(suite):
         assert said[0] != said[1]  # fresh each time
 
 
+KINDS = """
+import functools
+import numpy as np
+import pandas as pd
+import pytest
+from released import bytes_, told
+
+D, D1 = np.array([1.0]), np.array([0.0])
+CODES = np.array([200, 100], np.uint8)
+PEOPLE = pd.DataFrame({"city": ["Bern", "Graz"]})
+GIVEN = dict(claim="dp(epsilon=0.2)", catches="dp(epsilon=1)", seconds=5)
+
+KINDS = {
+    "text": ("yes", "no"), "like a sequence": ("[]", "[redacted"), "JSON": ('["a", "b"]', '["a"]'), "quotes": ("a'\\"\\n", "b"),
+}
+FRAMES = {
+    "one column": lambda is_yes: {"a": np.where(is_yes, "yes", "no")},
+    "mixed": lambda is_yes: {"a": np.where(is_yes, "yes", "no"), "b": np.arange(is_yes.size) % 2},
+    "numbers": lambda is_yes: {"a": is_yes.astype(int), "b": np.arange(is_yes.size) % 2},
+    "times": lambda is_yes: {"a": pd.to_datetime(np.where(is_yes, "2024-01-01", "2024-01-02")), "b": "nan"},
+    "missing": lambda is_yes: {"a": np.where(is_yes, "yes", None), "b": 1.5},
+    "missing numbers": lambda is_yes: {"a": pd.Series(is_yes.astype(int)).astype("Int64").replace(1, pd.NA), "b": "x"},
+}
+
+def drawn(database, size, rng):
+    return rng.random(size) < (0.9 if database[-1] == 1.0 else 0.1)
+
+def texts(database, size, rng, *, kind):
+    return np.where(drawn(database, size, rng), *KINDS[kind])
+
+def frames(database, size, rng, *, kind):
+    return pd.DataFrame(FRAMES[kind](drawn(database, size, rng)))
+
+def row(database, rng):
+    return frames(database, 1, rng, kind="mixed").iloc[0]
+
+def first_is_missing(database, size, rng):
+    return drawn(np.isnan(database[:1]) * 1.0, size, rng)
+
+def overflow(database, size, rng):  # as unsigned bytes add: 100 + 200 is 44
+    return drawn([float(database.sum(dtype=database.dtype) < 100)], size, rng)
+
+def rows(database, size, rng):
+    return drawn([float(len(database) == 2)], size, rng)
+
+for name, f, kind in [*(("texts", texts, kind) for kind in KINDS), *(("frames", frames, kind) for kind in FRAMES)]:
+    globals()[f"{name}_{kind.replace(' ', '_')}"] = functools.partial(f, kind=kind)
+NAMED = [value for value in globals().values() if isinstance(value, functools.partial)]
+
+@pytest.mark.parametrize("f", [*NAMED, row, told, bytes_])
+def test_kinds(assert_private, f):
+    assert_private(f, d=D, d_prime=D1, **GIVEN)
+
+def test_missing(assert_private):
+    assert_private(first_is_missing, d=np.array([np.nan, np.inf]), d_prime=np.array([0.0, -np.inf]), **GIVEN)
+
+def test_bytes(assert_private):
+    assert_private(overflow, d=CODES.copy(), d_prime=np.array([200], np.uint8), **GIVEN)
+
+def test_people(assert_private):
+    assert_private(rows, d=PEOPLE, d_prime=np.ones((0, 3)), **GIVEN)
+"""
+RELEASED = """
+import numpy as np
+
+def told(database, rng):
+    return ("yes" if rng.random() < (0.9 if database[-1] else 0.1) else "no", 1.5, True)
+
+def bytes_(database, size, rng):
+    return np.where(rng.random(size) < (0.9 if database[-1] else 0.1), b"yes", b"no")
+"""
+
+
+def test_scripts_find_what_the_check_found_whatever_outputs_and_databases_are(pytester):
+    """Randomised response of 0.9 in all dresses: a script that reads outputs otherwise than hpcdp says that there is nothing."""
+    pytester.makepyfile(test_kinds=KINDS, released=RELEASED)
+    assert run_apart(pytester, "-q", "--hpcdp-declare").ret == 0
+    text = run_apart(pytester, "-q").stdout.str()
+    scripts = re.findall(r"recorded set -+\n(# test_kinds.*?no violation shown\"\)\n)", text, re.DOTALL)
+    assert len(scripts) == text.count("is violated\n") == 16
+    (pytester.path / "scripts.json").write_text(json.dumps(scripts))
+    every = "import json, sys; sys.modules['hpcdp'] = None\nfor text in json.load(open('scripts.json')): exec(text, {})"
+    words = [sys.executable, "-W", "error", "-c", every]
+    done = subprocess.run(words, cwd=pytester.path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert len(said) == 16
+    assert all(line.endswith(": violated") for line in said), said
+    for script in scripts:
+        assert len(script.splitlines()) <= 30
+        by_value = [name for name in ("test_missing", "test_bytes") if f"::{name}#" in script]
+        assert ("d = np.array" in script) == bool(by_value)  # else it is a global of the test's module
+
+
 def test_shares_and_draws_are_those_of_the_declaration_whatever_is_collected(suite):
     whole = counts_of(run(suite))
     assert len(whole) == 3
@@ -241,7 +335,7 @@ def test_a_declaration_that_promises_more_than_the_rate_is_refused(suite):
     suite.makeini("[pytest]\n")
     path.unlink()
     result = run(suite, "-k", "good")
-    assert "hpcdp-checks.json: not there" in result.stdout.str()
+    assert f"hpcdp-checks.json: not there (in {suite.path}, the root folder of this run" in result.stdout.str()
     result.assert_outcomes(errors=1)
 
 
@@ -389,6 +483,11 @@ def test_verdicts_are_recorded_until_the_code_changes(suite):
     counts = [re.findall(r"counts in S: (.*)", result.stdout.str()) for result in (first, again)]
     assert counts[0] == counts[1]
     assert "no proof of privacy" in again.stdout.str()
+    for database in ("D, D1 = np.array([0.5])", "D, D1 = np.array([0.0]), np.array([0.5]) #"):
+        suite.makepyfile(test_suite=unseeded.replace("D, D1 = np.array([0.0])", database))
+        other = run(suite, "-k", "good").stdout.str()
+        assert "test_good#1: nothing found" in other
+        assert "recorded verdict" not in other
     suite.makepyfile(test_suite=unseeded.replace("rng.laplace(0.0, 0.5, size)", "rng.laplace(0.0, 0.51, size)"))
     other = run(suite, "-k", "small")
     assert "recorded verdict" not in other.stdout.str()

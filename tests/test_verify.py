@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -426,6 +427,13 @@ def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path, client):
         assert line.startswith(f"hpcdp: {store} is not complete: 4 of 8 cells have all their counts")
         accepted = call(*consistent, "--format", form, "--incomplete")
         assert (accepted.stdout, accepted.stderr) == (done.stdout, "")
+    done, accepted = (
+        call(*consistent, "--format", "junit", *more, code=code) for more, code in (((), 1), (["--incomplete"], 0))
+    )
+    cases = [ElementTree.fromstring(one.stdout.split("\n", 1)[1])[0] for one in (done, accepted)]
+    assert [part.tag for case in cases for part in case] == ["error", "system-out"]
+    assert cases[0][0].get("message") == "incomplete: 4 of 8 cells"
+    assert "The store is not complete: 4 of 8 cells" in call(*consistent, "--format", "markdown", code=1).stdout
     done = json.loads(call(*consistent, "--format", "json", "--incomplete").stdout)
     assert (done["verdict"], done["complete"], done["cells_known"], done["cells_planned"]) == (
         "consistent",

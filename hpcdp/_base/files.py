@@ -142,7 +142,9 @@ def replaced(path: Path) -> Iterator[Path]:
             pass
         yield new
         os.replace(new, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == str(new):
+            error.filename = str(path)  # what was asked for
         with suppress(OSError):
             new.unlink(missing_ok=True)
         raise

@@ -9,6 +9,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -90,6 +91,11 @@ def spectrum(
 
 def _study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Mapping[str, Any]) -> Study:
     """The study of one given pair that says the same. given: what `spectrum` takes by name; what is left out is as there."""
+    if not callable(function) and not isinstance(function, str):
+        raise wrong("function", function, "a function, a built-in's name, or 'package.module:name'")
+    for key, database in (("d", d), ("d_prime", d_prime)):
+        if database is None or isinstance(database, (str, bytes, Mapping, Number)):
+            raise wrong(key, database, "a list or an array, an entry a row, or a DataFrame")
     mechanism: dict[str, Any] = {"call": function}
     if not given.get("reproducible", True):
         mechanism["reproducible"] = False
@@ -242,7 +248,7 @@ def _audit_function(
     d: Any,
     d_prime: Any,
     *,
-    claim: Claim | str,
+    claim: Claim | str | None = None,
     orientation: Orientation = "both",
     limits: Limits = "exact",
     store: str | Path | None = None,

@@ -51,7 +51,9 @@ class Header(Section):
     def _name_is_a_file_name(self) -> Self:
         bad = _RESERVED.search(self.name)
         if bad or self.name.startswith("."):
-            raise ValueError(f"name: letters, digits and . _ + - only, not starting with a dot; given: {self.name!r}")
+            raise ValueError(
+                f"name: ASCII letters, digits and . _ + - only, not starting with a dot; given: {self.name!r}"
+            )
         if self.claim is not None and not self.claim.isprintable():
             raise ValueError(f"claim: characters that can be printed; given: {self.claim!r}")
         return self

@@ -43,7 +43,7 @@ class Inconclusive(HpcdpError):
 
 @dataclass(frozen=True)
 class Check:
-    """What a test asserts. key: "node id#number of the call"."""
+    """What a test asserts. key: "node id#number of the call". module: name of the test's, "" where it has none."""
 
     key: str
     function: Callable[..., Any]
@@ -52,6 +52,7 @@ class Check:
     claim: str
     catches: str
     seconds: float
+    module: str = ""
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -76,7 +77,7 @@ class Check:
         )
 
 
-def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, seconds: Any) -> Check:
+def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, seconds: Any, module: str = "") -> Check:
     """What a test asks for; StudyError with all that is missing (None) or cannot be, before anything is declared or drawn."""
     given = {"f": f, "d": d, "d_prime": d_prime, "claim": claim, "catches": catches, "seconds": seconds}
     missing = [name for name, value in given.items() if value is None]
@@ -93,7 +94,7 @@ def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, s
     wrong += [] if f is None else _uncallable(f)
     if wrong:
         raise StudyError(f"assert_private: {'; '.join(wrong)}; such as: {EXAMPLE}")
-    return Check(key, f, d, d_prime, claim, catches, seconds)
+    return Check(key, f, d, d_prime, claim, catches, seconds, module)
 
 
 def _uncallable(f: Any) -> list[str]:

@@ -121,7 +121,8 @@ def read_declaration(path: Path) -> Declaration:
         checks = {key: _read_check(key, entry) for key, entry in content["checks"].items()}
         found = Declaration(float(content["false_alarm"]), int(content["places"]), checks)
     except FileNotFoundError:
-        raise StudyError(f"{path.name}: not there, so no check is declared; {AGAIN}") from None
+        where = f"in {path.parent}, the root folder of this run, which an ini file or --rootdir sets"
+        raise StudyError(f"{path.name}: not there ({where}), so no check is declared; {AGAIN}") from None
     except KeyError as error:
         raise StudyError(f"{path.name}: {error} is missing; make the file anew: pytest --hpcdp-declare") from None
     except (OSError, ValueError, TypeError, AttributeError) as error:

@@ -119,7 +119,8 @@ def assert_private(request: pytest.FixtureRequest) -> Callable[..., None]:
             _refuse_reruns(request)
             from hpcdp.testing.checks import check_of
 
-            asked = check_of(f"{request.node.nodeid}#{made.number}", f, d, d_prime, claim, catches, seconds)
+            module = getattr(getattr(request.node, "module", None), "__name__", "")
+            asked = check_of(f"{request.node.nodeid}#{made.number}", f, d, d_prime, claim, catches, seconds, module)
             made.lines.append(_suite_of(request.config).check(asked))
         except BaseException as error:  # a timeout is of any class
             made.raised.append(error)

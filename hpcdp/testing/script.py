@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,15 +18,15 @@ from hpcdp.testing.views import View
 MOST_LINES = 30
 
 _MOST_NUMBERS = 64  # of a database that is written out
+_PLAIN = ("bool", "int64", "float64")  # what lists of numbers become
 
 _BODY = """\
 n, eps, claimed, level = {test}, {epsilon!r}, {claimed!r}, {level!r}
-ends = np.array({ends})  # S: scores in [ends[0], ends[1]) or [ends[2], ends[3]) ...
+{set}
 rng, log = np.random.default_rng(), np.log
 def count(database):
     {draw}
     {score}
-    return int((np.searchsorted(ends, score, "right") % 2 == 1).sum())
 fact = np.concatenate([[0.0], np.cumsum(log(np.arange(1, n + 1)))])
 def at_least(k, p):  # P[X >= k] of X ~ Bin(n, p)
     i = np.arange(k, n + 1)
@@ -44,41 +47,44 @@ def write_script(check: Check, found: Finding, root: Path) -> str:
     """The script, to be run in the root folder of the tests.
 
     It needs no hpcdp. Its limits are those of Clopper and Pearson at half the level each, finite-sample and a little wider than
-    the check's. What has no import path, and databases of more than 64 numbers that are no globals, are left to be filled in.
+    the check's. What is a global neither of the function's module nor of the test's is written out, if it is an array of at most
+    64 numbers, and else left to be filled in.
     """
-    cell, names = found.cell, {}
-    module = sys.modules.get(getattr(check.function, "__module__", ""))
-    lines = [f"# {check.key}: {check.claim}", "import sys", "import numpy as np"]
-    for name, value in (("f", check.function), ("d", check.d), ("d_prime", check.d_prime)):
-        names[name] = _global_name(module, value)
-    wanted = ", ".join(f"{own} as {name}" for name, own in names.items() if own)
-    if wanted and module is not None:
-        lines += [f"sys.path.insert(0, {_folder_of(module, root)!r})", f"from {module.__name__} import {wanted}"]
-    for name, value in (("d", check.d), ("d_prime", check.d_prime)):
-        if not names[name]:
-            lines.append(f"{name} = {_literal(value)}")
-    if not names["f"]:
+    cell = found.cell
+    modules = [sys.modules.get(name) for name in (getattr(check.function, "__module__", ""), check.module)]
+    given = {"f": check.function, "d": check.d, "d_prime": check.d_prime}
+    imports: dict[ModuleType, list[str]] = {}
+    rest = dict(given)
+    for module in [module for module in modules if module is not None and module.__name__ != "__main__"]:
+        for name in list(rest):
+            if own := _global_name(module, given[name]):
+                imports.setdefault(module, []).append(f"{own} as {name}")
+                del rest[name]
+    lines = [f"# {check.key}: {check.claim}", "import sys, numpy as np"]
+    if imports:
+        lines.append(f"sys.path[:0] = {list(dict.fromkeys(_folder_of(module, root) for module in imports))!r}")
+    lines += [f"from {module.__name__} import {', '.join(names)}" for module, names in imports.items()]
+    lines += [f"{name} = {_literal(value)}" for name, value in rest.items() if name != "f"]
+    if "f" in rest:
         lines.append("f = ...  # the function of this call, which has no name to import it by")
     first, other = ("d", "d_prime") if cell.direction == "forward" else ("d_prime", "d")
-    view, ends = _shown(cell.view, cell.intervals)
+    inside, score = _shown(cell.view, cell.intervals)
     words = {
         "test": found.test,
         "epsilon": cell.epsilon,
         "claimed": cell.claimed,
         "level": found.level,
-        "ends": ends,
+        "set": inside,
         "draw": _draw(check, found),
-        "score": view,
+        "score": score,
         "first": first,
         "other": other,
     }
     return "\n".join(lines) + "\n" + _BODY.format(**words)
 
 
-def _global_name(module: Any, value: Any) -> str | None:
+def _global_name(module: ModuleType, value: Any) -> str | None:
     """The name of a global of a module that is this very object."""
-    if module is None or module.__name__ == "__main__":
-        return None
     return next((name for name, other in vars(module).items() if other is value and name.isidentifier()), None)
 
 
@@ -89,10 +95,13 @@ def _folder_of(module: Any, root: Path) -> str:
 
 
 def _literal(value: Any) -> str:
-    array = np.asarray(value)
-    if array.dtype.kind in "biuf" and array.size <= _MOST_NUMBERS:
-        return f"np.array({array.tolist()!r})"
-    return "...  # that of this call"
+    """An array as Python, with its type and shape where those do not follow; a DataFrame is none."""
+    array = np.asarray(value) if isinstance(value, np.ndarray | np.generic | list | tuple | int | float) else None
+    if array is None or array.dtype.kind not in "biuf" or array.size > _MOST_NUMBERS:
+        return "...  # that of this call"
+    numbers = re.sub(r"\b(nan|inf)\b", r"np.\1", repr(array.tolist()))
+    made = f"np.array({numbers}, {array.dtype.str!r})" if array.dtype not in _PLAIN else f"np.array({numbers})"
+    return made if array.size else f"np.empty({array.shape}, {array.dtype.str!r})"
 
 
 def _draw(check: Check, found: Finding) -> str:
@@ -106,36 +115,55 @@ def _draw(check: Check, found: Finding) -> str:
 
 
 def _shown(view: View, intervals: tuple[tuple[float, float], ...]) -> tuple[str, str]:
-    """The line that computes a view's numbers, and the ends of the set, as Python."""
+    """The set S of a cell, and the lines that count outputs in it, as Python."""
     if view.name == "value":
         places = [-1, *range(len(view.values))]
         inside = [place for place in places if any(a <= place < b for a, b in intervals)]
         listed = [view.values[place] for place in places if place >= 0 and (place in inside) != (-1 in inside)]
-        values = "{" + ", ".join(repr(_plain(value)) for value in listed) + "}" if listed else "set()"
-        key = "key = lambda o: tuple(map(key, o)) if isinstance(o, (list, tuple, np.ndarray)) else o"
-        return f"{key}; score = [key(o) {'not in' if -1 in inside else 'in'} {values} for o in made]", "[0.5, np.inf]"
+        spelled = dict.fromkeys(repr(one) for value in listed for one in _plain(value))
+        values = "{" + ", ".join(spelled) + "}" if spelled else "set()"
+        return f"values = {values}{_KEY}", _COUNT.format("not in" if -1 in inside else "in")
     ends = repr([end for pair in intervals for end in pair]).replace("inf", "np.inf")
-    exact = "np.asarray(made, float).reshape(n, -1)"
-    if view.name == "number":
-        return f"score = {exact}[:, 0]", ends
-    if view.name == "column":
-        return f"score = {exact}[:, {view.column}]", ends
-    if view.name == "line":
-        both = f"centre, weights = np.array({list(view.centre)!r}), np.array({list(view.weights)!r})"
-        return f"{both}; o = {exact}; score = np.hstack([o, abs(o - centre)]) @ weights", ends
-    return f"score = {exact}.{view.name}(axis=1)", ends
+    whole = f"ends = np.array({ends})  # S: scores in [ends[0], ends[1]) or [ends[2], ends[3]) ..."
+    exact, held = (
+        "np.asarray(made, float).reshape(n, -1)",
+        'int((np.searchsorted(ends, score, "right") % 2 == 1).sum())',
+    )
+    score = f"{exact}.{view.name}(axis=1)"
+    if view.name in ("number", "column"):
+        score = f"{exact}[:, {view.column}]"
+    elif view.name == "line":
+        whole += f"\ncentre, weights = np.array({list(view.centre)!r}), np.array({list(view.weights)!r})"
+        score = f"(lambda o: np.hstack([o, abs(o - centre)]) @ weights)({exact})"
+    return whole, f"score = {score}\n    return {held}"
 
 
-def _plain(value: Any) -> Any:
-    """A value as Python has it, by its canonical form: tuples of numbers, or the spelling of a string or a sequence."""
+_KEY = """
+def key(o):  # an output as it stands in values: missing is None, a time its text, a row of one its value
+    o = o.tolist() if hasattr(o, "tolist") else o
+    if isinstance(o, (list, tuple)): return key(o[0]) if len(o) == 1 else tuple(map(key, o))
+    if isinstance(o, (str, bytes)): return o if isinstance(o, str) else o.decode("latin-1")
+    return None if str(o) in ("NaT", "<NA>", "nan") else getattr(o, "isoformat", lambda: o)()"""
+
+_COUNT = """rows = made.itertuples(index=False, name=None) if hasattr(made, "itertuples") else made
+    return sum(key(o) {} values for o in rows)"""
+
+
+def _plain(value: Any) -> list[Any]:
+    """A value as `key` has it, by its canonical form; both as text and as a sequence where these have one spelling."""
     if not isinstance(value, bytes):
-        return value
+        return [_tuples(value)]
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return value
-    return _tuples(json.loads(text)) if text.startswith("[") else text
+        return [value.decode("latin-1")]
+    if text.startswith("["):
+        with suppress(ValueError):
+            return [_tuples(json.loads(text)), text]
+    return [text]
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    if not isinstance(value, list | tuple):
+        return value
+    return _tuples(value[0]) if len(value) == 1 else tuple(map(_tuples, value))

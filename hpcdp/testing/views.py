@@ -58,19 +58,25 @@ def keys_of(outputs: Outputs) -> list[Any]:
 
 def views_of(p: Outputs, q: Outputs) -> list[View]:
     """The views that suit outputs of D (p) and D' (q), seen while learning."""
-    if p.dtype != object and p.ndim == 1:
-        return [View("number")]
+    numbers = [View("number")] if p.dtype != object and p.ndim == 1 else []
+    if numbers and not (_is_rounded(p) or _is_rounded(q)):
+        return numbers
     common = Counter(keys_of(p)) + Counter(keys_of(q))
     values = tuple(value for value, count in common.most_common(_MOST_VALUES) if count >= _FEWEST)
     found = [View("value", values=values)] if values else []
-    if p.dtype == object:
-        return found or [View("value")]
+    if p.dtype == object or numbers:
+        return [*found, *numbers] or [View("value")]
     a, b = np.asarray(p, np.float64), np.asarray(q, np.float64)
     spread = np.sqrt(a.var(0) + b.var(0)) + np.finfo(float).tiny
     apart = np.argsort(-np.abs(a.mean(0) - b.mean(0)) / spread, kind="stable")[:_MOST_COLUMNS]
     found += [View("column", column=int(column)) for column in np.sort(apart)]
     found += [View(name) for name in ("max", "argmax", "min", "sum")]
     return [*found, _line(a, b)] if a.shape[1] <= _MOST_LINE else found
+
+
+def _is_rounded(outputs: Outputs) -> bool:
+    """Whether some are integers that float64 does not tell from their neighbours."""
+    return outputs.dtype == np.int64 and bool(((outputs > 1 << 53) | (outputs < -(1 << 53))).any())
 
 
 def _features(numbers: Floats, centre: Floats) -> Floats:

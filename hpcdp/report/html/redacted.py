@@ -24,6 +24,7 @@ _LONGEST = 20_000  # characters of a list in a text
 _PATHS = ("file", "files", "folder")  # keys whose values are paths, however short
 _READ = re.compile(r"\s*(file|store)\s*\((.*)\)\s*", re.DOTALL)
 _RAISED = re.compile(r"^(.*? raised [^\s:]+)")
+_PATH = re.compile(r"(?:(?<= )~|\S*[/\\]).*(?= raised )")  # to its end, as folders have spaces too
 
 
 def redacted(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -68,7 +69,9 @@ def _short_factor(text: str) -> str:
 
 
 def _last(path: str) -> str:
-    return PurePath(path.replace("\\", "/").strip()).name
+    bare = path.strip()
+    mark = bare[:1] if bare[:1] in ("'", '"') and bare[1:].endswith(bare[:1]) else ""
+    return f"{mark}{PurePath(bare.strip(mark or None).replace(chr(92), '/')).name}{mark}"
 
 
 def _without(value: Any, key: str, gone: list[str]) -> Any:
@@ -95,7 +98,7 @@ def _is_path(text: str) -> bool:
 def failure_words(line: str) -> str:
     """What failed, up to the name of what was raised: its text may hold rows, and names files."""
     raised = _RAISED.match(line)
-    return f"{raised[1] if raised else line.partition(': ')[0]} (its text is left out)"
+    return f"{_PATH.sub(LEFT_OUT, raised[1]) if raised else line.partition(': ')[0]} (its text is left out)"
 
 
 def stop_words(text: str) -> str:
