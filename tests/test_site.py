@@ -186,7 +186,7 @@ def test_background_is_short(page: Path) -> None:
 
 @pytest.mark.parametrize("name", ["design", "mathematics"])
 def test_an_entry_leads_to_all_its_pages(name: str) -> None:
-    """Each page is linked, of design each chapter too, and both are in one part of the menu."""
+    """To each page and each of its chapters, and the menu has them in one part."""
     entry = ROOT / "docs" / f"{name}.md"
     parts = [page for page in pages_of(name) if page != entry]
     assert len(parts) > 5
@@ -194,8 +194,7 @@ def test_an_entry_leads_to_all_its_pages(name: str) -> None:
     chapters = {
         f"{page.name}#{slug(head)}" for page in parts for head in re.findall(r"^## (.+)$", page.read_text(), re.M)
     }
-    assert {page.name for page in parts} <= {link.partition("#")[0] for link in links}
-    assert name != "design" or chapters <= links
+    assert {page.name for page in parts} | chapters <= links
     (menu,) = [pages for pages in BUILDER.SECTIONS.values() if f"docs/{name}" in pages]
     assert {f"docs/{page.stem}" for page in [entry, *parts]} <= set(menu)
 
