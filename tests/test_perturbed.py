@@ -70,7 +70,7 @@ def test_points_of_any_masses(p, q, width):
 
 
 def test_bias_of_the_perturbation_on_exact_densities():
-    # as docs/mathematics.md has it
+    # as docs/mathematics-claims.md has it
     p, q = normal_cells(1.0)
     etas = np.append(ETAS, 0.2)
     alpha, beta = perturbed_points(p, q, etas)

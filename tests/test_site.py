@@ -12,12 +12,15 @@ import pytest
 from browser import COLOURS, Tab, colour_of, find_chromium, in_tab
 from loaded import load_script
 from study_keys import place_of
+from test_docs import slug
 from words import words_of
 
 from hpcdp.report.html.colours import contrast
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_WORDS = 1500  # of a how-to, without blocks
+CUT = {"design": 2000, "mathematics": 3000, "benchmarks": 3500}
+"""Pages that are cut by topic, into pages called after them, or kept short: the most words of each, without blocks."""
 
 
 BUILDER = load_script("site_build", ROOT / "docs" / "site" / "build.py")
@@ -169,6 +172,41 @@ def test_every_page_is_in_the_menu_and_no_two_share_a_name() -> None:
 @pytest.mark.parametrize("page", BUILDER.SECTIONS["How to"])
 def test_how_tos_are_short(page: str) -> None:
     assert words_of(ROOT / f"{page}.md") <= MOST_WORDS
+
+
+def pages_of(name: str) -> list[Path]:
+    """A page of docs/ and those that are parts of it."""
+    return sorted((ROOT / "docs").glob(f"{name}*.md"))
+
+
+@pytest.mark.parametrize("page", [page for name in CUT for page in pages_of(name)], ids=lambda page: page.stem)
+def test_background_is_short(page: Path) -> None:
+    assert words_of(page) <= CUT[page.stem.partition("-")[0]]
+
+
+@pytest.mark.parametrize("name", ["design", "mathematics"])
+def test_an_entry_leads_to_all_its_pages(name: str) -> None:
+    """To each page and each of its chapters, and the menu has them in one part."""
+    entry = ROOT / "docs" / f"{name}.md"
+    parts = [page for page in pages_of(name) if page != entry]
+    assert len(parts) > 5
+    links = set(re.findall(r"\]\(([^)]+)\)", entry.read_text(encoding="utf-8")))
+    chapters = {
+        f"{page.name}#{slug(head)}" for page in parts for head in re.findall(r"^## (.+)$", page.read_text(), re.M)
+    }
+    assert {page.name for page in parts} | chapters <= links
+    (menu,) = [pages for pages in BUILDER.SECTIONS.values() if f"docs/{name}" in pages]
+    assert {f"docs/{page.stem}" for page in [entry, *parts]} <= set(menu)
+
+
+def test_no_page_says_what_another_says() -> None:
+    """Of design and mathematics no paragraph stands on two pages."""
+    said: dict[str, str] = {}
+    for page in [*pages_of("design"), *pages_of("mathematics")]:
+        for part in re.split(r"\n\s*\n", page.read_text(encoding="utf-8")):
+            text = " ".join(part.split())
+            if len(text.split()) >= 12:
+                assert said.setdefault(text, page.name) == page.name, text
 
 
 def test_links_lead_to_the_new_names_and_blocks_stay() -> None:

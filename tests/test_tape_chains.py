@@ -105,7 +105,7 @@ def test_weights_make_up_for_chains(name: str, style: str) -> None:
 
 
 def literal(kind: str, table: Floats, values: Floats) -> tuple[float, list[float]]:
-    """log g − log f of one output's values, place by place, as docs/mathematics.md has it; and G of each, given those before."""
+    """log g − log f of an output's values, place by place, as docs/mathematics-draws.md has it; and G of each."""
     base, score, total, told = PLAIN[kind].size, 0.0, 0.0, []
     for row, x in zip(table, values, strict=True):
         own = row[base:]

@@ -123,7 +123,7 @@ def test_never_far_above_the_truth_at_any_order(seed):
 
 
 def test_against_the_integral_at_a_million():
-    """What docs/mathematics.md says."""
+    """What docs/mathematics-orders.md says."""
     for curve, last, goals in (
         (GaussianShift(1.0), 4.0, (0.485, 0.94, 1.6, 2.15)),
         (LaplaceShift(1.0), 1.0, (0.358, 0.604, 0.795, 0.89)),

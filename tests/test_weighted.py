@@ -129,7 +129,7 @@ def test_split_is_near_the_best_where_the_leftover_takes_most_draws(level, ratio
 
     split = split_level(level)
     best = min(draws(level * s, level * (1.0 - 2.0 * s)) for s in np.linspace(0.0005, 0.4995, 1000))
-    assert draws(split.p, split.leftover) <= 1.025 * best  # as docs/mathematics.md says
+    assert draws(split.p, split.leftover) <= 1.025 * best  # as docs/mathematics-draws.md says
 
 
 def test_leftover_draws_are_enough_and_hardly_more() -> None:

@@ -300,7 +300,7 @@ def test_a_cut_off_that_test_draws_choose_shows() -> None:
 
 
 def test_hidden_mass_escapes_chosen_tapes_too() -> None:
-    """What docs/mathematics.md proves: of K places a method that looks at n misses a hidden one with probability >= 1 − n/K."""
+    """docs/mathematics-draws.md: of K places a method that looks at n misses a hidden one with probability >= 1 − n/K."""
     places, looks, rng = 50, 20, np.random.default_rng(27)
     missed = 0
     for _ in range(RUNS):

@@ -9,8 +9,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def words_of(page: Path) -> int:
-    """Words outside of fenced blocks, indented ones too."""
-    return len(re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S).split())
+    """Words outside of fenced blocks, indented ones too. What only draws a table is none."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return len([word for word in text.split() if not re.fullmatch(r"\||:?-{3,}:?", word)])
 
 
 if __name__ == "__main__":

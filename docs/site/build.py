@@ -54,15 +54,21 @@ SECTIONS = {
         )
     ],
     "Gallery": ["docs/gallery"],
-    "Background": [
+    "Mathematics": [
         "docs/mathematics",
+        *(
+            f"docs/mathematics-{name}"
+            for name in ("estimator", "bounds", "claims", "orders", "risk", "draws", "accuracy")
+        ),
         "docs/papers",
-        "docs/design",
-        "docs/benchmarks",
-        "CONTRIBUTING",
-        "SECURITY",
-        "CHANGELOG",
     ],
+    "Design": [
+        "docs/design",
+        *(f"docs/design-{name}" for name in ("house", "sampling", "losses", "learning", "bounds", "tape")),
+        *(f"docs/design-{name}" for name in ("stores", "cluster", "people")),
+        "docs/benchmarks",
+    ],
+    "Project": ["CONTRIBUTING", "SECURITY", "CHANGELOG"],
 }
 _SOURCES = {
     "hpcdp/study/described.toml": "docs/study-keys.md"

@@ -38,7 +38,7 @@ def crossfit_estimate(
     P(S) − e^ε·Q(S) this is the central limit theorem for cross-validation (Bayle, Bayle, Janson and Mackey 2020), where
     one output more or less hardly moves the loss; pooling can only add to the variance within the folds. Ignored are the
     regret of the losses, which makes δ̂ low, and the changes of the sets with the training outputs: near the best set they
-    change P(S) − e^ε·Q(S) in second order only. Measured in docs/mathematics.md: δ̂ spreads 4 % to 39 % more than this.
+    change P(S) − e^ε·Q(S) in second order only. Measured in docs/mathematics-accuracy.md: δ̂ spreads 4 % to 39 % more than this.
 
     Args:
         x0, n0: outputs in the set and outputs of each fold, of the side that is not inflated, shape (folds, ...), 2 or more.

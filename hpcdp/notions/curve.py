@@ -286,7 +286,7 @@ class TradeOffCurve:
         A convex polygon is exactly the curve of a discrete pair with an outcome for each edge, and this is that of the product
         pair, for the convex minorants of both. Exact, up to rounding, if the product has at most 2^20 outcomes. Otherwise
         the losses are spread over a grid: the result is on or below the exact curve, up to rounding of about 1e-12, so
-        what it guarantees is guaranteed. How far below was measured: docs/mathematics.md.
+        what it guarantees is guaranteed. How far below was measured: docs/mathematics-claims.md.
 
         If the two polygons are above their true curves by at most s and t in height and width, then the δ of the product
         of the polygons is too small by at most s + t.

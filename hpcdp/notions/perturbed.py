@@ -48,7 +48,7 @@ def perturbed_points(p: ArrayLike, q: ArrayLike, etas: ArrayLike, width: float =
     Args:
         p, q: masses of the same cells under P and under Q, shape (cells,); entries >= 0, each sums to 1 within 1e-9.
         etas: thresholds on q/p, 0 to 1e100, shape (etas,), in any order.
-        width: of the perturbation, h in the paper, > 0. Its bias: docs/mathematics.md.
+        width: of the perturbation, h in the paper, > 0. Its bias: docs/mathematics-claims.md.
 
     Returns:
         alpha and beta, each float64 of shape (etas,), between 0 and 1. Alpha falls and beta rises with eta.

@@ -51,7 +51,7 @@ def blocks(total: int, first: int | None = None) -> list[range]:
     """Cut `total` outputs per database into a first block that only teaches and blocks that double what was seen before.
 
     A block that would leave fewer outputs than its own goes on to the end: the last one holds half to three quarters. Measured
-    in docs/mathematics.md: `first` from total/8 to total/32 differs by a few hundredths of δ(ε); total/16 is the default.
+    in docs/mathematics-accuracy.md: `first` from total/8 to total/32 differs by some hundredths of δ(ε); total/16 is default.
 
     Args:
         total: outputs per database, >= 2.

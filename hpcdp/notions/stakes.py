@@ -2,8 +2,9 @@
 
 With G the mean of log(1 + λX) and t = ln(1/level)/draws the expected lower bound is (e^(G − t) − 1)/λ. Its numerator is concave
 in λ where the shares sum to at most 1, so that the bound rises up to one λ and falls from there; likewise (1 − e^(H − t))/κ, with
-H the mean of log(1 − κX), falls and then rises (docs/mathematics.md, "Bounds from weighted draws"). So the best rate is found by
-bisection. Any rate gives a bound that is finite-sample, as long as no test draw decides it; how good it is, is heuristic.
+H the mean of log(1 − κX), falls and then rises (docs/mathematics-draws.md, "Bounds from weighted draws"). So the best rate is
+found by bisection. Any rate gives a bound that is finite-sample, as long as no test draw decides it; how good it is,
+is heuristic.
 """
 
 from __future__ import annotations

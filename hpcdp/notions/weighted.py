@@ -6,9 +6,9 @@ mixture of all strata by their sizes. For a set S and a cut-off M that were fixe
     P(S) >= E_g[w 1_S 1{w <= M}],    Q(S) = E_g[w 1_S 1{w <= M}] + Q(S, w > M).
 
 The means are bounded by fixed bets (`lower_mean`, `upper_mean`), what is beyond the cut-off, the leftover, by plain draws
-(`leftover_limit`). All are finite-sample; strata may have different laws. docs/mathematics.md, "Bounds from weighted draws", has
-the proofs. The bets: Waudby-Smith and Ramdas (2024), with rates that do not change. Rates λ and κ are per unit of weight, and
-come from training draws (`hpcdp.notions.stakes`), the sums of logarithms from `hpcdp.notions.weighted_sums`.
+(`leftover_limit`). All are finite-sample; strata may have different laws. docs/mathematics-draws.md, "Bounds from weighted
+draws", has the proofs. The bets: Waudby-Smith and Ramdas (2024), with rates that do not change. Rates λ and κ are per unit of
+weight, and come from training draws (`hpcdp.notions.stakes`), the sums of logarithms from `hpcdp.notions.weighted_sums`.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _inflation(epsilon: ArrayLike) -> Floats:
 def split_level(level: ArrayLike) -> Split:
     """A cell's failure probability, .05 for each mean and .9 for the leftover: ln(1/level) multiplies the leftover's draws.
 
-    docs/mathematics.md, "Bounds from weighted draws", says what other shares would cost. Fixed before any draw.
+    docs/mathematics-draws.md, "Bounds from weighted draws", says what other shares would cost. Fixed before any draw.
 
     Raises:
         ValueError: a level is not above 0 and below 1.
