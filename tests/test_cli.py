@@ -184,6 +184,11 @@ def test_what_is_printed_in_python_is_what_the_commands_print(
     ("arguments", "code", "words"),
     [
         (["run", "nowhere.toml"], 2, ["nowhere.toml", "no study file"]),
+        (
+            ["audit", "http://127.0.0.1/s.zarr"],
+            2,
+            ["http://127.0.0.1/s.zarr: an address was given", "accepted: the path"],
+        ),
         (["show", "nowhere.zarr"], 2, ["nowhere.zarr", "no hpcdp store"]),
         (["resume", "nowhere.zarr"], 2, ["nowhere.zarr", "no hpcdp store"]),
         (["status", "."], 2, ["no hpcdp store"]),

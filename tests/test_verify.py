@@ -433,6 +433,8 @@ def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path, client):
     cases = [ElementTree.fromstring(one.stdout.split("\n", 1)[1])[0] for one in (done, accepted)]
     assert [part.tag for case in cases for part in case] == ["error", "system-out"]
     assert cases[0][0].get("message") == "incomplete: 4 of 8 cells"
+    violated = ElementTree.fromstring(call("verify", store, "--format", "junit", code=3).stdout.split("\n", 1)[1])
+    assert violated[0][0].get("message") == "violation; incomplete: 4 of 8 cells"
     assert "The store is not complete: 4 of 8 cells" in call(*consistent, "--format", "markdown", code=1).stdout
     done = json.loads(call(*consistent, "--format", "json", "--incomplete").stdout)
     assert (done["verdict"], done["complete"], done["cells_known"], done["cells_planned"]) == (

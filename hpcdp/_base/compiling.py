@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-WORDS = "compiling kernels for this machine, only the first time: half a minute where nothing else runs"
+WORDS = "compiling kernels for this machine, only the first time, which takes seconds to a minute"
 
 _told = mmap.mmap(-1, 1)  # which forks share
 _tell: list[Callable[[], None]] = []

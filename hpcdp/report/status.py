@@ -30,7 +30,7 @@ def _status(store: str | Path) -> str:
     lines = [f"{name} in {store}: {'complete' if complete else 'incomplete'}, study version {version}", *stages]
     aside = sum(1 for depth in ("*", "*/*") for _ in (layout.root / "records").glob(f"{depth}/*.damaged"))
     since = "all computed again since" if complete else "computed again by the next run"
-    lines.append(f"  set aside      {f'{aside} damaged records, {since}' if aside else 'none'}")
+    lines.append(f"  damaged        {f'{aside} records, {since}' if aside else 'none'}")
     owner = holder(layout)
     lines.append(
         "  held by        nobody"

@@ -28,7 +28,9 @@ def to_junit(verdicts: Sequence[Verdict], incomplete: bool = False) -> str:
         if kind is None:
             ElementTree.SubElement(case, "system-out").text = text
             continue
-        message = f"incomplete: {verdict.cells_words}" if kind == "error" else verdict.verdict
+        message = f"incomplete: {verdict.cells_words}"
+        if kind != "error":
+            message = verdict.verdict if result.complete else f"{verdict.verdict}; {message}"
         ElementTree.SubElement(case, kind, message=_xml(message)).text = text
     for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(name, str(len(suite.findall(f"testcase/{kind}"))))

@@ -33,6 +33,7 @@ from hpcdp.study.pairs import Framed, FramedRows, Pairs
 from hpcdp.study.pure import Pure
 from hpcdp.study.section import STORED, Key, Section
 
+_ADDRESS = re.compile(r"[a-z][a-z0-9+]+://?\w")  # of which a path has lost a slash
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
 
@@ -246,6 +247,11 @@ class Study(Section):
     def from_toml(cls, path: str | Path) -> Study:
         """Read a study file; raises StudyError with one message for all that is wrong with it."""
         path = Path(path)
+        if _ADDRESS.match(str(path)):
+            raise StudyError(
+                f"{str(path).replace(':/', '://', 1)}: an address was given; accepted: the path of a study file or a store "
+                "(show, plot and report read the address of a copy that was exported)"
+            )
         try:
             text = path.read_text(encoding="utf-8")
             data = parse_toml(text)
