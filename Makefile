@@ -90,7 +90,7 @@ wheel-check: install
 	.venv/bin/python -m tests.installed $(ARGS)
 
 # Other interpreters where there are any; the lowest packages once; the steps of containers in roots of two releases of Debian, with
-# the Pythons that these have (3.13, and 3.14 when this was written).
+# the Pythons that these have (3.13, and 3.14 when this was written), and the recipes themselves with two engines.
 release-check: install
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m release $(ARGS)
 	.venv/bin/python -m benchmarks soak
@@ -99,6 +99,7 @@ release-check: install
 	for python in python3.12 python3.13 python3.14; do ! command -v $$python || \
 	    .venv/bin/python -m tests.installed --all --python $$python || exit 1; done
 	for suite in trixie sid; do SUITE=$$suite sh tests/container.sh || exit 1; done
+	for engine in podman apptainer; do ENGINE=$$engine sh tests/container.sh || exit 1; done
 
 # One version of each package for all supported Pythons, so that a result does not depend on the Python.
 lock:

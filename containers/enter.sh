@@ -2,7 +2,8 @@
 # Starts hpcdp in a container whose root may be read-only. numba keeps kernels where it can write, so those of the image go to $TMPDIR,
 # into a folder of one's own: where $TMPDIR is shared, whoever writes there first would say what is loaded.
 set -eu
-export TMPDIR="${TMPDIR:-/tmp}"
+{ [ -d "${TMPDIR:-}" ] && [ -w "$TMPDIR" ]; } || TMPDIR=/tmp # a batch system's may not be mounted here
+export TMPDIR
 own="$TMPDIR/hpcdp-container-$(id -u)"
 if ! mkdir -m 700 "$own" 2>/dev/null && { [ -L "$own" ] || [ ! -d "$own" ] || [ ! -O "$own" ] ||
     [ -n "$(find "$own" -prune -perm /022)" ]; }; then

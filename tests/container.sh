@@ -2,7 +2,7 @@
 # The container recipes, in a Debian root that debootstrap makes, as root, on Linux: built, then used as another user, with a
 # read-only root, a /work to write in and a /tmp in which yet another user has taken the name of the folder for kernels.
 #   ENGINE=chroot  the recipes' steps without any engine; podman: containers/Dockerfile; apptainer: containers/hpcdp.def, which is
-#                  built by a user who is not root, with Debian sid's apptainer where there is none here
+#                  built by a user who is not root and has no subordinate ids, with the apptainer of Debian sid
 #   SUITE=trixie   the Debian release        HPCDP_CPU=x86-64-v3  the processor that kernels are compiled for
 set -eu
 cd "$(dirname "$0")/.."
@@ -72,36 +72,32 @@ podman)
     use --entrypoint sh hpcdp container_use.sh
     ;;
 apptainer)
-    tools=/
-    if ! command -v apptainer >/dev/null; then
-        tools=$here/tools
-        bootstrap sid "$tools" apptainer,ca-certificates
-        cp /etc/hosts /etc/resolv.conf "$tools/etc"
-        mkdir "$tools$here" -p
-    fi
-    grep -q ":$user:" "$tools/etc/passwd" || useradd --root "$tools" --uid "$user" hpcdp-test
+    tools=$here/tools
+    bootstrap sid "$tools" apptainer,ca-certificates
+    cp /etc/hosts /etc/resolv.conf "$tools/etc"
+    mkdir -p "$tools$here" "$tools/old"
+    useradd --root "$tools" --uid "$user" --create-home somebody
+    : >"$tools/etc/subuid" # as on most clusters
     sed 's/^Bootstrap: docker$/Bootstrap: localimage/' containers/hpcdp.def >hpcdp.def # a root here instead of a registry's
+    rm -rf "$root/dev" && mkdir "$root/dev" # nobody else may copy devices
     chown -R "$user:$user" "$here/source" "$root"
     unshare --mount --pid --fork sh -eu -c '
         tools=$1 here=$2 user=$3 cpu=$4
         mount --make-rprivate /
-        if [ "$tools" != / ]; then
-            mount --bind "$tools" "$tools"
-            mount --rbind /dev "$tools/dev"
-            mount --bind "$here" "$tools$here"
-            cd "$tools"
-            mkdir -p old
-            pivot_root . old
-            umount -l /old
-        fi
-        mount -t proc proc /proc
+        mount --bind "$tools" "$tools"
+        mount -t proc proc "$tools/proc"
+        mount --rbind /dev "$tools/dev"
+        mount --bind "$here" "$tools$here"
+        cd "$tools"
+        pivot_root . old
+        umount -l /old
         cd "$here/source"
         setpriv --reuid "$user" --regid "$user" --clear-groups sh -eu -c "
-            export HOME=$here/work TMPDIR=$here/source
+            export TMPDIR=$here/source
             apptainer -q build --build-arg BASE=$here/root --build-arg HPCDP_CPU=$cpu --bind $here/packages:/mnt hpcdp.sif hpcdp.def
             cd ../work
             apptainer -q run --no-home --bind $here/tmp:/tmp ../source/hpcdp.sif --version
-            apptainer -q exec --no-home --env TMPDIR=/tmp --bind $here/tmp:/tmp,$here/work:/work --pwd /work ../source/hpcdp.sif sh container_use.sh
+            apptainer -q exec --no-home --bind $here/tmp:/tmp,$here/work:/work --pwd /work ../source/hpcdp.sif sh container_use.sh
         "
     ' sh "$tools" "$here" "$user" "$cpu"
     ;;
