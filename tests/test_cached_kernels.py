@@ -37,10 +37,30 @@ def test_a_kernel_is_compiled_again_where_what_it_calls_has_changed(tmp_path, wh
     os.utime(tmp_path / "caller.py", ns=(10**18, 10**18))
     _called(tmp_path, what, 1)
     assert _ask(tmp_path) == (3.0, 0)
+    os.utime(tmp_path / "caller.py")
+    os.utime(_called(tmp_path, what, 1))  # as another install of the same has it
     assert _ask(tmp_path) == (3.0, 1)  # kept
-    os.utime(_called(tmp_path, what, 2))  # as an upgrade changes it
+    os.utime(_called(tmp_path, what, 2), ns=(1, 1))  # as files of an older release may be
     assert _ask(tmp_path)[0] == after  # numba alone, which compares the caller's own file, is wrong
     assert _ask(tmp_path) == (after, 1)
+
+
+DEEP = {
+    "first.py": f"{OWN}\nMORE = 1.0\n\n@kernel()\ndef step(x):\n    return x + MORE\n",
+    "called.py": f"{OWN}\nfrom first import MORE, step as first\n\n@kernel()\ndef step(x):\n    return first(x)\n",
+    "caller.py": f"{OWN}\nfrom called import step\nfrom plain import SCALE\n\n@kernel()\ndef twice(x):\n    return SCALE * step(step(x))\n",
+    "plain.py": "SCALE = 1.0\n",
+}
+
+
+@pytest.mark.parametrize("changed, after", [("first.py", 5.0), ("plain.py", 6.0)])
+def test_what_kernels_of_kernels_and_plain_values_are_counts_too(changed, after, tmp_path):
+    for name, text in DEEP.items():
+        (tmp_path / name).write_text(text)
+    assert _ask(tmp_path) == (3.0, 0)
+    assert _ask(tmp_path) == (3.0, 1)
+    (tmp_path / changed).write_text(DEEP[changed].replace(" = 1.0", " = 2.0"))
+    assert _ask(tmp_path) == (after, 0)
 
 
 def test_a_kept_kernel_is_loaded_without_what_compiles_it(tmp_path):

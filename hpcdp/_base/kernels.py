@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import time
+import hashlib
 from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from types import FunctionType
@@ -15,6 +12,7 @@ from typing import Any, cast
 import numba
 from numba.core import environment
 from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
 from numba.core.runtime.nrt import rtsys
 
 from hpcdp._base import compiling
@@ -23,20 +21,19 @@ _numba = cast(Any, environment)
 _rebuild_with_globals = _numba._rebuild_env
 _loading = RLock()
 
-_youngest = 0.0  # time of change of the files of all kernels so far, among them every one that the next may call
+_stamps: dict[str, bytes] = {}  # of files of kernels, as their last kernel has it
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorate a function that numba compiles, without the GIL, and caches; options: others of `numba.njit`.
 
-    numba compares a kernel's own file with its cache and no other; what it calls is compiled into it. So what was cached
-    before a file of earlier kernels changed is forgotten.
+    numba compares a kernel's own file with its cache and no other; what it calls is compiled into it. So here all of what
+    it is compiled from is compared, and nothing else: neither times of files nor what was installed again.
     """
 
     def decorated(function: Callable[..., Any]) -> Any:
         found = numba.njit(nogil=True, **options)(function)
         found._cache = cast(Any, _Cache)(function)  # as its enable_caching() does
-        _forget_older(found, cast(FunctionType, function))
         return found
 
     return decorated
@@ -44,6 +41,10 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 class _Cache(FunctionCache):
     """numba's, which loads what was kept without loading what it compiles with: a third of a small run."""
+
+    def __init__(self, function: FunctionType) -> None:
+        cast(Any, super()).__init__(function)
+        cast(Any, self)._cache_file._source_stamp = _stamp(function)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)  # what kernels make arrays with
@@ -69,22 +70,14 @@ def _rebuild(module: str, constants: Any, name: str) -> Any:
     return found or _rebuild_with_globals(module, constants, name)
 
 
-def _forget_older(compiled: Any, function: FunctionType) -> None:
-    global _youngest
-    path, line = Path(function.__code__.co_filename), function.__code__.co_firstlineno
-    changed = path.stat().st_mtime
-    if changed <= time.time():  # a file from the future would be younger than every cache
-        _youngest = max(_youngest, changed)
-    head = f"{path.stem}.{function.__qualname__}-{line}."
-    for name, cached in _indices(compiled.stats.cache_path):
-        if name.startswith(head) and cached < _youngest:
-            with suppress(FileNotFoundError):  # another process was faster
-                os.unlink(Path(compiled.stats.cache_path, name))
-
-
-@lru_cache
-def _indices(folder: str) -> list[tuple[str, float]]:
-    """Names and times of what numba has kept in a folder, as it was when it was first asked."""
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        return [(entry.name, entry.stat().st_mtime) for entry in entries if entry.name.endswith(".nbi")]
-    return []
+def _stamp(function: FunctionType) -> bytes:
+    """A digest of what a kernel is compiled from: its file, the files of other kernels that it knows, and plain values there."""
+    file, names = function.__code__.co_filename, function.__globals__
+    found = hashlib.sha256(Path(file).read_bytes())
+    for name, value in sorted(names.items()):
+        if isinstance(value, Dispatcher) and (other := value.py_func.__code__.co_filename) != file:
+            found.update(_stamps.get(other) or Path(other).read_bytes())
+        elif not name.startswith("__") and isinstance(value, bool | int | float | str):
+            found.update(f"{name} = {value!r}\n".encode())
+    _stamps[file] = found.digest()
+    return _stamps[file]
