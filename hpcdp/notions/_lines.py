@@ -79,7 +79,7 @@ def lines_from_delta(epsilons: ArrayLike, forward: ArrayLike, reverse: ArrayLike
 
 
 def lines_of(tradeoff: TradeOffFunction, orientation: Orientation = "both") -> Lines:
-    """The lines of a claimed trade-off curve, at 42 slopes (twice as many where it is not symmetric) chosen by its δ(ε).
+    """The lines of a claimed trade-off curve, at some 40 slopes that its δ(ε) chooses, up to 84 where it is not symmetric.
 
     Args:
         tradeoff: T0, convex: the least type-II errors claimed at type-I errors from 0 to 1, an array of any shape.
