@@ -12,8 +12,6 @@ command -v python3 >/dev/null && python3 -c 'import ensurepip, sys; sys.exit(sys
 python3 -m venv /opt/hpcdp
 /opt/hpcdp/bin/pip install -q --disable-pip-version-check --no-cache-dir --require-hashes --only-binary :all: -r "$lock"
 /opt/hpcdp/bin/pip install -q --disable-pip-version-check --no-cache-dir --no-deps --no-index "$wheel"
-# numba knows a kernel's file by its time of change, of which images keep whole seconds only
-find /opt/hpcdp/lib/python3*/site-packages/hpcdp -name '*.py' -exec touch -d '2020-01-01 00:00:00' {} +
 
 export NUMBA_CACHE_DIR=/opt/hpcdp/kernels
 work=$(mktemp -d)
