@@ -46,9 +46,9 @@ def test_a_kernel_is_compiled_again_where_what_it_calls_has_changed(tmp_path, wh
 
 
 DEEP = {
-    "first.py": f"{OWN}\nMORE = 1.0\n\n@kernel()\ndef step(x):\n    return x + MORE\n",
-    "called.py": f"{OWN}\nfrom first import MORE, step as first\n\n@kernel()\ndef step(x):\n    return first(x)\n",
-    "caller.py": f"{OWN}\nfrom called import step\nfrom plain import SCALE\n\n@kernel()\ndef twice(x):\n    return SCALE * step(step(x))\n",
+    "first.py": "MORE = 1.0\n\n@kernel()\ndef step(x):\n    return x + MORE\n",
+    "called.py": "from first import MORE, step as first\n\n@kernel()\ndef step(x):\n    return first(x)\n",
+    "caller.py": "from called import step\nfrom plain import SCALE\n\n@kernel()\ndef twice(x):\n    return SCALE * step(step(x))\n",
     "plain.py": "SCALE = 1.0\n",
 }
 
@@ -56,10 +56,10 @@ DEEP = {
 @pytest.mark.parametrize("changed, after", [("first.py", 5.0), ("plain.py", 6.0)])
 def test_what_kernels_of_kernels_and_plain_values_are_counts_too(changed, after, tmp_path):
     for name, text in DEEP.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(f"{OWN}\n{text}")
     assert _ask(tmp_path) == (3.0, 0)
     assert _ask(tmp_path) == (3.0, 1)
-    (tmp_path / changed).write_text(DEEP[changed].replace(" = 1.0", " = 2.0"))
+    (tmp_path / changed).write_text(f"{OWN}\n{DEEP[changed]}".replace(" = 1.0", " = 2.0"))
     assert _ask(tmp_path) == (after, 0)
 
 
