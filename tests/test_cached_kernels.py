@@ -48,7 +48,7 @@ def test_a_kernel_is_compiled_again_where_what_it_calls_has_changed(tmp_path, wh
 DEEP = {
     "first.py": "MORE = 1.0\n\n@kernel()\ndef step(x):\n    return x + MORE\n",
     "called.py": "from first import MORE, step as first\n\n@kernel()\ndef step(x):\n    return first(x)\n",
-    "caller.py": "from called import step\nfrom plain import SCALE\n\n@kernel()\ndef twice(x):\n    return SCALE * step(step(x))\n",
+    "caller.py": "from called import step\nfrom plain import SCALE\n@kernel()\ndef twice(x):\n    return SCALE * step(step(x))\n",
     "plain.py": "SCALE = 1.0\n",
 }
 
