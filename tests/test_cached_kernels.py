@@ -63,6 +63,39 @@ def test_what_kernels_of_kernels_and_plain_values_are_counts_too(changed, after,
     assert _ask(tmp_path) == (after, 0)
 
 
+def test_numbers_of_numpy_and_options_count_too(tmp_path):
+    """Of a file of which no kernel is known."""
+    (tmp_path / "caller.py").write_text(
+        f"import numpy as np\n{OWN}\nfrom called import STEP, OPTIONS\n"
+        "@kernel(**OPTIONS)\ndef twice(x):\n    return x + STEP + (1.0 / np.float64(STEP - STEP) > 1.0)\n"
+    )
+    text = "import numpy as np\nSTEP = np.int64(1)\nOPTIONS = dict(error_model='numpy')\n"
+    (tmp_path / "called.py").write_text(text)
+    assert _ask(tmp_path) == (3.0, 0)
+    assert _ask(tmp_path) == (3.0, 1)
+    (tmp_path / "called.py").write_text(text.replace("int64(1)", "int64(2)"))
+    assert _ask(tmp_path) == (4.0, 0)
+    (tmp_path / "called.py").write_text(text.replace("'numpy'", "'python'"))
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        _ask(tmp_path)
+    assert "ZeroDivisionError" in raised.value.stderr
+
+
+def test_who_ends_while_a_changed_kernel_is_kept_leaves_none_of_before(tmp_path):
+    """numba writes which file holds a kernel, and then that file."""
+    (tmp_path / "caller.py").write_text(f"{OWN}\n{CALLER}")
+    _called(tmp_path, OWN, 1)
+    assert _ask(tmp_path) == (3.0, 0)
+    _called(tmp_path, OWN, 2)
+    ends = (
+        "import os; from numba.core.caching import IndexDataCacheFile as kept;"
+        " kept._save_data = lambda *_: os._exit(7); import caller; caller.twice(1.0)"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": str(tmp_path)}
+    assert subprocess.run([sys.executable, "-B", "-c", ends], env=environment, cwd=tmp_path, check=False).returncode == 7
+    assert _ask(tmp_path)[0] == 5.0
+
+
 def test_a_kept_kernel_is_loaded_without_what_compiles_it(tmp_path):
     """And what somebody else compiles after it, with numba's own functions and with ours, is right."""
     (tmp_path / "filled.py").write_text(

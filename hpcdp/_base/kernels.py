@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any, cast
 
 import numba
+import numpy as np
 from numba.core import environment
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
@@ -32,8 +33,9 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def decorated(function: Callable[..., Any]) -> Any:
-        found = numba.njit(nogil=True, **options)(function)
-        found._cache = cast(Any, _Cache)(function)  # as its enable_caching() does
+        asked = {"nogil": True, **options}
+        found = numba.njit(**asked)(function)
+        found._cache = cast(Any, _Cache)(function, asked)  # as its enable_caching() does
         return found
 
     return decorated
@@ -42,9 +44,12 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 class _Cache(FunctionCache):
     """numba's, which loads what was kept without loading what it compiles with: a third of a small run."""
 
-    def __init__(self, function: FunctionType) -> None:
+    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
         cast(Any, super()).__init__(function)
-        cast(Any, self)._cache_file._source_stamp = _stamp(function)
+        files, stamp = cast(Any, self)._cache_file, _stamp(function, options)
+        files._source_stamp = stamp
+        # numba writes the index first: who ends between leaves what was compiled before in a file of the new one's name
+        files._data_name_pattern = f"{stamp.hex()[:16]}.{files._data_name_pattern}"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)  # what kernels make arrays with
@@ -70,14 +75,14 @@ def _rebuild(module: str, constants: Any, name: str) -> Any:
     return found or _rebuild_with_globals(module, constants, name)
 
 
-def _stamp(function: FunctionType) -> bytes:
-    """A digest of what a kernel is compiled from: its file, the files of other kernels that it knows, and plain values there."""
+def _stamp(function: FunctionType, options: dict[str, Any]) -> bytes:
+    """A digest of what a kernel is compiled from: options, its file, those of kernels that it knows, and plain values there."""
     file, names = function.__code__.co_filename, function.__globals__
-    found = hashlib.sha256(Path(file).read_bytes())
+    found = hashlib.sha256(f"{numba.__version__} {sorted(options.items())}\n".encode() + Path(file).read_bytes())
     for name, value in sorted(names.items()):
         if isinstance(value, Dispatcher) and (other := value.py_func.__code__.co_filename) != file:
             found.update(_stamps.get(other) or Path(other).read_bytes())
-        elif not name.startswith("__") and isinstance(value, bool | int | float | str):
+        elif not name.startswith("__") and isinstance(value, bool | int | float | str | np.generic):
             found.update(f"{name} = {value!r}\n".encode())
     _stamps[file] = found.digest()
     return _stamps[file]
