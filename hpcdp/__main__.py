@@ -24,7 +24,7 @@ def main() -> int:
 def _have_environment_of_workers() -> None:
     """Start this command again where its workers' environment differs, so that it can fork them."""
     from contextlib import suppress
-    from pathlib import Path
+    from os.path import realpath
 
     from hpcdp._base.threads import worker_environment
 
@@ -34,7 +34,7 @@ def _have_environment_of_workers() -> None:
         lacks
         and here
         and sys.executable
-        and Path(os.path.abspath(sys.argv[0])) in (Path(sys.executable).with_name("hpcdp"), Path(__file__))
+        and realpath(sys.argv[0]) in (realpath(f"{os.path.dirname(sys.executable)}/hpcdp"), realpath(__file__))
     ):
         with suppress(OSError):
             start_again([sys.executable, *sys.orig_argv[1:]], os.environ | lacks)

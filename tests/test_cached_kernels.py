@@ -92,7 +92,9 @@ def test_who_ends_while_a_changed_kernel_is_kept_leaves_none_of_before(tmp_path)
         " kept._save_data = lambda *_: os._exit(7); import caller; caller.twice(1.0)"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": str(tmp_path)}
-    assert subprocess.run([sys.executable, "-B", "-c", ends], env=environment, cwd=tmp_path, check=False).returncode == 7
+    assert (
+        subprocess.run([sys.executable, "-B", "-c", ends], env=environment, cwd=tmp_path, check=False).returncode == 7
+    )
     assert _ask(tmp_path)[0] == 5.0
 
 

@@ -59,10 +59,13 @@ def test_an_interruption_while_a_command_starts(moment: str, tmp_path: Path) -> 
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_command_that_is_named_by_a_relative_path_starts_again_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", ["a relative path", "a link"])
+def test_a_command_that_is_named_otherwise_starts_again_too(named: str, tmp_path: Path) -> None:
     """So that it forks its workers: in its second start alone it is interrupted there."""
-    script = os.path.relpath(Path(sys.executable).with_name("hpcdp"), tmp_path)
-    assert start(tmp_path, "sitecustomize", [script]).returncode == 130
+    script = Path(sys.executable).with_name("hpcdp")
+    (link := tmp_path / "as pipx makes it").symlink_to(script)
+    given = str(link) if named == "a link" else os.path.relpath(script, tmp_path)
+    assert start(tmp_path, "sitecustomize", [given]).returncode == 130
 
 
 def test_who_ignores_interruptions_goes_on_ignoring_them(tmp_path: Path) -> None:

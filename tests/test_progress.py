@@ -33,3 +33,15 @@ def test_the_true_time_is_within_what_is_told(
     step = max(after - before for before, after in pairwise(ends))
     assert all(min(least, most / 1.5) - step <= true <= most + step for least, true, most in told)
     assert said == f"run: 100 %, done in {now:.1f} s\n"
+
+
+def test_two_times_of_a_second_and_less_are_told_as_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now, lines = 0.0, progress.Lines()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    lines.begin("run", 403)
+    for now in (30.0, *(30.0 + 0.1 * step for step in range(1, 403))):
+        lines.advance(1.0)
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2:] == ["run: 100 %, about 0 s left", "run: 100 %, done in 70.2 s"]

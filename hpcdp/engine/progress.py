@@ -85,7 +85,7 @@ class Lines:
         # the first step may have waited for what is done once, such as compiling, or be one of many that end together
         left = self._total - self._done
         few, many = sorted(left * (now - at) / (self._done - done) for at, done in ((self._start, 0.0), self._first))
-        return f"{line}, about {f'{few:.0f} to ' if many > _ALIKE * few else ''}{many:.0f} s left"
+        return f"{line}, about {f'{few:.0f} to ' if many > _ALIKE * max(few, 1.0) else ''}{many:.0f} s left"
 
 
 class Notebook(Lines):
