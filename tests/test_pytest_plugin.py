@@ -171,6 +171,7 @@ GIVEN = dict(claim="dp(epsilon=0.2)", catches="dp(epsilon=1)", seconds=5)
 
 KINDS = {
     "text": ("yes", "no"), "like a sequence": ("[]", "[redacted"), "JSON": ('["a", "b"]', '["a"]'), "quotes": ("a'\\"\\n", "b"),
+    "no JSON": ("[1]", "[NaN]"), "of one": ("a", '["a"]'),
 }
 FRAMES = {
     "one column": lambda is_yes: {"a": np.where(is_yes, "yes", "no")},
@@ -193,6 +194,9 @@ def frames(database, size, rng, *, kind):
 def row(database, rng):
     return frames(database, 1, rng, kind="mixed").iloc[0]
 
+def nested(database, rng):
+    return ("a", "b") if drawn(database, 1, rng)[0] else (("a",), "b")
+
 def first_is_missing(database, size, rng):
     return drawn(np.isnan(database[:1]) * 1.0, size, rng)
 
@@ -206,7 +210,7 @@ for name, f, kind in [*(("texts", texts, kind) for kind in KINDS), *(("frames", 
     globals()[f"{name}_{kind.replace(' ', '_')}"] = functools.partial(f, kind=kind)
 NAMED = [value for value in globals().values() if isinstance(value, functools.partial)]
 
-@pytest.mark.parametrize("f", [*NAMED, row, told, bytes_])
+@pytest.mark.parametrize("f", [*NAMED, row, nested, told, bytes_])
 def test_kinds(assert_private, f):
     assert_private(f, d=D, d_prime=D1, **GIVEN)
 
@@ -236,14 +240,14 @@ def test_scripts_find_what_the_check_found_whatever_outputs_and_databases_are(py
     assert run_apart(pytester, "-q", "--hpcdp-declare").ret == 0
     text = run_apart(pytester, "-q").stdout.str()
     scripts = re.findall(r"recorded set -+\n(# test_kinds.*?no violation shown\"\)\n)", text, re.DOTALL)
-    assert len(scripts) == len(re.findall(r"^E .* is violated$", text, re.MULTILINE)) == 16
+    assert len(scripts) == len(re.findall(r"^E .* is violated$", text, re.MULTILINE)) == 19
     (pytester.path / "scripts.json").write_text(json.dumps(scripts))
     every = "import json, sys; sys.modules['hpcdp'] = None\nfor text in json.load(open('scripts.json')): exec(text, {})"
     words = [sys.executable, "-W", "error", "-c", every]
     done = subprocess.run(words, cwd=pytester.path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
-    assert len(said) == 16
+    assert len(said) == 19
     assert all(line.endswith(": violated") for line in said), said
     for script in scripts:
         assert len(script.splitlines()) <= 30

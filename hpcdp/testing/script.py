@@ -139,9 +139,9 @@ def _shown(view: View, intervals: tuple[tuple[float, float], ...]) -> tuple[str,
 
 
 _KEY = """
-def key(o):  # an output as it stands in values: missing is None, a time its text, a row of one its value
+def key(o, row=True):  # an output as it stands in values: missing is None, a time its text, a row of one its value
     o = o.tolist() if hasattr(o, "tolist") else o
-    if isinstance(o, (list, tuple)): return key(o[0]) if len(o) == 1 else tuple(map(key, o))
+    if isinstance(o, (list, tuple)): return key(o[0], False) if row and len(o) == 1 else tuple(key(i, False) for i in o)
     if isinstance(o, (str, bytes)): return o if isinstance(o, str) else o.decode("latin-1")
     return None if str(o) in ("NaT", "<NA>", "nan") else getattr(o, "isoformat", lambda: o)()"""
 
@@ -152,18 +152,21 @@ _COUNT = """rows = made.itertuples(index=False, name=None) if hasattr(made, "ite
 def _plain(value: Any) -> list[Any]:
     """A value as `key` has it, by its canonical form; both as text and as a sequence where these have one spelling."""
     if not isinstance(value, bytes):
-        return [_tuples(value)]
+        return [value[0] if isinstance(value, tuple) and len(value) == 1 else value]
     try:
         text = value.decode()
     except UnicodeDecodeError:
         return [value.decode("latin-1")]
     if text.startswith("["):
-        with suppress(ValueError):
-            return [_tuples(json.loads(text)), text]
+        with suppress(ValueError, RecursionError):
+            items = json.loads(text, parse_constant=int)  # no sequence holds NaN, which int refuses
+            if len(items) != 1:
+                return [_tuples(items), text]
+            # a sequence of one string is spelled as that alone, unless it begins so
+            if not isinstance(items[0], str) or items[0].startswith("["):
+                return [_tuples(items[0]), text]
     return [text]
 
 
 def _tuples(value: Any) -> Any:
-    if not isinstance(value, list | tuple):
-        return value
-    return _tuples(value[0]) if len(value) == 1 else tuple(map(_tuples, value))
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
