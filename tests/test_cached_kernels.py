@@ -98,6 +98,52 @@ def test_who_ends_while_a_changed_kernel_is_kept_leaves_none_of_before(tmp_path)
     assert _ask(tmp_path)[0] == 5.0
 
 
+RACING = """
+import os, sys, time
+from pathlib import Path
+from numba.core.caching import IndexDataCacheFile as kept
+import caller
+own, other = sys.argv[1:]
+index, write = kept._save_index, kept._save_data
+def wait(what):
+    while not Path(what).exists():
+        time.sleep(0.01)
+def indexed(self, found):
+    Path(f"{own} has read").touch()
+    wait(f"{other} has read")
+    wait("int is indexed") if own == "float" else None
+    index(self, found)
+    Path(f"{own} is indexed").touch()
+def written(self, name, data):
+    wait("float is written") if own == "int" else None
+    write(self, name, data)
+    Path(f"{own} is written").touch()
+kept._save_index, kept._save_data = indexed, written
+caller.twice({"int": 1, "float": 1.5}[own])
+"""
+
+
+def test_two_processes_that_keep_two_types_at_once_keep_both_right(tmp_path):
+    (tmp_path / "caller.py").write_text(f"{OWN}\n\n@kernel()\ndef twice(x):\n    return x / 2 + x\n")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": str(tmp_path)}
+    racing = [
+        subprocess.Popen([sys.executable, "-B", "-c", RACING, *pair], env=environment, cwd=tmp_path)
+        for pair in (("int", "float"), ("float", "int"))
+    ]
+    assert [one.wait(timeout=100) for one in racing] == [0, 0]
+    asked = "import caller; print(caller.twice(2), caller.twice(2.5))"
+    for words in (asked, asked.replace("caller.twice(2), caller.twice(2.5)", "caller.twice(2.5), caller.twice(2)")):
+        told = subprocess.run(
+            [sys.executable, "-B", "-c", words],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert sorted(told.stdout.split()) == ["3.0", "3.75"]
+
+
 def test_a_kept_kernel_is_loaded_without_what_compiles_it(tmp_path):
     """And what somebody else compiles after it, with numba's own functions and with ours, is right."""
     (tmp_path / "filled.py").write_text(

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numba
 import numpy as np
 from numba.core import environment
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime.nrt import rtsys
 
@@ -41,15 +41,28 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorated
 
 
+class _Files(IndexDataCacheFile):  # type: ignore[misc]
+    """numba's, but each file is of one source and one type alone.
+
+    numba numbers them, index first: two processes at once, or one that ends between, leave a number with another's file.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        own = cast(Any, self)
+        name = own._data_name_pattern.replace(
+            "{number:d}", hashlib.sha256(own._source_stamp + repr(key).encode()).hexdigest()[:16]
+        )
+        own._save_data(name, data)
+        own._save_index({**own._load_index(), key: name})
+
+
 class _Cache(FunctionCache):
     """numba's, which loads what was kept without loading what it compiles with: a third of a small run."""
 
     def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
         cast(Any, super()).__init__(function)
-        files, stamp = cast(Any, self)._cache_file, _stamp(function, options)
-        files._source_stamp = stamp
-        # numba writes the index first: who ends between leaves what was compiled before in a file of the new one's name
-        files._data_name_pattern = f"{stamp.hex()[:16]}.{files._data_name_pattern}"
+        own = cast(Any, self)
+        own._cache_file = _Files(own._cache_path, own._impl.filename_base, _stamp(function, options))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)  # what kernels make arrays with
