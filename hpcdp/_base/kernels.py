@@ -41,7 +41,7 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorated
 
 
-class _Files(IndexDataCacheFile):  # type: ignore[misc]
+class _Files(IndexDataCacheFile):
     """numba's, but each file is of one source and one type alone.
 
     numba numbers them, index first: two processes at once, or one that ends between, leave a number with another's file.
@@ -62,7 +62,7 @@ class _Cache(FunctionCache):
     def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
         cast(Any, super()).__init__(function)
         own = cast(Any, self)
-        own._cache_file = _Files(own._cache_path, own._impl.filename_base, _stamp(function, options))
+        own._cache_file = cast(Any, _Files)(own._cache_path, own._impl.filename_base, _stamp(function, options))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)  # what kernels make arrays with
