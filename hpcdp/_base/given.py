@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 from hpcdp.errors import StudyError
+
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
 
 
 def wrong(name: str, given: Any, accepted: str) -> StudyError:
@@ -23,6 +26,12 @@ def path_of(name: str, given: Any) -> Path:
     if not isinstance(found, str) or "\0" in found:
         raise wrong(name, given, "a path")
     return Path(found)
+
+
+def address_of(path: Path) -> str | None:
+    """The address that was given as a path, which merges slashes; None where it is a path."""
+    found = _ADDRESS.fullmatch(str(path))
+    return found and f"{found[1]}://{found[2]}"
 
 
 def number_of(name: str, given: Any, accepted: str) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from hpcdp._base.given import address_of
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 
@@ -19,7 +19,6 @@ VERSION = 1
 EXPORTED = "export.json"
 """In an exported copy of a result, which is no store."""
 
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)")  # as a Path spells it, which merges slashes
 
 _GROUPS = ("study", "samples", "pilots", "tallies", "counters", "records", "lease", "jobs")
 
@@ -60,9 +59,9 @@ class Layout:
     generation: Generation | None = None
 
     def __post_init__(self) -> None:
-        if match := _ADDRESS.match(str(self.root)):
+        if address := address_of(self.root):
             raise StudyError(
-                f"a store is a folder of a file system that all workers see; given: {match[1]}://{match[2]}; accepted: a path"
+                f"a store is a folder of a file system that all workers see; given: {address}; accepted: a path"
             )
 
     @property

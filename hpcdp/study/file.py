@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from hpcdp._base.files import parse_toml
+from hpcdp._base.given import address_of
 from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp._base.places import Places
 from hpcdp.errors import StudyError
@@ -33,7 +34,6 @@ from hpcdp.study.pairs import Framed, FramedRows, Pairs
 from hpcdp.study.pure import Pure
 from hpcdp.study.section import STORED, Key, Section
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+]+://?\w")  # of which a path has lost a slash
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
 
@@ -247,9 +247,9 @@ class Study(Section):
     def from_toml(cls, path: str | Path) -> Study:
         """Read a study file; raises StudyError with one message for all that is wrong with it."""
         path = Path(path)
-        if _ADDRESS.match(str(path)):
+        if address := address_of(path):
             raise StudyError(
-                f"{str(path).replace(':/', '://', 1)}: an address was given; accepted: the path of a study file or a store "
+                f"{address}: an address was given; accepted: the path of a study file or a store "
                 "(show, plot and report read the address of a copy that was exported)"
             )
         try:
