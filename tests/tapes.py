@@ -51,17 +51,18 @@ def proposal(seed: int = 0, strength: float = 1.0) -> Proposal:
 
 def by_rows(mechanism: Callable[[Any, int], Any], mixture: Proposal, seed: int, size: int = SIZE, **how: Any) -> Any:
     tape = Tape(seed, mixture, size, True, **how)
-    out = np.asarray(mechanism(tape, size))
-    tape.close()
+    generator = tape.generator()
+    out = np.asarray(mechanism(generator, size))
+    generator.close()
     return out, tape
 
 
 def one_by_one(mechanism: Callable[[Any], Any], mixture: Proposal, seed: int, size: int, **how: Any) -> Any:
     tape, out = Tape(seed, mixture, size, False, **how), []
     for number in range(size):
-        tape.begin(number)
-        out.append(mechanism(tape))
-    tape.close()
+        generator = tape.generator(number)
+        out.append(mechanism(generator))
+        generator.close()
     return np.asarray(out), tape
 
 

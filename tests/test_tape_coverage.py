@@ -22,6 +22,7 @@ from hpcdp.analytic import GaussianShift, NormalMixture
 from hpcdp.analytic.geometric import geometric_sum_pair
 from hpcdp.engine.context import Context
 from hpcdp.engine.tape import Judge, _chunks, _learn
+from hpcdp.errors import MechanismError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.index import Index, TapeSpan
 from hpcdp.planning.tape import PARTS, Choice, DrawTape, stage_of
@@ -56,6 +57,20 @@ def summed(database, size, rng):
 
 def vector(database, size, rng):
     return database[0] * np.array([0.15, 0.2]) + rng.normal(size=(size, 2))
+
+
+LATER = {}
+
+
+def kept(database, size, rng, mu=0.25):
+    """Keeps something, from some time on."""
+    if "calls" in LATER:
+        LATER["calls"] += 1
+    return mu * database[0] + rng.normal(size=size) + 1e-9 * (LATER.get("calls", 0) + LATER.get("constant", 0))
+
+
+def kept_alone(database, rng):
+    return kept(database, 1, rng)[0]
 
 
 def hidden(database, size, rng, mu=0.25, mass=1e-4, threshold=4.0):
@@ -208,6 +223,20 @@ def test_coverage(law: str, asked: str | None, runs: int, tmp_path: Path) -> Non
         f"{law}: δ = {truth}, certified {certified} of {runs}, median {np.median(lower, axis=0)}, up to {np.median(best)}"
     )
     assert np.median(best) > 0.1 * truth.max(), "the bounds tell something, so that coverage does"
+
+
+@pytest.mark.parametrize("call", ["kept", "kept_alone"])
+@pytest.mark.parametrize("what, words", [("calls", "noise of other outputs"), ("constant", "a fresh process")])
+def test_what_is_kept_from_some_time_on_ends_the_test(call: str, what: str, words: str, tmp_path: Path) -> None:
+    """In a counted chunk, after trial draws that saw nothing: of call to call, or of the process."""
+    pair = Learned.of(tmp_path, call, 0.8)
+    pair.draw("tape", 0, 0, 1)
+    pair.problem.sampler.mechanism.function.__globals__["LATER"][what] = 1
+    with pytest.raises(MechanismError, match=words):
+        pair.draw("tape", 0, 0, 1)
+    with pytest.raises(MechanismError, match=words):
+        pair.draw("tape", 1, 16, 17)
+    pair.draw("tape", 1, 17, 18)  # of which nothing is looked at
 
 
 @pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.release)])

@@ -26,6 +26,7 @@ from tapes import (
     quantiles,
 )
 
+from hpcdp.errors import MechanismError
 from hpcdp.mechanisms.tape import kept
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import BINS, PLAIN
@@ -61,8 +62,7 @@ def test_a_plain_tape_has_the_mechanisms_own_law(name: str) -> None:
         alone = Tape(6, how["proposal"], 4_000, False, how.get("is_plain", False))
         drawn = []
         for number in range(4_000):
-            alone.begin(number)
-            drawn.append(draw(alone, None))
+            drawn.append(draw(alone.generator(number), None))
         check_law(np.asarray(drawn), law, name)
 
 
@@ -160,8 +160,7 @@ def test_the_seed_and_nothing_else_decides() -> None:
 
 def test_sizes_of_zero_and_wrong_arguments_are_numpys() -> None:
     for rows in (False, True):
-        tape = Tape(1, proposal(), 8, rows)
-        tape.begin(0)
+        tape = Tape(1, proposal(), 8, rows).generator(0)
         for draw, _ in LAWS.values():
             found = draw(tape, 0)
             assert found.shape == (0,)
@@ -196,14 +195,15 @@ def test_what_could_not_be_drawn_takes_no_place(rows: bool, size: Any) -> None:
     asked = (4,) if rows else None
 
     def drawn(has_tried: bool) -> list[Any]:
-        tape = Tape(3, proposal(), 4, rows)
+        whole = Tape(3, proposal(), 4, rows)
+        tape = whole.generator(0)
         found = [tape.normal(size=asked)]
         if has_tried:
             with pytest.raises((ValueError, MemoryError)):
                 tape.normal(size=size)
         found.append(tape.normal(size=asked))
         tape.close()
-        assert tape.entries()[0].used[0] == 1 + (not rows)
+        assert whole.entries()[0].used[0] == 1 + (not rows)
         return np.asarray(found).tolist()
 
     assert drawn(True) == drawn(False)
@@ -212,8 +212,7 @@ def test_what_could_not_be_drawn_takes_no_place(rows: bool, size: Any) -> None:
 def test_types_are_numpys() -> None:
     numpys = np.random.default_rng(1)
     for rows in (False, True):
-        tape = Tape(1, proposal(), 8, rows)
-        tape.begin(0)
+        tape = Tape(1, proposal(), 8, rows).generator(0)
         for name, (draw, _) in {**LAWS, **PLAIN_ONLY}.items():
             for size in (None, (), 8, (3, 8)):
                 if size in (None, ()) and name == "huge integers":
@@ -262,30 +261,24 @@ def test_streams_beside_the_tape_are_plain() -> None:
             copied(tape)
 
 
-def test_whoever_keeps_the_generator_draws_plainly_later() -> None:
+@pytest.mark.parametrize("name", [name for name in dir(np.random.Generator) if not name.startswith("_")])
+def test_whatever_is_asked_of_a_generator_whose_outputs_are_there_is_refused(name: str) -> None:
     for rows in (False, True):
-        tape = Tape(2, proposal(), 400, rows)
-        tape.begin(0)
-        for draw, _ in LAWS.values():
-            draw(tape, 400)
-        tape.permutation(5)
-        tape.close()
-        before, shared = tape.log_weights(np.arange(400))[0], tape.shared
-        for name, (draw, law) in {**LAWS, **PLAIN_ONLY}.items():
-            draw(tape, None)
-            check_law(np.asarray(draw(tape, 20_000)), law, name)
-        tape.shuffle(np.arange(5))
-        assert stats.chisquare(np.bincount([int(tape.permutation(4)[0]) for _ in range(2_000)])).pvalue > RARE
-        assert np.array_equal(before, tape.log_weights(np.arange(400))[0])
-        assert shared == tape.shared
+        generator = Tape(2, proposal(), 400, rows).generator(0)
+        generator.normal()
+        generator.close()
+        for asked in (lambda one: getattr(one, name), lambda one: one.kept, copy.copy, pickle.dumps):
+            with pytest.raises(MechanismError, match="rng of an earlier output"):
+                asked(generator)
 
 
 def test_no_output_is_weighed_of_none() -> None:
     for rows in (False, True):
         tape = Tape(2, proposal(), 8, rows)
-        tape.begin(3)
+        generator = tape.generator(3)
         for draw, _ in LAWS.values():
-            draw(tape, 8)
+            draw(generator, 8)
+        generator.close()
         logs, errors = tape.log_weights(np.empty(0, np.int64))
         assert logs.size == errors.size == 0
         one, _ = tape.log_weights(np.array([3]))

@@ -103,8 +103,9 @@ def test_log_weights_are_exact_within_the_bound_that_is_told(strength: float, ro
                 all_kinds(tape, size, times)
             else:
                 for number in range(0, size, 4):
-                    tape.begin(number)
-                    all_kinds(tape, None, times)
+                    generator = tape.generator(number)
+                    all_kinds(generator, None, times)
+                    generator.close()
             which = np.arange(0, size, 4)
             logs, bounds = tape.log_weights(which)
             entries = tape.entries()
@@ -144,8 +145,9 @@ def test_the_bound_holds_where_terms_of_one_kind_cancel(kind: str, draw: Any, ro
         draw(tape, size)
     else:
         for number in range(size):
-            tape.begin(number)
-            draw(tape, None)
+            generator = tape.generator(number)
+            draw(generator, None)
+            generator.close()
     logs, bounds = tape.log_weights(np.arange(size))
     exact = np.array([reference(tape.entries(), mixture, i) for i in range(size)])
     assert (np.abs(logs.astype(WIDE) - exact) <= bounds).all()

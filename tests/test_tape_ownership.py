@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import secrets
+import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,7 +21,7 @@ from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.kinds import PLAIN
-from hpcdp.mechanisms.tape.ownership import Ownership, find_rows, same_rows
+from hpcdp.mechanisms.tape.ownership import Ownership, find_rows
 from hpcdp.mechanisms.tape.proposal import Proposal, join
 from hpcdp.study.sampler import Sampler
 
@@ -25,7 +29,7 @@ Floats = NDArray[np.float64]
 
 LAW = "0" * 32
 NOTHING = np.zeros((1, 1))
-MANY = 4_096  # outputs of a chunk
+MANY, FEW = 4_096, 256  # outputs of a chunk, and of a sequence of calls for one
 
 
 def sampler(function: Callable[..., Any], vectorised: bool = True) -> Sampler:
@@ -132,16 +136,16 @@ BY_ROWS = {
 
 @pytest.mark.parametrize("mechanism", BY_ROWS)
 def test_rows_are_found(mechanism: Any) -> None:
-    found = find_rows(trial_of(mechanism), True, MANY)
-    assert found == Ownership(True, "rows")
+    found = find_rows([trial_of(mechanism)], MANY)
+    assert found == Ownership(True, "rows", MANY)
     law = BY_ROWS[mechanism]
     if law is NORMAL:
         check_weights(mechanism, found, law)
 
 
 def test_columns_are_found() -> None:
-    found = find_rows(trial_of(flat_columns), True, MANY)
-    assert found == Ownership(True, "columns")
+    found = find_rows([trial_of(flat_columns)], MANY)
+    assert found == Ownership(True, "columns", MANY)
     check_weights(flat_columns, found, NORMAL)
 
 
@@ -256,8 +260,8 @@ ONE_BY_ONE = {
 
 @pytest.mark.parametrize("mechanism", ONE_BY_ONE)
 def test_what_is_no_function_of_its_row_is_drawn_one_by_one(mechanism: Any) -> None:
-    found = find_rows(trial_of(mechanism), True, MANY)
-    assert found == Ownership(False)
+    found = find_rows([trial_of(mechanism)], MANY, FEW)
+    assert found == Ownership(False, looked=FEW)
     law = ONE_BY_ONE[mechanism]
     if law is not None:
         check_weights(mechanism, found, law)
@@ -316,35 +320,114 @@ def secret(_: list[Any], rng: Any, size: int) -> Any:
     return rng.normal(size=size) + np.array([secrets.randbelow(1000) for _ in range(size)])
 
 
+class Source:
+    """Normals of one generator, ahead of their use."""
+
+    def __init__(self, rng: Any, block: int) -> None:
+        self.rng, self.block, self.ready = rng, block, []  # type: ignore[var-annotated]
+
+    def normal(self) -> float:
+        if not self.ready:
+            self.ready = self.rng.normal(size=self.block).tolist()[::-1]
+        return float(self.ready.pop())
+
+
+def of_the_first(kept: list[Any], rng: Any, size: int) -> Any:
+    """A source of the first generator that it met."""
+    kept.append(Source(rng, 4))
+    return rng.normal(size=size) + kept[0].normal()
+
+
+def of_all(kept: list[Any], rng: Any, size: int) -> Any:
+    """Numbers drawn ahead of their use, by whoever finds none left."""
+    x = rng.normal(size=size)
+    if not kept:
+        kept += rng.normal(size=7).tolist()
+    return x + kept.pop()
+
+
+def by_address(kept: list[Any], rng: Any, size: int) -> Any:
+    """Of the generator at this address, as which one after another may come."""
+    if not kept:
+        kept.append({})
+    ready = kept[0].setdefault(id(rng), [])
+    if not ready:
+        ready += rng.normal(size=4).tolist()
+    return rng.normal(size=size) + ready.pop()
+
+
+def swallowing(kept: list[Any], rng: Any, size: int) -> Any:
+    """Draws from the generator of the call before, and catches what that raises."""
+    kept.append(rng)
+    with suppress(Exception):
+        return kept[-2].normal(size=size)
+    return rng.normal(size=size)
+
+
+def in_a_generator(kept: list[Any], rng: Any, size: int) -> Any:
+    def numbers() -> Any:
+        while True:
+            yield from rng.normal(size=3)
+
+    if not kept:
+        kept.append(numbers())
+    return rng.normal(size=size) + next(kept[0])
+
+
+def in_a_thread(kept: list[Any], rng: Any, size: int) -> Any:
+    if not kept:
+        kept.append(ThreadPoolExecutor(1))
+    if len(kept) > 1:
+        found = kept.pop().result()
+    else:
+        found = 0.0
+    ahead = rng.normal()
+    kept.append(kept[0].submit(lambda: ahead))
+    return rng.normal(size=size) + found
+
+
 @pytest.mark.parametrize(
-    "function", (last_noise, noise_of_five_before, running_sum, counter, first_generator, numpys_own, secret)
-)
+    "function",
+    (
+        last_noise, noise_of_five_before, running_sum, counter, first_generator, numpys_own, secret, of_the_first, of_all,
+        by_address, swallowing, in_a_generator, in_a_thread,
+    ),
+)  # fmt: skip
 def test_what_is_kept_between_outputs_or_comes_from_elsewhere_is_refused(function: Any) -> None:
     with pytest.raises(
-        MechanismError, match=r"depends on what the mechanism drew before|equal random tapes gave different outputs"
+        MechanismError, match="noise of other outputs|equal random tapes|rng of an earlier|StopIteration"
     ):
-        find_rows(trial_of(keeping(function)), True, MANY)
+        find_rows([trial_of(keeping(function))], MANY, FEW)
 
 
-@pytest.mark.parametrize("function", (numpys_own, secret))
-def test_randomness_of_its_own_has_weight_one(function: Any) -> None:
-    """Where the study says so; E w·1{output ≤ x} is then what both randomnesses make of it."""
-    found = find_rows(trial_of(keeping(function)), False, MANY)
-    assert found == Ownership(False, checked=False)
-    if function is numpys_own:
-        np.random.seed(4)  # noqa: NPY002  # so that the test fails every time or never
-        check_weights(keeping(function), found, stats.norm(0.0, math.sqrt(2.0)))
+@functools.cache
+def source_of(rng: Any, block: int) -> Source:
+    return Source(rng, block)
 
 
-def test_a_generator_of_an_earlier_tape_draws_plainly() -> None:
-    """Outputs of later tapes are N(0, 1) with weight 1, although the first one is tilted."""
-    mechanism = keeping(first_generator)
-    own = sampler(mechanism)
-    how: dict[str, Any] = {"proposal": tilted(), "by_rows": True}
-    own.draw_tape(NOTHING, LAW, "test", 0, 4_000, None, **how)
-    outputs, tape = own.draw_tape(NOTHING, LAW, "test", 1, 4_000, None, **how)
-    assert stats.kstest(outputs, NORMAL.cdf).pvalue > 1e-6
-    assert np.abs(tape.log_weights(np.arange(4_000))[0]).max() < 1e-15
+WEAKLY: Any = weakref.WeakKeyDictionary()
+
+
+def cached(_: Any, rng: Any) -> Any:
+    return rng.normal() + source_of(rng, 4).normal()
+
+
+def as_an_attribute(_: Any, rng: Any) -> Any:
+    if not hasattr(rng, "source"):
+        rng.source = Source(rng, 4)
+    return rng.normal() + rng.source.normal()
+
+
+def by_weak_reference(_: Any, rng: Any) -> Any:
+    return rng.normal() + WEAKLY.setdefault(rng, Source(np.random.default_rng(0), 4)).block * rng.normal() / 4.0
+
+
+@pytest.mark.parametrize("mechanism", (cached, as_an_attribute, by_weak_reference))
+def test_what_hangs_on_a_generator_is_its_outputs_alone(mechanism: Any) -> None:
+    """N(0, 2) with the weights of the normals that an output drew, each of which is used by that output alone."""
+    found = find_rows([trial_of(mechanism, vectorised=False)], MANY, FEW)
+    assert found == Ownership(False, looked=FEW)
+    check_weights(mechanism, found, stats.norm(0.0, math.sqrt(2.0)), vectorised=False)
 
 
 def fails_at_first(kept: list[Any], rng: Any, size: int) -> Any:
@@ -354,13 +437,14 @@ def fails_at_first(kept: list[Any], rng: Any, size: int) -> Any:
     return kept[0].normal(size=size)
 
 
-def test_a_generator_of_a_call_that_failed_draws_plainly() -> None:
+@pytest.mark.parametrize("by_rows", (True, False))
+def test_a_generator_of_an_earlier_call_is_refused(by_rows: bool) -> None:
     own = sampler(keeping(fails_at_first))
-    how: dict[str, Any] = {"proposal": tilted(), "by_rows": True}
+    how: dict[str, Any] = {"proposal": tilted(), "by_rows": by_rows}
     with pytest.raises(MechanismError, match="not now"):
-        own.draw_tape(NOTHING, LAW, "test", 0, 4_000, None, **how)
-    outputs, _ = own.draw_tape(NOTHING, LAW, "test", 1, 4_000, None, **how)
-    assert stats.kstest(outputs, NORMAL.cdf).pvalue > 1e-6
+        own.draw_tape(NOTHING, LAW, "test", 0, 40, None, **how)
+    with pytest.raises(MechanismError, match="rng of an earlier output"):
+        own.draw_tape(NOTHING, LAW, "test", 1, 40, None, **how)
 
 
 @pytest.mark.parametrize("vectorised", (True, False))
@@ -375,20 +459,41 @@ def test_mechanisms_that_return_generators_are_refused_or_spelt_and_no_crash(vec
         sampler(lazy, vectorised).draw_tape(NOTHING, LAW, "test", 0, 5, None, proposal=tilted(), by_rows=by_rows)
 
 
-def test_one_output_a_call() -> None:
-    def alone(_: Any, rng: Any) -> Any:
-        return rng.normal()
+def alone(_: Any, rng: Any) -> Any:
+    return rng.normal()
 
-    found = find_rows(trial_of(alone, vectorised=False), True, MANY)
-    assert found == Ownership(False)
+
+def test_one_output_a_call() -> None:
+    found = find_rows([trial_of(alone, vectorised=False)], MANY, FEW)
+    assert found == Ownership(False, looked=FEW)
     check_weights(alone, found, NORMAL, vectorised=False)
 
 
-def test_looks_reach_the_size_of_a_chunk_and_are_few() -> None:
-    sizes: list[int] = []
-    find_rows(trial_of(column, sizes=sizes), True)
-    assert max(sizes) == 1 << 16
-    assert sum(size == 1 << 16 for size in sizes) <= 4
+def many_kinds(_: Any, rng: Any) -> Any:
+    """As many variates of other kinds as some say, some of streams of its own."""
+    found = float(rng.normal())
+    for _ in range(rng.integers(0, 30)):
+        found += rng.laplace() + rng.poisson(2.0) + rng.choice(3, p=[0.2, 0.3, 0.5]) + rng.hypergeometric(3, 4, 2)
+    found += rng.spawn(1)[0].normal() + np.random.Generator(rng.bit_generator).random() + rng.permutation(5)[0]
+    return found + rng.normal(size=rng.integers(1, 400))[-1] + rng.standard_normal(dtype=np.float32)
+
+
+def test_what_an_output_draws_is_its_own_however_much_others_draw() -> None:
+    assert find_rows([trial_of(many_kinds, vectorised=False)], MANY, FEW) == Ownership(False, looked=FEW)
+
+
+def test_each_two_outputs_of_a_chunk_are_exchanged_without_each_other() -> None:
+    """A dependence between any two of 2¹⁶ outputs is seen, also where no other shows any."""
+    size = 1 << 16
+    for one, other in ((0, 1), (5, 65_535), (40_000, 40_001), (32_767, 32_768)):
+
+        def paired(_: Any, size: int, rng: Any, one: int = one, other: int = other) -> Any:
+            x = rng.normal(size=size)
+            if size > other:
+                x[one] += 1e-9 * x[other]
+            return x
+
+        assert not find_rows([trial_of(paired)], size, 64).by_rows
 
 
 def test_wild_noise_that_a_mechanism_cannot_bear_is_milder() -> None:
@@ -398,7 +503,7 @@ def test_wild_noise_that_a_mechanism_cannot_bear_is_milder() -> None:
             raise ValueError("too far")
         return x
 
-    assert find_rows(trial_of(frail), True, MANY) == Ownership(True)
+    assert find_rows([trial_of(frail)], MANY) == Ownership(True, "rows", MANY)
 
 
 def nothing_ever(_: Any, size: int, rng: Any) -> Any:
@@ -408,13 +513,12 @@ def nothing_ever(_: Any, size: int, rng: Any) -> Any:
 
 
 def test_outputs_that_never_move_are_drawn_as_those_of_another_database() -> None:
-    still, moving = (find_rows(trial_of(one), True, MANY) for one in (nothing_ever, nothing_usually))
-    assert (still.by_rows, still.has_moved) == (True, False)
-    assert same_rows([moving, still]) == same_rows([still, moving]) == Ownership(True, "rows")
-    assert not same_rows([still]).by_rows
-    assert not same_rows([still, Ownership(False)]).by_rows
-    assert same_rows([Ownership(True, "columns"), still]) == Ownership(True, "columns")
-    assert not same_rows([Ownership(True, "columns"), moving]).by_rows
+    still, moving, columns = trial_of(nothing_ever), trial_of(nothing_usually), trial_of(flat_columns)
+    rows = Ownership(True, "rows", MANY)
+    assert find_rows([moving, still], MANY, FEW) == find_rows([still, moving], MANY, FEW) == rows
+    assert find_rows([columns, still], MANY, FEW) == Ownership(True, "columns", MANY)
+    for trials in ([still], [still, trial_of(rolled)], [columns, trial_of(flat_rows)]):
+        assert find_rows(trials, MANY, FEW) == Ownership(False, looked=FEW)
 
 
 def spawned(_: Any, size: int, rng: Any) -> Any:
@@ -429,7 +533,7 @@ def of_the_bits(_: Any, size: int, rng: Any) -> Any:
 @pytest.mark.parametrize("mechanism", [spawned, of_the_bits])
 def test_what_is_drawn_beside_the_generators_methods_may_be_shared(mechanism: Any) -> None:
     """Exchanged entries leave it as it is, so that no look sees it."""
-    assert not find_rows(trial_of(mechanism), False, MANY).by_rows
+    assert not find_rows([trial_of(mechanism)], MANY, FEW).by_rows
 
 
 def by_place(_: Any, size: int, rng: Any) -> Any:

@@ -14,6 +14,7 @@ from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.losses.tape.curve import delta_by_loss
 from hpcdp.losses.tape.levels import Learned
 from hpcdp.losses.tape.shares import least_counted
+from hpcdp.mechanisms.tape.ownership import Ownership
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.tape import DeclaredDirection, Direction, Taught, draws_for, leftover_for
@@ -98,9 +99,7 @@ def choose(
     problem: Problem,
     learned: Learned,
     classes: Ints,
-    by_rows: bool,
-    flat: str,
-    checked: bool,
+    way: Ownership,
     declared: Bools | None,
     bounded: Sequence[int],
 ) -> tuple[Choice, tuple[Proposal, Proposal]]:
@@ -110,7 +109,7 @@ def choose(
     directions that share the level; the other one gets no bets and no plain draws.
     """
     e = problem.study.estimate
-    epsilons, chunk = np.asarray(e.epsilons), CHUNK if by_rows else FEW
+    epsilons, chunk = np.asarray(e.epsilons), CHUNK if way.by_rows else FEW
     directions = directions_of(learned, classes, epsilons)
     aims = _aims(problem, directions)
     gain = max(
@@ -169,7 +168,7 @@ def choose(
     forward, reverse = (tuple(row) for row in levels.tolist())
 
     choice = Choice(
-        by_rows, flat, checked, int(draws), (int(leftover[0]), int(leftover[1])), (bets[0], bets[1]),
+        way.by_rows, way.flat, way.looked, int(draws), (int(leftover[0]), int(leftover[1])), (bets[0], bets[1]),
         (forward, reverse), rows("delta"), rows("error"), gain, (needed[0], needed[1]),
         declared is not None, "",
     )  # fmt: skip

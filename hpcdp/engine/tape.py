@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming
 from hpcdp.engine._tape_choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
+from hpcdp.engine.fresh import fresh_prints
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
@@ -26,16 +28,18 @@ from hpcdp.losses.tape._class_kernels import find_inside
 from hpcdp.losses.tape.levels import learn
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.ownership import ONE, OUTPUTS, find_rows, keeps_rows, same_rows
+from hpcdp.mechanisms.tape.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.weighted_sums import Cells, count_leftover, spread, sum_lower, sum_upper
-from hpcdp.planning.tape import CHUNK, FEW, Choice, DrawTape, LearnTape, last_of, stage_of
+from hpcdp.planning.tape import CHUNK, FEW, LOOKED, Choice, DrawTape, LearnTape, few_of, last_of, stage_of
 from hpcdp.planning.task import Work
+from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, read_json, set_aside
 from hpcdp.store.states import read_state, write_state
 from hpcdp.study.declared import Declared
 from hpcdp.study.problem import Problem, describe_pairs
+from hpcdp.study.trust import names_code
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -91,14 +95,9 @@ def _learn(context: Context, number: int, recorded: Choice | None = None) -> tup
     """recorded: what was chosen before, if arrays alone are lost: the same directions get bounds."""
     problem, declared = context.problem, context.problem.declared
     e, laws = problem.study.estimate, problem.pair_laws[number]
-    ways = [
-        find_rows(
-            lambda size, seed, law=law, **how: _trial(context, law, size, seed, **how), problem.sampler.reproducible
-        )
-        for law in dict.fromkeys(laws)
-    ]
-    way = same_rows(ways)
-    by_rows, flat, checked = way.by_rows, way.flat, way.checked
+    trials = [partial(_trial, context, law) for law in dict.fromkeys(laws)]
+    way = find_rows(trials, CHUNK, few_of(problem))
+    by_rows, flat = way.by_rows, way.flat
     projection: list[Projection | None] = [None]
     projecting = ""
     layouts = [_trial_layout(context, law, flat) if by_rows else [] for law in laws]
@@ -144,9 +143,7 @@ def _learn(context: Context, number: int, recorded: Choice | None = None) -> tup
         problem,
         learned,
         classes,
-        by_rows,
-        flat,
-        checked,
+        way,
         np.concatenate(entered[0])[: learned.weights[0].size] if declared is not None else None,
         bounded_of(problem, recorded),
     )
@@ -290,13 +287,15 @@ def _chunks(context: Context, test: Judge, work: DrawTape, law: str) -> Iterator
     is_plain, choice, proposal = work.part == "leftover", test.choice, test.proposals[work.side]
     how = {"proposal": proposal, "by_rows": choice.by_rows, "flat": choice.flat, "is_plain": is_plain}
     total: dict[str, Any] | None = None
+    prints: dict[int, str] = {}
     layout = _trial_layout(context, law, choice.flat) if choice.by_rows else []
     for chunk in range(work.start, work.stop):
         outputs, tape = _draw(context, law, work.part, chunk, choice.chunk, **how)
         if choice.by_rows:
             _refuse_others(tape, layout, f"{work.part} chunk {chunk} of {context.problem.describe_law(law)}")
-            if chunk == work.start:
-                _check_rows(context, law, work.part, chunk, outputs, choice, how)
+        if chunk % LOOKED == 0 and names_code(context.problem.study):
+            _refuse_kept(context, law, work.part, chunk, outputs, choice, how)
+            prints[chunk] = fingerprint(outputs)
         if work.side == 1 and context.problem.declared is not None:
             context.problem.declared.refuse(
                 outputs, f"{work.part} chunk {chunk} of {context.problem.describe_law(law)}"
@@ -306,6 +305,8 @@ def _chunks(context: Context, test: Judge, work: DrawTape, law: str) -> Iterator
         else:
             one = _hits(test, work.side, outputs, tape)
             total = one if total is None else {key: _added(total[key], one[key]) for key in one}
+    if prints:
+        _refuse_other(context, law, work.part, prints, choice, how)
     if total is not None:
         yield total
 
@@ -337,7 +338,7 @@ def _trial_layout(context: Context, law: str, flat: str) -> Layout:
     return _trial(context, law, OUTPUTS, ONE, by_rows=True, flat=flat)[1].layout()
 
 
-def _check_rows(
+def _refuse_kept(
     context: Context, law: str, part: str, chunk: int, outputs: Outputs, choice: Choice, how: Mapping[str, Any]
 ) -> None:
     """Draw the chunk again with other noise for every other output: the rest must stay as it is."""
@@ -346,8 +347,21 @@ def _check_rows(
     again, _ = _draw(context, law, part, chunk, choice.chunk, **how, exchanged=(rows, seed))
     if not keeps_rows(outputs, again, rows):
         raise MechanismError(
-            f"{part} chunk {chunk}: outputs changed when the noise of others was exchanged, which they did not in trial draws"
-            f"{_INSTEAD}"
+            f"{part} chunk {chunk}, other than in trial draws: {NOT_OWN}{_INSTEAD if choice.by_rows else ''}"
+        )
+
+
+def _refuse_other(
+    context: Context, law: str, part: str, prints: dict[int, str], choice: Choice, how: Mapping[str, Any]
+) -> None:
+    """Draw these chunks again in a fresh process: outputs must be those of these fingerprints."""
+    problem = context.problem
+    given = problem.laws[law], law, part, choice.chunk, problem.schema
+    if fresh_prints(problem.sampler, list(prints), *given, **how) != list(prints.values()):
+        raise MechanismError(
+            f"{part} chunk {', '.join(map(str, prints))} of {problem.describe_law(law)}: a fresh process does not draw the same "
+            "outputs from the same random tapes; the mechanism keeps something from call to call, or draws from elsewhere than "
+            "rng; accepted: neither, or a study without tape"
         )
 
 

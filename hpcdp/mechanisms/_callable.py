@@ -45,25 +45,28 @@ class CallableMechanism:
         self,
         database: Callable[[], Any],
         size: int,
-        rng: np.random.Generator,
-        begin: Callable[[int], None],
+        rngs: Callable[[int], Any],
         keep: Callable[[Any], Any],
     ) -> list[Any]:
         """`size` outputs, each of a call of its own, guarded once for all of them.
 
-        database: makes a new copy for each call. begin: told the number of each output before it is drawn. keep: of what
-        such a call returns for one output, what is kept of it.
+        database: makes a new copy for each call. rngs: makes the generator of an output, of its number, which is closed when
+        the output is there. keep: of what such a call returns for one output, what is kept of it.
         """
-        arguments, kept = self._arguments(rng), []
+        kept = []
         with Blamed("the mechanism", MechanismError), no_copy() as end_copy:
             for number in range(size):
-                begin(number)
-                if self.vectorised:
-                    found = plain_outputs(self.function(database(), size=1, **arguments))
-                else:
-                    found = [plain_output(self.function(database(), **arguments))]
-                end_copy()
-                kept.append(keep(found))
+                rng = rngs(number)
+                try:
+                    arguments = self._arguments(rng)
+                    if self.vectorised:
+                        found = plain_outputs(self.function(database(), size=1, **arguments))
+                    else:
+                        found = [plain_output(self.function(database(), **arguments))]
+                    end_copy()
+                    kept.append(keep(found))
+                finally:
+                    rng.close()
         return kept
 
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> Any:

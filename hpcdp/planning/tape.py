@@ -21,6 +21,7 @@ from hpcdp.study.estimate import FEWEST_TAPE
 from hpcdp.study.problem import Problem, describe_pairs
 
 CHUNK, FEW = 1 << 16, FEWEST_TAPE
+LOOKED = 16  # every so many chunks that are counted one is looked at
 """Outputs of a chunk: drawn in one call, and in a call each."""
 
 _LEVELS = 12  # rounds of draws that learning takes, about
@@ -49,15 +50,15 @@ class Choice:
     leftover: plain draws, of the law that is inflated in each direction. bets: by direction. delta, error: training's δ̂ and its
     standard error, by direction and ε. levels: of each cell's bounds, 0 without; in `bounded` directions alone there are any.
     gain: times the draws that plain counting would take for the same standard error (heuristic). needed: plain draws after which
-    a certificate keeps most of δ, of each direction. checked: whether it was seen that outputs depend on their own entries of
-    the tape alone. declared: whether forward sets are counted only where the study declares that D′ has no output, so that P
-    alone is bounded. state: digest of the learned arrays. unexplained: by direction what
+    a certificate keeps most of δ, of each direction. looked: outputs of each law that were seen to depend on their own entries
+    of the tape alone, before any were counted. declared: whether forward sets are counted only where the study declares that
+    D′ has no output, so that P alone is bounded. state: digest of the learned arrays. unexplained: by direction what
     `hpcdp.notions.tape.Direction.unexplained` says, as (column, draws, worth).
     """
 
     by_rows: bool
     flat: str
-    checked: bool
+    looked: int
     draws: int
     leftover: tuple[int, int]
     bets: tuple[Bets, Bets]
@@ -83,7 +84,7 @@ class Choice:
             return tuple(tuple(row) for row in data[name])
 
         bets = tuple(Bets(**{key: tuple(value) for key, value in one.items()}) for one in data["bets"])
-        plain = {key: data[key] for key in ("by_rows", "flat", "checked", "draws", "gain", "declared", "state")}
+        plain = {key: data[key] for key in ("by_rows", "flat", "looked", "draws", "gain", "declared", "state")}
         pairs = {key: tuple(data[key]) for key in ("leftover", "needed")}
         pairs["unexplained"] = tuple(tuple(map(tuple, one)) for one in data.get("unexplained", ((), ())))
         return cls(**plain, **pairs, bets=bets, **{key: rows(key) for key in ("levels", "delta", "error")})  # type: ignore[arg-type]
@@ -97,6 +98,11 @@ class Choice:
     def chunk(self) -> int:
         """Outputs of a chunk."""
         return CHUNK if self.by_rows else FEW
+
+    @property
+    def seen(self) -> int:
+        """The same with counted ones: of every `LOOKED`-th chunk from proposals half of the outputs."""
+        return self.looked + -(-self.draws // (LOOKED * self.chunk)) * (self.chunk // 2)
 
     def key(self, pair: str) -> str:
         """Key of the draws that test it, of a pair's key: of another choice they would test another set."""
@@ -279,6 +285,14 @@ def progress(problem: Problem, index: Index) -> list[Progress]:
                     done, total = done + chunks - sum(map(len, missing)), total + chunks
         lines.append(Progress(words, done, total, "chunks"))
     return lines
+
+
+def few_of(problem: Problem) -> int:
+    """Outputs of the sequences that are looked at one output a call: so many that the looks take at most `train` calls."""
+    bits = 6
+    while 2 << bits <= FEW and 2 * (2 * bits + 3) * (2 << bits) <= problem.study.estimate.train:
+        bits += 1
+    return 1 << bits
 
 
 def last_of(problem: Problem) -> int:

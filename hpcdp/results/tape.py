@@ -61,9 +61,10 @@ class Tape(Derived):
     without a bet.
     training_error: the standard error of training_delta. training_reached, training_worth: what `Direction.unexplained` tells;
     0 and NaN where it tells nothing.
-    By pair: tape_stage (see `UNLEARNED` to `DRAWN`), tape_by_rows, tape_checked, tape_declared (whether forward sets are within
-    what is declared that D′ cannot output, so that P alone is bounded), tape_gain; tape_needed by direction too: plain
-    draws after which a certificate keeps most of δ, 0 where none are needed or asked for, −1 where training cannot tell.
+    By pair: tape_stage (see `UNLEARNED` to `DRAWN`), tape_by_rows, tape_seen (see `Choice.seen`), tape_declared (whether
+    forward sets are within what is declared that D′ cannot output, so that P alone is bounded), tape_gain; tape_needed by
+    direction too: plain draws after which a certificate keeps most of δ, 0 where none are needed or asked for, −1 where
+    training cannot tell.
     """
 
     counts = ("sums", "unit", "draws")
@@ -356,10 +357,8 @@ def _unknown(shape: tuple[int, int, int]) -> Arrays:
     found |= {name: (sides, np.full((*shape, 2), np.nan)) for name in ("weights", "squares", "spreads", "rates")}
     found |= {"draws": (sides, np.zeros((*shape, 2), np.int64))}
     found |= {"logs": ((*sides, "part"), np.full((*shape, 2, 2), -1, np.int64))}
-    flags = {
-        name: (("pair",), np.zeros(shape[0], np.int8))
-        for name in ("tape_stage", "tape_by_rows", "tape_checked", "tape_declared")
-    }
+    flags = {name: (("pair",), np.zeros(shape[0], np.int8)) for name in ("tape_stage", "tape_by_rows", "tape_declared")}
+    flags["tape_seen"] = ("pair",), np.zeros(shape[0], np.int64)
     gains = {"tape_gain": (("pair",), np.full(shape[0], np.nan))}
     return found | flags | gains | {"tape_needed": (("pair", "direction"), np.full(shape[:2], np.nan))}
 
@@ -374,7 +373,7 @@ def _describe(found: Arrays, number: int, choice: Choice) -> None:
             found["training_worth"][1][number, direction, column] = worth
     found["tape_stage"][1][number] = LEARNED
     found["tape_by_rows"][1][number] = choice.by_rows
-    found["tape_checked"][1][number] = choice.checked
+    found["tape_seen"][1][number] = choice.seen
     found["tape_declared"][1][number] = choice.declared
     found["tape_gain"][1][number] = choice.gain
     found["tape_needed"][1][number] = choice.needed

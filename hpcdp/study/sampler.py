@@ -164,16 +164,20 @@ class Sampler:
         By rows in one call, else in a call for each output.
         """
         from hpcdp.mechanisms.tape.generator import Tape
+        from hpcdp.mechanisms.tape.kept import LATE, Closed
 
-        tape = Tape(sequence(self.seed, key, stage, chunk), size=size, **how)
+        tape, asked = Tape(sequence(self.seed, key, stage, chunk), size=size, **how), Closed.asked
         try:
-            if tape.by_rows:
-                raw = self._outputs(database, size, tape)
-            else:
-                raw = self._one_by_one(database, size, tape)
-            return canonicalise(raw, size, schema), tape
+            if not tape.by_rows:
+                return canonicalise(self._one_by_one(database, size, tape), size, schema), tape
+            rng = tape.generator()
+            try:
+                return canonicalise(self._outputs(database, size, rng), size, schema), tape
+            finally:
+                rng.close()
         finally:
-            tape.close()
+            if Closed.asked != asked:  # also where the mechanism caught that
+                raise MechanismError(LATE)
 
     def _one_by_one(self, database: Input, size: int, tape: Tape) -> list[Any]:
         """Outputs each of a call of its own."""
@@ -181,13 +185,16 @@ class Sampler:
         if isinstance(database, Conditional) or not isinstance(mechanism, CallableMechanism):
             raw = []
             for number in range(size):
-                tape.begin(number)
-                raw.append(_alone(self._outputs(database, 1, tape)))
+                rng = tape.generator(number)
+                try:
+                    raw.append(_alone(self._outputs(database, 1, rng)))
+                finally:
+                    rng.close()
             return raw
         frames, copy = self.frames, database.copy
         with kept_limits(self.named):
             new = copy if frames is None else lambda: frames.decode(database)
-            return mechanism.draw_alone(new, size, tape, tape.begin, _alone)
+            return mechanism.draw_alone(new, size, tape.generator, _alone)
 
     def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""

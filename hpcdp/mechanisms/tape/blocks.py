@@ -69,6 +69,11 @@ class Blocks:
         self._plain = np.random.Generator(bits)
         self._scores: dict[str, Floats] = {}  # of chained kinds
 
+    def of(self, seed: np.random.SeedSequence) -> Blocks:
+        """These, which draw from another seed from now on."""
+        self._bits = Bits(seed)
+        return self
+
     def standard(self, kind: str, m: int, first: int) -> Floats:
         """Standard variates of each output's places `first` to first + m."""
         block = self._memory.take(self._size * m).reshape(self._size, m)

@@ -48,8 +48,6 @@ class Drawing(Kept):
         return out
 
     def _variates(self, kind: int, loc: float | Floats, scale: float | Floats, size: Any) -> Any:
-        if self.is_closed:
-            return super()._variates(kind, loc, scale, size)
         if size is None and not self.by_rows and isinstance(loc, float) and isinstance(scale, float):
             return self._one(NAMES[kind]) * scale + loc
         if size is not None and isinstance(loc, float) and isinstance(scale, float):
@@ -58,7 +56,7 @@ class Drawing(Kept):
         return out if out.ndim or size is not None else out.item()
 
     def _standard(self, kind: int, size: Any, out: Any) -> Any:
-        if out is None or self.is_closed:
+        if out is None:
             return super()._standard(kind, size, out)
         if size is not None and np.empty(size).shape != out.shape:
             raise ValueError("size must match out.shape when used together")
@@ -68,13 +66,13 @@ class Drawing(Kept):
     def _values(self, masses: Floats, size: Any) -> Any:
         """Numbers 0 to n − 1, n ≤ MOST_VALUES, with these probabilities (n,), which nobody else changes."""
         shape = () if size is None else _shape(size)
-        rows = self._from_rows(shape) if self.by_rows and not self.is_closed else None
+        rows = self._from_rows(shape) if self.by_rows else None
         if rows is not None:
             m, arranged = rows
             block = self._block("choice", m, masses, lambda first, blocks: blocks.choices(masses, m, first))
             return np.array(arranged(block), order="C")
-        if self.by_rows or self.is_closed:
-            self.shared += not self.is_closed
+        if self.by_rows:
+            self.shared += 1
             coins = np.empty(shape)
             self._own_bits.take(UNIFORM, coins.reshape(-1))
             out = draw_choices(masses, None, coins)
@@ -85,7 +83,7 @@ class Drawing(Kept):
 
     def _one_value(self, own: bytes, masses: Floats) -> int:
         edges, last = self._own_edges(own, masses)
-        found = min(bisect_right(edges, self._own_bits.one(UNIFORM) * edges[-1]), last)
+        found = min(bisect_right(edges, self._plain().bit_generator.one(UNIFORM) * edges[-1]), last)
         self._note("choice", own, found, law=masses)
         return found
 
@@ -107,9 +105,7 @@ class Drawing(Kept):
     def _order(self, items: int, picked: int) -> Ints:
         """The first items of a random order, (picked,), of the present output; one by one."""
         times = np.empty(items)
-        self._own_bits.take(EXPONENTIAL, times)
-        if self.is_closed:
-            return draw_order(times, picked, None)
+        self._plain().bit_generator.take(EXPONENTIAL, times)
         found = draw_order(times, picked, self._own_tilt("order"))
         if picked:
             self._note("order", (items, picked), found.copy(), law=items)
@@ -124,8 +120,8 @@ class Drawing(Kept):
         arrays = [np.asarray(base, np.float64) for base in bases]
         own = np.broadcast_shapes(*(array.shape for array in arrays))
         shape = own if size is None else _shape(size)
-        if self.is_closed or np.broadcast_shapes(own, shape) != shape:
-            return plain(self)  # which says what is wrong
+        if np.broadcast_shapes(own, shape) != shape:
+            return plain(self._plain())  # which says what is wrong
         if not self.by_rows:
             if not shape and size is None:
                 return self._one_based(kind, tuple(array.item() for array in arrays))
@@ -150,14 +146,14 @@ class Drawing(Kept):
 
     def _one_based(self, kind: str, base: tuple[float, ...]) -> Any:
         tilt = self._own_tilt(kind)
-        value = draw_based(kind, base, None if tilt is None else float(tilt[0]), self, None)
+        value = draw_based(kind, base, None if tilt is None else float(tilt[0]), self._plain(), None)
         self._note(kind, None, value, base if len(base) > 1 else base[0])
         return value
 
     def _passed(self, draw: Callable[[Stream], Any], is_shared: bool = False) -> Any:
         """What is drawn without a proposal, with weight 1; draw: of a stream; is_shared: by no rows, whatever its shape."""
-        found = draw(self)
-        if self.is_closed or not self.by_rows:
+        found = draw(self._plain())
+        if not self.by_rows:
             return found
         shape = np.shape(found)
         rows = None if is_shared else self._from_rows(shape)

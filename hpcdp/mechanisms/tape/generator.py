@@ -24,8 +24,9 @@ class Tape(Drawing):
     """A `Stream` for a batch of outputs whose variates come from a proposal, and which knows what it gave to each output.
 
     Two ways tell which output a variate belongs to. By rows: the outputs of one call are drawn at once, and an array has an axis
-    of as many entries; what has none is shared by all, is drawn plainly and counted in `shared`. One by one: `begin(i)` says that
-    all that follows is output i's. `close()` says that the outputs are there: what is drawn later is plain.
+    of as many entries; what has none is shared by all, is drawn plainly and counted in `shared`. One by one: `generator(i)` is
+    output i's alone, and what it draws is a function of the seed and i, whatever other outputs draw. `close()` of what
+    `generator` gave says that its outputs are there: whatever is asked of it later ends the study.
 
     With proposals: `normal`, `laplace`, `exponential`, `random`, `uniform` and their standard forms, `gamma`, `geometric`,
     `poisson`, `binomial`, `multinomial` of one trial, `integers` of up to 2²¹ values, `choice` (with probabilities, or without
@@ -55,7 +56,7 @@ class Tape(Drawing):
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
-        if size is None and self.one_by_one and type(loc) is type(scale) is float and scale > 0.0:
+        if size is None and not self.by_rows and type(loc) is type(scale) is float and scale > 0.0:
             ready = self._ready.get("normal")  # the short way of Python loops
             return (ready.pop() if ready else self._one("normal")) * scale + loc
         return super().normal(_real(loc), _real(scale), size)
@@ -70,7 +71,7 @@ class Tape(Drawing):
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """As of NumPy; of float32 plain."""
-        if size is None and self.one_by_one and dtype is np.float64 and out is None:
+        if size is None and not self.by_rows and dtype is np.float64 and out is None:
             ready = self._ready.get("uniform")
             return ready.pop() if ready else self._one("uniform")
         if _is_single(dtype):
@@ -99,7 +100,7 @@ class Tape(Drawing):
         """As of NumPy."""
         first, last = (_index(0), _index(low)) if high is None else (_index(low), _index(high))
         kind = np.dtype(dtype)
-        if first is not None and last is not None and kind.kind in "biu" and kind.isnative and not self.is_closed:
+        if first is not None and last is not None and kind.kind in "biu" and kind.isnative:
             span = last - first + bool(endpoint)
             bounds = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
             if bounds[0] <= first <= first + span - 1 <= bounds[1] and span <= _MOST_SPAN:
@@ -162,7 +163,7 @@ class Tape(Drawing):
         """As of NumPy; by rows along the last axis of (size, items), else plain."""
         items = np.asarray(x)
         if (
-            self.by_rows and not self.is_closed and items.ndim == 2 and axis in (1, -1) and items.shape[0] == self.size
+            self.by_rows and items.ndim == 2 and axis in (1, -1) and items.shape[0] == self.size
             and 0 < items.shape[1] <= MOST_ORDERED
         ):  # fmt: skip
             found = np.take_along_axis(items, self._orders(items.shape[1]), axis=1)
@@ -410,7 +411,7 @@ def _is_single(dtype: Any) -> bool:
 
 def _own(out: Any, source: Any, tape: Any) -> Any:
     """The array that was given to be filled, of a stream for comparison another."""
-    return out if out is None or source is tape else np.empty_like(out)
+    return out if out is None or source is tape._plain() else np.empty_like(out)
 
 
 def _shown(found: Any, size: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.errors import MechanismError
 from hpcdp.mechanisms.streams import Bits, Floats, Stream
 from hpcdp.mechanisms.tape import _tape_kernels as kernels
 from hpcdp.mechanisms.tape.blocks import CODES, Blocks, Memory
@@ -25,6 +26,7 @@ _COLUMNS = 8  # of variates of a kind that are made ahead for all outputs, where
 _AHEAD = 32  # of an output's variates that are made ready at once
 _EXACT = 2.0**-52
 _MOST_KEPT = 1 << 24  # variates of a kind that are kept
+_SHEETS, _ALONE = 1 << 30, 1 << 31  # of spawn keys
 
 
 class _Bits(Bits):
@@ -46,6 +48,25 @@ class _Bits(Bits):
         )
 
 
+class Closed(np.random.Generator):
+    """A generator whose outputs are there: whatever is asked of it ends the study, also where the mechanism catches that."""
+
+    asked = 0  # how often, in this process
+    __repr__ = __str__ = object.__repr__
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__") and not name.startswith("__reduce"):
+            return super().__getattribute__(name)
+        Closed.asked += 1
+        raise MechanismError(LATE)
+
+
+LATE = (
+    "estimate.tape: the mechanism used the rng of an earlier output, or of an earlier call, so that an output's own random tape "
+    "does not tell its weight; accepted: mechanisms that use the rng of the call alone, or estimate.tape = false"
+)
+
+
 class Kept(Stream):
     """A `Stream` that gives entries of the kinds of `kinds` to outputs, from a proposal, and keeps what each got.
 
@@ -62,10 +83,10 @@ class Kept(Stream):
         exchanged: tuple[Bools, Any] | None = None,
         flat: str = "rows",
     ) -> None:
-        self._own_bits = _Bits(seed)
-        self._own_bits.is_a_tapes = True
+        self._seed = _sequence(seed)
+        self._own_bits = _tapes_bits(self._seed)
         super().__init__(self._own_bits)
-        self.shared, self.is_closed, self.one_by_one = 0, False, not by_rows
+        self.shared = 0
         self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
         self.starts = np.append(0, np.full(proposal.count, size)) if is_plain else proposal.starts(size)
         self._components, self._rows = self._mix()
@@ -73,7 +94,8 @@ class Kept(Stream):
         self._blocks = Blocks(proposal, size, self._rows, self._own_bits, self._memory)
         self._exchanged: tuple[Bools, Stream, Blocks] | None = None
         if exchanged is not None:
-            other = Stream(exchanged[1])
+            self._others = _sequence(exchanged[1])
+            other = Stream(self._others)
             self._exchanged = exchanged[0], other, Blocks(proposal, size, self._rows, other.bit_generator, self._memory)
         self._entries: list[Entry] = []
         self._places: dict[str, int] = {}  # by rows, the next of each kind
@@ -89,6 +111,7 @@ class Kept(Stream):
         # of exponentials whose place is made a whole number of steps; 0: not always the same
         self.steps: dict[int, float] = {}
         self._at = 0
+        self._apart: Stream | None = None  # of the present output
 
     def _mix(self) -> tuple[Ints | None, list[Ints]]:
         """Each output's component, and the outputs of each, in an order by chance: a place among outputs tells no component.
@@ -98,7 +121,7 @@ class Kept(Stream):
         spans = list(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True))
         if spans[0][1] >= self.size:
             return None, []
-        bits: Any = np.random.PCG64(self._own_bits.seed_seq.spawn(1)[0])  # type: ignore[attr-defined]
+        bits: Any = np.random.PCG64(self._seed.spawn(1)[0])
         order = np.random.Generator(bits).permutation(self.size)
         rows = [np.sort(order[start:stop]) for start, stop in spans]
         found = np.empty(self.size, np.int64)
@@ -108,39 +131,45 @@ class Kept(Stream):
 
     def __del__(self) -> None:
         """Give back the memory of what was drawn, where nobody else holds it."""
-        self._entries, self._sheets = [], {}
-        self._memory.give_back()
+        if self.__dict__.get("_memory") is not None:  # else of one output alone
+            self._entries, self._sheets = [], {}
+            self._memory.give_back()
 
     @property
     def bit_generator(self) -> Bits:  # type: ignore[override]  # it cannot be set in NumPy's either
         """As of NumPy. Whoever takes it, or spawns of it, draws plainly; by rows that may be for all outputs."""
-        self._share()
+        if not self.by_rows:
+            return self._plain().bit_generator
+        self.shared += 1
         return self._own_bits
-
-    def _share(self) -> None:
-        """What is drawn of this otherwise than by the methods of a generator may be for all outputs."""
-        if self.by_rows and not self.is_closed:
-            self.shared += 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a random tape is its call's alone, and cannot be copied or pickled")
 
-    def begin(self, number: int) -> None:
-        """What is drawn from now on belongs to this output."""
-        if number != self._at:
-            self._end_output()
-        self._at = number
+    def generator(self, number: int = -1) -> Kept:
+        """What a mechanism gets: of a call for all outputs, or an object of this output's own, which no other output meets."""
+        one = type(self).__new__(type(self))
+        np.random.Generator.__init__(one, self._own_bits)
+        alone = {"_at": number, "_counted": {}, "_ready": {}, "_apart": None, "_memory": None}
+        one.__dict__ = self.__dict__ if self.by_rows else self.__dict__ | alone
+        return one
 
     def close(self) -> None:
-        """The outputs are there: whoever kept the generator draws plainly from now on, and that belongs to no output."""
-        self._end_output()
-        self.is_closed, self.one_by_one = True, False
+        """Of what `generator` gave: its outputs are there."""
+        for kind in self._counted:
+            if kind in self._used:
+                self._used[kind][self._at] = min(self._place(kind), self._most(kind))
+        self.__dict__ = {}
+        self.__class__ = Closed  # type: ignore[assignment]
 
-    def _end_output(self) -> None:
-        for kind, used in self._used.items():
-            if kind in self._counted:
-                used[self._at] = min(self._place(kind), self._most(kind))
-        self._counted, self._ready = {}, {}
+    def _plain(self) -> Stream:
+        """What draws without a proposal: by rows the tape itself, else a stream of the present output's own."""
+        if self.by_rows:
+            return self
+        if self._apart is None:
+            is_other = self._exchanged is not None and self._exchanged[0][self._at]
+            self._apart = Stream(_tapes_bits(_child(self._others if is_other else self._seed, _ALONE, self._at)))
+        return self._apart
 
     # what was drawn
 
@@ -150,16 +179,11 @@ class Kept(Stream):
 
     def entries(self) -> list[Entry]:
         """What outputs were given, of kinds that have proposals; of each kind as many places as are kept."""
-        counted, ready = dict(self._counted), self._ready
-        self._end_output()
-        self._counted, self._ready = counted, ready
         found = [*self._entries]
         for kind, sheet in self._sheets.items():
             used = self._used[kind]
-            whole_sheet = np.ascontiguousarray(sheet[:, : int(used.max(initial=0))])
-            found.append(Entry(kind, 0, whole_sheet, used.copy()))
-            if self.is_closed:
-                self._sheets[kind] = whole_sheet  # so that who asks again waits for no copy
+            whole_sheet = self._sheets[kind] = np.ascontiguousarray(sheet[:, : int(used.max(initial=0))])
+            found.append(Entry(kind, 0, whole_sheet, used))
         for (kind, place, _), (rows, values, bases, law) in self._own.items():
             array = np.asarray(values)
             if kind in ("gamma", "poisson"):
@@ -247,16 +271,18 @@ class Kept(Stream):
         return block
 
     def _reach(self, kind: str, places: int) -> Floats:
-        """The sheet (size, places or more) of standard variates of a kind for all outputs; one by one."""
-        sheet = self._sheets.get(kind)
-        have = 0 if sheet is None else sheet.shape[1]
-        if kind not in self._used:
-            self._used[kind] = np.zeros(self.size, np.int64)
-        if sheet is None or places > have:
-            more = min(max(_COLUMNS, have, places - have), max(places, self._most(kind)) - have)
-            block = self._blocks.standard(kind, more, have)
-            sheet = self._sheets[kind] = block if sheet is None else np.hstack([sheet, block])
-        return sheet
+        """The sheet (size, places or more) of standard variates of a kind for all outputs, whoever asks first; one by one."""
+        if kind not in self._sheets:
+            self._sheets[kind], self._used[kind] = np.empty((self.size, 0)), np.zeros(self.size, np.int64)
+        while (have := self._sheets[kind].shape[1]) < places:
+            more = min(max(_COLUMNS, have), self._most(kind) - have)
+            block = self._blocks.of(_child(self._seed, _SHEETS, CODES[kind], have)).standard(kind, more, have)
+            if self._exchanged is not None:
+                rows, _, blocks = self._exchanged
+                other = blocks.of(_child(self._others, _SHEETS, CODES[kind], have)).standard(kind, more, have)
+                block = np.where(rows[:, None], other, block)
+            self._sheets[kind] = np.hstack([self._sheets[kind], block]) if have else block
+        return self._sheets[kind]
 
     def _stepped(self, before: int, rate: Any) -> None:
         """Exponentials from this place on are made whole numbers of steps of this length, ⌈v/rate⌉."""
@@ -279,7 +305,7 @@ class Kept(Stream):
         if kept:
             out[:kept] = self._reach(kind, first + kept)[self._at, first : first + kept]
         if kept < count:
-            self._own_bits.take(CODES[kind], out[kept:])
+            self._plain().bit_generator.take(CODES[kind], out[kept:])
         return out
 
     def _one(self, kind: str) -> float:
@@ -290,7 +316,7 @@ class Kept(Stream):
         place = self._counted.get(kind, 0)
         if place >= self._most(kind):
             self._counted[kind] = place + 1
-            return float(self._own_bits.one(CODES[kind]))
+            return float(self._plain().bit_generator.one(CODES[kind]))
         ready = self._reach(kind, place + 1)[self._at, place : place + _AHEAD].tolist()
         self._counted[kind] = place + len(ready)
         ready.reverse()
@@ -315,6 +341,20 @@ class Kept(Stream):
         """The parameters (P,) of the present output's next entry of a kind; None: plain."""
         table, place = self.proposal.tables.get(kind), self._counted.get(kind, 0)
         return None if table is None or place >= table.shape[1] else table[self._component(), place]
+
+
+def _sequence(seed: Any) -> np.random.SeedSequence:
+    return seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+
+
+def _child(seed: Any, *key: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key))
+
+
+def _tapes_bits(seed: np.random.SeedSequence) -> _Bits:
+    bits = _Bits(seed)
+    bits.is_a_tapes = True
+    return bits
 
 
 @lru_cache(4)

@@ -1,17 +1,17 @@
 """Which entries of a tape belong to which output: found by exchanging entries, and seeing which outputs change.
 
-That is evidence, not proof. Where it cannot be had, a mechanism is called for one output at a time, which needs none.
-
-What is looked at: 61 outputs whose own noise is exchanged for each half of them that a bit of their numbers tells, so that each
-two outputs are once exchanged without each other, with plain noise and with wild one, which takes outputs far out; then as many
-outputs as a chunk has, of wild noise, exchanged for every other one and for a half at random. Not seen is what changes no output
-in these looks: an entry that another output uses so seldom, or in so few digits, that none of some 10⁵ of them shows it. A chunk
-that is counted is looked at once more.
+Entries belong to outputs by rows, or by calls for one output each. Either way an output must be a function of its database and
+its own entries. What is looked at, on each database: a sequence of outputs as long as a chunk, if its noise is no more than a
+million numbers, with plain noise and with wild one, which takes outputs far out. For each bit of the outputs' numbers, and for
+its complement, the noise of that half of the outputs is exchanged, so that each two outputs are once exchanged without each
+other: the rest must stay as it is, bit by bit. That is evidence, not proof: a dependence that shows in fewer than about 3/n of n
+outputs may be missed. Chunks that are counted are looked at besides, and drawn once more in a fresh process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,61 +30,42 @@ Trial = Callable[..., tuple[Outputs, Tape]]
 
 OUTPUTS = 61  # no usual number of columns
 _MANY = 1 << 16  # outputs of a chunk: who draws in blocks of fewer is seen
+_NUMBERS = 1 << 20  # variates of a sequence
 ONE, _OTHER = 101, 202  # seeds of looks
 _STRENGTHS = (1.0, 0.3)  # of wild noise; the next where a mechanism cannot bear it
+NOT_OWN = (
+    "an output depends on the noise of other outputs, so that its own random tape does not tell its weight; accepted: mechanisms "
+    "that keep nothing from one output to the next, or a study without tape"
+)
 _MOST_WILD = 4096  # places of a kind with wild noise
 
 
 @dataclass(frozen=True)
 class Ownership:
-    """How a mechanism's tapes are drawn.
-
-    by_rows, flat: see `Tape`. checked: whether equal tapes gave equal outputs, so that looks could tell. has_moved: whether any
-    output changed in the looks; else they saw nothing that speaks against rows, and nothing for them.
-    """
+    """How a mechanism's tapes are drawn. by_rows, flat: see `Tape`. looked: outputs of each sequence that was looked at."""
 
     by_rows: bool
     flat: str = "rows"
-    checked: bool = True
-    has_moved: bool = True
+    looked: int = 0
 
 
-def same_rows(ways: Sequence[Ownership]) -> Ownership:
-    """How one mechanism draws on several databases: where outputs never move on one, what was seen on the others counts."""
-    moved = [way for way in ways if way.has_moved]
-    checked = all(way.checked for way in ways)
-    by_rows = all(way.by_rows for way in ways) and len({way.flat for way in moved}) == 1
-    return Ownership(by_rows, moved[0].flat if by_rows else "rows", checked)
-
-
-def find_rows(trial: Trial, reproducible: bool = False, many: int = _MANY) -> Ownership:
-    """How a mechanism draws.
-
-    A mechanism that draws from elsewhere too cannot be looked at, and is called for one output at a time; its own randomness
-    has weight 1, if it is independent.
+def find_rows(trials: Sequence[Trial], many: int = _MANY, few: int = 1 << 12) -> Ownership:
+    """How a mechanism draws whose randomness all comes from rng.
 
     Args:
-        trial: draws.
-        reproducible: whether the study says that outputs are a function of the seed.
-        many: outputs of the last looks, as many as of a chunk.
+        trials: draws, of each database; where outputs never move on one, what was seen on the others counts.
+        many: outputs of a call for a chunk.
+        few: outputs of a sequence of calls for one each, at most.
 
     Raises:
-        MechanismError: outputs depend on what was drawn before, or differ on equal tapes although they are said not to.
+        MechanismError: equal tapes gave unequal outputs, or an output depends on the noise of others.
     """
     for flat in ("rows", "columns"):
-        try:
-            found = _keeps(trial, flat, many)
-        except MechanismError:
-            found = None  # as of one that needs another size
-        if found is not None:
-            return Ownership(True, flat, has_moved=found)
-    checked = _refuse_state(trial)
-    if reproducible and not checked:
-        raise MechanismError(
-            "estimate.tape: equal random tapes gave different outputs; the mechanism keeps something from one output to the next "
-            "or draws from elsewhere than rng; accepted: neither, or a study without tape"
-        )
-    return Ownership(False, checked=checked)
+        with suppress(MechanismError):  # as of one that needs another size
+            seen = [_look(trial, many, {"by_rows": True, "flat": flat}) for trial in trials]
+            if any(moved for _, moved in seen):
+                return Ownership(True, flat, min(size for size, _ in seen))
+    return Ownership(False, looked=min(_look(trial, few, {"by_rows": False})[0] for trial in trials))
 
 
 def keeps_rows(one: Outputs, other: Outputs, rows: Any) -> bool:
@@ -92,47 +73,37 @@ def keeps_rows(one: Outputs, other: Outputs, rows: Any) -> bool:
     return bool(np.array_equal(one[~rows], other[~rows]))
 
 
-def _keeps(trial: Trial, flat: str, many: int) -> bool | None:
-    """Whether any output changed as its own entries were exchanged; None where another did."""
-    how: dict[str, Any] = {"by_rows": True, "flat": flat}
+def _look(trial: Trial, most: int, how: dict[str, Any]) -> tuple[int, bool]:
+    """Outputs of the sequences, and whether any changed; MechanismError where something speaks against this way."""
     outputs, tape = trial(OUTPUTS, ONE, **how)
-    if tape.shared or not tape.entries():
-        return None
-    trial(OUTPUTS, _OTHER, **how)
-    again, _ = trial(OUTPUTS, ONE, **how)
-    if not np.array_equal(outputs, again):
-        return None
-    has_moved = False
-    numbers = np.arange(OUTPUTS)
-    # each two outputs differ in a bit: one is exchanged without the other
-    halves = [(numbers >> bit & 1) == value for bit in range(OUTPUTS.bit_length()) for value in (0, 1)]
-    for proposal in (Proposal.plain(), *_bearable(trial, tape, how)):
-        moved = _look(trial, OUTPUTS, {**how, "proposal": proposal}, halves, tape.layout())
-        if moved is None:
-            return None
-        has_moved |= moved
-    wild = [*_bearable(trial, tape, how, many)]
-    at_random = np.random.default_rng(ONE).random(many) < 0.5
-    large = [np.arange(many) % 2 == 1, at_random]
-    moved = _look(trial, many, {**how, "proposal": (*wild, Proposal.plain())[0]}, large, tape.layout())
-    return None if moved is None else has_moved or moved
+    entries = sum(int(entry.used.max(initial=0)) for entry in tape.entries())
+    if how["by_rows"] and (tape.shared or not entries):
+        raise MechanismError("no array has an axis of outputs")
+    for _ in range(6):  # what is kept may be used some calls later
+        trial(OUTPUTS, _OTHER, **how)
+    if not np.array_equal(outputs, trial(OUTPUTS, ONE, **how)[0]):
+        raise MechanismError(
+            "estimate.tape: equal random tapes gave different outputs; the mechanism keeps something from one output to the next "
+            "or draws from elsewhere than rng; accepted: neither, or a study without tape"
+        )
+    size = max(OUTPUTS, min(most, _NUMBERS // max(1, entries)))
+    numbers, has_moved = np.arange(size), False
+    halves = [(numbers >> bit & 1) == value for bit in range((size - 1).bit_length()) for value in (0, 1)]
+    for proposal in (Proposal.plain(), *_bearable(trial, tape, how, size)):
+        outputs, seen = trial(size, ONE, **how, proposal=proposal)
+        for number, rows in enumerate(halves):
+            other, again = trial(size, ONE, **how, proposal=proposal, exchanged=(rows, _OTHER + number))
+            if (
+                seen.shared
+                or not seen.layout() == again.layout() == tape.layout()
+                or not keeps_rows(outputs, other, rows)
+            ):
+                raise MechanismError(f"estimate.tape: {NOT_OWN}")
+            has_moved |= not np.array_equal(outputs, other)
+    return size, has_moved
 
 
-def _look(trial: Trial, size: int, how: dict[str, Any], halves: list[Any], layout: Any) -> bool | None:
-    """Whether any output changed as its noise was exchanged; None: another did, or other entries were asked for."""
-    outputs, tape = trial(size, ONE, **how)
-    if tape.shared or tape.layout() != layout:
-        return None
-    has_moved = False
-    for number, rows in enumerate(halves):
-        other, tape = trial(size, ONE, **how, exchanged=(rows, _OTHER + number))
-        if tape.shared or tape.layout() != layout or not keeps_rows(outputs, other, rows):
-            return None
-        has_moved |= not np.array_equal(outputs, other)
-    return has_moved
-
-
-def _bearable(trial: Trial, tape: Tape, how: dict[str, Any], size: int = OUTPUTS) -> Iterator[Proposal]:
+def _bearable(trial: Trial, tape: Tape, how: dict[str, Any], size: int) -> Iterator[Proposal]:
     """The wildest noise with which the mechanism gives outputs, if there is any."""
     for strength in _STRENGTHS:
         proposal = _wild(tape, strength)
@@ -186,23 +157,3 @@ def _tilted(kind: str, way: int, strength: float, rng: np.random.Generator) -> F
     if kind in ("poisson", "binomial"):
         return np.array([(1.5, -1.5, 3.0, -3.0)[way] * strength])
     return rng.normal(0.0, (1.0, 1.0, 2.0, 4.0)[way] * strength, PLAIN[kind].size)
-
-
-def _refuse_state(trial: Trial) -> bool:
-    """Whether equal tapes give equal outputs.
-
-    Raises:
-        MechanismError: outputs depend on which tape came before, and on that alone.
-    """
-    after: dict[int, list[Outputs]] = {}
-    for before in (_OTHER, _OTHER + 1, _OTHER, _OTHER + 1):
-        for _ in range(3):  # what is kept may be used some outputs later
-            trial(3, before, by_rows=False)
-        after.setdefault(before, []).append(trial(3, ONE, by_rows=False)[0])
-    same = [np.array_equal(one, other) for one, other in after.values()]
-    if all(same) and not np.array_equal(after[_OTHER][0], after[_OTHER + 1][0]):
-        raise MechanismError(
-            "estimate.tape: an output depends on what the mechanism drew before it, so that its own tape does not tell its "
-            "weight; accepted: mechanisms that keep nothing from one output to the next"
-        )
-    return all(same)
