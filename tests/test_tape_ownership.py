@@ -395,7 +395,7 @@ def in_a_thread(kept: list[Any], rng: Any, size: int) -> Any:
 )  # fmt: skip
 def test_what_is_kept_between_outputs_or_comes_from_elsewhere_is_refused(function: Any) -> None:
     with pytest.raises(
-        MechanismError, match="noise of other outputs|equal random tapes|rng of an earlier|StopIteration"
+        MechanismError, match=r"noise of other outputs|equal random tapes|rng of an earlier|StopIteration"
     ):
         find_rows([trial_of(keeping(function))], MANY, FEW)
 
