@@ -28,22 +28,15 @@ _MOST_KEPT = 1 << 24  # variates of a kind that are kept
 
 
 class _Bits(Bits):
-    """Bits whose state cannot be set: what was drawn would come again, and be weighed as if it were new."""
+    """Bits without a state: what was drawn would come again, or elsewhere, and be weighed as if it were new."""
 
-    is_a_tapes = False  # NumPy makes others of this class
-
-    @property  # type: ignore[override]
-    def state(self) -> dict[str, Any]:
-        return super().state
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        if not self.is_a_tapes:
-            Bits.state.__set__(self, value)  # type: ignore[attr-defined]
-            return
+    def _refuse(self, *_: Any) -> Any:
         raise TypeError(
-            "a random tape cannot be wound back: the state of its bit_generator can be read, and not be set"
+            "a random tape cannot be wound back or copied: the state of its bit_generator can be neither read nor set; "
+            "accepted: rng.spawn(1), whose numbers nothing else gets"
         )
+
+    state = property(_refuse, _refuse)
 
 
 class Kept(Stream):
@@ -63,7 +56,6 @@ class Kept(Stream):
         flat: str = "rows",
     ) -> None:
         self._own_bits = _Bits(seed)
-        self._own_bits.is_a_tapes = True
         super().__init__(self._own_bits)
         self.shared, self.is_closed, self.one_by_one = 0, False, not by_rows
         self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
@@ -98,8 +90,7 @@ class Kept(Stream):
         spans = list(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True))
         if spans[0][1] >= self.size:
             return None, []
-        bits: Any = np.random.PCG64(self._own_bits.seed_seq.spawn(1)[0])  # type: ignore[attr-defined]
-        order = np.random.Generator(bits).permutation(self.size)
+        order = np.random.Generator(np.random.PCG64(self._own_bits.seed_seq)).permutation(self.size)
         rows = [np.sort(order[start:stop]) for start, stop in spans]
         found = np.empty(self.size, np.int64)
         for c, own in enumerate(rows):
