@@ -25,6 +25,7 @@ from hpcdp.engine.stopping import Stop
 from hpcdp.engine.window import DaskWindow, PlaceError
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.mechanisms._apart import ApartMechanism
+from hpcdp.mechanisms._pcg64 import PCG64
 from hpcdp.study.claims import parse_claim
 
 # Sound in trial draws, and then as a library in Rust that panics, or as a coroutine that was cancelled.
@@ -107,7 +108,7 @@ def test_a_panic_in_a_process_of_its_own(tmp_path: Path) -> None:
     mechanism = ApartMechanism("own_apart:f", {}, tmp_path, True, 100.0)
     try:
         with pytest.raises(MechanismError, match=r"the mechanism raised P: enough \(.*own_apart.py, line 3\)"):
-            mechanism.draw(np.zeros(1), 2, np.random.default_rng(0))
+            mechanism.draw(np.zeros(1), 2, np.random.Generator(PCG64(0)))
     finally:
         mechanism.end()
 
@@ -120,7 +121,7 @@ def test_a_mechanism_that_goes_on_as_two_answers_once(tmp_path: Path) -> None:
     mechanism = ApartMechanism("own_copied:f", {}, tmp_path, True, 100.0)
     try:
         for number in range(5):
-            drawn = mechanism.draw(np.zeros(1), 3, np.random.default_rng(number))
+            drawn = mechanism.draw(np.zeros(1), 3, np.random.Generator(PCG64(number)))
             assert drawn.tolist() == np.random.default_rng(number).normal(size=3).tolist()
     finally:
         mechanism.end()

@@ -248,17 +248,24 @@ def test_streams_beside_the_tape_are_plain() -> None:
     drawn = [
         tape.standard_normal(size), tape.spawn(1)[0].standard_normal(size), compiled(tape, size),
         np.random.Generator(tape.bit_generator).standard_normal(size),
-        np.random.Generator(tape.bit_generator.jumped()).standard_normal(size),
+        np.random.default_rng(tape.bit_generator.seed_seq).standard_normal(size),
     ]  # fmt: skip
     assert len(tape.entries()) == 1
     for values in drawn[1:]:
         assert stats.kstest(values, stats.norm.cdf).pvalue > RARE
     assert np.unique(np.concatenate(drawn)).size == 5 * size  # none comes twice
     with pytest.raises(TypeError, match="wound back"):
-        tape.bit_generator.state = tape.bit_generator.state
+        tape.bit_generator.state = np.random.PCG64(1).state
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="its call's alone"):
             copied(tape)
+        for taken in (tape.bit_generator, np.random.Generator(tape.bit_generator)):
+            if copied is not copy.copy or taken is tape.bit_generator:  # a Generator's shares the bits
+                with pytest.raises(TypeError, match=r"copied: .* accepted: rng\.spawn\(1\)"):
+                    copied(taken)
+    for moved in (lambda bits: bits.state, lambda bits: bits.jumped(), lambda bits: bits.advance(-9)):
+        with pytest.raises(TypeError, match=r"accepted: rng\.spawn\(1\)"):
+            moved(tape.bit_generator)
 
 
 @pytest.mark.parametrize("name", [name for name in dir(np.random.Generator) if not name.startswith("_")])

@@ -1,7 +1,7 @@
 """A callable in a process of its own, which is ended when it takes too long for a chunk (`mechanism.timeout`).
 
 The process is Python's own again, with this process's import path. It says that it is ready, and then answers requests;
-requests and answers are pickles, each behind a line with its length. It returns the random generator's state with the
+requests and answers are pickles, each behind a line with its length. It returns all of the random generator with the
 outputs, so that outputs are those of a call in this process.
 """
 
@@ -74,9 +74,11 @@ class ApartMechanism:
         return found
 
     def _ask(self, rng: np.random.Generator, what: str, *given: Any) -> Any:
+        bits: Any = rng.bit_generator
         try:
             process = self._process()
-            state, outputs = self._exchange(process, (what, rng, given), time.monotonic() + self.timeout)
+            request = what, type(rng), type(bits), bits.whole(), given
+            whole, outputs = self._exchange(process, request, time.monotonic() + self.timeout)
         except _Refused as error:
             raise MechanismError(str(error)) from None
         except OutOfTime:
@@ -87,7 +89,7 @@ class ApartMechanism:
         except BaseException:  # nobody knows what it would say next
             self.end()
             raise
-        rng.bit_generator.state = state
+        bits.take_up(whole)
         return outputs
 
     def _exchange(self, process: Process, request: Any, deadline: float) -> Any:
@@ -128,9 +130,11 @@ def answer() -> None:
                     function = import_callable(call, folder, "mechanism.call")
                     mechanism = bind(function, parameters, call, reproducible)
             else:
-                what, rng, arguments = given
-                outputs = getattr(mechanism, what)(*arguments, rng)
-                found = rng.bit_generator.state, outputs
+                what, generator, kind, whole, arguments = given
+                bits = kind()
+                bits.take_up(whole)
+                outputs = getattr(mechanism, what)(*arguments, generator(bits))
+                found = bits.whole(), outputs
             data = _pack(found)
         except interruptions():
             raise

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.mechanisms._pcg64 import PCG64
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, GROUP, LAPLACE, NORMAL, UNIFORM, fill, fill_integers
 
 _INTEGERS = 4
@@ -20,27 +21,37 @@ _ALL = (1 << 64) - 1
 Floats = NDArray[np.float64]
 
 
-class Bits(np.random.PCG64):
+class Bits(PCG64):
     """NumPy's PCG64, and beside it the counters of a `Stream`: its state is both, so that it goes where that goes.
 
-    words: four of 32 bits, which tell the stream. following: of each kind the index of the next variate.
+    words: four of 32 bits, which tell the stream. following: of each kind the index of the next variate. begun: where both
+    parts were at the last snapshot.
     """
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(seed)
         # the first eight words are PCG64's
-        self.words: list[int] = self.seed_seq.generate_state(12, np.uint32)[8:].tolist()
+        self.words: list[int] = self._seed_seq.generate_state(12, np.uint32)[8:].tolist()  # type: ignore[attr-defined]
         self.following = [0] * _KINDS
         self.made: dict[int, tuple[int, NDArray[Any]]] = {}  # the last group of a kind that few were taken of
+        self.begun = self._place()
+
+    def _place(self) -> list[int]:
+        own: dict[str, Any] = super().state  # type: ignore[assignment]
+        return [*own["state"].values(), own["has_uint32"], own["uinteger"], *self.words, *self.following]
 
     @property  # type: ignore[override]  # NumPy's stubs know the keys of its own
     def state(self) -> dict[str, Any]:
-        """That of PCG64, and under "stream" the words and the indices that follow. One of PCG64 alone may be set too."""
-        return {
-            **super().state,
-            "bit_generator": "PCG64",
-            "stream": {"words": [*self.words], "following": [*self.following]},
-        }
+        """That of PCG64, and under "stream" the words and the indices that follow. One of PCG64 alone may be set too.
+
+        Reading it, a copy and a pickle are snapshots: who takes one up goes on as this one does. If either part has drawn since
+        the last one, both begin anew, seeded by where they are: else draws of one part would leave the other's next ones known.
+        """
+        with self.lock:
+            if (place := self._place()) != self.begun:
+                self.take_up(type(self)(np.random.SeedSequence(place)).whole())
+            told = {"words": [*self.words], "following": [*self.following]}
+            return {**super().state, "bit_generator": "PCG64", "stream": told}
 
     @state.setter
     def state(self, value: Any) -> None:
@@ -53,27 +64,11 @@ class Bits(np.random.PCG64):
             words = np.random.SeedSequence([*own["state"].values()]).generate_state(4, np.uint32).tolist()
             told = {"words": words, "following": [0] * _KINDS}
         self.words, self.following, self.made = [*told["words"]], [*told["following"]], {}
+        self.begun = self._place()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _bits, (self.seed_seq, self.state)
-
-    def __reduce_ex__(self, _: Any) -> tuple[Any, ...]:
-        return self.__reduce__()
-
-    def jumped(self, jumps: int = 1) -> Bits:
-        """Another, whose numbers are others: PCG64 jumps, and counters are others; two jumps are one of both lengths."""
-        found = _bits(self.seed_seq, self.state)
-        k0, k1, high, low = self.words
-        place = ((high << 32 | low) + (jumps << 8)) & _ALL  # the last byte of the counters' upper half is the kind's
-        told = {"words": [k0, k1, place >> 32, place & 0xFFFFFFFF], "following": [*self.following]}
-        found.state = {**super().jumped(jumps).state, "stream": told}
-        return found
-
-    def advance(self, delta: int) -> Bits:
-        """Go on as if so many had been drawn, of each kind of variates too."""
-        super().advance(delta)
-        self.following = [(n + delta) & _ALL for n in self.following]
-        return self
+        state = self.state  # first, as it may give another seed
+        return _bits, (self._seed_seq, state)  # type: ignore[attr-defined]
 
     def reserve(self, kind: int, size: int) -> int:
         """The index of the first of so many variates, which nobody else gets; under the lock."""
@@ -88,17 +83,14 @@ class Bits(np.random.PCG64):
 
     def take(self, kind: int, out: Floats) -> None:
         """Fill with standard variates that follow."""
-        if 0 < out.size <= _FEW:
-            with self.lock:
-                first = self.reserve(kind, out.size)
-                group, place = divmod(first, GROUP)
-                if place + out.size <= GROUP:
-                    out[...] = self._group(kind, group)[place : place + out.size]
-                    return
-        else:
-            with self.lock:
-                first = self.reserve(kind, out.size)
-        fill(out, np.uint64(first), kind, *self.name(kind), 1.0, 0.0)
+        with self.lock:
+            first = self.reserve(kind, out.size)
+            group, place = divmod(first, GROUP)
+            if 0 < out.size <= _FEW and place + out.size <= GROUP:
+                out[...] = self._group(kind, group)[place : place + out.size]
+                return
+            name = self.name(kind)
+        fill(out, np.uint64(first), kind, *name, 1.0, 0.0)
 
     def one(self, kind: int) -> Any:
         """The next standard variate alone, a float; of integers the next word, an int."""
@@ -152,9 +144,6 @@ class Stream(np.random.Generator):
     def __reduce__(self) -> tuple[Any, ...]:
         return Stream, (self.bit_generator,)
 
-    def __reduce_ex__(self, _: Any) -> tuple[Any, ...]:
-        return self.__reduce__()
-
     def __repr__(self) -> str:
         return "Stream(PCG64)"
 
@@ -162,7 +151,7 @@ class Stream(np.random.Generator):
 
     def spawn(self, n_children: int) -> list[np.random.Generator]:
         """Streams of their own, as `numpy.random.Generator.spawn` has them."""
-        sequence: Any = self.bit_generator.seed_seq
+        sequence: Any = self.bit_generator._seed_seq  # type: ignore[attr-defined]
         return [Stream(child) for child in sequence.spawn(n_children)]
 
     def _variates(self, kind: int, loc: float | Floats, scale: float | Floats, size: Any) -> Any:
@@ -181,8 +170,8 @@ class Stream(np.random.Generator):
                     out += loc
                 return out
             with bits.lock:
-                first = bits.reserve(kind, flat.size)
-            fill(flat, np.uint64(first), kind, *bits.name(kind), scale, loc)
+                first, name = bits.reserve(kind, flat.size), bits.name(kind)
+            fill(flat, np.uint64(first), kind, *name, scale, loc)
             return out
         out = np.empty(broadcast_shape(size, loc, scale))
         bits.take(kind, out.reshape(-1))
@@ -270,8 +259,8 @@ class Stream(np.random.Generator):
         out = np.empty(size, np.int64)
         flat = out.reshape(-1).view(np.uint64)
         with bits.lock:
-            at = bits.reserve(_INTEGERS, flat.size)
-        fill_integers(flat, np.uint64(at), np.uint64(span), *bits.name(_INTEGERS), np.uint64(first % (1 << 64)))
+            at, name = bits.reserve(_INTEGERS, flat.size), bits.name(_INTEGERS)
+        fill_integers(flat, np.uint64(at), np.uint64(span), *name, np.uint64(first % (1 << 64)))
         return out
 
 

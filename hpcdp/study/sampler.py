@@ -16,11 +16,12 @@ from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming, tell_type
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.keys import digest_array, digest_bytes, law_keys, sequence, stream
+from hpcdp.keys import digest_array, digest_bytes, law_keys, sequence
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
 from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
+from hpcdp.mechanisms._pcg64 import PCG64
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.mechanisms.functions import held, other_there
@@ -223,7 +224,7 @@ class Sampler:
     def _generator(self, key: str, stage: str | None, chunk: int) -> np.random.Generator:
         """The random stream of one chunk of one stage of a key; stage None is for trial draws."""
         if self.stream == "numpy":
-            return stream(self.seed, key, stage, chunk)
+            return np.random.Generator(PCG64(sequence(self.seed, key, stage, chunk)))
         from hpcdp.mechanisms.streams import Stream  # it loads kernels
 
         return Stream(sequence(self.seed, key, stage, chunk))

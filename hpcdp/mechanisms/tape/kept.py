@@ -30,22 +30,15 @@ _SHEETS, _ALONE = 1 << 30, 1 << 31  # of spawn keys
 
 
 class _Bits(Bits):
-    """Bits whose state cannot be set: what was drawn would come again, and be weighed as if it were new."""
+    """Bits without a state: what was drawn would come again, or elsewhere, and be weighed as if it were new."""
 
-    is_a_tapes = False  # NumPy makes others of this class
-
-    @property  # type: ignore[override]
-    def state(self) -> dict[str, Any]:
-        return super().state
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        if not self.is_a_tapes:
-            Bits.state.__set__(self, value)  # type: ignore[attr-defined]
-            return
+    def _refuse(self, *_: Any) -> Any:
         raise TypeError(
-            "a random tape cannot be wound back: the state of its bit_generator can be read, and not be set"
+            "a random tape cannot be wound back or copied: the state of its bit_generator can be neither read nor set; "
+            "accepted: rng.spawn(1), whose numbers nothing else gets"
         )
+
+    state = property(_refuse, _refuse)
 
 
 class Closed(np.random.Generator):
@@ -84,7 +77,7 @@ class Kept(Stream):
         flat: str = "rows",
     ) -> None:
         self._seed = _sequence(seed)
-        self._own_bits = _tapes_bits(self._seed)
+        self._own_bits = _Bits(self._seed)
         super().__init__(self._own_bits)
         self.shared = 0
         self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
@@ -121,8 +114,7 @@ class Kept(Stream):
         spans = list(zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True))
         if spans[0][1] >= self.size:
             return None, []
-        bits: Any = np.random.PCG64(self._seed.spawn(1)[0])
-        order = np.random.Generator(bits).permutation(self.size)
+        order = np.random.Generator(np.random.PCG64(self._seed.spawn(1)[0])).permutation(self.size)
         rows = [np.sort(order[start:stop]) for start, stop in spans]
         found = np.empty(self.size, np.int64)
         for c, own in enumerate(rows):
@@ -168,7 +160,7 @@ class Kept(Stream):
             return self
         if self._apart is None:
             is_other = self._exchanged is not None and self._exchanged[0][self._at]
-            self._apart = Stream(_tapes_bits(_child(self._others if is_other else self._seed, _ALONE, self._at)))
+            self._apart = Stream(_Bits(_child(self._others if is_other else self._seed, _ALONE, self._at)))
         return self._apart
 
     # what was drawn
@@ -349,12 +341,6 @@ def _sequence(seed: Any) -> np.random.SeedSequence:
 
 def _child(seed: Any, *key: int) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key))
-
-
-def _tapes_bits(seed: np.random.SeedSequence) -> _Bits:
-    bits = _Bits(seed)
-    bits.is_a_tapes = True
-    return bits
 
 
 @lru_cache(4)
