@@ -101,7 +101,6 @@ if __name__ == "__main__":
                 continue
             if run:
                 found[f"run {name}"] = call("run", study, "--store", store, *place)[:1]
-            (store / "records" / "texts.json").unlink(missing_ok=True)  # what is shown is made anew
             found[f"show {name}"] = call("show", store, "--format", "json")
             found[f"verify {name}"] = call("verify", store, "--claim", "dp(epsilon=0.5)", "--format", "json")
             found[f"delta {name}"] = call("show", store, "--delta", "0.1", "--format", "json")

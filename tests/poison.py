@@ -37,7 +37,6 @@ def whole_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> P
     logs = folder / "s.zarr" / "jobs" / "logs"
     logs.mkdir(parents=True)
     (logs / "driver-1.log").write_text("fine\n")
-    (folder / "s.zarr" / "records" / "texts.json").unlink()  # so that commands look at all the rest
     shutil.copytree(folder / "s.zarr", folder / "other.zarr")
     return folder
 
@@ -103,7 +102,7 @@ def check(code: int, out: str, error: str, untouched: str | None = None) -> None
         assert untouched is None or out == untouched
     else:
         assert code in (1, 2)
-        assert out == ""
+        assert out == "" or " is not complete: " in error
         assert error.startswith("hpcdp: ")
         assert error.count("\n") == 1, error
 

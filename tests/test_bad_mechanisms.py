@@ -355,3 +355,32 @@ def test_two_studies_at_once_on_one_cluster(tmp_path: Path, scheduler: str) -> N
         (forward, reverse) = json.loads(show(tmp_path / name / "s.zarr"))["cells"]
         for cell in (forward, reverse):
             assert abs(cell["delta"] - (1 - 2 * share)) < 6 * math.sqrt(2 * 0.25 / 5000)
+
+
+CHANGING = """
+import signal, sys, threading
+from contextlib import suppress
+
+
+def ignore_children():
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def forbid_recursion():
+    with suppress(RecursionError):  # as little as there may be here
+        for depth in range(200, 10, -2):
+            sys.setrecursionlimit(depth)
+
+
+def noisy(database, size, rng):
+    CHANGE()
+    return database.sum() + rng.laplace(size=size)
+"""
+
+
+@pytest.mark.parametrize("change", ["ignore_children", "forbid_recursion"])
+def test_what_a_mechanism_changes_of_the_process_ends_no_run(change: str, tmp_path: Path) -> None:
+    study = write_study(tmp_path, CHANGING.replace("CHANGE", change))
+    for workers in ("0", "1"):
+        hpcdp("run", study, "--store", f"{workers}.zarr", "--workers", workers, folder=tmp_path)

@@ -121,12 +121,12 @@ def test_file_as_spreadsheets_write_it(tmp_path):
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
-        ("", ["header: ''", "epsilon,delta"]),
-        ("eps,delta\n1,0\n", ["header: 'eps,delta' was given", "epsilon,delta"]),
+        ("", ["first line is no header", "epsilon,delta"]),
+        ("eps,delta\n1,0\n", ["first line is no header", "epsilon,delta"]),
         ("epsilon,delta\n", ["no line after the header", "one or more"]),
-        ("epsilon,delta\n1,0.1\n2\n", ["line 3: '2' was given", "two numbers"]),
+        ("epsilon,delta\n1,0.1\n2\n", ["line 3 does not hold two numbers"]),
         ("epsilon,delta\n1,0.1,3\n", ["line 2"]),
-        ("epsilon,delta\n1,many\n", ["line 2: '1,many' was given"]),
+        ("epsilon,delta\n1,many\n", ["line 2 does not hold two numbers"]),
         ("epsilon,delta\n1,0.1\n1,0.1\n", ["epsilon: (1.0, 1.0) was given", "strictly increasing"]),
         ("epsilon,delta\n1,0.1\n2,0.2\n", ["delta at epsilon 2.0: 0.2 was given", "<= 0.1"]),
         ("epsilon,delta\n-1,0.1\n", ["epsilon: -1.0 was given"]),
@@ -147,6 +147,15 @@ def test_file_refused(tmp_path, content, parts):
         parse_claim("file(x.csv)", tmp_path)
     for part in ["x.csv", *parts]:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["secret:x:0:0\n", "epsilon,delta\nsecret\n"])
+def test_no_message_quotes_a_file_that_a_stranger_may_have_named(tmp_path, text):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(StudyError) as caught:
+        parse_claim("file(x.csv)", tmp_path)
+    assert "x.csv" in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_store_claim(tmp_path):

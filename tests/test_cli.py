@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 import warnings
+from contextlib import redirect_stdout
 from importlib import metadata
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from commands import LONG, call
 from forked import fits, run_forked
 from packaging.requirements import Requirement
 
+from hpcdp.cli.command import main
 from hpcdp.engine.driver import store_problem
 from hpcdp.engine.outcomes import unusable
 from hpcdp.errors import StudyError
@@ -122,13 +124,21 @@ def test_a_second_run_changes_nothing_and_status_says_complete(folder: Path) -> 
 
 def test_status_loads_only_what_it_needs(folder: Path) -> None:
     """Most of its time is imports, and it is asked often."""
-    heavy = "{'dask', 'distributed', 'matplotlib', 'numba', 'rich', 'scipy', 'sklearn', 'xarray', 'zarr'}"
+    heavy = "{'dask', 'distributed', 'matplotlib', 'numba', 'rich', 'sklearn', 'xarray', 'zarr'}"
     code = (
         f"import sys; from hpcdp.cli import main; main(['status', 'runs/tiny.zarr']); print({heavy} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     assert "complete" in done.stdout
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+def test_what_an_output_cannot_hold_is_replaced(folder: Path, encoding: str) -> None:
+    bytes_written = io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(bytes_written, encoding=encoding, write_through=True)):
+        assert main(["verify", str(folder / "runs" / "tiny.zarr"), "--claim", "dp(epsilon=0.1)"]) == 3
+        assert "certified" in bytes_written.getvalue().decode(encoding)
 
 
 def test_plots_are_files_of_the_asked_kind(folder: Path) -> None:

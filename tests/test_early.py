@@ -40,10 +40,10 @@ MOMENTS = (
 
 
 def start(
-    folder: Path, moment: str, command: Sequence[str] = COMMAND, **settings: object
+    folder: Path, moment: str, command: Sequence[str] = COMMAND, program: str = SIGNALLING, **settings: object
 ) -> subprocess.CompletedProcess[str]:
     """`hpcdp run` of a study, interrupted at a moment."""
-    (folder / "sitecustomize.py").write_text(SIGNALLING)
+    (folder / "sitecustomize.py").write_text(program)
     environment = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, "PYTHONHASHSEED")}
     environment |= {"PYTHONPATH": str(folder), "AT_IMPORT_OF": moment}
     words = [*command, "run", str(write_study(folder))]
@@ -73,3 +73,34 @@ def test_who_ignores_interruptions_goes_on_ignoring_them(tmp_path: Path) -> None
     done = start(tmp_path, "argparse", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "runs" / "s.zarr").is_dir()
+
+
+# As libraries in C do: one signal is lost in a finalizer, as in a callback of ctypes, or becomes another error.
+CHANGING = """
+import os, signal, sys
+
+class Lost:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+class Changing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hpcdp.engine.driver" and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            if os.environ["AT_IMPORT_OF"] == "lost":
+                Lost()
+            else:
+                try:
+                    signal.raise_signal(signal.SIGINT)
+                except KeyboardInterrupt:
+                    raise SystemError("returned a result with an exception set") from None
+
+sys.meta_path.insert(0, Changing())
+"""
+
+
+@pytest.mark.parametrize("how", ["lost", "another error"])
+def test_an_interruption_that_a_library_loses_or_changes(how: str, tmp_path: Path) -> None:
+    done = start(tmp_path, how, program=CHANGING)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("hpcdp: interrupted")

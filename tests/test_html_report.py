@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import call, hpcdp
+from commands import call, hpcdp, rewrite
 from pages import EVIL, OWN, STUDIES, Page, make_store, page_of
 
 from hpcdp import load_result
 from hpcdp.engine.driver import run
-from hpcdp.errors import StudyError
+from hpcdp.errors import StoreError, StudyError
 from hpcdp.report.export import write_export
 from hpcdp.report.html.colours import DARK, DRAWN, LIGHT, contrast, drawn_colours, seen_on
 from hpcdp.report.html.contents import paragraphs
@@ -33,6 +33,7 @@ from hpcdp.report.html.toml import to_toml
 from hpcdp.results.audit import audit
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import verify
+from hpcdp.store.records import read_json
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
@@ -281,6 +282,18 @@ def test_a_copy_of_a_store_gives_equal_bytes(stores: Stores, files: Stores, tmp_
     hpcdp("report", copy, "-o", tmp_path / "p.html", folder=tmp_path)  # in another process
     assert (tmp_path / "p.html").read_bytes() == files(kind).read_bytes()
     assert load_result(copy).to_json() == load_result(store).to_json()
+
+
+def test_runs_that_do_not_say_all(stores: Stores, tmp_path: Path) -> None:
+    """Of others: what they leave out is not said, and what is none is refused in one line."""
+    store = Path(shutil.copytree(stores("points"), tmp_path / "s.zarr"))
+    (run,) = (store / "records" / "runs").glob("*.json")
+    body = read_json(run)
+    rewrite(run, {**body, "begin": {**body["begin"], "packages": {}}})
+    load_result(store).report(tmp_path / "p.html")
+    rewrite(run, {**body, "begin": {**body["begin"], "packages": 7}})
+    with pytest.raises(StoreError, match="holds what hpcdp does not write"):
+        load_result(store).report(tmp_path / "p.html")
 
 
 def test_an_incomplete_store_has_a_banner(pages: Pages) -> None:

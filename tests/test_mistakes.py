@@ -133,6 +133,12 @@ def test_a_study_that_is_nested_deeply(tmp_path: Path) -> None:
     path = tmp_path / "deep.toml"
     path.write_text("a = " + "[" * 100_000 + "]" * 100_000)
     assert refused("plan", path) == f"hpcdp: {path} is not TOML: it is nested too deeply"
+    parts = 4_000  # tomllib reads them, in memory that grows as the square
+    for text in ("a." * parts + "a = 1", "[" + "a ." * parts + "a]", "a = { " + '"a".' * parts + "a = 1 }"):
+        path.write_text(text)
+        assert "a key of 100 parts or more" in refused("plan", path)
+    path.write_text(f"a = '{'b.' * 98}'\n" + "a." * 98 + "a = 1")
+    assert "of 100 parts" not in refused("plan", path)
 
 
 def test_a_grid_of_a_billion_points(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from uuid import uuid4
 from hpcdp.errors import StoreError
 
 _MOST_METADATA = 1 << 24
+# a key of 100 parts: tomllib takes memory as the square of their number
+_DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){99}""")
 MOST_BYTES = 256 << 20
 """A larger record, claim or study is none: the largest ones that hpcdp writes take a few megabytes."""
 
@@ -177,6 +180,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a text. Raises ValueError where it is no TOML, or is nested deeper than Python reads."""
+    if found := _DEEP.search(text):
+        raise ValueError(f"a key of 100 parts or more, {found[0][:30]}…; accepted: fewer")
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)
 
 
 def _folder() -> str | None:
@@ -76,10 +76,10 @@ _ALL: Settings = (
 def kept() -> Iterator[None]:
     """Other people's code runs within, as in trial draws; afterwards the driver has what it needs.
 
-    That are the current folder, the streams, the mask of new files, and how the signals are handled that end a run. All
-    else stays changed, since a module may have set it for its functions when it was imported.
+    That are the current folder, the streams, the mask of new files, and how the signals are handled that end a run or tell of
+    a child's end. All else stays changed, since a module may have set it for its functions when it was imported.
     """
-    ours, handlers = _get(_NEEDED), {number: signal.getsignal(number) for number in _ENDING}
+    ours, handlers = _get(_NEEDED), {number: signal.getsignal(number) for number in _HANDLED}
     try:
         yield
     finally:

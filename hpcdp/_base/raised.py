@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import sysconfig
 import threading
 import traceback
@@ -52,9 +53,12 @@ class Blamed:
     def __init__(self, what: str, *passing: type[HpcdpError], failure: type[HpcdpError] = MechanismError) -> None:
         self._what, self._passing, self._failure = what, passing, failure
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        self._depth = sys.getrecursionlimit()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if sys.getrecursionlimit() < self._depth:  # too little for what goes on after it
+            sys.setrecursionlimit(self._depth)
         if error is not None and not isinstance(error, (*self._passing, *interruptions())):
             # code that exits would take hpcdp along without a word
             raise self._failure(f"{self._what} raised {describe_raised(error)}") from error

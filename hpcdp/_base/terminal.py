@@ -38,7 +38,8 @@ class _Escaped:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        self.stream.write(plain(text))
+        written, encoding = plain(text), getattr(self.stream, "encoding", None) or "utf-8"
+        self.stream.write(written.encode(encoding, "replace").decode(encoding))
         return len(text)
 
     def writelines(self, lines: Any) -> None:

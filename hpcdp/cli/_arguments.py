@@ -84,8 +84,7 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("--allow-changed-code", action="store_true", help=changed)
     trust = "run the code that the study names although the store, or part of it, is another user's"
     run.add_argument("--trust-code", action="store_true", help=trust)
-    text = "check what a complete store holds, its samples too, although the study and its databases are the same"
-    run.add_argument("--recheck", action="store_true", help=text)
+    run.add_argument("--recheck", action="store_true", help="changes nothing: every run checks kept samples")
     run.add_argument(
         "--verify", action="store_true", help="then verify the study's claim; exit code 3 when it is violated"
     )
@@ -99,7 +98,6 @@ def make_parser() -> argparse.ArgumentParser:
     risk.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
     risk.add_argument("--allow-changed-code", action="store_true", help="go on although the query's source changed")
     risk.add_argument("--trust-code", action="store_true", help=trust)
-    risk.set_defaults(recheck=True)
     add_place(risk)
     add_picture(risk)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._base.raised import describe_raised
-from hpcdp.cli._unchanged import digest_inputs
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 
 
@@ -63,21 +62,13 @@ def place_of(options: argparse.Namespace, stop: Stop) -> Any:
     return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard, quiet)
 
 
-def compute(
-    options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop, given: str | None = None
-) -> Any:
-    """The result of a run, told of on stderr. given: digest of what the study was made of, where that tells all."""
+def compute(options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop) -> Any:
+    """The result of a run, told of on stderr."""
     from hpcdp.engine.driver import run_problem
     from hpcdp.engine.progress import on_stderr
-    from hpcdp.report.printed import texts_of
-
-    def texts(result: Any) -> dict[str, str]:
-        is_known = given is not None and given == digest_inputs(Path(options.study))
-        return texts_of(result) | ({"inputs": str(given)} if is_known else {})
 
     with on_stderr() as progress:
-        place = place_of(options, stop)
-        return run_problem(problem, trial, there.root, place, there.telling(progress), texts)
+        return run_problem(problem, trial, there.root, place_of(options, stop), there.telling(progress))
 
 
 def plan_of(options: argparse.Namespace, store: Path, problem: Any, trial: Any, where: Any) -> Any:

@@ -22,7 +22,7 @@ from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.places import located
 from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
-from hpcdp._base.signals import Once, as_interruptions, ignored
+from hpcdp._base.signals import Once, ignored
 from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
 from hpcdp.cli._arguments import make_parser
 from hpcdp.engine.stopping import Stopped
@@ -68,7 +68,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     options = parser.parse_args(given)
     options.given = given
     try:
-        with asking(by_command=True), _interruptible(), as_interruptions():
+        with asking(by_command=True), _interruptible():
             return int(options.command(options) or DONE)
     except StudyError as error:
         return _fail(error, WRONG, options.debug, getattr(options, "study", None))
@@ -106,18 +106,30 @@ def _say_compiling() -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """A batch system's end is an interruption like Ctrl-C: clean up, say how to go on."""
+    """A batch system's end is an interruption like Ctrl-C: clean up, say how to go on.
+
+    Whatever becomes of the KeyboardInterrupt: libraries in C lose one, or make another error of it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     interrupt = Once(signal.default_int_handler)
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
     handler = signal.getsignal(signal.SIGINT)
+    own = interrupt if handler in (signal.default_int_handler, leave_early) or not callable(handler) else Once(handler)
     if callable(handler):  # also one of other libraries, which does not tell whether a signal came
-        own = interrupt if handler in (signal.default_int_handler, leave_early) else Once(handler)
         before[signal.SIGINT] = signal.signal(signal.SIGINT, own)
     try:
         yield
+    except Stopped:
+        raise
+    except BaseException as error:
+        if interrupt.was_called or own.was_called:
+            raise KeyboardInterrupt from error
+        raise
+    else:
+        if interrupt.was_called or own.was_called:
+            raise KeyboardInterrupt
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

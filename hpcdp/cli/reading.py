@@ -33,13 +33,6 @@ def status(options: argparse.Namespace) -> None:
 @uncollected()
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
-    asked = ("accuracy", "delta", "rows", "renyi", "zcdp", "pure", "risk", "show_rows")
-    if not any(getattr(options, name) for name in asked):
-        from hpcdp.store.texts import read_texts
-
-        if isinstance(options.store, Path) and (kept := read_texts(options.store).get(options.format)) is not None:
-            print(kept, end="" if options.format == "csv" else "\n")
-            return
     from hpcdp.report.at_risk import csv_text as risk_text
     from hpcdp.report.printed import text
     from hpcdp.report.table import csv_text
@@ -239,15 +232,6 @@ def export(options: argparse.Namespace) -> None:
 @uncollected()
 def verify(options: argparse.Namespace) -> int:
     """Check claims against a store's results; the exit code."""
-    if len(options.claim or ()) <= 1 and not options.show_rows:
-        from hpcdp.store.texts import read_texts
-
-        texts = read_texts(options.store)
-        kept, decided = texts.get(f"verify {options.format}"), texts.get("verify")
-        is_own = not options.claim or options.claim == [texts.get("claim")]
-        if is_own and kept is not None and decided is not None:
-            print(kept)
-            return VIOLATED if decided == "violation" else DONE
     from hpcdp.report.table import claim_of
     from hpcdp.report.verdict import report, to_json
     from hpcdp.report.verdict_formats import to_junit, to_markdown

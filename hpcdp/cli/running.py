@@ -13,7 +13,6 @@ from typing import Any
 from hpcdp._base.again import typed
 from hpcdp._base.collecting import uncollected
 from hpcdp.cli._computing import (
-    again_with,
     compute,
     draw,
     draws_picture,
@@ -24,12 +23,10 @@ from hpcdp.cli._computing import (
     settled_here,
     stoppable,
 )
-from hpcdp.cli._unchanged import digest_inputs, named_store
 from hpcdp.cli.auditing import audited_claim
 from hpcdp.cli.reading import default_plot, verify
 from hpcdp.engine.stopping import Stop
 from hpcdp.errors import DONE, StudyError
-from hpcdp.store.texts import read_texts
 
 
 def plan(options: argparse.Namespace) -> None:
@@ -82,15 +79,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
     """The store. at_risk: whether the study has [at_risk]."""
-    shown = _is_shown(options)
-    if shown is not None:
-        return shown
     _load()
     from hpcdp.engine.driver import read_study
     from hpcdp.study.problem import resolve
     from hpcdp.study.versions import refuse_other_study
 
-    given = digest_inputs(Path(options.study))
     where = placed(options)
     study, store = read_study(options.study, options.store)
     if (study.at_risk is not None) != at_risk:
@@ -103,29 +96,8 @@ def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
         refuse_other_study(there.root, problem, options.allow_changed_code)
         plan = plan_of(options, there.root, problem, trial, where)
         print_plan(plan)
-        _drive(options, there, problem, trial, stop, plan, given)
+        _drive(options, there, problem, trial, stop, plan)
     return store
-
-
-def _is_shown(options: argparse.Namespace) -> Path | None:
-    """Print what a complete store of this very study prints, where there is one and no more is asked for; that store."""
-    if options.recheck or options.plot or options.dashboard or options.workers or options.cluster != "local":
-        return None
-    path = Path(options.study)
-    store = options.store or named_store(path)
-    kept = read_texts(store) if store is not None else {}
-    if store is None or not {"table", "inputs"} <= kept.keys() or digest_inputs(path) != kept["inputs"]:
-        return None
-    say(f"{store} holds all that {path} asks for; to check its samples too: {again_with(options, '--recheck')}")
-    print(kept["table"])
-    print(f"\nstore: {store}\n{_next(options, store, 'claim' in kept)}draw:  hpcdp plot {typed(store)}", flush=True)
-    return store
-
-
-def _next(options: argparse.Namespace, store: Path, claims: bool) -> str:
-    """Commands that say more of a store, a line each. claims: whether its study makes a claim."""
-    check = f"check: hpcdp verify {typed(store)}\n" if claims and not getattr(options, "verify", False) else ""
-    return f"{check}page:  hpcdp report {typed(store)}\n"
 
 
 @uncollected()
@@ -159,15 +131,14 @@ def resume(options: argparse.Namespace) -> None:
         _drive(options, there, problem, trial, stop, plan)
 
 
-def _drive(
-    options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop, plan: Any, given: str | None = None
-) -> None:
+def _drive(options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop, plan: Any) -> None:
     from hpcdp.report.printed import text
 
-    result = compute(options, there, problem, trial, stop, given)
+    result = compute(options, there, problem, trial, stop)
     print(text(result))
-    claims = result.study.study.claim is not None
-    print(f"\nstore: {there.given}\n{_next(options, there.given, claims)}", end="", flush=True)
+    claims = result.study.study.claim is not None and not getattr(options, "verify", False)
+    check = f"check: hpcdp verify {typed(there.given)}\n" if claims else ""
+    print(f"\nstore: {there.given}\n{check}page:  hpcdp report {typed(there.given)}\n", end="", flush=True)
     again = f"hpcdp plot {typed(there.given)}"
     place = default_plot(there.root)
     print(draw(draws_picture(options, plan), lambda: result.plot(place), default_plot(there.given), again), end="")

@@ -40,7 +40,7 @@ from hpcdp.planning.targets import decide, share_time, summary
 from hpcdp.planning.task import Task
 from hpcdp.planning.ways import all_done, schedule, sized
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
-from hpcdp.results.result import Result, load_result
+from hpcdp.results.result import Result, make_result
 from hpcdp.store.again import resume_command
 from hpcdp.store.fence import refuse_gone
 from hpcdp.store.layout import Layout
@@ -48,9 +48,8 @@ from hpcdp.store.lease import Lease, acquire
 from hpcdp.store.modes import own_files
 from hpcdp.store.provenance import provenance
 from hpcdp.store.records import foreign, put_json, read_json
-from hpcdp.store.results import read_results, write_results
+from hpcdp.store.results import Arrays, digests_of, read_results, write_results
 from hpcdp.store.root import create_store, is_store, make_group, open_latest
-from hpcdp.store.texts import write_texts
 from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
 from hpcdp.study.following import going_on
@@ -160,29 +159,17 @@ def index_of(store: Path) -> Index:
     return read_index(Layout(store)) if is_store(store) else Index()
 
 
-def run_problem(
-    problem: Problem,
-    trial: Trial,
-    store: Path,
-    options: Options,
-    progress: Progress,
-    texts_of: Callable[[Result], Mapping[str, str]] | None = None,
-) -> Result:
+def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
     """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested.
 
-    store: an absolute path (`settled`). texts_of: what commands print of the result, to be kept beside it.
+    store: an absolute path (`settled`).
     """
     where = parse_place(options.cluster)
     refuse_place(options)
     refuse_unsendable(problem, options, where)
     refuse_endless(problem, trial, at_once(options, where))
     with opened(problem, store, options, progress) as (layout, lease, version):
-        _drive(layout, lease, version, problem, trial, options, where, progress)
-        result = load_result(store)  # under the lease: what a path leads to may be another run's afterwards
-        if texts_of is not None:
-            with suppress(Exception):  # without them all is read as ever
-                write_texts(layout, version, texts_of(result), lease.generation)
-        return result
+        return _drive(layout, lease, version, problem, trial, options, where, progress)
 
 
 @contextmanager
@@ -268,7 +255,7 @@ def _drive(
     options: Options,
     where: Where,
     progress: Progress,
-) -> None:
+) -> Result:
     costs = Costs.of(problem, trial)
     workers = where.slots or options.workers or default_workers()  # tasks are cut for as many, wherever they run
     for words in share_time(problem, costs, at_once(options, where), layout, lease.generation):
@@ -317,7 +304,7 @@ def _drive(
             if not decided and (not tasks or tasks == before):
                 break
         refuse_identical_chunks(layout, sized(problem, index))
-        _finish(place, layout, lease, version, problem, index, outcome, monitor)
+        return _finish(place, layout, lease, version, problem, index, outcome, monitor)
 
 
 def _finish(
@@ -329,36 +316,39 @@ def _finish(
     index: Index,
     outcome: Outcome,
     monitor: Monitor,
-) -> None:
+) -> Result:
     """Derive the results, write them last, and raise RunFailed when anything is left."""
     for failure in outcome.failures:
         if failure.set_aside is not None:
             set_samples_aside(layout, problem, failure.set_aside)
-    complete = all_done(index, problem)
-    if complete and not _results_are_current(layout, version, monitor):
-        arrays = assemble(problem, index, _on_workers(place, monitor, bounds_of(problem)))
+    if not all_done(index, problem):
+        raise failed(outcome.failures, resume_command(layout.root))
+    stored = _stored_results(layout, version, monitor)
+    arrays = assemble(problem, index, _on_workers(place, monitor, bounds_of(problem)) if stored is None else None)
+    if stored is None or digests_of(stored) != digests_of(arrays):  # which only another program would have changed
         head = {
             "version": version,
-            "complete": complete,
+            "complete": True,
             "name": problem.study.name,
             "confidence": problem.study.estimate.confidence,
             "pairs": pair_entries(problem),
             "bounds": BOUNDS_VERSION,
         }
         write_results(layout, arrays, head, lease.generation)
-    if not complete:
-        raise failed(outcome.failures, resume_command(layout.root))
+    with foreign(layout.root):
+        return make_result(layout, version, problem, arrays, complete=True)
 
 
-def _results_are_current(layout: Layout, version: int, monitor: Monitor) -> bool:
+def _stored_results(layout: Layout, version: int, monitor: Monitor) -> Arrays | None:
+    """The root arrays, where they are whole and of this version of the study and of the bounds."""
     try:
         found = read_results(layout)
     except DamagedError as error:
         monitor.note(f"damaged: {error}; it is derived again from the records")
-        return False
+        return None
     if found is None or found[1]["version"] != version or not found[1]["complete"]:
-        return False
-    return bool(found[1].get("bounds", 1) == BOUNDS_VERSION)
+        return None
+    return found[0] if found[1].get("bounds", 1) == BOUNDS_VERSION else None
 
 
 def _on_workers(

@@ -14,8 +14,8 @@ from hpcdp._base.special import ndtri
 from hpcdp._check import binomial_counts, inflation_factor, open_unit
 
 BOUNDS_VERSION = 5
-"""Raised whenever bounds of the same counts change. Results' heads carry it (none: 1); `resume` derives those of another
-version anew, reading commands show them as they are.
+"""Raised whenever bounds of the same counts change. Results' heads carry it (none: 1); `resume` writes those of another
+version anew.
 """
 
 # Share of the level spent on the range of b (Berger and Boos). A larger share costs the test more of its level, a

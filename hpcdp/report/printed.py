@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
 from typing import Any
 
-from hpcdp.errors import HpcdpError
 from hpcdp.report import at_risk, audit, histogram, pure, verdict
-from hpcdp.report.done import find_done
-from hpcdp.report.table import claim_of, csv_text, table
+from hpcdp.report.table import table
 from hpcdp.results.audit import Audit
-from hpcdp.results.resolution import write_limits
 from hpcdp.results.result import Result
 from hpcdp.results.shown import looks, shows
-from hpcdp.results.verdict import Verdict, verify
-from hpcdp.store.root import open_latest
+from hpcdp.results.verdict import Verdict
 
 
 def text(result: Result) -> str:
@@ -33,34 +27,6 @@ def text(result: Result) -> str:
     parts += [histogram.table(result)] if result.study.bounds_pure else []
     parts += [table(result)] if result.study.counts_levels else []
     return "\n\n".join([*parts, audits] if audits else parts)
-
-
-_MOST_CELLS = 10_000  # that are kept as JSON and CSV: more take as long to read as results do
-
-
-def texts_of(result: Result) -> dict[str, str]:
-    """What `show`, `verify` and `status` print of a complete store by default, by name, and the limits that they print of claims
-    and levels; where a claim comes from, others may change it, and then nothing that holds it is kept.
-    """
-    if not result.complete:
-        return {}
-    limits = {"limits": write_limits(result.resolution.limits, result.arrays)} if result.study.at_risk is None else {}
-    name, _, stages = find_done(*open_latest(result.store))
-    found = limits | {"status": "\n".join([name, *stages])}
-    if 2 * len(result.pairs) * len(result.study.epsilons) <= _MOST_CELLS:
-        lines = at_risk.csv_text if result.study.at_risk is not None else csv_text
-        found |= {"json": result.to_json()}
-        found |= {} if result.changed else {"csv": lines(result)}  # beside which `show` says more
-    if re.search(r"\b(file|store)\b", result.study.study.claim or ""):
-        return found
-    found["table"] = text(result)
-    claim = claim_of(result)
-    with suppress(HpcdpError):  # a claim that cannot be judged by these results
-        own = [] if claim is None or result.sequential_audits else [verify(result, claim)]  # which `verify` names too
-        for one in own:
-            found |= {"verify table": verdict.report(own), "verify json": verdict.to_json(own), "verify": one.verdict}
-            found["claim"] = one.claim.text
-    return found
 
 
 def _fragment(value: Any) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 from hpcdp._base.raised import readable
 from hpcdp.clusters.folder import job_folder
 from hpcdp.errors import DamagedError
+from hpcdp.report.done import find_done
 from hpcdp.report.jobs import job_lines, rate_lines, slow_lines, used_lines
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
 from hpcdp.store.records import foreign, read_records
 from hpcdp.store.root import open_latest
-from hpcdp.store.texts import read_texts
 
 _SHOWN = 10
 
@@ -26,7 +26,7 @@ def status(store: str | Path) -> str:
 
 def _status(store: str | Path) -> str:
     layout, version = open_latest(store)
-    name, complete, stages = _done(layout, version)
+    name, complete, stages = find_done(layout, version)
     lines = [f"{name} in {store}: {'complete' if complete else 'incomplete'}, study version {version}", *stages]
     aside = sum(1 for depth in ("*", "*/*") for _ in (layout.root / "records").glob(f"{depth}/*.damaged"))
     since = "all computed again since" if complete else "computed again by the next run"
@@ -47,17 +47,6 @@ def _status(store: str | Path) -> str:
         place = folder.profile if folder.profile.is_file() else "local"
         lines.append(f"  go on with     {resume_command(store, place)}")
     return "\n".join(lines)
-
-
-def _done(layout: Layout, version: int) -> tuple[str, bool, list[str]]:
-    """As `find_done` has it; of a complete store as it was kept when its records were these."""
-    kept = read_texts(layout.root).get("status")
-    if kept is not None and kept.strip():
-        name, *stages = kept.splitlines()
-        return name, True, stages
-    from hpcdp.report.done import find_done  # it needs NumPy and pydantic
-
-    return find_done(layout, version)
 
 
 def _runs(layout: Layout, is_running: bool) -> list[str]:

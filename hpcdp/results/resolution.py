@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.keys import digest_array, digest_json
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.notions.resolution import extrapolate
 from hpcdp.results.counted import least_mass
@@ -50,7 +46,7 @@ class Resolution:
 
 
 def find_resolution(arrays: Arrays, estimate: Estimate, way: Derived, kept: Floats | None = None) -> Resolution:
-    """From a result's arrays and the study's section [estimate]. kept: the limits, where a run left them (`read_limits`)."""
+    """From a result's arrays and the study's section [estimate]. kept: the limits, where an exported copy holds them."""
     delta, lower = (arrays[name][1] for name in ("delta", "lower"))
     known = ~np.isnan(delta)
     if not delta.size:
@@ -72,24 +68,6 @@ def find_resolution(arrays: Arrays, estimate: Estimate, way: Derived, kept: Floa
             way.set_limits(arrays, known, unresolved, estimate.confidence), certified[unresolved]
         )
     return Resolution(cells, rows, limits, _warn(arrays, estimate, way, rows, seen))
-
-
-def write_limits(limits: Floats, arrays: Arrays) -> str:
-    """Limits as they are kept, and of which arrays: kernels, which they need, load as long as all else that reads a store."""
-    digests = {name: digest_array(values) for name, (_, values) in arrays.items()}
-    return json.dumps({"of": digest_json(digests), "limits": [None if math.isnan(x) else x for x in limits.tolist()]})
-
-
-def read_limits(text: str, digests: Mapping[str, str]) -> Floats | None:
-    """What `write_limits` wrote of arrays with these digests; None where it is nothing of the kind."""
-    try:
-        found = json.loads(text)
-        is_right, limits = found["of"] == digest_json(digests), list(found["limits"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if not is_right or not all(x is None or type(x) is float for x in limits):
-        return None
-    return np.array([math.nan if x is None else x for x in limits], np.float64)
 
 
 def _gapless(cells: Bools, epsilons: Floats) -> Bools:

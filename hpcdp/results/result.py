@@ -14,19 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.errors import DamagedError, StudyError
-from hpcdp.mechanisms.outputs import Schema
+from hpcdp.errors import StudyError
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
-from hpcdp.results.resolution import Resolution, find_resolution, read_limits
+from hpcdp.results.resolution import Resolution, find_resolution
 from hpcdp.results.shown import Shown
 from hpcdp.results.ways import Derived, Records, derived
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import foreign, read_json, record_names
-from hpcdp.store.results import Arrays, read_results
+from hpcdp.store.records import foreign, record_names
+from hpcdp.store.results import Arrays
 from hpcdp.store.root import open_latest
-from hpcdp.store.texts import read_texts
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.stored import changed_code, changed_words, history, stored_study
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from hpcdp.results.sequential import SequentialAudit
+    from hpcdp.study.problem import Problem
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,8 +43,8 @@ class Result(Shown):
     """What a store holds.
 
     arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
-    are d numbers each, else None. limits: of the learned sets, where the run kept them (`Resolution`). changed: code that
-    was another when earlier draws of the store were made.
+    are d numbers each, else None. limits: of the learned sets, where an exported copy holds them (`Resolution`). changed: code
+    that was another when earlier draws of the store were made.
     """
 
     study: Study
@@ -360,42 +359,26 @@ def finite(value: Any) -> Any:
 
 
 def load_result(store: str | Path) -> Result:
-    """The result of a store as it is now: from its root arrays when they are whole, else from its records.
+    """The result of a store as it is now, derived from its records.
 
     The store may be anyone's: nothing in it is run, and StoreError or StudyError says what cannot be read.
     """
-    with foreign(store):
-        return _load(store)
-
-
-def _load(store: str | Path) -> Result:
-    layout, version = open_latest(store)
-    study = stored_study(layout, version)
-    versions = history(layout)
-    earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
-    changed = changed_code(layout, study)
-    try:
-        found = read_results(layout)
-    except DamagedError:
-        found = None  # they are derived from the records, so can be again
-    if found is not None and found[1]["version"] == version and found[1]["complete"]:
-        arrays, head = found
-        columns = dimension(Schema.from_dict(read_json(layout.study(version))["schema"]))
-        limits = read_limits(read_texts(layout.root).get("limits", ""), head["digests"])
-        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, limits, changed)
-    return _assembled(layout, version, study, earlier, changed)
-
-
-def _assembled(layout: Layout, version: int, study: Study, earlier: list[str], changed: Sequence[str]) -> Result:
-    from hpcdp.planning.index import read_index  # what reads complete results need not know
+    from hpcdp.planning.index import read_index
     from hpcdp.planning.ways import all_done
-    from hpcdp.results.assemble import assemble, pair_entries
+    from hpcdp.results.assemble import assemble
     from hpcdp.study.versions import read_problem
 
-    problem = read_problem(layout, version)
-    index = read_index(layout)
-    arrays = assemble(problem, index)
-    columns = dimension(problem.schema)
-    return Result(
-        study, layout.root, all_done(index, problem), pair_entries(problem), arrays, earlier, columns, None, changed
-    )
+    with foreign(store):
+        layout, version = open_latest(store)
+        problem, index = read_problem(layout, version), read_index(layout)
+        return make_result(layout, version, problem, assemble(problem, index), all_done(index, problem))
+
+
+def make_result(layout: Layout, version: int, problem: Problem, arrays: Arrays, complete: bool) -> Result:
+    """The result of one version of a store's study. arrays: what `assemble` makes of its records."""
+    from hpcdp.results.assemble import pair_entries
+
+    study, versions = stored_study(layout, version), history(layout)
+    earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
+    columns, changed = dimension(problem.schema), changed_code(layout, study)
+    return Result(study, layout.root, complete, pair_entries(problem), arrays, earlier, columns, None, changed)

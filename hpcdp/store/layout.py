@@ -108,11 +108,6 @@ class Layout:
         """The record that says the root arrays are whole."""
         return self.root.joinpath("records", "results.json")
 
-    @property
-    def texts(self) -> Path:
-        """What the results print, kept so that they are shown fast."""
-        return self.root.joinpath("records", "texts.json")
-
     def records(self, kind: str) -> Path:
         """Folder of all records of a kind."""
         return self.root.joinpath("records", kind)

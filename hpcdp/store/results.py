@@ -39,7 +39,7 @@ def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generati
     them, and chunks of one version do not decode by the metadata of the one before, which has another number of checksums.
     No chunk is ever missing, since that would read as zeros.
     """
-    digests = {name: digest_array(values) for name, (_, values) in arrays.items()}
+    digests = digests_of(arrays)
     gone = [name for name in _stored_names(layout) if name not in arrays]
     checks = _checks(layout, digests)
     discard(layout, generation, layout.results)
@@ -65,6 +65,11 @@ def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generati
         put(layout, folder / "zarr.json", layout.root / "zarr.json")
     dims_of = {name: list(dims) for name, (dims, _) in arrays.items()}
     put_json(layout, layout.results, {**head, "arrays": dims_of, "digests": digests}, generation)
+
+
+def digests_of(arrays: Arrays) -> dict[str, str]:
+    """A digest of each array's values."""
+    return {name: digest_array(values) for name, (_, values) in arrays.items()}
 
 
 def _stored_names(layout: Layout) -> list[str]:

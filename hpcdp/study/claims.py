@@ -359,7 +359,8 @@ def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
         raise ValueError(f"{path}: {error}") from None
     header = [cell.strip() for cell in rows[0][1]] if rows else []
     if header not in (["epsilon", "delta"], ["alpha", "beta"]):
-        raise refusal(f"{path}: header", ",".join(header), "epsilon,delta or alpha,beta")
+        # whoever made a store may have named any file, so nothing of it is quoted
+        raise ValueError(f"{path}: its first line is no header; accepted: epsilon,delta or alpha,beta")
     points = [_point(path, number, row) for number, row in rows[1:]]
     if not points:
         raise refusal(f"{path}: points", "no line after the header", "one or more")
@@ -375,7 +376,7 @@ def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
     try:
         epsilon, delta = map(float, row)
     except ValueError:
-        raise refusal(f"{path}: line {number}", ",".join(row), "two numbers") from None
+        raise ValueError(f"{path}: line {number} does not hold two numbers; accepted: two numbers a line") from None
     return epsilon, delta
 
 

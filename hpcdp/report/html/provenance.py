@@ -75,7 +75,8 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
             len(many) > _DATABASES
         )
     bodies = [found for _, found in read_records(layout, "runs") if not isinstance(found, DamagedError)]
-    runs = [_run(found, show_rows) for found in bodies[-_RUNS:]]
+    with foreign(layout.root):
+        runs = [_run(found, show_rows) for found in bodies[-_RUNS:]]
     return Provenance(
         to_toml(text),
         [*private, *long],
@@ -110,7 +111,7 @@ def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
         begin["python"],
         begin["platform"],
         begin["commit"],
-        begin["packages"],
+        dict(begin["packages"]),
         [*shown, *([f"… and {len(failed) - _FAILED:,} more"] if len(failed) > _FAILED else [])],
         None if stopped is None else readable(str(stopped)) if show_rows else stop_words(str(stopped)),
     )
