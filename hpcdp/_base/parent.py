@@ -123,9 +123,7 @@ def end_at_once(what: str, code: int) -> None:
 def _attend(child: int, memory: mmap.mmap, drawing: Slot) -> int:
     """Pass signals on until the child ends; the exit code."""
     adopt_orphans()
-    came, wake = os.pipe()
-    os.set_blocking(came, False)
-    os.set_blocking(wake, False)
+    came, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in _HEARD:
         signal.signal(number, lambda *_: None)
