@@ -134,8 +134,10 @@ def _open_profile(
     profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None], modules: tuple[str, ...]
 ) -> Iterator[DaskPlace]:
     from hpcdp._base.global_state import kept
+    from hpcdp.clusters._processes import refuse_few_files_for
     from hpcdp.clusters.certificates import Certificate
 
+    refuse_few_files_for(profile.size.most * profile.worker.process_count, is_scheduled=True)
     with kept():  # dask-jobqueue takes Ctrl-C for itself when it is imported
         if profile.cluster.driver == "allocation":
             from hpcdp.clusters.allocation import open_allocation as open_profile
