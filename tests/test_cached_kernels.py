@@ -9,7 +9,7 @@ import sys
 import pytest
 from commands import write_study
 
-from hpcdp._base.compiling import WORDS
+from hpcdp._base.compiling import UNKEPT, WORDS
 
 OWN, BARE = "from hpcdp._base.kernels import kernel", "import numba\nkernel = lambda: numba.njit(cache=True)"
 CALLER = "from called import step\n\n@kernel()\ndef twice(x):\n    return step(step(x))\n"
@@ -23,9 +23,9 @@ def _called(folder, what, changed):
     return path
 
 
-def _start(folder, program, *arguments):
-    """Python with the files of a folder, which keeps kernels there."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "kept"), "PYTHONPATH": str(folder)}
+def _start(folder, program, *arguments, **variables):
+    """Python with the files of a folder, which keeps kernels there unless variables of its environment say otherwise."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "kept"), "PYTHONPATH": str(folder), **variables}
     words = [sys.executable, "-B", "-c", program, *arguments]
     pipe = subprocess.PIPE
     return subprocess.Popen(words, env=environment, cwd=folder, stdout=pipe, stderr=pipe, text=True)
@@ -161,6 +161,20 @@ def test_a_kept_kernel_is_loaded_without_what_compiles_it(tmp_path):
         "print(round(more(x), 6))"
     )
     assert float(_told(tmp_path, asked)) == pytest.approx(14**0.5 + 3 + 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("is_free, told", [(True, [(0, WORDS), (1, "")]), (False, [(0, UNKEPT)] * 2)])
+def test_kernels_for_which_numba_finds_no_folder(is_free, told, tmp_path):
+    """They are kept among this user's temporary files, or compiled in each process where somebody else has that name."""
+    (tmp_path / "caller.py").write_text(f"{OWN}\n\n@kernel()\ndef twice(x):\n    return x + x\n")
+    (tmp_path / "__pycache__").touch()  # no folder can be made there, nor in the home, also by root
+    (temporary := tmp_path / "temporary").mkdir()
+    if not is_free:
+        (temporary / f"hpcdp-{os.getuid()}").touch()
+    nowhere = {"NUMBA_CACHE_DIR": "", "HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null", "TMPDIR": str(temporary)}
+    asked = f"import sys; from hpcdp._base import compiling as c; c.tell_by(lambda: sys.stderr.write(c.words)); {ASKED}"
+    for hits, words in told:
+        assert _ended(_start(tmp_path, asked, **nowhere)) == (0, f"2.0\n{hits}\n", words)
 
 
 COMPILES = """

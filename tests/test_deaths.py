@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -329,6 +330,56 @@ def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
     figures = soak.main(small=True)
     assert figures.kills == 12
     print(capsys.readouterr().out)
+
+
+PLACES = [("--workers", "0"), ("--workers", "2"), ("--workers", "2", "--dashboard")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux has a command a parent that passes signals on")
+@pytest.mark.parametrize("place, whole", [*((place, True) for place in PLACES), (PLACES[1], False)])
+def test_a_run_that_is_stopped_goes_on_afterwards(place: tuple[str, ...], whole: bool, tmp_path: Path) -> None:
+    """As by Ctrl-Z and `fg`, or by SLURM's suspension, for longer than its parent waits from one look to the next."""
+    study, store = write_study(tmp_path, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
+    hold(tmp_path, store, 0)
+    with started("run", study, "--store", store, *place, folder=tmp_path) as process:
+        wait_until((tmp_path / "calls.log").exists, "a worker draws")
+        top = psutil.Process(process.pid)
+        stopped = [top, *(top.children(recursive=True) if whole else [])]
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for one in stopped:
+                one.send_signal(number)
+            time.sleep(1.2 * (number == signal.SIGSTOP))
+        release(tmp_path)
+        _, said = process.communicate(timeout=LONG)
+        assert process.returncode == 0, said
+    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", "0")
+    assert show(store) == show(tmp_path / "whole.zarr")
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("whole", [True, False], ids=["all of it", "the command alone"])
+@pytest.mark.parametrize("place", PLACES, ids=["here", "workers", "dask"])
+def test_a_run_that_is_stopped_at_any_moment(place: tuple[str, ...], whole: bool, tmp_path: Path) -> None:
+    """Twenty moments each, from the command's start on."""
+    study, draws = write_study(tmp_path, parameters={"pause": 0.01}), np.random.default_rng(20240520)
+    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", "0")
+    for number in range(20):
+        store = tmp_path / f"{number}.zarr"
+        with started("run", study, "--store", store, *place, folder=tmp_path, by_user=True) as process:
+            time.sleep(draws.uniform(0.05, 4.0))
+            with suppress(psutil.NoSuchProcess):
+                top = psutil.Process(process.pid)
+                stopped = [top, *(top.children(recursive=True) if whole else [])]
+                for one in stopped:
+                    with suppress(psutil.NoSuchProcess):
+                        one.suspend()
+                time.sleep(draws.uniform(0.1, 1.5))
+                for one in stopped:
+                    with suppress(psutil.NoSuchProcess):
+                        one.resume()
+            _, said = process.communicate(timeout=LONG)
+        assert process.returncode == 0, said
+        assert show(store) == show(tmp_path / "whole.zarr")
 
 
 # The worker that draws first says who it is.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -9,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
+import pytest
 import xarray
-from commands import records, show, write_study
+from commands import LONG, call, hold, records, release, show, started, wait_until, write_study
 from frozen import Place, Run, run_here
 
 from hpcdp.store.lease import acquire
@@ -193,3 +197,32 @@ def test_who_reads_while_results_are_replaced(tmp_path: Path) -> None:
     result = read_results(layout)
     assert result is not None
     assert set(result[0]) == set(_version(3, True))
+
+
+@pytest.mark.parametrize("place", [("--workers", "0"), ("--workers", "2"), ("--workers", "2", "--dashboard")])
+def test_a_command_that_was_stopped_for_longer_than_its_lease(
+    place: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its workers, which draw on with it: it ends with one message, and what its successor stored stays as it is."""
+    study, store = write_study(tmp_path, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
+    hold(tmp_path, store, 1)
+    monkeypatch.setenv("SLURMD_NODENAME", "first")  # of another host: its process may not be looked for here
+    with started("run", study, "--store", store, *place, folder=tmp_path) as process:
+        wait_until(lambda: len(records(store)) >= 1 and (store / "lease").exists(), "a record")
+        top = psutil.Process(process.pid)
+        stopped = [top, *top.children(recursive=True)]
+        for one in stopped:
+            one.suspend()
+        for lease in (store / "lease").glob("*.json"):
+            os.utime(lease, (0, 0))
+        release(tmp_path)
+        monkeypatch.setenv("SLURMD_NODENAME", "second")
+        call("resume", store, "--workers", "0")
+        before = files(store)
+        for one in stopped:
+            one.resume()
+        _, said = process.communicate(timeout=LONG)
+    assert process.returncode == 1, said
+    assert re.search(r"\nhpcdp: a later run has taken over .*\n$", said), said
+    assert "Traceback" not in said
+    assert files(store) == before

@@ -33,7 +33,7 @@ from commands import (
 from hpcdp.errors import LeaseError
 from hpcdp.store.arrays import write_array
 from hpcdp.store.exclusive import create_exclusively
-from hpcdp.store.fence import discard, replacing
+from hpcdp.store.fence import check_generation, discard, replacing
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import STALE, Lease, acquire, holder
 from hpcdp.store.processes import identify
@@ -94,6 +94,21 @@ def test_a_lease_of_another_host(layout: Layout) -> None:
     assert later.generation == 2
     later.release()
     assert holder(layout) is None
+
+
+def test_a_lease_of_a_job_that_has_ended(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Young and of another host: nobody waits for it whom SLURM told, and the lost run commits nothing more."""
+    with monkeypatch.context() as there:
+        there.setenv("SLURMD_NODENAME", "n1")
+        there.setenv("SLURM_JOB_ID", "7")
+        lost = acquire(layout)
+    for ended in ({"8"}, set[str]()):
+        with pytest.raises(LeaseError, match=r"another run holds .* on n1, job 7, generation 1"):
+            acquire(layout, ended=ended)
+    acquire(layout, ended={"7"}).release()
+    with pytest.raises(LeaseError, match="a later run has taken over"):
+        check_generation(layout, lost.generation)
+    lost.release()
 
 
 def test_a_heartbeat_keeps_a_lease_young(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

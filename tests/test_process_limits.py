@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import resource
 import shutil
 from pathlib import Path
 
+import psutil
 import pytest
-from commands import hpcdp, one_message, write_study
+from commands import LONG, hold, hpcdp, one_message, started, wait_until, worker_of, write_study
 
 LOWERING = """
 import resource
@@ -38,12 +40,31 @@ def limited(files: int) -> list[str]:
 def test_few_open_files_are_refused_with_the_number_that_is_enough(words: tuple[str, ...], tmp_path: Path) -> None:
     command = ("run", write_study(tmp_path, **SMALL), *words)
     line = one_message(hpcdp(*command, folder=tmp_path, prefix=limited(10), code=2))
-    found = re.search(r"needs (\d+) open files .* given: a limit of 10 \(ulimit -n\)", line)
+    found = re.search(r"needs (\d+) open files .* given: a limit of 10 \(ulimit -Hn\)", line)
     assert found, line
     assert bool(words) != (tmp_path / "runs").exists(), "a number of workers that is given is refused before all else"
     enough = int(found[1])
     assert f"needs {enough} open" in hpcdp(*command, folder=tmp_path, prefix=limited(enough - 1), code=2).stderr
     hpcdp(*command, folder=tmp_path, prefix=limited(enough))
+
+
+def test_a_soft_limit_that_is_too_low_is_raised(tmp_path: Path) -> None:
+    soft = ["/bin/sh", "-c", 'ulimit -Sn 10 && exec "$@"', "sh"]
+    hpcdp("run", write_study(tmp_path, **SMALL), "--workers", "2", folder=tmp_path, prefix=soft)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux changes another process's limits")
+def test_a_scheduler_that_may_open_no_more_files_ends_its_run(tmp_path: Path) -> None:
+    study, store = write_study(tmp_path, rows=[0], **SMALL), tmp_path / "s.zarr"
+    hold(tmp_path, store, 0)
+    with started("run", study, "--store", store, "--workers", 2, "--dashboard", folder=tmp_path) as process:
+        wait_until((tmp_path / "calls.log").exists, "the command draws")
+        wait_until(lambda: len(psutil.Process(process.pid).children(recursive=True)) >= 6, "workers are there")
+        resource.prlimit(worker_of(process).pid, resource.RLIMIT_NOFILE, (30, 30))
+        _, said = process.communicate(timeout=LONG)
+    assert process.returncode == 1, said
+    assert said.endswith("hpcdp: too many open files: the limit is 30 (ulimit -n); what is committed is kept\n")
+    assert "Traceback" not in said
 
 
 def powerless() -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import dask
 import psutil
 import pytest
 from commands import call, started, wait_until, write_study
@@ -25,6 +26,7 @@ from distributed import LocalCluster
 from test_docs import read_blocks
 
 from hpcdp.clusters import open_local
+from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.worker import WorkerJob, job_arguments
@@ -212,6 +214,25 @@ def test_a_stranger_gets_into_no_process_of_a_local_run(
     assert set(ports.values()) == {"127.0.0.1"}
     assert {name.partition(": ")[2] for name in faults} == {"a client", "identity", "code", "HTTP", "greeting"}
     assert f"ran as user {os.getuid()}" in faults.values()
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["tcp", "tls"])
+def test_a_scheduler_without_tls_is_warned_of(is_plain: bool, tmp_path: Path) -> None:
+    certificate = Certificate.create(tmp_path / "key")
+    own = {} if is_plain else {"security": certificate.security()}
+    tls = {name[5:].lower().replace("__", "."): value for name, value in certificate.environment().items()}
+    study = write_study(tmp_path, databases=[[0.0, 1.0]], rows=[0], train=500, test=500)
+    with (
+        dask.config.set({} if is_plain else tls),
+        LocalCluster(
+            1, 1, processes=False, protocol="tcp://" if is_plain else "tls://", dashboard_address=None, **own
+        ) as one,
+    ):
+        (tmp_path / "scheduler.json").write_text(json.dumps(one.scheduler.identity(), default=str))
+        for where in (one.scheduler_address, tmp_path / "scheduler.json"):
+            done = call("run", study, "--store", tmp_path / f"{Path(where).suffix}.zarr", "--cluster", where)
+            words = f"warning: the scheduler at {where} has no TLS: who reaches it can run code as you (hpcdp certificate)\n"
+            assert done.stderr.count("TLS") == done.stderr.count(words) == is_plain
 
 
 def test_a_local_run_serves_a_dashboard_where_it_was_asked_for(tmp_path: Path) -> None:

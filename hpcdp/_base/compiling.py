@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 WORDS = "compiling kernels for this machine, only the first time, which takes seconds to a minute"
+UNKEPT = "compiling kernels in each process, each time: no folder can be written for them; NUMBA_CACHE_DIR may name one"
+words = WORDS  # the other once no folder was found
 
 _told = mmap.mmap(-1, 1)  # which forks share
 _tell: list[Callable[[], None]] = []

@@ -24,6 +24,16 @@ MOST_BYTES = 256 << 20
 """A larger record, claim or study is none: the largest ones that hpcdp writes take a few megabytes."""
 
 
+def own_folder(parent: Path) -> Path | None:
+    """This user's folder (0700) there, made if need be; None where that name is a link, another's, or open to others."""
+    folder = parent / f"hpcdp-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder if is_own else None
+
+
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """What a file holds; a device or a pipe, which may never end, is not opened.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import gettempdir
 from threading import RLock
 from types import FunctionType
 from typing import Any, cast
@@ -12,11 +14,12 @@ from typing import Any, cast
 import numba
 import numpy as np
 from numba.core import environment
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime.nrt import rtsys
 
 from hpcdp._base import compiling
+from hpcdp._base.files import own_folder
 
 _numba = cast(Any, environment)
 _rebuild_with_globals = _numba._rebuild_env
@@ -35,10 +38,25 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorated(function: Callable[..., Any]) -> Any:
         asked = {"nogil": True, **options}
         found = numba.njit(**asked)(function)
-        found._cache = cast(Any, _Cache)(function, asked)  # as its enable_caching() does
+        found._cache = _cache(function, asked)  # as its enable_caching() does
         return found
 
     return decorated
+
+
+def _cache(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Where numba keeps a kernel; else among this user's temporary files; else nowhere."""
+    new = cast(Any, _Cache)
+    try:
+        return new(function, options)
+    except RuntimeError:  # neither NUMBA_CACHE_DIR, nor beside its source, nor in the home can files be made
+        with suppress(OSError, RuntimeError):
+            if own := own_folder(Path(gettempdir())):
+                cast(Any, numba.config).CACHE_DIR = str(own / "numba")
+                return new(function, options)
+    compiling.words, nowhere = compiling.UNKEPT, cast(Any, NullCache())
+    nowhere.load_overload = lambda *_: compiling.begins()
+    return nowhere
 
 
 class _Files(IndexDataCacheFile):

@@ -6,7 +6,7 @@ import errno
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from hpcdp.errors import StudyError
 
@@ -21,7 +21,8 @@ _BLAMED = {
 
 FEWEST_FILES = 256
 """Open files with which a run surely gets by."""
-
+SPARE_FILES = 8
+"""Those that a process with a scheduler can open besides, or its run ends: the commands that end jobs need pipes."""
 
 _lowered: dict[int, tuple[str, int]] = {}
 """Limits that other people's code lowered in this process and that stayed so: whose code, and what the limit was."""
@@ -65,14 +66,28 @@ def _spell(limit: int) -> str:
 
 
 def refuse_few_files(more: int, what: str) -> None:
-    """StudyError where this process may not open so many files beside those that it has open. what: needs them, in words."""
-    limit = open_files()
-    open_now = sum(int(name) < limit for name in os.listdir("/dev/fd")) - 1  # but for the one that lists them
-    if limit < open_now + more:
+    """StudyError where this process may not open so many files beside those that it has open. what: needs them, in words.
+
+    A soft limit that is too low becomes the hard one; one that is enough stays, as workers inherit it.
+    """
+    open_now = sum(int(name) < open_files() for name in os.listdir("/dev/fd")) - 1  # but for the one that lists them
+    if open_files() < open_now + more:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        _put_back(resource.RLIMIT_NOFILE, (hard, hard), hard)
+    if (limit := open_files()) < open_now + more:
         raise StudyError(
             f"{what}: needs {open_now + more} open files in the process that leads the run, of which {open_now} are open "
-            f"already; given: a limit of {limit} (ulimit -n); accepted: {open_now + more} and more, or fewer workers"
+            f"already; given: a limit of {limit} (ulimit -Hn); accepted: {open_now + more} and more, or fewer workers"
         )
+
+
+def may_open(count: int) -> bool:
+    """Whether this process may open so many more files now."""
+    with suppress(OSError), ExitStack() as opened:
+        for _ in range(count):
+            opened.enter_context(open(os.devnull))
+        return True
+    return False
 
 
 def _put_back(which: int, wanted: tuple[int, int], hard: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import mmap
 import os
+import select
 import signal
 import sys
 import threading
@@ -23,6 +24,7 @@ from hpcdp._base.slow_draws import Slot, note_in, patient
 from hpcdp._base.terminal import plain
 
 _PASSED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+_HEARD = {*_PASSED, signal.SIGCHLD}
 _LOOK = 0.5  # seconds between looks at the child
 _AFTER = 5.0  # seconds for which threads and exit handlers of others may go on after the command's word
 _SIZE = 4096
@@ -40,7 +42,7 @@ def fork_command() -> int | None:
     memory, parent = mmap.mmap(-1, _SIZE + Slot.size), os.getpid()
     drawing = Slot(memory, _SIZE)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     try:
         child = os.fork()
     except OSError:  # no process is left; the work is done here
@@ -121,14 +123,20 @@ def end_at_once(what: str, code: int) -> None:
 def _attend(child: int, memory: mmap.mmap, drawing: Slot) -> int:
     """Pass signals on until the child ends; the exit code."""
     adopt_orphans()
+    came, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in _HEARD:
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
     passed: set[int] = set()
     spoke = None
     hear = patient(lambda words: print(plain(words), file=sys.stderr, flush=True))
     while (status := reap(child)) is None:
-        found = signal.sigtimedwait({*_PASSED, signal.SIGCHLD}, _LOOK)
-        if found is not None and found.si_signo != signal.SIGCHLD:
-            passed.add(found.si_signo)
-            os.kill(child, found.si_signo)
+        # not sigtimedwait, which gives any number where this process is stopped beyond its time and goes on
+        numbers = os.read(came, _SIZE) if select.select([came], [], [], _LOOK)[0] else b""
+        for number in _PASSED.intersection(numbers):
+            passed.add(number)
+            os.kill(child, number)
         if message := drawing.read():
             hear(message)
         if memory[_SAID]:
@@ -141,7 +149,6 @@ def _attend(child: int, memory: mmap.mmap, drawing: Slot) -> int:
         return memory[_SAID + 1] or max(code, 0)
     if -code in passed:  # as it would have ended alone
         signal.signal(-code, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
         os.kill(os.getpid(), -code)
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     size = int.from_bytes(memory[_RISK : _RISK + 2], "big")

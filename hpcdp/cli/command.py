@@ -101,7 +101,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _say_compiling() -> None:
-    print(f"hpcdp: {compiling.WORDS}", file=sys.stderr, flush=True)
+    print(f"hpcdp: {compiling.words}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from hpcdp.errors import StudyError
 def submit(options: argparse.Namespace) -> None:
     """Put a whole run on a cluster as a job."""
     from hpcdp.clusters import Where, slurm
-    from hpcdp.clusters.folder import job_folder
+    from hpcdp.clusters.folder import driver_name, job_folder
     from hpcdp.clusters.profile import Profile
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.engine.driver import read_study, store_problem
@@ -34,7 +34,8 @@ def submit(options: argparse.Namespace) -> None:
         print_plan(plan_of(options, there.root, problem, trial, Where(profile)))
         folder = job_folder(Layout(there.root), study.name)
         refuse_second_driver(folder)
-        store_problem(problem, there.root, options.allow_changed_code, options.trust_code)
+        ended = {job.id for job in slurm.jobs_named([driver_name(folder.name)]) if not job.is_active}
+        store_problem(problem, there.root, options.allow_changed_code, options.trust_code, ended)
         print(submit_driver(profile, text, folder, there.root.resolve(), options.trust_code), flush=True)
     path = typed(store)
     print(f"store: {store}; see hpcdp status {path}, hpcdp logs {path}, hpcdp cancel {path}", file=sys.stderr)

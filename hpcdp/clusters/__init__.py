@@ -119,7 +119,7 @@ def connect(
         with _open_profile(where.profile, folder, generation, note, modules) as place:
             yield place
     elif where.address is not None or where.scheduler_file is not None:
-        with _attach(where) as place:
+        with _attach(where, note) as place:
             yield place
     elif dashboard or not is_short:
         with open_local(workers or default_workers(), dashboard, modules) as place:
@@ -134,8 +134,10 @@ def _open_profile(
     profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None], modules: tuple[str, ...]
 ) -> Iterator[DaskPlace]:
     from hpcdp._base.global_state import kept
+    from hpcdp.clusters._processes import refuse_few_files_for
     from hpcdp.clusters.certificates import Certificate
 
+    refuse_few_files_for(profile.size.most * profile.worker.process_count, is_scheduled=True)
     with kept():  # dask-jobqueue takes Ctrl-C for itself when it is imported
         if profile.cluster.driver == "allocation":
             from hpcdp.clusters.allocation import open_allocation as open_profile
@@ -152,7 +154,7 @@ def _open_profile(
 
 
 @contextmanager
-def _attach(where: Where) -> Iterator[DaskPlace]:
+def _attach(where: Where, note: Callable[[str], None]) -> Iterator[DaskPlace]:
     from distributed import Client
 
     name = where.address or str(where.scheduler_file)
@@ -162,4 +164,6 @@ def _attach(where: Where) -> Iterator[DaskPlace]:
     except (OSError, TimeoutError, ValueError) as error:
         raise StoreError(f"no Dask scheduler answers at {name}: {error}") from error
     with client:
+        if not str(client.scheduler_info(n_workers=0)["address"]).startswith("tls://"):
+            note(f"warning: the scheduler at {name} has no TLS: who reaches it can run code as you (hpcdp certificate)")
         yield DaskPlace(client, _PATIENCE)

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from hpcdp._base.below import Child, die_with
 from hpcdp._base.descriptors import hold, let_go, lost
-from hpcdp._base.limits import refuse_few_files
+from hpcdp._base.limits import SPARE_FILES, refuse_few_files
 from hpcdp._base.slow_draws import Slot, slots_of
 from hpcdp._base.threads import worker_environment
 from hpcdp.clusters._serving import Serving
@@ -150,15 +150,15 @@ def _start(channel: int) -> Child | None:
 _OWN, _CHANNEL, _WORKER = 1, 3, 2
 """Files that the driver keeps open: memory that workers share; the nursery's pipe and the channel; two of each worker."""
 _AT_ONCE = 3  # more that it opened at one time, in five kinds of studies under limits of one file less each time
-_SCHEDULER = 14  # more with Dask's two loops: at least, as it sometimes takes one more
+_SCHEDULER = 14 + SPARE_FILES  # more with Dask's two loops: at least, as it sometimes takes one more
+_CONNECTIONS = 2  # more of each worker with them; 270 workers took 3.8 each in all
 
 
 def refuse_few_files_for(workers: int, is_scheduled: bool = False) -> None:
     """StudyError where this process may not open as many files as it surely needs for so many workers."""
     more = _OWN + (_CHANNEL if _forked is None else 0) + _WORKER * workers + _AT_ONCE
-    refuse_few_files(
-        more + _SCHEDULER * is_scheduled, f"a run on {workers} worker process{'es' if workers > 1 else ''}"
-    )
+    more += (_SCHEDULER + _CONNECTIONS * workers) * is_scheduled
+    refuse_few_files(more, f"a run on {workers} worker process{'es' if workers > 1 else ''}")
 
 
 class Processes:

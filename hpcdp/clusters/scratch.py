@@ -7,11 +7,10 @@ what is not theirs: it is the user's own, or has the sticky bit, as /tmp has.
 
 from __future__ import annotations
 
-import os
-import stat
 import tempfile
-from contextlib import suppress
 from pathlib import Path
+
+from hpcdp._base.files import own_folder
 
 
 def private_folder() -> Path:
@@ -19,13 +18,7 @@ def private_folder() -> Path:
     import dask
 
     parent = Path(dask.config.get("temporary-directory") or tempfile.gettempdir())
-    folder = parent / f"hpcdp-{os.getuid()}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
-        return folder
-    return Path(tempfile.mkdtemp(prefix="hpcdp-", dir=parent))
+    return own_folder(parent) or Path(tempfile.mkdtemp(prefix="hpcdp-", dir=parent))
 
 
 def private_lines(parent: str) -> list[str]:

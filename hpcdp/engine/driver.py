@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -212,11 +212,17 @@ def _made(store: Path, study: Study, trust_code: bool) -> Layout:
     return create_store(store)
 
 
-def store_problem(problem: Problem, store: Path, allow_changed_code: bool = False, trust_code: bool = False) -> None:
-    """Put a problem into a store, made if need be, for a run that begins later and elsewhere."""
+def store_problem(
+    problem: Problem,
+    store: Path,
+    allow_changed_code: bool = False,
+    trust_code: bool = False,
+    ended: Container[str] = (),
+) -> None:
+    """Put a problem into a store, made if need be, for a run that begins later and elsewhere. ended: jobs that hold nothing."""
     with _store_errors(store), own_files():
         layout = _made(store, problem.study, trust_code)
-        lease = acquire(layout)
+        lease = acquire(layout, ended=ended)
         try:
             list(mend(layout, lease.generation))
             save_problem(layout, problem, lease.generation, allow_changed_code)

@@ -98,7 +98,7 @@ class Monitor:
         news, now = event[1], time.monotonic()
         if "compiling" in news:
             if compiling.is_news():
-                self.note(compiling.WORDS)
+                self.note(compiling.words)
             return
         if "types" in news:
             if not self._types_differ:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
 
+from hpcdp._base.limits import SPARE_FILES, may_open, open_files
 from hpcdp._base.raised import describe_raised
 from hpcdp.clusters.here import Here
 from hpcdp.clusters.place import DaskPlace, Place
@@ -349,6 +350,8 @@ class DaskWindow(Window):
 
     def _look(self) -> None:
         super()._look()
+        if not may_open(SPARE_FILES):  # a scheduler that can accept no worker waits for ever
+            raise PlaceError(f"too many open files: the limit is {open_files()} (ulimit -n); what is committed is kept")
         self._fetch_late(self._looked)
 
     def _fetch_late(self, now: float) -> None:

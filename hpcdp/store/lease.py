@@ -17,7 +17,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -104,14 +104,15 @@ def host_name() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def acquire(layout: Layout, note: Callable[[str], None] | None = None) -> Lease:
+def acquire(layout: Layout, note: Callable[[str], None] | None = None, ended: Container[str] = ()) -> Lease:
     """Take the next generation, or raise LeaseError naming the run that holds the store.
 
-    With `note`, a lease of another host is watched until it beats, which proves that it is held, or is stale.
+    With `note`, a lease of another host is watched until it beats, which proves that it is held, or is stale. ended: jobs that
+    are over, as the batch system says; they hold nothing.
     """
     make_folders(layout.root, layout.lease)  # no link: gates are emptied there before anything else is looked at
     last = latest_generation(layout)
-    if last:
+    if last and str(_read(layout.lease_file(last)).get("job")) not in ended:
         _refuse_if_held(layout, last, note)
     run, job = uuid4().hex, os.environ.get("SLURM_JOB_ID")
     owner = {"host": host_name(), **identify(), "job": job, "run": run, "beats": 0}

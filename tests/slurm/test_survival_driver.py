@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from commands import SEED, Chunk, call, calls, committed, records, show, started, stored_problem
+from commands import SEED, Chunk, call, calls, committed, hpcdp, records, show, started, stored_problem
 from disturbed import ACTIVE, BUSY, IDLE, ROWS, Disturbed, wait_until
 from throwaway import ThrowawaySlurm
 
@@ -109,6 +110,33 @@ def test_refused_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: 
     assert run.jobs() == []
     call("resume", run.store, "--cluster", scheduler)
     assert show(run.store) == undisturbed
+
+
+def test_more_workers_than_files(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    """Refused before any job is submitted: a scheduler that can accept no more of them would wait for ever."""
+    run = Disturbed(tmp_path, clean_slurm, pause=0)
+    run.profile.write_text(run.profile.read_text().replace("jobs = 2", "jobs = 16"))
+    limited = ["/bin/sh", "-c", 'ulimit -n 48 && exec "$@"', "sh"]
+    words = ("run", run.study, "--store", run.store, "--cluster", run.profile)
+    done = hpcdp(*words, folder=tmp_path, prefix=limited, code=2)
+    message = done.stderr.splitlines()[-1]
+    assert re.match(r"hpcdp: a run on 16 worker processes: needs \d+ open files .* given: a limit of 48 \(", message)
+    assert run.jobs() == []
+
+
+def test_submit_after_a_lost_driver(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    """Its lease is young, and of another host, but SLURM says that its job is over."""
+    run = Disturbed(tmp_path, clean_slurm)
+    run.hold_after(BUSY)
+    submit = ("submit", run.study, "--profile", run.profile, "--store", run.store)
+    number = int(call(*submit).stdout)
+    wait_until(lambda: len(read_leases(Layout(run.store))) == 2, "the driver holds the store")
+    assert f"job {number} runs this store already" in call(*submit, code=1).stderr
+    for process in clean_slurm.processes(number):
+        process.kill()
+    clean_slurm.wait_for(number, "FAILED")
+    assert int(call(*submit).stdout) > number
+    call("cancel", run.store)
 
 
 def test_no_free_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str, scheduler: str) -> None:
