@@ -31,9 +31,7 @@ def without_contents(value: Any) -> str:
         return f"{getattr(value, 'dtype', type(value).__name__)} of shape {value.shape}"
     if isinstance(value, list | tuple):
         return f"a list of {len(value):,}"
-    return {dict: "a table", str: "text", bool: "a truth value", int: "an integer", float: "a number"}.get(
-        type(value), f"a {type(value).__name__}"
-    )
+    return f"of type {type(value).__name__}"
 
 
 def real(name: str, value: Any, accepted: str = "a finite number") -> float:

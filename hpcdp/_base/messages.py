@@ -107,13 +107,11 @@ def _said(item: Any) -> str:
 
 def _given(location: tuple[Any, ...], item: Any) -> str:
     """What was given, in words: of what may be a database, or stand at the wrong place, its kind alone."""
-    value, may_hold_rows = item["input"], not {"pairs", "population"}.isdisjoint(location)
-    if item["type"] == "extra_forbidden":
-        is_told = not may_hold_rows and not isinstance(value, dict | list | tuple) and not hasattr(value, "shape")
-    else:
-        named = [part for part in location if isinstance(part, str)][-1:]
-        is_told = not may_hold_rows or (not _SETTINGS.isdisjoint(named) and isinstance(value, str | int | float))
-    return _short(value) if is_told else without_contents(value)
+    value, is_known = item["input"], item["type"] != "extra_forbidden"
+    is_told = value is None or isinstance(value, str | int | float)
+    if not {"pairs", "population"}.isdisjoint(location):
+        is_known = is_told = is_told and is_known and not _SETTINGS.isdisjoint(location[-2:])
+    return _short(value) if is_told or is_known else without_contents(value)
 
 
 def _short(value: Any) -> str:

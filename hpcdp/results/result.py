@@ -282,10 +282,7 @@ class Result(Shown):
         return [{**pair, "value": LEFT_OUT} if "value" in pair else pair for pair in self.pairs]
 
     def to_dict(self, show_rows: bool = False) -> dict[str, Any]:
-        """The object that `show --format json` prints; nothing in it differs between two equal runs.
-
-        show_rows: what an edit sets a row to, too, which is private.
-        """
+        """The object that `show --format json` prints, the same of equal runs. show_rows: with what an edit sets a row to."""
         if self.study.at_risk is not None:
             head = {"name": self.name, "complete": self.complete, "confidence": self.confidence}
             return {**head, "risk": self.risk, **self.changed_entry}
