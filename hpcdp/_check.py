@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_PRIVATE = ("database", "what utility")  # how names begin of what may hold rows, which no message repeats
 _SHOWN = 200  # characters of a given value that a message repeats
 _LARGEST_COUNT = 2**53  # float64 holds all smaller counts exactly
 _LARGEST_INFLATION = 1e100
@@ -18,10 +19,19 @@ Floats = NDArray[np.float64]
 
 def refusal(name: str, given: Any, accepted: str) -> ValueError:
     """Return the error to raise for a parameter `name` that was `given` something not `accepted`."""
-    shown = repr(given)
+    shown = without_contents(given) if name.startswith(_PRIVATE) else repr(given)
     if len(shown) > _SHOWN:
         shown = f"{shown[:_SHOWN]} ..."
     return ValueError(f"{name}: {shown} was given; accepted: {accepted}")
+
+
+def without_contents(value: Any) -> str:
+    """What may be a database or a part of one, by its kind and size: what rows hold is private, and messages end in logs."""
+    if hasattr(value, "shape"):
+        return f"{getattr(value, 'dtype', type(value).__name__)} of shape {value.shape}"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value):,}"
+    return f"of type {type(value).__name__}"
 
 
 def real(name: str, value: Any, accepted: str = "a finite number") -> float:

@@ -162,7 +162,16 @@ def call(*arguments: Any, code: int | None = 0) -> subprocess.CompletedProcess[s
 
 def one_message(done: subprocess.CompletedProcess[str]) -> str:
     """The only line on stderr that is no news of the plan or of progress."""
-    news = ("plan of", " ", "run:", "certify:", "check stored samples:", "compiling kernels", "warning: the scheduler")
+    news = (
+        "plan of",
+        " ",
+        "run:",
+        "certify:",
+        "check stored samples:",
+        "compiling kernels",
+        "warning: the scheduler",
+        "beyond the plan",
+    )
     (line,) = [line for line in done.stderr.splitlines() if line and not line.startswith(news)]
     assert line.startswith("hpcdp: ")
     return line

@@ -264,11 +264,11 @@ SECTION = {"call": "own:bits", "parameters": {"rows": 7}, "values": [0, 1]}
         ({"index": "some"}, ["pairs.distributional.0.index", "all", "some"]),
         ({"values": [1]}, ["pairs.distributional.0.values", "at least two"]),
         ({"values": [1, 1]}, ["pairs.distributional.0.values", "distinct"]),
-        ({"values": [0, 1, 1.0]}, ["pairs.distributional.0.values", "distinct", "1.0"]),
-        ({"values": [1, True]}, ["pairs.distributional.0.values", "distinct", "True"]),
-        ({"values": [0, [1, 2]]}, ["pairs.distributional.0.values", "[1, 2]", "finite number"]),
-        ({"values": ["yes", "no"]}, ["pairs.distributional.0.values", "'yes'"]),
-        ({"values": [0, 0.5]}, ["bool", "cannot hold", "0.5"]),
+        ({"values": [0, 1, 1.0]}, ["pairs.distributional.0.values.2", "distinct", "equals one before"]),
+        ({"values": [1, True]}, ["pairs.distributional.0.values.1", "distinct"]),
+        ({"values": [0, [1, 2]]}, ["pairs.distributional.0.values.1", "given: a list of 2", "finite number"]),
+        ({"values": ["yes", "no"]}, ["pairs.distributional.0.values.0", "given: of type str"]),
+        ({"values": [0, 0.5]}, ["bool", "cannot hold", "row 0"]),
         ({"parameters": {}}, ["pairs.distributional.0", "own:bits", "rows"]),
         ({"parameters": {"rows": 7, "size": 3}}, ["pairs.distributional.0.parameters.size", "leave it out"]),
         ({"parameters": {"rows": 7, "columns": 3}}, ["pairs.distributional.0", "columns"]),
@@ -289,7 +289,7 @@ def test_refusals(change: dict[str, Any], words: list[str], tmp_path: Path) -> N
 @pytest.mark.filterwarnings("error")
 def test_a_value_beyond_the_integers_is_refused_without_a_warning(tmp_path: Path) -> None:
     section = {"call": "own:table", "parameters": {"chances": [0.2, 0.1]}, "values": [[0, 1], [1e300, 1]]}
-    with pytest.raises(StudyError, match=r"int64, which cannot hold the value \[1e\+300, 1\]"):
+    with pytest.raises(StudyError, match="int64, which cannot hold a value at which row 0 is held"):
         resolve(pose(tmp_path, section, "own:weighted"))
 
 
@@ -391,11 +391,11 @@ def test_the_plan_takes_the_mean_cost_over_distributions(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("value", "kind", "words"),
     [
-        (2**63, "int64", f"cannot hold the value {2**63}"),
-        (2**53 + 1, "float64", f"cannot hold the value {2**53 + 1}"),
-        ([2**53 + 1, 0], "float64", rf"cannot hold the value \[{2**53 + 1}, 0\]"),
-        ([2**63, -1], "int64", rf"cannot hold the value \[{2**63}, -1\]"),
-        (2**64, "uint64", rf"integers from -2\*\*63 to 2\*\*64 - 1; given: {2**64}"),
+        (2**63, "int64", "int64, which cannot hold a value at which row 1 is held"),
+        (2**53 + 1, "float64", "float64, which cannot hold a value at which row 1 is held"),
+        ([2**53 + 1, 0], "float64", "float64, which cannot hold a value at which row 1 is held"),
+        ([2**63, -1], "int64", "int64, which cannot hold a value at which row 1 is held"),
+        (2**64, "uint64", r"integers from -2\*\*63 to 2\*\*64 - 1; given: of type int"),
         (2**64 - 1, "uint64", None),
         (2**53, "float64", None),
     ],

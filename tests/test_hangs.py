@@ -134,7 +134,7 @@ def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: P
     module = tmp_path / "own.py"
     module.write_text(module.read_text().replace("time.sleep(0.1)", "__import__('ctypes').PyDLL(None).sleep(1000)"))
     (tmp_path / "held.txt").write_text(after_draw(2, 500) if held == "chunk" else "all")
-    named = "test chunk 2 of database 0" if held == "chunk" else "trial outputs of database [0."
+    named = "test chunk 2 of database 0" if held == "chunk" else "trial outputs of database 0"
     said: list[str] = []
     begin = time.monotonic()
     with started("run", study, "--store", store, "--workers", workers, folder=tmp_path, by_user=True) as process:
@@ -167,7 +167,7 @@ def test_hanging_trial_draws_are_named(tmp_path: Path) -> None:
     (tmp_path / "held.txt").write_text("all")
     with started("plan", hanging_study(tmp_path), folder=tmp_path, by_user=True) as process:
         assert process.stderr is not None
-        assert "trial outputs of database [0." in process.stderr.readline()
+        assert "trial outputs of database 0" in process.stderr.readline()
         (tmp_path / "held.txt").unlink()
         assert process.wait(300) == 0
 

@@ -31,7 +31,7 @@ REFUSED = {
         ([1.5], dict(epsilon=1.0, rate=1.0), "accepted: exactly one of the two"),
         ([1.5], dict(epsilon=0.0), "epsilon: 0.0 was given"),
         ([1.5], dict(rate=-1.0), "rate: -1.0 was given"),
-        ([2.5], dict(rate=1.0), "database: [2.5] was given; accepted: one number from 1 to 2"),
+        ([2.5], dict(rate=1.0), "database: float64 of shape (1,) was given; accepted: one number from 1 to 2"),
         ([1.0, 1.5], dict(rate=1.0), "accepted: one number from 1 to 2"),
         ([1.5], dict(rate=1.0, lower=2.0), "lower, upper: (2.0, 2.0) was given"),
     ],
@@ -39,7 +39,7 @@ REFUSED = {
         ([0.5], dict(scale=0.0), "scale: 0.0 was given"),
         ([0.5], dict(scale=1.0, noise="cauchy"), "noise: 'cauchy' was given; accepted: \"laplace\" or \"gaussian\""),
         ([0.5], dict(scale=1.0, lower=1.0), "lower, upper: (1.0, 1.0) was given"),
-        ([1.5], dict(scale=1.0), "database: [1.5] was given; accepted: one number from 0 to 1"),
+        ([1.5], dict(scale=1.0), "database: float64 of shape (1,) was given; accepted: one number from 0 to 1"),
         ([0.5, 0.5], dict(scale=1.0), "accepted: one number from 0 to 1"),
     ],
     "noisy_max": [

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
 
 from hpcdp.engine import progress
+from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.stopping import Stop
+from hpcdp.planning.tape import LearnTape
+from hpcdp.planning.task import Task
 
 DEAR_FIRST = [35.0 + step for step in range(40)]  # a step a second, once kernels were compiled
 STEADY = [3.0 * step for step in range(1, 41)]
@@ -45,3 +50,26 @@ def test_two_times_of_a_second_and_less_are_told_as_one(
         lines.advance(1.0)
     said = capsys.readouterr().err.splitlines()
     assert said[-2:] == ["run: 100 %, about 0 s left", "run: 100 %, done in 70.2 s"]
+
+
+@pytest.mark.parametrize("later", [8.0, 10.0, 1500.0])
+@pytest.mark.parametrize("how", ["planned", "done"])
+def test_a_run_that_goes_far_beyond_its_plan_says_so_once(how: str, later: float) -> None:
+    """Three times the work that was planned when it began, whether more is planned or what was planned takes longer."""
+
+    class Heard(progress.Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    notes: list[str] = []
+    monitor = Monitor(Heard(), Stop(), lambda: False, None)  # type: ignore[arg-type]
+    first, second = (Task("level-0", LearnTape((0,)), (), 1, seconds) for seconds in (3.0, later))
+    monitor.begin("run", [first])
+    for _ in range(2):
+        if how == "planned":
+            monitor.begin("run", [second])
+        else:
+            monitor.done(first, later)
+    assert len(notes) == (later > 9.0 or how == "done")
+    said = {"planned": "is planned by now", "done": "is done"}[how]
+    assert all(re.fullmatch(rf"beyond the plan: \d+ (s|min) of work {said}; at the start: 3 s", note) for note in notes)

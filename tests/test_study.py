@@ -126,7 +126,7 @@ def test_refusals_name_key_value_and_choice(path: str, value: Any, words: list[s
         ({"relative": {"databases": [[1.0], []]}}, ["databases.1", "empty"]),
         ({"relative": {"databases": [[1.0, 2.0]], "rows": [2]}}, ["rows", "0 to 1", "2"]),
         ({"relative": {"file": "nowhere.csv"}}, ["nowhere.csv", "no file"]),
-        ({"relative": {"file": "text.csv"}}, ["text.csv", "'name'", "not numeric in row 0"]),
+        ({"relative": {"file": "text.csv"}}, ["text.csv", "column 1 (from 0)", "not numeric in row 0"]),
         ({"relative": {"file": "head.csv"}}, ["head.csv", "empty"]),
         ({"relative": {"file": "table.txt"}}, ["table.txt", ".csv", ".txt"]),
         ({"relative": {"call": "no_such_module:f"}}, ["pairs.relative.call", "no_such_module"]),

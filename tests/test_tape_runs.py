@@ -105,6 +105,35 @@ def test_what_a_run_tells(whole: Path) -> None:
     assert (result["standard_error"][0, :, 2] < 0.15 * truth[2]).all()
 
 
+@pytest.mark.parametrize(("epsilon", "certify"), [(1.34, None), (0.7, [0.7])])
+def test_plain_draws_for_a_certificate_are_made_where_one_is_asked_for(
+    epsilon: float, certify: list[float] | None, tmp_path: Path
+) -> None:
+    """δ is 10⁻⁹ and 4·10⁻⁴. Else they take as long again as draws from proposals, by planned costs, and at least a million."""
+    target = {"epsilon": epsilon, "relative_error": 0.1}
+    study = _asking(tmp_path, epsilons=[0.0, epsilon], target=target, certify=certify)
+    done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, "--no-plot")
+    (choice,) = choices(tmp_path / "s.zarr")
+    most = max(1 << 20, math.ceil(choice["draws"] * 3.0 / 1.3))
+    needed = max(choice["needed"])
+    planned, said = " ".join(done.stderr.split()), " ".join(done.stdout.split())
+    assert re.search(r"time about \d+ s for levels alone", planned)
+    assert re.search(r"at most what levels choose takes at most [\d.]+ (s|min|h) in one process", planned)
+    assert f"levels learned of 1 pair; 1 pair tested proposals pair 0: {choice['draws']:,} draws" in planned
+    if certify:
+        assert max(choice["leftover"]) >= needed
+        assert "a study asks for it" not in planned + said
+        return
+    assert max(choice["leftover"]) <= most + (1 << 16)
+    assert "plain draws that take as long again, at least 1,048,576 of a law" in planned
+    if needed > most:
+        how = f"a study asks for it by estimate.certify = [{epsilon}]"
+        assert re.search(
+            rf"takes about \S+, [\d.]+ (s|min|h) (in one process|on \d+ workers); {re.escape(how)}", planned
+        )
+        assert how in said
+
+
 def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> None:
     """Everything is drawn from proposals then, and nothing is certified: r ≤ 1."""
     call("run", taped(tmp_path, test=1 << 15), "--store", tmp_path / "s.zarr", "--workers", 0)

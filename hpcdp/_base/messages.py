@@ -10,6 +10,10 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from hpcdp._base.models import keys_of, model_at, own_keys
+from hpcdp._check import without_contents
+
+_SETTINGS = {"relation", "rows", "file", "call", "index", "exchangeable", "lower", "upper", "points", "lipschitz"}
+"""Keys below [pairs] that hold no row of a database."""
 
 
 def did_you_mean(given: str, accepted: Iterable[str]) -> str:
@@ -77,7 +81,7 @@ def _explain(model: type[BaseModel], item: Any) -> str:
     """One problem in the words of the study file."""
     location = tuple(part for part in item["loc"] if not (isinstance(part, str) and re.search(r"[\[\(]", part)))
     key = ".".join(str(part) for part in location)
-    kind, given = item["type"], _short(item["input"])
+    kind, given = item["type"], _given(location, item)
     if kind == "extra_forbidden":
         accepted = accepted_keys(model, location[:-1])
         return f"{key}: unknown key (given: {given}); accepted: {accepted}{_nearest(model, location)}"
@@ -99,6 +103,15 @@ def _said(item: Any) -> str:
         return "true or false"
     message: str = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return message
+
+
+def _given(location: tuple[Any, ...], item: Any) -> str:
+    """What was given, in words: of what may be a database, or stand at the wrong place, its kind alone."""
+    value, is_known = item["input"], item["type"] != "extra_forbidden"
+    is_told = value is None or isinstance(value, str | int | float)
+    if not {"pairs", "population"}.isdisjoint(location):
+        is_known = is_told = is_told and is_known and not _SETTINGS.isdisjoint(location[-2:])
+    return _short(value) if is_told or is_known else without_contents(value)
 
 
 def _short(value: Any) -> str:

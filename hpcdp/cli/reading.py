@@ -98,7 +98,7 @@ def show(options: argparse.Namespace) -> None:
 
 
 def refuse_contents(options: argparse.Namespace) -> None:
-    """Contents of rows are for people; what scripts read has them only with --rows, but for the value of an edit (a contract)."""
+    """Contents of rows are for people; what scripts read has them only with --rows."""
     if options.show_rows and options.format != "table":
         raise StudyError(f"--show-rows: accepted with --format table, or with show --rows; given: {options.format}")
 

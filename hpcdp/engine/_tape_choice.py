@@ -17,10 +17,10 @@ from hpcdp.losses.tape.shares import least_counted
 from hpcdp.mechanisms.tape.ownership import Ownership
 from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.notions.levels import share_level
-from hpcdp.notions.tape import DeclaredDirection, Direction, Taught, draws_for, leftover_for
+from hpcdp.notions.tape import LOOK, DeclaredDirection, Direction, Taught, draws_for, leftover_for
 from hpcdp.notions.weighted import split_level
 from hpcdp.planning.index import first_of
-from hpcdp.planning.tape import CHUNK, FEW, Bets, Choice
+from hpcdp.planning.tape import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice
 from hpcdp.study.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -140,6 +140,8 @@ def choose(
         least = least_counted(np.array([bounds[d].delta[j] for d, j in aims])) if aims else 0.0
         largest_error = _MARGIN * asked * math.sqrt(rest_of(problem))
         draws = _round_up(max(wanted, default=1 << 20), bounds, largest_error, least, most, chunk)
+        if not certifies:  # nobody asked for a certificate: plain draws take as long again as the estimate
+            most = min(most, max(LOOK, math.ceil(draws * WEIGHING / PLAIN)))
     bets, leftover, needed = [], [], []
     for d, direction in enumerate(bounds):
         columns = [j for j in range(epsilons.size) if levels[d, j] > 0.0]

@@ -36,6 +36,7 @@ from hpcdp.planning.costs import Costs, seconds_alone
 from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.reuse_choice import choose_reuse
 from hpcdp.planning.summary import refuse_endless
+from hpcdp.planning.tape_words import describe_tape
 from hpcdp.planning.targets import decide, share_time, summary
 from hpcdp.planning.task import Task
 from hpcdp.planning.ways import all_done, schedule, sized
@@ -307,6 +308,9 @@ def _drive(
                 progress.note(words)
             problem = with_known_sizes(layout, problem)
             before, tasks = tasks, schedule(problem, index, costs, workers)
+            if problem.study.estimate.tape and any(task.work.kind == "level" for task in before):
+                for name, words in describe_tape(problem, index, costs, at_once(options, where)):
+                    progress.note(f"  {name:<14} {words}")
             if not decided and (not tasks or tasks == before):
                 break
         refuse_identical_chunks(layout, sized(problem, index))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcdp._base import compiling
+from hpcdp._base.rounding import duration
 from hpcdp._base.slow_draws import LONG, still
 from hpcdp.clusters.place import Place
 from hpcdp.engine.outcomes import Failure
@@ -25,6 +26,7 @@ _APART = 5.0  # seconds between notes of slow draws: many may hang at once
 _LOOK = 1.0  # seconds between looks at what workers of this machine draw
 _HEARD = 30.0  # seconds after which a draw of which nothing was heard is over
 _SHOWN = 10
+_BEYOND, _LEAST = 3.0, 3.0  # times the planned work from which on a run says so, and seconds that a plan has at least
 
 
 @dataclass(eq=False)
@@ -53,7 +55,7 @@ class Monitor:
         self._place: Place | None = None
         self._phase, self._began = "start", time.time()
         self._total = self._done = self._planned = self._planned_done = 0.0
-        self._busy = 0.0
+        self._busy = self._foreseen = 0.0  # seconds of work: done, and planned at the start
         self._recent: deque[tuple[float, float, float]] = deque()  # (time, units done, planned seconds done)
         self._slow: dict[str, _Slow] = {}
         self._types_differ = False
@@ -127,6 +129,7 @@ class Monitor:
 
     def begin(self, phase: str, tasks: Sequence[Task]) -> None:
         """A phase of scheduled tasks begins; its units are chunks."""
+        self._compare(self._busy + sum(task.seconds for task in tasks), "is planned by now")
         with self._lock:
             self._phase = phase
             self._total, self._done = sum(task.units for task in tasks), 0.0
@@ -134,6 +137,14 @@ class Monitor:
             self._recent.clear()
             self._recent.append((time.monotonic(), 0.0, 0.0))
         self._progress.begin(phase, self._planned)
+
+    def _compare(self, seconds: float, how: str) -> None:
+        """Note once that a run goes far beyond the work that its first plan had."""
+        if not self._foreseen:
+            self._foreseen = max(_LEAST, seconds)
+        elif seconds > _BEYOND * self._foreseen:
+            self.note(f"beyond the plan: {duration(seconds)} of work {how}; at the start: {duration(self._foreseen)}")
+            self._foreseen = math.inf
 
     def begin_batches(self, phase: str, units: int) -> None:
         """A short phase begins."""
@@ -155,6 +166,7 @@ class Monitor:
             self._recent.append((now, self._done, self._planned_done))
             while len(self._recent) > 2 and now - self._recent[1][0] > _RATE_SECONDS:
                 self._recent.popleft()
+        self._compare(self._busy, "is done")
         self._progress.advance(task.seconds)
 
     def news(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def real_score(database: NDArray[Any], lower: float, upper: float) -> float:
     """
     values = vector(database)
     if values.size != 1 or not lower <= values[0] <= upper:
-        raise refusal("database", np.asarray(database).tolist(), f"one number from {lower:g} to {upper:g}")
+        raise refusal("database", values, f"one number from {lower:g} to {upper:g}")
     return float(values[0])
 
 

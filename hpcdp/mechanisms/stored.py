@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.integers import ACCEPTED, lost_integer
+from hpcdp._check import without_contents
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_bytes, stream
 
@@ -63,7 +64,7 @@ class StoredSamples:
         if number != int(number) or not 0 <= number < len(self.files):
             raise MechanismError(
                 f"a database is one number from 0 to {len(self.files) - 1}, the place of its file in files; "
-                f"given: {database.tolist()}"
+                f"given: {without_contents(database)}" + ("" if database.size > 1 else ", another number")
             )
         return int(number)
 

@@ -73,5 +73,5 @@ def truncated_law(database: NDArray[Any], scale: float, noise: str, lower: float
         raise refusal("lower, upper", (lower, upper), "lower < upper")
     values = vector(database)
     if values.size != 1 or not start <= values[0] <= stop:
-        raise refusal("database", np.asarray(database).tolist(), f"one number from {start:g} to {stop:g}")
+        raise refusal("database", values, f"one number from {start:g} to {stop:g}")
     return float(values[0]), positive("scale", scale), start, stop

@@ -35,7 +35,7 @@ _MORE, _MORE_CERTIFIED = (
 )  # times the draws of the estimate that bets may take, where no ε is to be certified and where some are
 _UNTOLD = 1 << 20  # draws where training does not tell δ at all
 _LEAST_DELTA = 1e-100  # whose square is a float
-_LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
+LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
 _FEW, _TELLING = 25.0, 50.0  # plain draws' worth that tell hardly anything of a set, and that tell it
 _MANY = 100.0  # times as many draws as they are worth, where one or a few carry all
 _COUNTS = 0.1  # of P(S), from which e^ε·Q(S) matters
@@ -251,7 +251,7 @@ def leftover_for(
     if not any(beyond):
         return 0, 0.0
     if not known:
-        return min(most, _LOOK), math.inf
+        return min(most, LOOK), math.inf
     j = max(known, key=lambda j: float(np.exp(direction.epsilons[j]) / direction.delta[j]))
     epsilon, delta = float(direction.epsilons[j]), float(direction.delta[j])
     needed = leftover_draws(KEPT_BACK * delta, epsilon, level)
@@ -260,4 +260,4 @@ def leftover_for(
     if most == 0:
         return 0, float(needed)
     cost = math.exp(epsilon) * -math.log(level) / most
-    return (most if cost <= (_NARROW - _WORTH) * delta else min(most, _LOOK)), float(needed)
+    return (most if cost <= (_NARROW - _WORTH) * delta else min(most, LOOK)), float(needed)

@@ -174,14 +174,14 @@ class Plan:
         return f"  drawing        about {cost} (measured), {total}"
 
     def _time(self) -> list[str]:
-        found = self.forecast
+        found, rest = self.forecast, "" if self.is_learned else " for levels alone"
         if found is None:
-            return [f"  time           about {duration(self.seconds)}"]
+            return [f"  time           about {duration(self.seconds)}{rest}"]
         end = datetime.now().astimezone() + timedelta(seconds=found.seconds)
         lines = [
             f"  jobs           {found.at_once:,} at once, {found.jobs:,} in all, about {found.node_hours:.2g} node-hours "
             f"({found.core_hours:.2g} core-hours)",
-            f"  time           about {duration(found.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait",
+            f"  time           about {duration(found.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait{rest}",
         ]
         if found.has_endless_task:
             lines.append(

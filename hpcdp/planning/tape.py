@@ -25,7 +25,7 @@ LOOKED = 16  # every so many chunks that are counted one is looked at
 """Outputs of a chunk: drawn in one call, and in a call each."""
 
 _LEVELS = 12  # rounds of draws that learning takes, about
-_WEIGHING = 3.0  # times what a plain draw on a tape costs, about, where it is weighed
+WEIGHING, PLAIN = 3.0, 1.3  # times what drawing alone costs, about, where a draw is weighed and where it is looked up
 _APART = 3.0  # standard errors by which a pair has to be behind another to be left out
 PARTS = ("tape", "leftover")
 _TAUGHT, _MOST_TAUGHT = 32, 1 << 21  # what the test may take over the draws of the last round, and the most of these
@@ -233,7 +233,7 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
     e = problem.study.estimate
     last = last_of(problem)
     drawing = _LEVELS * costs.drawing(e.train, -(-e.train // CHUNK)) + costs.drawing(last, -(-last // CHUNK))
-    learn = 2.0 * _WEIGHING * drawing + 1.0
+    learn = 2.0 * WEIGHING * drawing + 1.0
     target = task_seconds(learn * len(unlearned), workers)
     found: list[Task] = []
     for some in batches(unlearned, max(1, int(target / max(1e-9, learn)))):
@@ -246,7 +246,7 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
         assert choice is not None
         chunk = costs.drawing(choice.chunk, 1 if choice.by_rows else choice.chunk)
         for part, side, missing in _missing(problem, index, number, choice):
-            each = chunk * (_WEIGHING if part == "tape" else 1.3)
+            each = chunk * (WEIGHING if part == "tape" else PLAIN)
             left.append((number, choice, part, side, missing, each))
     target = task_seconds(sum(each * sum(map(len, missing)) for *_, missing, each in left), workers)
     for number, choice, part, side, missing, each in left:

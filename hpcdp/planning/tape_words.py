@@ -11,7 +11,8 @@ from hpcdp._base.rounding import at_most, duration
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
-from hpcdp.planning.tape import PARTS, Choice, known_choice, last_of, tested_pairs
+from hpcdp.planning.tape import PARTS, WEIGHING, Choice, known_choice, last_of, tested_pairs
+from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem
 
 Words = list[tuple[str, str]]
@@ -57,6 +58,17 @@ def known_draws(problem: Problem, index: Index) -> int:
     return sum(choice.total(part, side) for choice in choices if choice for part in PARTS for side in (0, 1))
 
 
+def how_to_ask(e: Estimate, needed: float) -> str:
+    """How a certificate of so many plain draws, which are more than there are, can be had."""
+    if e.target is None:
+        return ""
+    if e.certify:
+        return f"; target.most = {e.target.most:.2g} does not allow it"
+    epsilon = "ε" if e.target.epsilon is None else f"{e.target.epsilon:g}"
+    most = "" if needed <= e.target.most else f" and target.most = {at_most(needed, '.2g')}"
+    return f"; a study asks for it by estimate.certify = [{epsilon}]{most}"
+
+
 def _many(pairs: int) -> str:
     return f"{pairs:,} pair" if pairs == 1 else f"{pairs:,} pairs"
 
@@ -83,18 +95,22 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
             ("proposals", f"{wanted}, at most {e.target.most:,} of a law, up to a chunk, and plain draws beside them")
         )
     lines.append(("leftover", _certificate(problem, costs, workers, pairs)))
+    most = 4.0 * WEIGHING * pairs * (e.test if e.target is None else e.target.most)  # of both laws, and as long again
+    lines.append(("at most", f"what levels choose takes at most {_takes(most, costs, workers)}"))
     return lines
 
 
 def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> str:
     """What a certificate of the target takes, as far as it and a claim tell. Heuristic: δ is taken to be so."""
-    from hpcdp.notions.tape import KEPT_BACK  # these load SciPy, which a look at a store need not
+    from hpcdp.notions.tape import KEPT_BACK, LOOK  # these load SciPy, which a look at a store need not
     from hpcdp.notions.weighted import leftover_draws, split_level
 
     e = problem.study.estimate
-    aim = _aim(problem)
+    aim, unasked = _aim(problem), ""
+    if e.target is not None and not e.certify:
+        unasked = f"plain draws that take as long again, at least {LOOK:,} of a law; "
     if aim is None:
-        return "plain draws for the certificate: known when levels have learned δ"
+        return f"{unasked}how many a certificate takes is known when levels have learned δ"
     epsilon, delta, why = aim
     directions = 2 if e.certified_direction is None else 1
     level = float(split_level((1.0 - e.confidence) / (directions * pairs)).leftover)
@@ -103,6 +119,8 @@ def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> st
     named = "target.most" if e.target is not None else "test"
     alone = "" if e.certified_direction is None else f", {e.certified_direction} alone (target.direction)"
     words = f"{why}{alone}, a certificate takes about {needed:.2g} plain draws without a hit, {_takes(needed, costs, workers)}"
+    if unasked:
+        return f"{unasked}{words}{how_to_ask(e, needed)}"
     if needed > most:
         return f"{words}; {named} = {most:.2g} does not allow it: estimate, and what is certified up to the leftover, can be had"
     return f"{words}; {named} = {most:.2g} allows it; none where no weight is above the cut-offs"
@@ -150,7 +168,7 @@ def _time(draws: int, calls: int, costs: Costs, workers: int) -> str:
 
 def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, int], str] | None) -> Words:
     """Of a learned pair: how many draws there are, and what a certificate would take."""
-    target = problem.study.estimate.target
+    e = problem.study.estimate
     how = "by rows" if choice.by_rows else "one output a call"
     gain = (
         "nothing is gained by proposals: plain draws are counted"
@@ -175,8 +193,9 @@ def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, 
         if needed < 0.0:
             words += "; how many a certificate takes, training could not tell"
         elif needed > draws:
-            allowed = "" if target is None else f"; target.most = {target.most:.2g} does not allow it"
-            words += f"; a certificate that keeps most of δ takes about {at_most(needed, '.2g')}{allowed}"
+            calls = math.ceil(needed / choice.chunk) if choice.by_rows else math.ceil(needed)
+            words += f"; a certificate that keeps most of δ takes about {at_most(needed, '.2g')}"
+            words += f"{time(math.ceil(needed), calls) if time is not None else ''}{how_to_ask(e, needed)}"
         else:
             words += ": enough that the leftover costs at most a third of δ, if none hits"
         lines.append(("leftover", words))

@@ -15,7 +15,7 @@ from hpcdp._base.files import replaced
 from hpcdp.errors import StudyError
 from hpcdp.report.html.page import write_page
 from hpcdp.report.html.provenance import provenance_of
-from hpcdp.report.html.redacted import LEFT_OUT, reads_files, redacted, short_claim
+from hpcdp.report.html.redacted import reads_files, redacted, short_claim
 from hpcdp.results.exported import ARRAYS, FORMAT, HEAD
 from hpcdp.results.result import Result, finite
 from hpcdp.study.file import Study
@@ -54,7 +54,7 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
         old.unlink(missing_ok=True)
     dataset = shown.data.drop_vars([name for name, values in shown.data.variables.items() if not values.size])
     _write(target / ARRAYS, _netcdf(dataset, shown))
-    _write(target / "result.json", (shown.to_json() + "\n").encode())
+    _write(target / "result.json", (shown.to_json(show_rows) + "\n").encode())
     left_out = [*_write_parquet(dataset, target), *_claims(result)]
     write_page(result, target / "report.html", show_rows)
     _write(target / HEAD, _head(result, shown, provenance, show_rows, target))
@@ -70,8 +70,7 @@ def _claims(result: Result) -> list[str]:
 
 def _without_rows(result: Result) -> Result:
     """The same, with what an edit sets a row to left out of its pairs, and claims as they may be handed on."""
-    pairs = [{**pair, "value": LEFT_OUT} if "value" in pair else pair for pair in result.pairs]
-    found = replace(result, pairs=pairs)
+    found = replace(result, pairs=result.pairs_told)
     found.__dict__["resolution"] = result.resolution
     audits = [replace(audit, claim=short_claim(audit.claim)) for audit in result.sequential_audits]
     found.__dict__["sequential_audits"] = audits

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.planning.tape_words import how_to_ask
 from hpcdp.report.exposed import pair_words
 from hpcdp.results.result import Result
 from hpcdp.results.tape_warnings import DRAWN, INFLATED, LEFT_OUT
@@ -136,9 +137,10 @@ def _leftover(result: Result, pair: int, direction: int, column: int) -> list[st
     if needed < 0.0:
         return [*lines, "    how many a certificate would take, training could not tell"]
     if draws < needed:
-        target = result.study.estimate.target
-        allowed = f"; target.most allows {at_most(target.most, '.2g')}" if target is not None else ""
-        lines.append(f"    a certificate that keeps most of δ takes about {needed:.2g} without a hit{allowed}")
+        e = result.study.estimate
+        lines.append(
+            f"    a certificate that keeps most of δ takes about {needed:.2g} without a hit{how_to_ask(e, needed)}"
+        )
     return lines
 
 

@@ -26,6 +26,7 @@ from hpcdp.store.records import foreign, record_names
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import open_latest
 from hpcdp.study.file import Study
+from hpcdp.study.pair_words import LEFT_OUT
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.stored import changed_code, changed_words, history, stored_study
 from hpcdp.study.ways import way_of
@@ -234,13 +235,13 @@ class Result(Shown):
         if "bin_counts" in self.arrays:
             from hpcdp.results.histogram import describe_interval
 
-            return describe_interval(self.study, self.arrays, self.pairs)
+            return describe_interval(self.study, self.arrays, self.pairs_told)
         if "pure_certified" not in self.arrays:
             return None
         from hpcdp.results.pure import describe_pure
 
         records = Records(self.store)
-        return describe_pure(records.problem, records.index, self.arrays, self.pairs)
+        return describe_pure(records.problem, records.index, self.arrays, self.pairs_told)
 
     @cached_property
     def risk(self) -> list[dict[str, Any]]:
@@ -274,8 +275,13 @@ class Result(Shown):
         test = int(self["test"].min()) if "test" in self.arrays and self["test"].size else None
         return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.way.pools)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The object that `show --format json` prints; nothing in it differs between two equal runs."""
+    @property
+    def pairs_told(self) -> list[dict[str, Any]]:
+        """Where its pairs come from, without what an edit sets a row to, which another row may hold."""
+        return [{**pair, "value": LEFT_OUT} if "value" in pair else pair for pair in self.pairs]
+
+    def to_dict(self, show_rows: bool = False) -> dict[str, Any]:
+        """The object that `show --format json` prints, the same of equal runs. show_rows: with what an edit sets a row to."""
         if self.study.at_risk is not None:
             head = {"name": self.name, "complete": self.complete, "confidence": self.confidence}
             return {**head, "risk": self.risk, **self.changed_entry}
@@ -284,7 +290,7 @@ class Result(Shown):
             "name": self.name,
             "complete": self.complete,
             "confidence": self.confidence,
-            "pairs": self.pairs,
+            "pairs": self.pairs if show_rows else self.pairs_told,
             "cells": self.cells(),
             "spectrum": self.spectrum(),
             "tradeoff": self.tradeoff(),
@@ -300,9 +306,9 @@ class Result(Shown):
             ),
         }
 
-    def to_json(self) -> str:
-        """JSON in full precision, infinities as null."""
-        return json.dumps(finite(self.to_dict()), allow_nan=False, ensure_ascii=False)
+    def to_json(self, show_rows: bool = False) -> str:
+        """JSON in full precision, infinities as null. show_rows: as `to_dict` has it."""
+        return json.dumps(finite(self.to_dict(show_rows)), allow_nan=False, ensure_ascii=False)
 
     def plot(self, path: str | Path | None = None, log: bool | None = None) -> Any:
         """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given.

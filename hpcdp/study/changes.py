@@ -156,11 +156,8 @@ def _changed_pairs(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     if kinds[0] == "domain":
         return _changes("pairs.domain", a["domain"], b["domain"])
     before, after = a["relative"], b["relative"]
-    changed = [
-        describe_change(f"pairs.relative.{k}", before[k], after[k])
-        for k in ("relation", "values")
-        if before[k] != after[k]
-    ]
+    changed = _changes("pairs.relative.relation", before["relation"], after["relation"])
+    changed += [] if before["values"] == after["values"] else ["pairs.relative.values"]  # which rows hold, perhaps
     added = after["rows"] == "all" or (before["rows"] != "all" and set(before["rows"]) <= set(after["rows"]))
     words = f"{describe_change('pairs.relative.rows', before['rows'], after['rows'])} (rows may only be added)"
     return changed + ([] if added else [words])

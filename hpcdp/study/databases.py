@@ -42,9 +42,9 @@ class Pair:
     """
 
     number: int
-    d: Input
-    given: Input | None = None
-    origin: dict[str, Any] = field(default_factory=dict)
+    d: Input = field(repr=False)
+    given: Input | None = field(default=None, repr=False)
+    origin: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def d_prime(self) -> Input:
@@ -300,16 +300,16 @@ def _read_csv(path: Path, where: str) -> NDArray[Any]:
     if not lines:
         raise StudyError(f"{where}: an empty database (no rows); accepted: at least one row")
     header = None if all(_number(cell) is not None for cell in lines[0]) else lines[0]
-    names = header or [f"column {i}" for i in range(len(lines[0]))]
     rows: list[list[int | float]] = []
     for number, line in enumerate(lines[1:] if header else lines):
-        if len(line) != len(names):
-            raise StudyError(f"{where}: row {number} has {len(line)} cells; accepted: {len(names)}")
+        if len(line) != len(lines[0]):
+            raise StudyError(f"{where}: row {number} has {len(line)} cells; accepted: {len(lines[0])}")
         cells = [_number(cell) for cell in line]
-        for name, cell in zip(names, cells, strict=True):
-            if cell is None:
-                # not the text: rows are private, and messages end in logs
-                raise StudyError(f"{where}: column {name!r} is not numeric in row {number}; accepted: numbers only")
+        if None in cells:  # neither the text nor what may be no header: rows are private, and messages end in logs
+            column = cells.index(None)
+            raise StudyError(
+                f"{where}: column {column} (from 0) is not numeric in row {number}; accepted: numbers only"
+            )
         rows.append([cell for cell in cells if cell is not None])
     if not rows:
         raise StudyError(f"{where}: an empty database (a header and no rows); accepted: at least one row")

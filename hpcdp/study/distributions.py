@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hpcdp._base.parent import at_risk
 from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.raised import Blamed
+from hpcdp._check import without_contents
 from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms.user_code import import_callable, source_digest
@@ -56,7 +57,7 @@ class Distribution:
 
     number: int
     call: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, Any] = field(repr=False)
     shape: tuple[int, ...]
     function: Callable[..., Any] | None = field(default=None, repr=False)
     outputs: Callable[..., Any] | None = field(default=None, repr=False)
@@ -101,7 +102,7 @@ class Conditional:
 
     distribution: Distribution
     row: int
-    value: Any
+    value: Any = field(repr=False)
 
     @property
     def key(self) -> str:
@@ -131,7 +132,7 @@ class Conditional:
         if held.tolist() != np.asarray(self.value, object).tolist():  # as Python compares: NumPy would round integers
             raise MechanismError(
                 f"distribution {self.distribution.call} draws databases of type {databases.dtype}, which cannot hold "
-                f"the value {self.value}; accepted: values of that type"
+                f"a value at which row {self.row} is held; accepted: values of that type"
             )
         databases[:, self.row] = held
         outputs = mechanism.draw_each(databases, rng)
@@ -236,14 +237,15 @@ def _check_rows(section: Distributional, shape: tuple[int, ...], where: str) -> 
     beyond = [row for row in section.index if isinstance(row, int) and row >= shape[0]]
     if beyond:
         raise StudyError(f"{where}.index: rows from 0 to {shape[0] - 1}; given: {beyond[0]}")
-    for value in section.values:
+    for number, value in enumerate(section.values):
         given = np.asarray(value)
         if given.dtype.kind not in "biuf" or given.shape != shape[1:] or not np.isfinite(given).all():
             accepted = "a finite number" if len(shape) == 1 else f"a list of {shape[1]} finite numbers"
             raise StudyError(
-                f"{where}.values: each is {accepted}, a row of a database, integers from -2**63 to 2**64 - 1; given: {value!r}"
+                f"{where}.values.{number}: {accepted}, a row of a database, integers from -2**63 to 2**64 - 1; given: "
+                f"{without_contents(value)}"
             )
     spelled = [np.ravel(value).tolist() for value in section.values]
-    equal = [value for i, value in enumerate(section.values) if spelled[i] in spelled[:i]]  # 0, 0.0 and false are one
+    equal = [i for i, value in enumerate(spelled) if value in spelled[:i]]  # 0, 0.0 and false are one
     if equal:
-        raise StudyError(f"{where}.values: distinct values of a row; given: {equal[0]!r}, which equals one before it")
+        raise StudyError(f"{where}.values.{equal[0]}: distinct values of a row; given: one that equals one before it")

@@ -80,26 +80,26 @@ Edits = Annotated[
 class GivenPair(Section):
     """One ordered pair (D, D')."""
 
-    d: Rowed
-    d_prime: Rowed
+    d: Rowed = Field(repr=False)
+    d_prime: Rowed = Field(repr=False)
 
 
 class GivenCall(Section):
     """A callable that returns ordered pairs, as `hpcdp.patterns` has some ready."""
 
     call: Annotated[str, Field(min_length=1)]
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: dict[str, Any] = Field(default_factory=dict, repr=False)
 
 
 class Relative(Section):
     """T, and the neighbours of each of its databases: one row removed, or one row edited to other values."""
 
-    databases: list[Rowed] | None = None
+    databases: list[Rowed] | None = Field(None, repr=False)
     file: str | None = None
     call: str | None = None
     rows: Rows = "all"
     relation: Literal["remove", "edit"] = "remove"
-    values: Edits | None = None
+    values: Edits | None = Field(None, repr=False)
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -122,9 +122,9 @@ class Distributional(Section):
     """One distribution of Δ: what draws databases, which rows are held, and at which values."""
 
     call: Annotated[str, Field(min_length=1)]
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: dict[str, Any] = Field(default_factory=dict, repr=False)
     index: Rows = "all"
-    values: list[Any]
+    values: list[Any] = Field(repr=False)
     exchangeable: bool = False
 
     @model_validator(mode="after")

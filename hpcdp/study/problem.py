@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +25,7 @@ from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs, load_d
 from hpcdp.study.declared import Declared, refuse_declared
 from hpcdp.study.distributions import Conditional, Distribution, load_distributions
 from hpcdp.study.file import Study
-from hpcdp.study.pair_words import describe_held, describe_pair
+from hpcdp.study.pair_words import describe_pair, describe_side
 from hpcdp.study.refusals import refuse_impure, refuse_tapeless, refuse_unrefinable
 from hpcdp.study.reuse import FOLDS, first_block, least_learned
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler
@@ -90,7 +90,7 @@ class Problem:
     """
 
     study: Study
-    databases: Sequence[Database]
+    databases: Sequence[Database] = field(repr=False)
     sampler: Sampler
     schema: Schema
     distributions: Sequence[Distribution] = ()
@@ -293,14 +293,7 @@ class Problem:
         if self.study.at_risk is not None:
             return "the pairs"
         pair, is_neighbour = self.laws.where(law)
-        if isinstance(pair.d, Conditional):
-            return describe_held(pair.origin, pair.origin["values"][is_neighbour])
-        if "points" in pair.origin:
-            return f"midpoint {pair.origin['points'][is_neighbour]} of pairs.domain"
-        if is_neighbour:
-            return describe_pair(pair.number, pair.origin)
-        number = pair.origin.get("database")
-        return f"database {number}" if number is not None else f"d of pair {pair.number}"
+        return describe_side(pair.number, pair.origin, is_neighbour)
 
 
 def describe_pairs(problem: Problem, numbers: Sequence[int]) -> str:
@@ -309,15 +302,15 @@ def describe_pairs(problem: Problem, numbers: Sequence[int]) -> str:
     return first if len(numbers) == 1 else f"{first} and {len(numbers) - 1} more"
 
 
-def each_once(pairs: Sequence[Pair]) -> Iterator[Input]:
-    """D and D' of the first pair, then the others, no D twice; of distributions the largest databases come first."""
+def each_once(pairs: Sequence[Pair]) -> Iterator[tuple[str, Input]]:
+    """D and D' of the first pair in words, and themselves, then the others, no D twice; the largest distributions come first."""
     seen: set[int] = set()
     for pair in sorted(pairs, key=lambda p: -p.d.distribution.cells if isinstance(p.d, Conditional) else 0):
         if id(pair.d) not in seen:
             seen.add(id(pair.d))
-            yield pair.d
+            yield describe_side(pair.number, pair.origin, False), pair.d
         if pair.d_prime is not pair.d:
-            yield pair.d_prime
+            yield describe_side(pair.number, pair.origin, True), pair.d_prime
 
 
 @at_risk("study", WRONG)

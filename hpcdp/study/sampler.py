@@ -13,7 +13,6 @@ import numpy as np
 
 from hpcdp._base.limits import kept_limits
 from hpcdp._base.messages import did_you_mean
-from hpcdp._base.raised import readable
 from hpcdp._base.slow_draws import naming, tell_type
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_array, digest_bytes, law_keys, sequence
@@ -53,7 +52,7 @@ class Sampler:
 
     source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
     reproducible: whether equal streams give equal outputs. stream: what makes the random numbers, as the study says.
-    frames: what makes DataFrames of databases' codes, where the mechanism takes such.
+    frames: what makes DataFrames of databases' codes, where the mechanism takes such. tried: what trial draws are of, in words.
     """
 
     seed: int
@@ -65,6 +64,7 @@ class Sampler:
     reproducible: bool = True
     stream: str = "numpy"
     frames: Frames | None = None
+    tried: str = ""
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
@@ -207,7 +207,8 @@ class Sampler:
 
     def unchecked(self, database: Input, size: int, number: int) -> Any:
         """What the mechanism returns for a trial's stream, as it comes."""
-        with naming(lambda: f"{size:,} trial outputs of {self._describe(database)}"):
+        of = "the pairs" if isinstance(self.mechanism, PairDraws) else self.tried
+        with naming(lambda: f"{size:,} trial outputs of {of}"):
             return self._outputs(database, size, self._generator("0" * 32, None, number))
 
     def end(self) -> None:
@@ -228,16 +229,6 @@ class Sampler:
         from hpcdp.mechanisms.streams import Stream  # it loads kernels
 
         return Stream(sequence(self.seed, key, stage, chunk))
-
-    def _describe(self, database: Input) -> str:
-        """An input in a few words."""
-        if isinstance(self.mechanism, PairDraws):
-            return "the pairs"  # a population's rows are private
-        if isinstance(database, Conditional):
-            return f"distribution {database.distribution.number} with row {database.row} held at {database.value}"
-        if self.frames is not None:
-            return f"a DataFrame of {len(database):,} rows"
-        return "database " + readable(np.array2string(database, threshold=8, edgeitems=2), 80)
 
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)

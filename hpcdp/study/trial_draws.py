@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -60,7 +60,7 @@ class Trial:
 
 def try_out(
     sampler: Sampler,
-    databases: Iterable[Input],
+    databases: Iterable[tuple[str, Input]],
     needed: int,
     note: Callable[[str], None],
     threads: int = 1,
@@ -69,8 +69,8 @@ def try_out(
     """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
 
     needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
-    test samples would overlap. Databases come in order of importance. note: told of draws that take long. threads: that
-    numerical libraries may use, as in workers. is_tape: whether draws are noted on random tapes, which takes longer.
+    test samples would overlap. Databases come in order of importance, each after its words. note: told of draws that take long.
+    threads: that numerical libraries may use, as in workers. is_tape: whether draws are noted on tapes, which takes longer.
     """
 
     try:
@@ -127,20 +127,19 @@ def _refuse_lost(sampler: Sampler) -> None:
 
 
 def _try_out(
-    sampler: Sampler, databases: Iterable[Input], needed: int, note: Callable[[str], None], is_tape: bool
+    sampler: Sampler, databases: Iterable[tuple[str, Input]], needed: int, note: Callable[[str], None], is_tape: bool
 ) -> Trial:
     begin = time.perf_counter()
     schemas: list[Schema] = []
     seen: list[float] = []
-    tried: list[Input] = []
+    tried: list[tuple[Sampler, Input]] = []
     are_sequences: list[bool] = []
-    first: Input | None = None
     size = TRIAL_SIZE
     if isinstance(sampler.mechanism, ProgramMechanism):
         with watched(lambda seconds: note(f"waiting for the program {sampler.call} ({seconds:.0f} s)"), _WAITING):
             sampler.mechanism.start()
-    for number, database in enumerate(databases):
-        first = database if first is None else first
+    for number, (words, database) in enumerate(databases):
+        sampler = replace(sampler, tried=words)
         is_late = number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS
         if isinstance(sampler.mechanism, StoredSamples):
             _check_stored(sampler.mechanism, database, needed)
@@ -159,21 +158,21 @@ def _try_out(
                 _check_randomness(sampler, database, outputs)
             if number < 2 and may_be_mixed:
                 schemas.append(schema_of(sampler.trial(database, _SEQUENCES * size, 3)))
-                tried.append(database)
+                tried.append((sampler, database))
         schemas.append(schema_of(outputs))
-        tried.append(database)
+        tried.append((sampler, database))
         if outputs.dtype.kind == "f" and outputs.ndim == 1:
             seen += [float(outputs.min()), float(outputs.max())]
-    if first is None:
+    if not tried:
         raise StudyError("pairs: at least one pair; given: none")
     lengths = {found.columns for found in schemas}
     # sequences of one length each, but not of the same for all databases
     is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)
     schema = Schema("bytes", None) if is_mixed else widest(schemas)
-    for database, found in zip(tried, schemas, strict=True):
+    for (one, database), found in zip(tried, schemas, strict=True):
         if found.kind != schema.kind == "bytes":
-            sampler.trial(database, size, 0, schema)
-    timing = _time_tape(sampler, first, schema, size) if is_tape else _time(sampler, first, tried, size)
+            one.trial(database, size, 0, schema)
+    timing = _time_tape(*tried[0], schema, size) if is_tape else _time(tried, size)
     _refuse_slow_chunks(sampler, timing)
     extremes = (min(seen), max(seen)) if seen else None
     return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs), extremes)
@@ -298,19 +297,20 @@ def _many_valued(outputs: Outputs) -> int:
     return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
 
 
-def _time(sampler: Sampler, first: Input, tried: Sequence[Input], size: int) -> Timing:
+def _time(tried: Sequence[tuple[Sampler, Input]], size: int) -> Timing:
     """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow.
 
-    size: outputs that a first trial could afford.
+    tried: inputs, each after its sampler. size: outputs that a first trial could afford.
     """
+    sampler, first = tried[0]
     if isinstance(sampler.mechanism, StoredSamples):
         return Timing(0.0, sampler.mechanism.seconds_each, sampler.trial(first, TRIAL_SIZE, 0))
     most = sampler.chunk if size == TRIAL_SIZE else min(size, sampler.chunk)
-    by_distribution = {id(one.distribution): one for one in tried if isinstance(one, Conditional)}
+    by_distribution = {id(one.distribution): (own, one) for own, one in tried if isinstance(one, Conditional)}
     begin = time.perf_counter()
     found: list[Timing] = []
-    for one in by_distribution.values() or [first]:
-        found.append(time_draws(partial(sampler.trial, one, number=2), most))
+    for own, one in by_distribution.values() or [(sampler, first)]:
+        found.append(time_draws(partial(own.trial, one, number=2), most))
         if time.perf_counter() - begin > _TIMING_SECONDS:
             break
     calls, draws = (sum(each) / len(found) for each in zip(*((t.per_call, t.per_draw) for t in found), strict=True))

@@ -10,9 +10,7 @@ from typing import Any
 
 from hpcdp._base.raised import readable
 from hpcdp.study.claims import factors_of
-
-LEFT_OUT = "(left out)"
-"""In the place of what is not handed on."""
+from hpcdp.study.pair_words import LEFT_OUT
 
 _LISTS: dict[str, list[Any]] = {  # so that what is left is a study still
     "pairs.given.d": [LEFT_OUT],
