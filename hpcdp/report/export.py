@@ -17,6 +17,7 @@ from hpcdp.report.html.page import write_page
 from hpcdp.report.html.provenance import provenance_of
 from hpcdp.report.html.redacted import LEFT_OUT, reads_files, redacted, short_claim
 from hpcdp.results.exported import ARRAYS, FORMAT, HEAD
+from hpcdp.results.resolution import as_kept
 from hpcdp.results.result import Result, finite
 from hpcdp.study.file import Study
 
@@ -84,7 +85,6 @@ def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: 
     if claim is not None and reads_files(claim):  # whoever reads the copy has not what it names
         study["study"]["claim"] = None
     Study.from_dict(study)
-    limits = None if result.study.at_risk is not None else result.resolution.limits
     head = {
         "hpcdp_export": FORMAT,
         "study": study,
@@ -93,7 +93,7 @@ def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: 
         "grown": result.grown,
         "changed": list(result.changed),
         "columns": result.columns,
-        "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
+        **({"limits": None} if result.study.at_risk is not None else as_kept(result.resolution)),
         "pure": finite(shown.pure),
         "sequential_audits": [audit.to_copy() for audit in shown.sequential_audits],
         "provenance": provenance,

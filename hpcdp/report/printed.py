@@ -44,7 +44,7 @@ def texts_of(result: Result) -> dict[str, str]:
     """
     if not result.complete:
         return {}
-    limits = {"limits": write_limits(result.resolution.limits, result.arrays)} if result.study.at_risk is None else {}
+    limits = {"limits": write_limits(result.resolution, result.arrays)} if result.study.at_risk is None else {}
     name, _, stages = find_done(*open_latest(result.store))
     found = limits | {"status": "\n".join([name, *stages])}
     if 2 * len(result.pairs) * len(result.study.epsilons) <= _MOST_CELLS:

@@ -15,6 +15,7 @@ import numpy as np
 
 from hpcdp._base.given import path_of
 from hpcdp.errors import StoreError, StudyError
+from hpcdp.results.resolution import kept_of
 from hpcdp.results.result import Result
 from hpcdp.results.result import load_result as load_store
 from hpcdp.store.layout import EXPORTED, Layout
@@ -95,7 +96,7 @@ def _read_copy(address: str) -> Exported:
     with foreign(address):
         arrays = _arrays(data, head["arrays"])
         refuse_misshapen(Path(HEAD), arrays, len(head["pairs"]))
-        limits = None if head["limits"] is None else np.array([np.nan if x is None else x for x in head["limits"]])
+        kept = None if head["limits"] is None else kept_of(head)
         study = Study.from_dict(head["study"])
         return Exported(
             study,
@@ -105,7 +106,7 @@ def _read_copy(address: str) -> Exported:
             arrays,
             head["grown"],
             head["columns"],
-            limits,
+            kept,
             [str(words) for words in head.get("changed", ())],
             address,
             head,

@@ -19,7 +19,7 @@ from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
-from hpcdp.results.resolution import Resolution, find_resolution, read_limits
+from hpcdp.results.resolution import Kept, Resolution, find_resolution, read_limits
 from hpcdp.results.shown import Shown
 from hpcdp.results.ways import Derived, Records, derived
 from hpcdp.store.layout import Layout
@@ -44,7 +44,7 @@ class Result(Shown):
     """What a store holds.
 
     arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
-    are d numbers each, else None. limits: of the learned sets, where the run kept them (`Resolution`). changed: code that
+    are d numbers each, else None. kept: of `resolution`, where the run left it. changed: code that
     was another when earlier draws of the store were made.
     """
 
@@ -55,7 +55,7 @@ class Result(Shown):
     arrays: Arrays
     grown: list[str]
     columns: int | None = None
-    limits: NDArray[np.float64] | None = None
+    kept: Kept | None = None
     changed: Sequence[str] = ()
 
     @property
@@ -114,8 +114,8 @@ class Result(Shown):
 
     @cached_property
     def resolution(self) -> Resolution:
-        """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
-        return find_resolution(self.arrays, self.study.estimate, self.way, self.limits)
+        """Which δ̂ are told from 0, limits of the learned sets where the largest does not, and warnings."""
+        return find_resolution(self.arrays, self.study.estimate, self.way, self.kept)
 
     @property
     def warnings(self) -> list[str]:
@@ -381,8 +381,8 @@ def _load(store: str | Path) -> Result:
     if found is not None and found[1]["version"] == version and found[1]["complete"]:
         arrays, head = found
         columns = dimension(Schema.from_dict(read_json(layout.study(version))["schema"]))
-        limits = read_limits(read_texts(layout.root).get("limits", ""), head["digests"])
-        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, limits, changed)
+        kept = read_limits(read_texts(layout.root).get("limits", ""), head["digests"])
+        return Result(study, layout.root, True, head["pairs"], arrays, earlier, columns, kept, changed)
     return _assembled(layout, version, study, earlier, changed)
 
 
