@@ -34,7 +34,7 @@ from hpcdp.notions.epsilon_at import (
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.pure import pure_lower
 from hpcdp.report import epsilon_at as levels
-from hpcdp.results.epsilon_at import NO_ESTIMATE
+from hpcdp.results.epsilon_at import NO_ESTIMATE, level_at
 
 FAILURE = 0.05
 DELTAS = (0.0, 1e-3, 0.02, 0.1, 0.3)
@@ -266,7 +266,7 @@ def test_levels_of_a_result_against_the_exact_curve(result):
         assert 0.6 * min(exact, 2.0) < level.lower <= exact
         if delta >= 0.03:
             assert level.found == BRACKETED
-            assert level.lower < level.estimate < level.upper
+            assert level.lower < level.estimate_low <= level.estimate < level.upper
             assert level.estimate == pytest.approx(exact, abs=0.1)
         else:
             assert level.estimate is None
@@ -274,6 +274,39 @@ def test_levels_of_a_result_against_the_exact_curve(result):
     assert result.epsilon_at(0.9).lower == 0.0
     with pytest.raises(StudyError, match=r"1.5 was given; accepted: a number from 0 to below 1"):
         result.epsilon_at(1.5)
+
+
+def exact_counts(result, epsilons, n=10**9):
+    """The result with the counts to expect of the exact sets of normals with μ = 1, forward, and nothing else."""
+    epsilons = np.asarray(epsilons)
+    a, b = ndtr(0.5 - epsilons), ndtr(-0.5 - epsilons)
+    delta = a - np.exp(epsilons) * b
+    exceed = np.zeros((1, 2, epsilons.size, 2), np.int64)
+    exceed[0, 0] = np.rint(n * np.stack([a, b], axis=1))
+    cells = np.stack([delta, np.zeros(epsilons.size)])[None]
+    known = {name: np.zeros(cells.shape) for name in ("lower", "level", "training_delta")}
+    known |= {"epsilon": epsilons, "exceed": exceed, "test": np.full(exceed.shape, n), "delta": cells}
+    known |= {"spectrum_delta": delta, "spectrum_upper": delta, "spectrum_lower": np.zeros(epsilons.size)}
+    return changed(result, **known, **{f"spectrum_{k}": np.zeros(epsilons.size, int) for k in ("pair", "direction")})
+
+
+def test_between_two_epsilons_the_estimate_is_a_bracket(result):
+    """Mathematics: μ = 1, ends 1 and 1.5, δ = 0.06: 1.4671 by the sets of both ends, 1.4683 exactly, 1.4813 by the chord."""
+    level = exact_counts(result, [1.0, 1.5]).epsilon_at(0.06)
+    assert (level.estimate_low, level.estimate) == (pytest.approx(1.4671, abs=5e-5), pytest.approx(1.4813, abs=5e-5))
+    assert "[1.4670, 1.4814]" in levels.table(result, [level])
+    text = " ".join(levels.table(result, [level]).split())
+    assert "Interpolation adds at most the width; what the learned set misses may lower both." in text
+    grid, fine = np.linspace(0.0, 4.0, 9), np.linspace(0.05, 3.9, 40)
+    whole = exact_counts(result, grid)
+    for exact, delta in zip(fine, GaussianShift(1.0).delta(fine), strict=True):
+        found = whole.epsilon_at(float(delta))
+        assert found.estimate_low - 1e-4 <= exact <= found.estimate + 1e-4
+        assert found.estimate - found.estimate_low <= 0.5  # a step of the grid
+    without = changed(whole)
+    del without.arrays["exceed"]  # of ways without counts of sets, δ̂ alone
+    by_delta = [level_at(arrays, whole.resolution, 0.06) for arrays in (whole.arrays, without.arrays | {"errors": ()})]
+    assert 1.0 < by_delta[1].estimate_low < by_delta[0].estimate_low < by_delta[0].estimate == by_delta[1].estimate
 
 
 def test_delta_0_alone_has_a_test_of_its_own(result):

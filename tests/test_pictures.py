@@ -55,7 +55,8 @@ def on_grid(result, epsilons, lower, delta=None):
     for key in ("pair", "direction", "lower_pair", "lower_direction"):
         arrays[f"spectrum_{key}"] = np.zeros(many, np.int64)
     cells = {key: np.broadcast_to(arrays[f"spectrum_{key}"], (1, 2, many)) for key in ("delta", "lower", "upper")}
-    counts = {"exceed": np.full((1, 2, many, 2), 50), "test": np.full((1, 2, many, 2), 1000)}
+    exceed = np.stack([np.ceil(1e9 * cells["delta"]).astype(np.int64), np.zeros((1, 2, many), np.int64)], axis=-1)
+    counts = {"exceed": exceed, "test": np.full((1, 2, many, 2), 10**9)}
     rest = {key: np.zeros((1, 2, many)) for key in ("level", "training_delta", "standard_error")}
     found = changed(result, **arrays, **cells, **counts, **rest)
     object.__setattr__(found, "study", Study.from_dict(body))

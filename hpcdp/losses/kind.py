@@ -75,10 +75,6 @@ class LossKind(ABC):
         """Bytes for what teaches one L̂, and what is kept of it."""
         return 3 * 2 * train * schema.bytes_in_memory
 
-    def least_mass(self, parameters: Any, train: int) -> float:
-        """The smallest probability of a set of which `train` outputs per database tell anything (heuristic)."""
-        return 1.0 / train
-
     def votes(self, parameters: Any, train: int) -> int | None:
         """k of a loss that counts the votes of k neighbours among 2·train points, None of others."""
         return None

@@ -1,11 +1,13 @@
 """Bounds on binomial proportions a, b and on θ = a − c·b, from independent X0 ~ Bin(n0, a) and X1 ~ Bin(n1, b).
 
 c = e^ε ≥ 0 is the inflation. All functions take arrays that broadcast, and return float64 arrays of the common shape.
-Finite-sample: `binomial_lower`, `binomial_upper`, `split_lower`, `joint_lower`, `hoeffding_radius`. Heuristic, asymptotic:
-`standard_error`, `normal_upper`.
+Finite-sample: `binomial_lower`, `binomial_upper`, `split_lower`, `joint_lower`, `joint_rejects`, `hoeffding_radius`. Heuristic,
+asymptotic: `standard_error`, `normal_upper`.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -145,6 +147,22 @@ def joint_lower(
     target = levels - gamma
     lower[~plain] = _joint_kernels.joint_lower_cells(*cells, 0.5 * gamma, target, -ndtri(target), _LOSS, floor)
     return lower.reshape(shape)
+
+
+def joint_rejects(x0: Floats, n0: Floats, x1: Floats, n1: Floats, inflation: float, level: float) -> NDArray[np.bool_]:
+    """Whether the exact test behind `joint_lower` rejects a <= c·b. Finite-sample: where that is true with probability <= level.
+
+    As `joint_lower(…) > 0`, in a quarter of the time. x0, n0, x1, n1: whole numbers, shape (cells,). inflation: c, at least 1.
+    """
+    from hpcdp.notions import _joint_kernels
+    from hpcdp.notions._binomial_kernels import upper_limit
+
+    target, side = (1.0 - BERGER_BOOS_SHARE) * level, 0.5 * BERGER_BOOS_SHARE * level
+    log_target, z, found = math.log(target), -float(ndtri(target)), np.zeros(len(x0), np.bool_)
+    for cell, (x, n, y, m) in enumerate(np.stack([x0, n0, x1, n1], axis=1).astype(np.float64).tolist()):
+        b_range = upper_limit(m - y, m, side)[1], upper_limit(y, m, side)[0]
+        found[cell] = _joint_kernels.rejects_ratio(x, n, y, m, inflation, b_range, 0.0, log_target, z, _LOSS)
+    return found
 
 
 def hoeffding_radius(trials: ArrayLike, gamma: ArrayLike) -> Floats:

@@ -1,12 +1,13 @@
-"""What δ̂ can tell at all: which cells are resolved, an upper limit for the learned set where not, and what would resolve it.
+"""What δ̂ can tell at all: which cells are resolved, and an upper limit for the learned set where not.
 
-`learned_upper` and `largest_upper` are **finite-sample** for the sets that were learned; nothing bounds δ itself from above.
-`is_resolved`, `extrapolate` and `needed_tests` are **heuristic**.
+`ascend` is **finite-sample** where its tests are; `learned_upper` and `largest_upper` are for the sets that were learned.
+Nothing bounds δ itself from above. `extrapolate` is **heuristic**.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +17,30 @@ from hpcdp.notions.bounds import binomial_lower, binomial_upper
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Entries = tuple[NDArray[np.intp], NDArray[np.intp], int]
+"""Places of cells with one ε: pairs, directions, and the place of ε."""
 
-FEWEST = 10  # below about ten counts the normal approximation is off, and so is δ̂ by a third and more
 _SHARE = 0.9  # of the level, spent on the side that is not inflated
 _AT_ONCE = 1 << 18  # cells that are sorted at once
-_LARGEST = 2.0**50  # test samples that can be drawn
 
 
-def is_resolved(delta: Floats, lower: Floats, exceed: Ints, test: Ints, least_mass: float) -> Bools:
-    """Cells whose δ̂ tells something of δ. **Heuristic.**
+def ascend(epsilons: Floats, known: Bools, rejects: Callable[[Entries], Bools]) -> Bools:
+    """Cells that tests of δ(ε) <= 0 reject in ascending ε, of each pair and direction up to its first that does not.
 
-    δ̂ is above 0 and not below its own bound; and either a bound certifies that δ is above 0, or the set holds at least 10 test
-    outputs of the side that is not inflated and a share of them that training could learn from.
+    A fixed sequence: the first cell in the order whose δ is 0 must be rejected before any other false one is, so that each pair
+    and direction errs with probability at most the level of one test. **Finite-sample** where the tests are.
 
     Args:
-        delta, lower: shape (…), NaN where unknown: not resolved.
-        exceed, test: shape (…, 2), counts in the set and in all, the side that is not inflated first.
-        least_mass: the smallest share that training resolves: 1/train, of nearest neighbours k/(2·train).
+        epsilons: shape (epsilons,), in any order.
+        known: shape (pairs, 2, epsilons); what is unknown is passed over, and is not rejected.
+        rejects: of places of cells with one ε, which tests reject.
     """
-    counted = exceed[..., 0]
-    enough = (counted >= FEWEST) & (counted >= least_mass * test[..., 0])
-    return np.asarray((delta > 0.0) & (delta >= lower) & ((lower > 0.0) | enough))
+    found, going = np.zeros(known.shape, np.bool_), np.ones(known.shape[:2], np.bool_)
+    for column in np.argsort(epsilons).tolist():
+        place = (*np.nonzero(going & known[..., column]), column)
+        found[place] = rejects(place)
+        going &= found[..., column] | ~known[..., column]
+    return found
 
 
 def learned_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float) -> Floats:
@@ -99,22 +103,3 @@ def extrapolate(epsilons: Floats, deltas: Floats, at: float) -> float:
         bend = (slopes[1] - slopes[0]) / (e[2] - e[0])
         found += min(0.0, bend) * (at - e[-1]) * (at - e[-2])
     return float(np.exp(min(found, y[-1])))
-
-
-def needed_tests(delta: float, share: float, inflation: float) -> int | None:
-    """Test samples per database with which a cell of this δ would be resolved; None beyond 2⁵⁰. **Heuristic.**
-
-    That many that 10 outputs are expected in the set, and a standard error of at most half of δ.
-
-    Args:
-        delta: a − c·b to be told from 0.
-        share: a, the probability of the set on the side that is not inflated, at least delta.
-        inflation: c = e^ε.
-    """
-    if not (delta > 0.0 and share > 0.0):
-        return None
-    a = max(share, delta)
-    variance = a + inflation * (a - delta)  # a + c²·b, as c·b = a − δ; sets this small have next to no complement
-    square = delta * delta  # 0 of a δ below 1e-162
-    samples = max(FEWEST / a, 4.0 * variance / square) if square > 0.0 else math.inf
-    return math.ceil(samples) if samples <= _LARGEST else None

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.notions.epsilon_at import BELOW, BEYOND, BRACKETED
+from hpcdp.notions.epsilon_at import BELOW, BEYOND
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.report.table import changed_lines, grid, grown_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, leftover_lines, raced_lines, rests_on
@@ -38,8 +38,9 @@ def table(result: Result, levels: Sequence[Level]) -> str:
 
 
 def _estimate(level: Level) -> str:
-    if level.found == BRACKETED:
-        return f"{level.estimate:.4f}"
+    if level.estimate is not None and level.estimate_low is not None:
+        low, high = at_least(level.estimate_low, ".4f"), at_most(level.estimate, ".4f")
+        return high if float(low) >= float(high) else f"[{low}, {high}]"
     if level.reach is None:
         return "-" if level.found == NO_ESTIMATE else level.found
     return f"{'<=' if level.found == BELOW else '>'} {level.reach:g} ({level.found})"
@@ -72,8 +73,9 @@ def _notes(result: Result, levels: Sequence[Level]) -> list[str]:
     else:
         lines.append("  A family of its own: these limits together, and the bounds on δ together, not all at once.")
     lines += [
-        "ε̂: where the largest δ̂ falls to δ, linear in e^ε between the study's ε. ε̂ and approx ≤ rest on the classifier too, and",
-        "  are at least what is certified.",
+        "ε̂: where the largest δ̂ falls to δ: from what the study's ε on both sides show, to linear in e^ε between them.",
+        "  Interpolation adds at most the width; what the learned set misses may lower both. ε̂ and approx ≤ rest on the",
+        "  classifier too, and are at least what is certified.",
     ]
     if any(level.found == BEYOND for level in levels):
         lines.append("beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.")

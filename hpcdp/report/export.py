@@ -83,7 +83,6 @@ def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: 
     if claim is not None and reads_files(claim):  # whoever reads the copy has not what it names
         study["study"]["claim"] = None
     Study.from_dict(study)
-    limits = None if result.study.at_risk is not None else result.resolution.limits
     head = {
         "hpcdp_export": FORMAT,
         "study": study,
@@ -92,7 +91,6 @@ def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: 
         "grown": result.grown,
         "changed": list(result.changed),
         "columns": result.columns,
-        "limits": None if limits is None else [None if np.isnan(x) else x for x in limits.tolist()],
         "pure": finite(shown.pure),
         "sequential_audits": [audit.to_copy() for audit in shown.sequential_audits],
         "provenance": provenance,

@@ -111,16 +111,22 @@ def estimate(delta: float, limit: float | None) -> str:
 
 def limit_lines(confidence: str, results: Sequence[Result]) -> list[str]:
     """What "<" and "*" of `estimate` mean in a text on some results."""
-    if any(result.is_tape for result in results):
+    is_tape = any(result.is_tape for result in results)
+    every, kind = "all of a store" if len(results) > 1 else "all", "asymptotic" if is_tape else "finite-sample"
+    head = (
+        f"* not resolved: not told from 0, as those without a star are, {every} together with confidence {confidence} "
+        f"({kind}, a family apart from the bounds)"
+    )
+    if is_tape:
         words = (
-            f"* not resolved; δ̂ and as many standard errors as {confidence} says, at this ε alone, of the learned sets, and at "
+            f"{head}; δ̂ and as many standard errors as {confidence} says, at this ε alone, of the learned sets, and at "
             "least what no draw tells of (24 over their number); asymptotic. Another set may hold more: this is no limit of δ."
         )
         return textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False)
     which = "this ε" if any(result.way.draws_apart for result in results) else "any ε of the study"
     over = " Of the sets, those that the last block tests." if any(result.way.pools for result in results) else ""
     words = (
-        f"* not resolved; with confidence {confidence}, at this ε alone, no set that was learned for {which} holds more than "
+        f"{head}; with confidence {confidence}, at this ε alone, no set that was learned for {which} holds more than "
         f"this; finite-sample for those sets. Another set may hold more: this is no limit of δ.{over}"
     )
     return textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False)

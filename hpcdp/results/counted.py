@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import StoreError
-from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.losses.counts import above, below, eta_thresholds
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
 from hpcdp.notions.anchors import anchor_level
-from hpcdp.notions.bounds import standard_error
+from hpcdp.notions.bounds import joint_rejects, standard_error
 from hpcdp.notions.levels import share_level
-from hpcdp.notions.resolution import is_resolved, largest_upper, needed_tests
+from hpcdp.notions.resolution import Entries, largest_upper
 from hpcdp.notions.separating import needed_to_pass
 from hpcdp.notions.spectrum import LowerBounds, by_direction, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
@@ -26,7 +25,6 @@ from hpcdp.results.cells import counted_cells, maximum_of, points_of
 from hpcdp.results.variational import pairs_of_one_loss, variational_arrays
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
-from hpcdp.study.estimate import Estimate
 
 if TYPE_CHECKING:
     from hpcdp.study.problem import Problem
@@ -58,8 +56,11 @@ class Counted(Derived):
         return np.where(exceed.min(axis=-1) >= 0, found, np.nan)
 
     def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
-        """See `hpcdp.notions.separating`: asymptotic."""
-        return needed_to_pass(*rates_of(arrays, place), claimed, self.tests_at(arrays, place))
+        return self.passing(*rates_of(arrays, place), claimed, self.tests_at(arrays, place))
+
+    def passing(self, a: float, b: float, inflation: float, level: float, claimed: float, now: int) -> int | None:
+        """Samples per database, now or more, after which a bound passes a claim. Asymptotic: see `hpcdp.notions.separating`."""
+        return needed_to_pass(a, b, inflation, level, claimed, now)
 
     def resample(
         self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator
@@ -75,20 +76,21 @@ class Counted(Derived):
             drawn, _ = resample_classes(histograms.sum(axis=0), replicates, rng)
         return method, estimates_of(drawn, thresholds.index(threshold), arrays, place)
 
-    def tells(self, arrays: Arrays, estimate: Estimate) -> Bools:
-        delta, lower, exceed, test = (arrays[name][1] for name in ("delta", "lower", "exceed", "test"))
-        return ~np.isnan(delta) & is_resolved(delta, lower, exceed, test, least_mass(estimate, self.trained(estimate)))
+    def rejects(self, arrays: Arrays, place: Entries, level: float) -> Bools:
+        """By the exact joint test of a <= e^ε·b."""
+        (x0, x1), (n0, n1) = (arrays[name][1][place].T for name in ("exceed", "test"))
+        return joint_rejects(x0, n0, x1, n1, math.exp(arrays["epsilon"][1][place[2]]), level)
 
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
         exceed, test = (arrays[name][1][known] for name in ("exceed", "test"))
         return largest_upper(exceed, test, np.exp(arrays["epsilon"][1][columns]), confidence)
 
     def needed(
-        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float
+        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float, level: float
     ) -> tuple[int | None, int]:
-        exceed, test = arrays["exceed"][1][place], arrays["test"][1][place]
-        share = float(exceed[0] / test[0])
-        return needed_tests(delta, min(1.0, share / measured * delta), inflation), int(test.min())
+        share, now = float(arrays["exceed"][1][place][0] / arrays["test"][1][place][0]), self.tests_at(arrays, place)
+        a = min(1.0, share / measured * delta)
+        return self.passing(a, max(0.0, a - delta) / inflation, inflation, level, 0.0, now), now
 
 
 DERIVED = Counted()
@@ -116,16 +118,6 @@ def estimates_of(drawn: Ints, column: int, arrays: Arrays, place: Place) -> Floa
     totals = drawn.sum(axis=2)  # of D, then of D', which may differ
     share: Any = sides / (totals if direction == 0 else totals[:, ::-1])
     return np.asarray(share[:, 0] - np.exp(epsilon) * share[:, 1])
-
-
-def least_mass(estimate: Estimate, train: int) -> float:
-    """The smallest probability of a set of which the training samples tell anything; 0 where tallies decided the sizes."""
-    if estimate.has_budget:
-        return 0.0
-    if estimate.refine:
-        return 1.0 / estimate.refine
-    parameters = validate_parameters(estimate.default_loss, estimate.parameters)
-    return kind_of(estimate.default_loss).least_mass(parameters, train)
 
 
 def _spans(records: Records, pair: int, threshold: float) -> tuple[tuple[float, ...], list[Span]]:

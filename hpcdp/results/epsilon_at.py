@@ -39,7 +39,9 @@ EVERY, ALONE, OF_DELTA = "epsilon", "delta 0", "delta"
 class Level:
     """ε at one δ.
 
-    estimate: the ε from which on the largest δ̂ is at most δ, but at least `lower`; None unless `found` is "bracketed". found:
+    estimate: the ε from which on the largest δ̂ is at most δ, but at least `lower`; None unless `found` is "bracketed".
+    estimate_low: what the sets of the ε on both sides show by themselves, at most `estimate` and at least `lower`: interpolation
+    adds at most the difference, regret may lower both; a **point estimate** as it is. found:
     how (see `hpcdp.notions.epsilon_at.crossing`), or "no estimate" at δ = 0. reach: where not bracketed, the ε that it is
     beyond, or of "below the grid" at most; None where nothing is known. upper: the same of the approximate upper limits of
     the learned sets, None where they stay above δ, at least `lower` too; **heuristic**, it ignores the regret.
@@ -62,6 +64,7 @@ class Level:
     epsilon: float | None
     family: str = EVERY
     up_to_leftover: float | None = None
+    estimate_low: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON and CSV have it."""
@@ -81,19 +84,19 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool =
     accepted = "a number from 0 to below 1"
     if not 0.0 <= number_of("delta", delta, accepted) < 1.0:
         raise wrong("delta", delta, accepted)
-    estimate, found, reach, upper = _estimate(arrays, resolution, delta)
+    low, estimate, found, reach, upper = _estimate(arrays, resolution, delta)
     family = OF_DELTA if _has_no_sets(arrays) else ALONE if alone and delta == 0.0 else EVERY
     lower, cell = _certified(arrays, delta, family)
     if found == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
-        estimate, found, reach = lower, BRACKETED, None
-    estimate, upper = (None if v is None else max(v, lower) for v in (estimate, upper))
+        low, estimate, found, reach = lower, lower, BRACKETED, None
+    low, estimate, upper = (None if v is None else max(v, lower) for v in (low, estimate, upper))
     within = _up_to_leftover(arrays, delta)
     if lower == 0.0 or cell is None:
-        return Level(delta, estimate, found, reach, upper, lower, None, None, None, family, within)
+        return Level(delta, estimate, found, reach, upper, lower, None, None, None, family, within, low)
     pair, direction, column = cell
     named = DIRECTIONS[direction]
     at = float(arrays["epsilon"][1][column])
-    return Level(delta, estimate, found, reach, upper, lower, pair, named, at, family, within)
+    return Level(delta, estimate, found, reach, upper, lower, pair, named, at, family, within, low)
 
 
 def _up_to_leftover(arrays: Arrays, delta: float) -> float | None:
@@ -113,12 +116,12 @@ def _has_no_sets(arrays: Arrays) -> bool:
 
 def _estimate(
     arrays: Arrays, resolution: Resolution, delta: float
-) -> tuple[float | None, str, float | None, float | None]:
-    """The estimate, how it was found, how far it reaches, and the same of the upper limits."""
+) -> tuple[float | None, float | None, str, float | None, float | None]:
+    """Both ends of the estimate, how it was found, how far it reaches, and the upper end of the upper limits."""
     known = ~np.isnan(arrays["spectrum_delta"][1])
     columns = np.flatnonzero(known)[np.argsort(arrays["epsilon"][1][known])]
     if delta == 0.0 or not columns.size:  # δ̂ = 0 is no knowledge, so that nothing brackets δ = 0
-        return None, NO_ESTIMATE, None, None
+        return None, None, NO_ESTIMATE, None, None
     epsilons, rows, limits = arrays["epsilon"][1][columns], resolution.rows[columns], resolution.limits[columns]
     values = np.where(rows, arrays["spectrum_delta"][1][columns], limits)
     place, found = crossing(epsilons, values, rows, delta)
@@ -126,8 +129,19 @@ def _estimate(
     top, how = crossing(epsilons, optimistic, np.ones(columns.size, np.bool_), delta)
     upper = top if how == BRACKETED else None
     if found == BRACKETED:
-        return place, found, None, upper
-    return None, found, None if np.isnan(place) else place, upper
+        over = np.flatnonzero(rows & (values > delta))[-1:]
+        ends = columns[over[0] : over[0] + 2] if over.size else over
+        return min(place, float(_shown(arrays, ends, delta).max(initial=0.0))), place, found, None, upper
+    return None, None, found, None if np.isnan(place) else place, upper
+
+
+def _shown(arrays: Arrays, columns: NDArray[np.intp], delta: float) -> Floats:
+    """ε that the largest δ̂ at some ε show for δ: by the rates of their own sets, where these have counts, else by δ̂ alone."""
+    if "exceed" not in arrays:
+        return spectrum_epsilon(arrays["epsilon"][1][columns], arrays["spectrum_delta"][1][columns], delta)
+    place = arrays["spectrum_pair"][1][columns], arrays["spectrum_direction"][1][columns], columns
+    share = arrays["exceed"][1][place] / arrays["test"][1][place]
+    return corner_epsilon(share[:, :1], share[:, 1:], delta)
 
 
 def _certified(arrays: Arrays, delta: float, family: str) -> tuple[float, tuple[int, int, int] | None]:

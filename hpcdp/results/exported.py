@@ -95,7 +95,6 @@ def _read_copy(address: str) -> Exported:
     with foreign(address):
         arrays = _arrays(data, head["arrays"])
         refuse_misshapen(Path(HEAD), arrays, len(head["pairs"]))
-        limits = None if head["limits"] is None else np.array([np.nan if x is None else x for x in head["limits"]])
         study = Study.from_dict(head["study"])
         return Exported(
             study,
@@ -105,7 +104,6 @@ def _read_copy(address: str) -> Exported:
             arrays,
             head["grown"],
             head["columns"],
-            limits,
             [str(words) for words in head.get("changed", ())],
             address,
             head,
@@ -120,7 +118,7 @@ def _parse(address: str, data: bytes) -> dict[str, Any]:
         raise StoreError(f"{address}/{HEAD} is no head of an exported copy") from None
     if version != FORMAT:
         raise StoreError(f"{address} is a copy of format {version!r}; this hpcdp reads format {FORMAT}")
-    names = {"study", "complete", "pairs", "arrays", "digests", "grown", "columns", "limits", "pure", "provenance"}
+    names = {"study", "complete", "pairs", "arrays", "digests", "grown", "columns", "pure", "provenance"}
     if missing := sorted(names - head.keys()):
         raise StoreError(f"{address}/{HEAD} is damaged: {', '.join(missing)} missing")
     return dict(head)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import Entries
 from hpcdp.notions.separating import fewest
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
@@ -50,14 +51,9 @@ class Literal(Derived):
         return np.where(errors >= 0, found, np.nan)
 
     def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
-        """By the bound itself."""
         errors, tests = (int(arrays[name][1][place]) for name in self.counts)
         level, inflation = float(arrays["level"][1][place]), math.exp(float(arrays["epsilon"][1][place[2]]))
-
-        def passes(n: int) -> bool:
-            return 1.0 - 2.0 * inflation * float(binomial_upper(round(errors / tests * 2 * n), 2 * n, level)) > claimed
-
-        return fewest(passes, self.tests_at(arrays, place))
+        return _passing(errors / tests, inflation, level, claimed, self.tests_at(arrays, place))
 
     def tests_at(self, arrays: Arrays, place: Place) -> int:
         """Half of the test samples are of each database."""
@@ -75,9 +71,10 @@ class Literal(Derived):
         risk = rng.binomial(tests, errors / tests, size=replicates) / tests
         return "errors", np.asarray(1.0 - 2.0 * np.exp(arrays["epsilon"][1][place[2]]) * risk)
 
-    def tells(self, arrays: Arrays, estimate: Estimate) -> Bools:
-        delta, lower = (arrays[name][1] for name in ("delta", "lower"))
-        return np.asarray(~np.isnan(delta) & (delta > 0.0) & (delta >= lower))
+    def rejects(self, arrays: Arrays, place: Entries, level: float) -> Bools:
+        """By the exact upper limit of the risk."""
+        errors, tests = (arrays[name][1][place] for name in self.counts)
+        return 2.0 * np.exp(arrays["epsilon"][1][place[2]]) * binomial_upper(errors, tests, level) < 1.0
 
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
         return np.array([_risk_limit(arrays, known[..., column], int(column), confidence) for column in columns])
@@ -89,16 +86,25 @@ class Literal(Derived):
         measured: float,
         delta: float,
         inflation: float,
+        level: float,
     ) -> tuple[int | None, int]:
-        risk = 0.5 * (1.0 - delta) / inflation
-        samples = 8.0 * inflation**2 * risk * (1.0 - risk) / delta**2 if delta > 0.0 else np.inf
-        return (int(np.ceil(samples)) if samples <= 2.0**50 else None), int(arrays["tests"][1][place]) // 2
+        now = self.tests_at(arrays, place)
+        return _passing(0.5 * (1.0 - delta) / inflation, inflation, level, 0.0, now), now
 
     def tested(self, arrays: Arrays, estimate: Estimate) -> int:
         return estimate.test
 
 
 DERIVED = Literal()
+
+
+def _passing(risk: float, inflation: float, level: float, claimed: float, now: int) -> int | None:
+    """Samples per database, now or more, after which the bound itself passes a claim at this risk."""
+
+    def passes(n: int) -> bool:
+        return 1.0 - 2.0 * inflation * float(binomial_upper(round(risk * 2 * n), 2 * n, level)) > claimed
+
+    return fewest(passes, now)
 
 
 def _risk_limit(arrays: Arrays, known: Bools, column: int, confidence: float) -> float:

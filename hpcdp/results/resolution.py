@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses import kind_of, validate_parameters
-from hpcdp.notions.resolution import extrapolate
-from hpcdp.results.counted import least_mass
+from hpcdp.notions.resolution import Entries, ascend, extrapolate
 from hpcdp.results.ways import Derived
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
@@ -25,9 +24,10 @@ _SHOWN = 6  # ε that a warning lists
 class Resolution:
     """Arrays by cell and by ε.
 
-    cells: shape (pairs, 2, epsilons), whether δ̂ tells something, there and at all smaller ε of the pair and direction but
-    those that a bound covers (heuristic). rows: shape (epsilons,), the same of the largest δ̂. No resolved δ̂ is below what
-    is certified, in its cell or in its row.
+    cells: shape (pairs, 2, epsilons), whether δ̂ is told from 0, there and at all smaller ε of the pair and direction: all of
+    them together at the study's confidence, a family apart from the bounds (`ascend`; **finite-sample**, of random tapes
+    **asymptotic**). rows: shape (epsilons,), the same of the largest δ̂. No resolved δ̂ is below what is certified, in its cell
+    or in its row.
     limits: shape (epsilons,), NaN where the largest δ̂ is resolved or nothing is known: an upper limit, at this ε, of what each
     set holds that was learned for any ε of any pair and direction (where samples teach and test, those that the last block
     tests; where errors were counted, those learned for this ε), at least what is certified. Finite-sample at the study's
@@ -45,43 +45,32 @@ class Resolution:
         return None if self.rows[column] else float(self.limits[column])
 
 
-def find_resolution(arrays: Arrays, estimate: Estimate, way: Derived, kept: Floats | None = None) -> Resolution:
-    """From a result's arrays and the study's section [estimate]. kept: the limits, where an exported copy holds them."""
+def find_resolution(arrays: Arrays, estimate: Estimate, way: Derived) -> Resolution:
+    """From a result's arrays and the study's section [estimate]."""
     delta, lower = (arrays[name][1] for name in ("delta", "lower"))
     known = ~np.isnan(delta)
     if not delta.size:
         return Resolution(known, np.empty(0, np.bool_), np.empty(0), ())
-    cells = way.tells(arrays, estimate)
-    cells &= _gapless(
-        cells | ~known | (lower > 0.0), arrays["epsilon"][1]
-    )  # where δ > 0 is certified, no larger ε is chance
+    level = (1.0 - estimate.confidence) / (2 * len(delta))  # of each pair and direction
+
+    def rejects(place: Entries) -> Bools:
+        return way.rejects(arrays, place, level)
+
+    cells = ascend(arrays["epsilon"][1], known, rejects) & (delta > 0.0) & (delta >= lower)
     largest, certified = (arrays[f"spectrum_{name}"][1] for name in ("delta", "lower"))
     seen = ~np.isnan(largest)
     pair, direction = (arrays[f"spectrum_{name}"][1] for name in ("pair", "direction"))
     rows = seen & cells[pair, direction, np.arange(largest.size)] & (largest >= certified)
     limits = np.full(largest.size, np.nan)
     unresolved = np.flatnonzero(seen & ~rows)
-    if kept is not None and kept.size == limits.size and np.array_equal(np.flatnonzero(~np.isnan(kept)), unresolved):
-        limits = kept
-    elif unresolved.size:
+    if unresolved.size:
         limits[unresolved] = np.maximum(
             way.set_limits(arrays, known, unresolved, estimate.confidence), certified[unresolved]
         )
-    return Resolution(cells, rows, limits, _warn(arrays, estimate, way, rows, seen))
+    return Resolution(cells, rows, limits, _warn(arrays, estimate, way, rows, seen, level))
 
 
-def _gapless(cells: Bools, epsilons: Floats) -> Bools:
-    """Cells (pairs, 2, epsilons) with none at a smaller ε of their pair and direction that is not among them.
-
-    δ does not rise with ε, so where nothing tells of it at some ε, a larger δ̂ beyond is chance.
-    """
-    order = np.argsort(epsilons)
-    found = np.empty_like(cells)
-    found[..., order] = np.logical_and.accumulate(cells[..., order], axis=-1)
-    return found
-
-
-def _warn(arrays: Arrays, estimate: Estimate, way: Derived, rows: Bools, seen: Bools) -> tuple[str, ...]:
+def _warn(arrays: Arrays, estimate: Estimate, way: Derived, rows: Bools, seen: Bools, level: float) -> tuple[str, ...]:
     epsilons = arrays["epsilon"][1]
     unresolved = np.flatnonzero(seen & ~rows)
     unresolved = unresolved[np.argsort(epsilons[unresolved])]
@@ -89,15 +78,16 @@ def _warn(arrays: Arrays, estimate: Estimate, way: Derived, rows: Bools, seen: B
         return ()
     shown = ", ".join(f"{epsilons[i]:g}" for i in unresolved[:_SHOWN])
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
-    needed = [_needed(arrays, way, int(i), rows) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
+    needed = [_needed(arrays, way, int(i), rows, level) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
-        f"δ̂ is not resolved at ε = {shown}{more}: {way.unresolved_words}, or does so at a smaller ε.",
-        f"What would resolve it (heuristic; {way.resolving_words}): {'; '.join(needed)}. "
+        f"δ̂ is not resolved at ε = {shown}{more}: there, or at a smaller ε, its test does not tell it from 0; or it is below "
+        "what is certified.",
+        f"What would resolve it (heuristic; tests that reject at the rates that were seen): {'; '.join(needed)}. "
         f"{_training(estimate, way.trained(estimate))}",
     )
 
 
-def _needed(arrays: Arrays, way: Derived, column: int, rows: Bools) -> str:
+def _needed(arrays: Arrays, way: Derived, column: int, rows: Bools, level: float) -> str:
     """Test samples a database that would resolve one ε, and where the number comes from."""
     epsilons, largest = arrays["epsilon"][1], arrays["spectrum_delta"][1]
     epsilon = float(epsilons[column])
@@ -115,10 +105,10 @@ def _needed(arrays: Arrays, way: Derived, column: int, rows: Bools) -> str:
         place = int(before[-1])
     what = way.tests_words
     cell = (int(arrays["spectrum_pair"][1][place]), int(arrays["spectrum_direction"][1][place]), place)
-    samples, now = way.needed(arrays, cell, float(largest[place]), delta, float(np.exp(epsilon)))
+    samples, now = way.needed(arrays, cell, float(largest[place]), delta, float(np.exp(epsilon)), level)
     if samples is None:
         return f"{at} more {what} than can be drawn ({source})"
-    if samples <= now:
+    if samples <= 1.03 * now:  # sizes are asymptotic, and 2 % on the large side
         return f"{at} the present {what} ({source}), so training lacks, or δ falls faster"
     return f"{at} about {samples:.1e} {what} per database ({source}; now {now:.1e})"
 
@@ -128,5 +118,5 @@ def _training(estimate: Estimate, train: int) -> str:
     k = kind_of(estimate.default_loss).votes(validate_parameters(estimate.default_loss, estimate.parameters), train)
     if estimate.refine or estimate.has_budget or estimate.tape or k is None:
         return f"{words}."
-    least = least_mass(estimate, train)
+    least = k / (2.0 * train)
     return f"{words}: k = {k:,} of {2 * train:,} training points tell nothing of sets of probability below {least:.1e}."

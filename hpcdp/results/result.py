@@ -44,8 +44,7 @@ class Result(Shown):
     """What a store holds.
 
     arrays: by name, with dimension names. grown: what earlier versions of the study asked for. columns: d of outputs that
-    are d numbers each, else None. limits: of the learned sets, where an exported copy holds them (`Resolution`). changed: code
-    that was another when earlier draws of the store were made.
+    are d numbers each, else None. changed: code that was another when earlier draws of the store were made.
     """
 
     study: Study
@@ -55,7 +54,6 @@ class Result(Shown):
     arrays: Arrays
     grown: list[str]
     columns: int | None = None
-    limits: NDArray[np.float64] | None = None
     changed: Sequence[str] = ()
 
     @property
@@ -114,8 +112,8 @@ class Result(Shown):
 
     @cached_property
     def resolution(self) -> Resolution:
-        """Which δ̂ tell something, limits of the learned sets where the largest does not, and warnings."""
-        return find_resolution(self.arrays, self.study.estimate, self.way, self.limits)
+        """Which δ̂ are told from 0, limits of the learned sets where the largest does not, and warnings."""
+        return find_resolution(self.arrays, self.study.estimate, self.way)
 
     @property
     def warnings(self) -> list[str]:
@@ -387,4 +385,4 @@ def make_result(layout: Layout, version: int, problem: Problem, arrays: Arrays, 
     study, versions = stored_study(layout, version), history(layout)
     earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
     columns, changed = dimension(problem.schema), changed_code(layout, study)
-    return Result(study, layout.root, complete, pair_entries(problem), arrays, earlier, columns, None, changed)
+    return Result(study, layout.root, complete, pair_entries(problem), arrays, earlier, columns, changed)

@@ -12,13 +12,13 @@ from hpcdp.errors import StoreError
 from hpcdp.notions.accuracy import resample_classes
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.prequential import blocks, prequential_lower
-from hpcdp.notions.resolution import largest_upper
+from hpcdp.notions.resolution import Entries, largest_upper
 from hpcdp.notions.reused import BlockBounds, block_bounds, make_reused_cells
 from hpcdp.notions.separating import fewest
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import CELL, counted_cells, maximum_of
-from hpcdp.results.counted import Counted, estimates_of, rates_of, threshold_of
+from hpcdp.results.counted import Counted, estimates_of, threshold_of
 from hpcdp.results.ways import Bools, Floats, Ints, Place, Records
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
@@ -39,16 +39,22 @@ class Reused(Counted):
     def bounds(self, *arrays: Any) -> Floats:
         return block_bounds(*arrays)
 
-    def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+    def passing(self, a: float, b: float, inflation: float, level: float, claimed: float, now: int) -> int | None:
         """By the bound itself, of all samples per database, every block at the rates of the pool."""
-        a, b, inflation, level = rates_of(arrays, place)
 
         def passes(n: int) -> bool:
             sizes = np.array([len(block) for block in blocks(n, first_block(n))])
             counts = np.rint(a * sizes), sizes, np.rint(b * sizes), sizes
             return bool(prequential_lower(*counts, inflation, level) > claimed)
 
-        return fewest(passes, self.tests_at(arrays, place))
+        return fewest(passes, now)
+
+    def rejects(self, arrays: Arrays, place: Entries, level: float) -> Bools:
+        """By the bets and the last test of the blocks."""
+        x, epsilon = arrays["block_exceed"][1][place], arrays["epsilon"][1][place[2]]
+        sizes = np.broadcast_to(arrays["block_test"][1], x.shape[:2])
+        each = np.ones(len(x))
+        return block_bounds(x[..., 0], sizes, x[..., 1], sizes, np.exp(epsilon) * each, level * each) > 0.0
 
     def resample(
         self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpcdp._base.special import ndtri
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StoreError
+from hpcdp.notions.resolution import Entries
 from hpcdp.notions.separating import fewest
 from hpcdp.notions.weighted import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
 from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean, spread
@@ -25,7 +26,7 @@ from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem
 
-_TOLD = 3.0  # standard errors from which on δ̂ tells something
+_TOLD = 3.0  # standard errors within which nothing is told from 0, for weights are far from normal
 _FEWEST_CHUNKS = 30
 _UNTOLD = 24.0  # of a set without a draw: three over their number, times the largest weight
 _MOST = 2.0**50
@@ -161,9 +162,10 @@ class Tape(Derived):
         means = [part[rng.integers(0, part.size, (replicates, part.size))].mean(axis=1) for part in parts]
         return "weights", np.asarray(means[0] + means[1])
 
-    def tells(self, arrays: Arrays, estimate: Estimate) -> Bools:
-        delta, error, lower = (arrays[name][1] for name in ("delta", "standard_error", "lower"))
-        return np.asarray(~np.isnan(delta) & (delta > _TOLD * error) & (delta >= lower))
+    def rejects(self, arrays: Arrays, place: Entries, level: float) -> Bools:
+        """Where δ̂ is more standard errors above 0 than the level says, at least 3. Asymptotic."""
+        delta, error = (arrays[name][1][place] for name in ("delta", "standard_error"))
+        return np.asarray(delta > _errors(level) * error)
 
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
         untold = _UNTOLD / np.maximum(1, arrays["draws"][1].min(axis=-1))
@@ -171,20 +173,12 @@ class Tape(Derived):
         return np.array([float(found[..., j][known[..., j]].max(initial=0.0)) for j in columns])
 
     def needed(
-        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float
+        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float, level: float
     ) -> tuple[int | None, int]:
         now = int(arrays["draws"][1][place].min())
         error = float(arrays["standard_error"][1][place])
-        samples = now * (2.0 * error / delta) ** 2 if delta > 0.0 else math.inf
+        samples = now * (_errors(level) * error / delta) ** 2 if delta > 0.0 else math.inf
         return (math.ceil(samples) if samples <= _MOST else None), now
-
-    @property
-    def unresolved_words(self) -> str:
-        return f"it is within {_TOLD:g} standard errors of 0, or below what is certified"
-
-    @property
-    def resolving_words(self) -> str:
-        return "standard error δ/2"
 
     def tests_at(self, arrays: Arrays, place: Place) -> int:
         return int(arrays["draws"][1][place].min())
@@ -223,6 +217,11 @@ class Tape(Derived):
 
 
 DERIVED = Tape()
+
+
+def _errors(level: float) -> float:
+    """Standard errors above 0 from which on δ̂ is told from it."""
+    return max(_TOLD, -float(ndtri(level)))
 
 
 def _share(problem: Problem, index: Index, pairs: int, tested: list[int] | None) -> float:

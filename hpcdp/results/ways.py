@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.notions.resolution import Entries
 from hpcdp.planning.index import Index, read_index
 from hpcdp.store.layout import Layout
 from hpcdp.store.results import Arrays
@@ -87,8 +88,8 @@ class Derived(ABC):
         """How one cell was resampled, and its estimates before they are cut at 0, shape (replicates,)."""
 
     @abstractmethod
-    def tells(self, arrays: Arrays, estimate: Estimate) -> Bools:
-        """Whether each δ̂ tells something, by itself (heuristic)."""
+    def rejects(self, arrays: Arrays, place: Entries, level: float) -> Bools:
+        """Whether a test at this level rejects δ(ε) = 0, of cells of one ε. Finite-sample, of tapes asymptotic."""
 
     @abstractmethod
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
@@ -96,9 +97,9 @@ class Derived(ABC):
 
     @abstractmethod
     def needed(
-        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float
+        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float, level: float
     ) -> tuple[int | None, int]:
-        """Samples a database at which one δ would be resolved, a/δ being as measured in a cell; and how many there are."""
+        """Samples a database at which `rejects` would tell one δ, a/δ being as measured in a cell; and how many there are."""
 
     def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
         """What a cell rests on, as JSON has it."""
@@ -116,16 +117,6 @@ class Derived(ABC):
     def trained(self, estimate: Estimate) -> int:
         """Samples per database that each L̂ learned from."""
         return estimate.train
-
-    @property
-    def unresolved_words(self) -> str:
-        """What a δ̂ is that is not resolved, and by what rule it would be."""
-        return "it is 0 or below what is certified, or rests on fewer than 10 test outputs or on a set that training hardly saw"
-
-    @property
-    def resolving_words(self) -> str:
-        """When it would be resolved."""
-        return "10 outputs in the set, standard error δ/2"
 
     def warnings(self, arrays: Arrays) -> tuple[str, ...]:
         """What speaks against a result, besides what is not resolved, in words."""

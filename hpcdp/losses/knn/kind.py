@@ -48,10 +48,6 @@ class KnnKind(LossKind):
         side = train * schema.bytes_in_memory
         return 2 * min(side, STREAMED_BYTES) + _SEQUENCE_BYTES * min(2 * train, 2 * MOST_SEQUENCES)
 
-    def least_mass(self, parameters: KnnParameters, train: int) -> float:
-        """k of all training points."""
-        return choose_k(parameters.k, 2 * train) / (2.0 * train)
-
     def votes(self, parameters: KnnParameters, train: int) -> int:
         """k."""
         return choose_k(parameters.k, 2 * train)

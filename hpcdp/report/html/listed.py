@@ -74,9 +74,9 @@ def spectrum_table(result: Result, claim: Claim | None) -> Table:
         *([Column("standard_error", "± error", ASYMPTOTIC, share, _is_resolved)] if errors else []),
     ]
     if any(not entry["resolved"] for entry in entries):
-        limited = ASYMPTOTIC if result.is_tape else LIMITED
+        limited_by, limited = (ASYMPTOTIC, ASYMPTOTIC) if result.is_tape else (FINITE, LIMITED)
         columns += [
-            Column("resolved", "tells something", HEURISTIC, lambda value: "yes" if value else "not resolved"),
+            Column("resolved", "told from 0", limited_by, lambda value: "yes" if value else "not resolved"),
             Column("limit", "learned sets ≤", limited, at_most),
         ]
     if result.is_tape:
