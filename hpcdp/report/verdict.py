@@ -13,7 +13,7 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, trust_lines, warning_lines
+from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, marked_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.decision import CONSISTENT, VIOLATION
 from hpcdp.results.verdict import PURE, Separation, Verdict, round_up, worst
@@ -49,6 +49,8 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
 
 def verdict_lines(verdict: Verdict) -> list[str]:
     """A verdict in words, with what shows it most."""
+    if verdict.result.depends is not None:
+        return marked_lines("not separable", [verdict.result.depends])
     return [*_words(verdict), *_order(verdict)]
 
 
