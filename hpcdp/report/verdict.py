@@ -129,12 +129,12 @@ def _pure(verdict: Verdict) -> list[str]:
     ]
     upper = (verdict.result.pure or {}).get("upper") if is_binned else None
     if upper is not None and upper <= found.claimed:
-        from hpcdp.report.histogram import assumed
+        from hpcdp.report.histogram import NO_ATOMS, assumed
 
         where = "this domain" if found.pair < 0 else "these pairs"
         ceiling, rest = at_most(upper, ".5f"), assumed(verdict.result)
         lines.append(
-            f"Of {where} the claim holds if {rest}: pure ε is then at most {ceiling}, with the same confidence."
+            f"Of {where} the claim holds if {rest}, and {NO_ATOMS}: pure ε is then at most {ceiling}, with the same confidence."
         )
     elif verdict.verdict == CONSISTENT:
         lines.append(

@@ -53,6 +53,7 @@ class Histogram(Counted):
         cells = _cells(after, index, found, laws, epsilons, run) if epsilons.size else no_cells(len(laws))
         return cells | {
             "bin_counts": (("law", "bin"), found),
+            "bin_atom": (("law",), np.array([_atom(after, index, law, bins) for law in problem.laws])),
             "pair_laws": (("pair", "side"), laws),
         }
 
@@ -65,6 +66,12 @@ class Histogram(Counted):
 
 
 DERIVED = Histogram()
+
+
+def _atom(problem: Problem, index: Index, law: str, bins: int) -> float:
+    """The limit on any single value's probability; NaN where it is not known."""
+    spans = index.done(problem.bin_key(law, problem.test.name, bins), (), problem.test)
+    return spans[0].atom if spans else math.nan
 
 
 def _cells(
@@ -114,9 +121,14 @@ def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]])
         "bins": number,
         "test": outputs,
         "lipschitz": given.lipschitz,
+        "atom": _known(arrays["bin_atom"][1].max()) if "bin_atom" in arrays else None,
         "sizes": sizes_entry(study, outputs),
         "refuted": _refutation(where, refuted, changes, arrays["pair_laws"][1]),
     }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
 def _parameters(study: Study) -> HistogramParameters:
