@@ -384,7 +384,7 @@ def test_an_atom_is_refused_and_what_is_not_seen_of_one_is_printed(tmp_path, cap
     assert result.pure["atom"] == float(binomial_upper(1, 30_000, 0.05)) < 4.8 / 30_000
     text = " ".join(call("show", tmp_path / "honest.zarr").stdout.split())
     assert "and no single value has a probability of its own (clamping makes such); an assumption" in text
-    assert "A value has at most 0.00016, each by itself with confidence 95 % (finite-sample)." in text
+    assert "A single value has at most 0.00016, each by itself with confidence 95 %; finite-sample." in text
     told = " ".join(call("verify", tmp_path / "honest.zarr", "--claim", "dp(epsilon=1)").stdout.split())
     assert "the claim holds if C holds, and no single value has a probability of its own (clamping makes such)" in told
 

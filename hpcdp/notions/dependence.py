@@ -60,11 +60,12 @@ def count_in_order(counter: Counter, outputs: Outputs, chunk: int, histogram: In
     histogram += found
 
 
-def merge_orders(orders: Sequence[Ints], histogram: Ints) -> Ints:
+def merge_orders(orders: Sequence[Ints], histograms: Sequence[Ints]) -> Ints:
     """What `dependence` asks of both sides' sets, (2·sets, COLUMNS + 2): their orders, hits and draws.
 
-    orders: (2, sets, COLUMNS) of parts of a stage. histogram: (2, 2T + 1) of all of them.
+    orders, histograms: (2, sets, COLUMNS) and (2, 2T + 1) of parts of a stage.
     """
+    histogram = np.sum(histograms, axis=0)
     hits = above(histogram)[:, looked_thresholds(histogram.shape[1] // 2)]
     draws = np.broadcast_to(histogram.sum(axis=1, keepdims=True), hits.shape)
     merged = [np.sum(orders, axis=0)[..., :4], np.max(orders, axis=0)[..., 4:], np.stack([hits, draws], axis=-1)]

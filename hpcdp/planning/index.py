@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,7 +30,7 @@ class Span:
     """Counts of one pair over test chunks start to stop, from one record; samples: outputs per database.
 
     sums: of each output named beforehand, the sums of weights of D and of D' (`hpcdp.losses.local.weigh`), of pure ε alone.
-    atom: of a histogram's first chunk, what `hpcdp.notions.bins.refuse_atoms` says; else NaN.
+    atom: of a histogram's first chunk, what `hpcdp.notions.bins.refuse_atoms` says; else 1.
     order: in which outputs came, (2, sets, 6), see `hpcdp.notions.dependence`; none of earlier versions.
     """
 
@@ -40,7 +39,7 @@ class Span:
     samples: int
     histogram: Ints
     sums: tuple[tuple[int, int], ...] = ()
-    atom: float = math.nan
+    atom: float = 1.0
     order: Ints = field(default_factory=lambda: np.zeros((2, 0, COLUMNS), np.int64))
 
 
@@ -208,7 +207,7 @@ def read_index(layout: Layout) -> Index:
             sums = tuple((int(d), int(d_prime)) for d, d_prime in entry.get("sums", ()))
             order = {"order": np.asarray(entry["order"], np.int64)} if "order" in entry else {}
             counts = np.asarray(entry["counts"], np.int64)
-            atom = entry.get("atom", math.nan)
+            atom = entry.get("atom", 1.0)
             span = Span(body["start"], body["stop"], body["draws"][0], counts, sums, atom, **order)
             index.spans.setdefault(entry["model"], {}).setdefault(key, []).append(span)
     for body in _sound(layout, "tapes", index):

@@ -135,13 +135,10 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
         f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of "
         f"{found['bins']:,} bin{'s' if found['bins'] > 1 else ''} "
         f"of {laws:,} laws, {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
+        f"A single value has at most {at_most(found['atom'], '.2g')}, each by itself with confidence 95 %; finite-sample.",
         f"if {assumed(result)}: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range, and "
         f"{NO_ATOMS}; an assumption, that counts can refute and never prove.",
     ]
-    if found["atom"] is not None:
-        lines[-1] += (
-            f" A value has at most {at_most(found['atom'], '.2g')}, each by itself with confidence 95 % (finite-sample)."
-        )
     if domain is not None:
         lines[-1] += (
             f" And by at most D = {domain.lipschitz:g} while the input moves by a unit: the upper limit is of all inputs, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -49,26 +49,23 @@ class Counted(Derived):
         found |= variational_arrays(problem, index, found) if e.renyi else {}
         return found | self.order(problem, index)
 
-    def tested_spans(self, problem: Problem, index: Index) -> Iterator[tuple[int, Sequence[Span]]]:
-        """Pairs with the spans in which some sets were counted."""
+    def tested_spans(self, problem: Problem, index: Index) -> Iterator[list[Span]]:
+        """The spans in which some sets of a pair were counted, of each pair."""
         wanted = problem.thresholds.tolist()
         for model, number in first_of(problem.model_keys).items():
             stage = problem.stage_of("test", number)
             for thresholds in index.threshold_sets(model, wanted, stage):
-                yield number, index.done(model, thresholds, stage)
+                yield index.done(model, thresholds, stage)
 
     def order(self, problem: Problem, index: Index) -> Arrays:
-        """Where test outputs depend on each other by their order, p-values by pair, each of all tests together; else nothing."""
-        values, numbers, rows = np.ones(len(problem.pairs)), [], [np.zeros((0, COLUMNS + 2), np.int64)]
-        for number, spans in self.tested_spans(problem, index):
-            known = [span for span in spans if span.order.size]
-            if known:
-                histogram = np.sum([span.histogram for span in known], axis=0)
-                rows.append(merge_orders([span.order for span in known], histogram))
-                numbers += [number] * len(rows[-1])
+        """Where test outputs depend on each other by their order, the p-value of all tests together; else nothing."""
+        rows = [np.zeros((0, COLUMNS + 2), np.int64)]
+        for spans in self.tested_spans(problem, index):
+            known = [(span.order, span.histogram) for span in spans if span.order.size]
+            rows += [merge_orders(*zip(*known, strict=True))] if known else []
         p = dependence(np.concatenate(rows), problem.test.chunk)
-        np.minimum.at(values, numbers, p.size * p)
-        return {"dependence": (("pair",), values)} if values.min(initial=1.0) < ALARM else {}
+        found = p.size * p.min(initial=1.0)
+        return {"dependence": (("pair",), np.full(len(problem.pairs), found))} if 0.0 < found < ALARM else {}
 
     def bounds(self, *arrays: Any) -> Floats:
         return lower_bounds(*arrays)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,13 +31,13 @@ class PureResults(Counted):
         cells = super().arrays(problem, index, epsilons, run) if epsilons.size else no_cells(len(problem.pairs))
         return cells | self.order(problem, index) | _pure(problem, index)
 
-    def tested_spans(self, problem: Problem, index: Index) -> Iterator[tuple[int, Sequence[Span]]]:
+    def tested_spans(self, problem: Problem, index: Index) -> Iterator[list[Span]]:
         if problem.study.counts_levels:
             yield from super().tested_spans(problem, index)
         for number in tested_pairs(problem, index) or []:
             choice = known_choice(problem, index, number)
             if choice is not None:
-                yield number, spans_of(problem, index, number, choice)
+                yield spans_of(problem, index, number, choice)
 
 
 DERIVED = PureResults()

@@ -133,10 +133,9 @@ class Result(Shown):
         """That draws depend on each other, which withholds what is certified; None where their order does not say so."""
         if "dependence" not in self.arrays:
             return None
-        p, worst = float(self["dependence"].min()), int(self["dependence"].argmin())
-        which = "" if len(self.pairs) == 1 else f", most clearly of pair {worst}"
+        p = at_most(float(self["dependence"].min()), ".1g")
         return (
-            f"draws depend on each other (p ≤ {at_most(p, '.1g')}, finite-sample, all tests of their order together{which}): "
+            f"draws depend on each other (p ≤ {p}, finite-sample, all tests of their order together): "
             "certified bounds are withheld, and shown as 0 or, of errors, as 1; estimates stay, their standard errors and the "
             "limits marked * do not hold"
         )
