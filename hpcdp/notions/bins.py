@@ -1,7 +1,8 @@
 """An interval for pure ε from counts in equal bins, where densities are C-Lipschitz; and how many bins make it narrow.
 
 Clopper–Pearson limits of all bins of all laws hold together. The lower end rests on nothing else; the upper end rests on
-densities that are C-Lipschitz on the interval: the density at an output differs from its bin's mean by at most C·w/2.
+densities that are C-Lipschitz on the interval, so that no value has a probability of its own: the density at an output differs
+from its bin's mean by at most C·w/2.
 Finite-sample: `limits`, `lower_ends`, `upper_ends`, `refuted_at`, `change_refuted_at`. Published, for one pair:
 `largest_ratio`, `renyi_ratio`.
 Heuristic: `choose_bins`, `least_outputs`, which decide from training outputs what is counted.
