@@ -21,7 +21,8 @@ from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.losses.histogram.counting import OutsideError, count_bins
-from hpcdp.notions.bins import Bins, limits, lower_ends, refuted_at, renyi_ratio, upper_ends
+from hpcdp.notions.bins import Bins, limits, lower_ends, refuse_atoms, refuted_at, renyi_ratio, upper_ends
+from hpcdp.notions.bounds import binomial_upper
 from hpcdp.planning.summary import plan
 from hpcdp.store.root import open_layout
 from hpcdp.study.file import Study
@@ -357,3 +358,49 @@ def test_counting():
     for bad in (math.nextafter(2.0, 3.0), -1.0 - 1e-9, math.nan, math.inf):
         with pytest.raises(OutsideError, match="an interval that holds every output"):
             count_bins(np.array([0.0, bad]), (-1.0, 2.0), np.zeros(3, np.int64))
+
+
+def clamped(path, share, size=70_000):
+    """A study of stored outputs, uniform on [0, 1); of D' a share of them is 1, as clamping makes it."""
+    rng = np.random.default_rng(12)
+    for side in (0, 1):
+        outputs = rng.random(size)
+        outputs[rng.random(size) < share * side] = 1.0
+        np.save(path / f"{side}.npy", outputs)
+    files = {"call": "stored", "parameters": {"files": [str(path / f"{side}.npy") for side in (0, 1)]}}
+    pairs = {"given": [{"d": [0], "d_prime": [1]}]}
+    return binned_study(pairs, mechanism=files, chunk=30_000, test=30_000, parameters={"bins": 10})
+
+
+def test_an_atom_is_refused_and_what_is_not_seen_of_one_is_printed(tmp_path, capsys):
+    """Uniform outputs and 1 with probability .002 of D' alone: ε is infinite, and an upper limit was printed.
+
+    Such outputs hold no second 1 with probability e⁻⁵⁰; honest ones are refused with probability 10⁻⁶ at most.
+    """
+    with pytest.raises(StudyRefuted, match=r"30,000 outputs of which \d\d are 1, so that this value has a probability"):
+        run(clamped(tmp_path, 0.002), tmp_path / "atom.zarr")
+    (tmp_path / "honest").mkdir()
+    result = run(clamped(tmp_path / "honest", 0.0), tmp_path / "honest.zarr")
+    assert result.pure["atom"] == float(binomial_upper(1, 30_000, 0.05)) < 4.8 / 30_000
+    text = " ".join(call("show", tmp_path / "honest.zarr").stdout.split())
+    assert "and no single value has a probability of its own (clamping makes such); an assumption" in text
+    assert "A single value has at most 0.00016, each by itself with confidence 95 %; finite-sample." in text
+    told = " ".join(call("verify", tmp_path / "honest.zarr", "--claim", "dp(epsilon=1)").stdout.split())
+    assert "the claim holds if C holds, and no single value has a probability of its own (clamping makes such)" in told
+
+
+def test_equal_outputs_are_what_their_type_explains():
+    """Equal numbers of narrow types are no atoms, unless one of them comes too often; honest cases fail with probability 10⁻⁶."""
+    rng = np.random.default_rng(13)
+    limits_of = [
+        refuse_atoms(rng.random(1 << 16, np.float32).astype(np.float64), 1.0, C),
+        refuse_atoms(np.sqrt(rng.random(1 << 16)).astype(np.float16).astype(np.float64), 1.0, 2.0),
+        refuse_atoms(1e7 * rng.random(1 << 16), 1e7, 1e-14),
+        refuse_atoms(rng.random(1), 1.0, C),
+    ]
+    assert 1e-5 < limits_of[2] < limits_of[0] < 2e-4 < limits_of[1] < 0.01 < limits_of[3] <= 1.0
+    narrow = rng.random(1 << 16, np.float32).astype(np.float64)
+    narrow[:20] = 0.25
+    for outputs in (narrow, np.round(rng.random(1 << 16), 3), np.append(rng.random(999), [0.5, 0.5])):
+        with pytest.raises(OutsideError, match="a probability of its own"):
+            refuse_atoms(outputs, 1.0, C)

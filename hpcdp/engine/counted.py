@@ -16,6 +16,7 @@ from hpcdp.engine.sweep import sweep
 from hpcdp.engine.ways import Run
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.dependence import COLUMNS, count_in_order, looked_thresholds
 from hpcdp.planning.counted import Count, Learn
 from hpcdp.planning.refining import LearnPilots, Tally
 from hpcdp.planning.task import Work
@@ -34,6 +35,8 @@ def count(context: Context, generation: Generation, items: Count, report: Report
     if not counters:
         return
     histograms = {number: np.zeros((2, 2 * len(items.thresholds) + 1), np.int64) for number in counters}
+    sets = looked_thresholds(len(items.thresholds)).size
+    orders = {number: np.zeros((2, sets, COLUMNS), np.int64) for number in counters}
     prints: dict[str, dict[int, str]] = {}
     kept = [stage in problem.kept_stages for stage in stages]
 
@@ -45,7 +48,8 @@ def count(context: Context, generation: Generation, items: Count, report: Report
         if foreign is not None and law not in alone:
             alone.add(law)
             refuse_batch_dependent(counters[number], outputs, foreign)
-        histograms[number][side] += counters[number].count(outputs)
+        counts = histograms[number][side], orders[number][side]
+        count_in_order(counters[number], outputs, stages[side].chunk, *counts)
 
     def see(law: str, side: int, chunk: int, outputs: Outputs) -> None:
         if not kept[side]:
@@ -56,7 +60,9 @@ def count(context: Context, generation: Generation, items: Count, report: Report
     whole: list[int] = []
     for _, some in groupby(counters, key=lambda number: problem.pair_laws[number][0]):
         whole += sweep(context, stages, list(some), chunks, use, report, see)
-    entries = [{"model": problem.model_key(n), "counts": histograms[n].tolist()} for n in whole]
+    entries = [
+        {"model": problem.model_key(n), "counts": histograms[n].tolist(), "order": orders[n].tolist()} for n in whole
+    ]
     draws = list(items.draws(problem))
     body = {
         "start": items.start,

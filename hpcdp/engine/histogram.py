@@ -11,24 +11,30 @@ from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses.histogram.counting import OutsideError, count_bins
+from hpcdp.notions.bins import refuse_atoms
 from hpcdp.planning.histogram import CountBins, parameters_of, stage_of
 from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit
 
+_FIRST = 1 << 16  # outputs of a law that are looked at for equal ones
+
 
 def count(context: Context, generation: Generation, work: CountBins, report: Report) -> None:
     """Count a range of chunks of some laws, and record what each that got all of them counted."""
     problem, chunks = context.problem, range(work.start, work.stop)
-    stage, interval = stage_of(problem, work.stage), parameters_of(problem).range
+    stage, given = stage_of(problem, work.stage), parameters_of(problem)
     is_kept, entries, prints = stage in problem.kept_stages, [], {}
     for law in work.laws:
         counts, seen = np.zeros(work.bins, np.int64), []
+        atom: dict[str, float] = {}
         what = CountBins((law,), work.stage, work.start, work.stop, work.bins).describe(problem)
         try:
             for outputs in context.chunks(stage, law, chunks):
-                count_bins(outputs, interval, counts)
+                count_bins(outputs, given.range, counts)
+                if work.start == 0 and not atom:
+                    atom = {"atom": refuse_atoms(outputs[:_FIRST], given.width, given.lipschitz)}
                 if not is_kept:
                     seen.append(fingerprint(outputs))
         except OutsideError as error:
@@ -37,7 +43,7 @@ def count(context: Context, generation: Generation, work: CountBins, report: Rep
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(what, error))
             continue
-        entries.append({"model": problem.bin_key(law, work.stage, work.bins), "counts": counts.tolist()})
+        entries.append({"model": problem.bin_key(law, work.stage, work.bins), "counts": counts.tolist(), **atom})
         prints[law] = seen
     if not entries:
         return

@@ -16,6 +16,7 @@ from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.local import find_peak, has_densities, in_region, inside, weigh
 from hpcdp.losses.protocol import Loss, Model, Side
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.dependence import COLUMNS, count_in_order
 from hpcdp.notions.region import choose_regions
 from hpcdp.planning.pure import Choice, Choose, TestRegion
 from hpcdp.planning.task import Work
@@ -103,7 +104,7 @@ def test_region(context: Context, generation: Generation, work: TestRegion, repo
         return
     points = named_points(problem, work.choice)
     histograms = np.zeros((2, 3), np.int64)
-    sums = [[0, 0] for _ in points]
+    orders, sums = np.zeros((2, 1, COLUMNS), np.int64), [[0, 0] for _ in points]
     prints: dict[str, list[str]] = {}
     foreign = context.foreign if work.start == 0 else None
     looked: set[int] = set()
@@ -114,7 +115,7 @@ def test_region(context: Context, generation: Generation, work: TestRegion, repo
             looked.add(side)
             refuse_batch_dependent(counter, inside, foreign)
         if inside.shape[0]:
-            histograms[side] += counter.count(inside)
+            count_in_order(counter, inside, stage.chunk, histograms[side], orders[side])
         for place, (point, bandwidths) in enumerate(points):
             sums[place][side] += weigh(outputs, point, bandwidths)
 
@@ -123,7 +124,8 @@ def test_region(context: Context, generation: Generation, work: TestRegion, repo
 
     if sweep(context, (stage, stage), [work.pair], chunks, use, report, see):
         size = sum(stage.chunk_size(chunk) for chunk in chunks)
-        entry = {"model": problem.pure_keys[work.pair], "counts": histograms.tolist(), "sums": sums}
+        found = {"counts": histograms.tolist(), "order": orders.tolist(), "sums": sums}
+        entry = {"model": problem.pure_keys[work.pair], **found}
         body = {
             "start": work.start,
             "stop": work.stop,

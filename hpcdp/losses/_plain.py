@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.counts import count_losses
+from hpcdp.losses.counts import classes_of, count_losses
 from hpcdp.losses.protocol import Model, Outputs
 
 
@@ -22,6 +22,10 @@ class PlainCounter:
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
         """Histogram of outputs over the 2T + 1 classes of L̂, shape (2T + 1,), int64."""
         return count_losses(self.model.score(outputs), self.thresholds)
+
+    def classes_of(self, outputs: Outputs) -> NDArray[np.int64]:
+        """Class of each output, shape (size,)."""
+        return classes_of(self.model.score(outputs), self.thresholds)
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         """None: the model is too large to keep."""

@@ -30,10 +30,14 @@ def eta_thresholds(etas: NDArray[np.float64]) -> NDArray[np.float64]:
     return -np.log(etas) + 0.0
 
 
+def classes_of(losses: NDArray[np.float64], thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Class of each loss among the 2T + 1 of sorted distinct thresholds (T,), shape (size,), int64."""
+    return np.searchsorted(thresholds, losses, "left") + np.searchsorted(thresholds, losses, "right")
+
+
 def count_losses(losses: NDArray[np.float64], thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Histogram of losses (size,) over the 2T + 1 classes of sorted distinct thresholds (T,), int64."""
-    codes = np.searchsorted(thresholds, losses, "left") + np.searchsorted(thresholds, losses, "right")
-    return np.bincount(codes, minlength=2 * thresholds.size + 1).astype(np.int64)
+    """Histogram of losses (size,) over these classes, int64."""
+    return np.bincount(classes_of(losses, thresholds), minlength=2 * thresholds.size + 1).astype(np.int64)
 
 
 def above(histogram: NDArray[np.int64]) -> NDArray[np.int64]:

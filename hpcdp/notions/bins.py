@@ -1,7 +1,8 @@
 """An interval for pure ε from counts in equal bins, where densities are C-Lipschitz; and how many bins make it narrow.
 
 Clopper–Pearson limits of all bins of all laws hold together. The lower end rests on nothing else; the upper end rests on
-densities that are C-Lipschitz on the interval: the density at an output differs from its bin's mean by at most C·w/2.
+densities that are C-Lipschitz on the interval, so that no value has a probability of its own: the density at an output differs
+from its bin's mean by at most C·w/2.
 Finite-sample: `limits`, `lower_ends`, `upper_ends`, `refuted_at`, `change_refuted_at`. Published, for one pair:
 `largest_ratio`, `renyi_ratio`.
 Heuristic: `choose_bins`, `least_outputs`, which decide from training outputs what is counted.
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.special import ndtri
+from hpcdp.losses.histogram.counting import OutsideError
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 
 Floats = NDArray[np.float64]
@@ -24,6 +26,7 @@ Ints = NDArray[np.int64]
 _ROUNDING = 1e-12  # of logarithms and quotients, to the safe side
 _PATIENCE = 8  # times the best number of bins, beyond which none is tried
 _DIGITS = 3  # of a number of outputs that is decided
+_NO_CHANCE = 1e-6  # that equal outputs are told from an atom
 _STEP = 1.01  # within which it is found
 
 
@@ -47,6 +50,31 @@ class Bins:
     def off(self) -> float:
         """By how much a density differs from the mean of its bin, at most."""
         return (0.5 * self.lipschitz * self.width + self.change) * (1.0 + self.drift + _ROUNDING)
+
+
+def refuse_atoms(outputs: Floats, width: float, lipschitz: float) -> float:
+    """An upper limit on the probability of any single value, one at a time, at confidence 95 %; **finite-sample**.
+
+    outputs: (size,) float64, independent. A C-Lipschitz density on an interval of this width is at most 1/W + CW/2. So a value of
+    a floating-point type has some probability m at most, and any k of n outputs are equal with C(n, k)·m^(k−1) at most.
+
+    Raises:
+        OutsideError: a value came so often as such a density explains with probability 10⁻⁶ at most.
+    """
+    values, held = np.unique(outputs, return_counts=True)
+    with np.errstate(over="ignore"):
+        types = [t for t in (np.float16, np.float32, np.float64) if (values == values.astype(t)).all()]
+    mass = (1.0 / width + 0.5 * lipschitz * width) * float(np.spacing(types[0](np.abs(values).max())))
+    n, often, chance = outputs.size, 1, float(outputs.size)
+    while chance > _NO_CHANCE:
+        chance *= (n - often) / (often + 1) * mass
+        often += 1
+    if held.max() >= often:
+        raise OutsideError(
+            f"parameters.lipschitz: outputs that have a density; given: {n:,} outputs of which {held.max():,} are "
+            f"{values[held.argmax()]:.17g}, so that this value has a probability of its own (clamping makes such)"
+        )
+    return float(binomial_upper(often - 1, n, 0.05))
 
 
 def limits(counts: Ints, outputs: int, failure: float, laws: int) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import DamagedError
 from hpcdp.losses.counts import above, below
+from hpcdp.notions.dependence import COLUMNS
 from hpcdp.planning.spans import disjoint, gaps
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS
@@ -29,6 +30,8 @@ class Span:
     """Counts of one pair over test chunks start to stop, from one record; samples: outputs per database.
 
     sums: of each output named beforehand, the sums of weights of D and of D' (`hpcdp.losses.local.weigh`), of pure ε alone.
+    atom: of a histogram's first chunk, what `hpcdp.notions.bins.refuse_atoms` says; else 1.
+    order: in which outputs came, (2, sets, 6), see `hpcdp.notions.dependence`; none of earlier versions.
     """
 
     start: int
@@ -36,6 +39,8 @@ class Span:
     samples: int
     histogram: Ints
     sums: tuple[tuple[int, int], ...] = ()
+    atom: float = 1.0
+    order: Ints = field(default_factory=lambda: np.zeros((2, 0, COLUMNS), np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +205,10 @@ def read_index(layout: Layout) -> Index:
         key = tuple(body["thresholds"])
         for entry in body["entries"]:
             sums = tuple((int(d), int(d_prime)) for d, d_prime in entry.get("sums", ()))
-            span = Span(body["start"], body["stop"], body["draws"][0], np.asarray(entry["counts"], np.int64), sums)
+            order = {"order": np.asarray(entry["order"], np.int64)} if "order" in entry else {}
+            counts = np.asarray(entry["counts"], np.int64)
+            atom = entry.get("atom", 1.0)
+            span = Span(body["start"], body["stop"], body["draws"][0], counts, sums, atom, **order)
             index.spans.setdefault(entry["model"], {}).setdefault(key, []).append(span)
     for body in _sound(layout, "tapes", index):
         tape = TapeSpan(body["start"], body["stop"], body["draws"], body["chunks"])

@@ -6,7 +6,7 @@ import json
 
 from hpcdp._base.rounding import at_least, at_most, gap, percent, share
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import changed_lines, grid, trust_lines
+from hpcdp.report.table import changed_lines, grid, marked_lines, trust_lines
 from hpcdp.results.audit import Audit, Box
 from hpcdp.results.decision import NOT_SEPARABLE, VIOLATION
 
@@ -21,7 +21,8 @@ def to_json(audit: Audit) -> str:
 def report(audit: Audit) -> str:
     """The verdict, the boxes with the largest margins, certified bounds, and what each number rests on."""
     result = audit.result
-    said = VIOLATION if audit.verdict == VIOLATION else "no violation found at this sample size"
+    is_told = audit.verdict == VIOLATION or result.depends is not None
+    said = audit.verdict if is_told else "no violation found at this sample size"
     lines = [f"{result.name}: audit of {audit.claim.text}: {said}", "", *grid(_rows(audit)), ""]
     if len(audit.boxes) > _SHOWN:
         lines += [f"… and {len(audit.boxes) - _SHOWN:,} boxes with smaller margins", ""]
@@ -52,6 +53,8 @@ def verdict_lines(audit: Audit) -> list[str]:
             f"  errors of at most {at_most(first)} and {at_most(second)}; the claim allows no second error below "
             f"{at_least(box.claimed)}. Certified with confidence {percent(result.confidence)}.",
         ]
+    if result.depends is not None:
+        return marked_lines(NOT_SEPARABLE, [result.depends])
     if audit.verdict == NOT_SEPARABLE:
         return [
             "No box lies below the claimed curve, but an estimated point does. Chance gives such a point easily; if it is real,",

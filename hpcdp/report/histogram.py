@@ -38,7 +38,7 @@ def table(result: Result) -> str:
         origin = result.pairs[found["pair"]]
         lines += [
             f"largest of all: {at_least(found['certified'], '.5f')} ≤ ε (pair {found['pair']}), "
-            + ("no upper limit" if found["upper"] is None else f"ε ≤ {_upper(found)} if C holds")
+            + ("no upper limit" if found["upper"] is None else f"ε ≤ {_upper(found)} if C holds and {NO_ATOMS}")
             + f" (pair {found['upper_pair']})",
             *([f"pair {found['pair']}: {describe_pair(found['pair'], origin)}"] if "rows" in origin else []),
             "",
@@ -59,6 +59,9 @@ def _given(result: Result) -> Any:
 def assumed(result: Result) -> str:
     """What upper limits rest on."""
     return "C holds" if result.study.pairs.domain is None else "C and D hold"
+
+
+NO_ATOMS = "no single value has a probability of its own (clamping makes such)"
 
 
 def _over(result: Result) -> str:
@@ -132,8 +135,9 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
         f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of "
         f"{found['bins']:,} bin{'s' if found['bins'] > 1 else ''} "
         f"of {laws:,} laws, {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
-        f"if {assumed(result)}: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range; an "
-        "assumption, that counts can refute and never prove.",
+        f"A single value has at most {at_most(found['atom'], '.2g')}, each by itself with confidence 95 %; finite-sample.",
+        f"if {assumed(result)}: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range, and "
+        f"{NO_ATOMS}; an assumption, that counts can refute and never prove.",
     ]
     if domain is not None:
         lines[-1] += (
@@ -209,5 +213,9 @@ def renyi_lines(result: Result, orders: list[float]) -> str:
         f"order {order:g}: {describe_sizes(result.study, promised_sizes(result.study, test, order))}"
         for order in (entry["order"] for entry in entries)
     ]
-    words = "published D̂: a point estimate, failed where a bin is empty; with these sizes within ±γ if C holds."
+    words = (
+        "published D̂: a point estimate, failed where a bin is empty; with these sizes within ±γ if C holds and "
+        + NO_ATOMS
+        + "."
+    )
     return "\n".join([*lines, words, *changed_lines(result)])

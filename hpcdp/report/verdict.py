@@ -13,7 +13,7 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, trust_lines, warning_lines
+from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, marked_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.decision import CONSISTENT, VIOLATION
 from hpcdp.results.verdict import PURE, Separation, Verdict, round_up, worst
@@ -49,6 +49,8 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
 
 def verdict_lines(verdict: Verdict) -> list[str]:
     """A verdict in words, with what shows it most."""
+    if verdict.result.depends is not None:
+        return marked_lines("not separable", [verdict.result.depends])
     return [*_words(verdict), *_order(verdict)]
 
 
@@ -127,12 +129,12 @@ def _pure(verdict: Verdict) -> list[str]:
     ]
     upper = (verdict.result.pure or {}).get("upper") if is_binned else None
     if upper is not None and upper <= found.claimed:
-        from hpcdp.report.histogram import assumed
+        from hpcdp.report.histogram import NO_ATOMS, assumed
 
         where = "this domain" if found.pair < 0 else "these pairs"
         ceiling, rest = at_most(upper, ".5f"), assumed(verdict.result)
         lines.append(
-            f"Of {where} the claim holds if {rest}: pure ε is then at most {ceiling}, with the same confidence."
+            f"Of {where} the claim holds if {rest}, and {NO_ATOMS}: pure ε is then at most {ceiling}, with the same confidence."
         )
     elif verdict.verdict == CONSISTENT:
         lines.append(

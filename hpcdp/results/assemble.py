@@ -15,12 +15,24 @@ from hpcdp.store.results import Arrays
 if TYPE_CHECKING:
     from hpcdp.study.problem import Problem
 
+_CERTIFIED = ("level", "lower", "spectrum_lower", "variational_lower", "pure_certified")
+_WORST = dict.fromkeys((*_CERTIFIED, "spectrum_lower_pair", "spectrum_lower_direction"), 0) | dict.fromkeys(
+    ("radius", "alpha_upper", "beta_upper"), 1
+)
+
 
 def assemble(problem: Problem, index: Index, run: Callable[..., NDArray[np.float64]] | None = None) -> Arrays:
     """All result arrays of a store's records; cells that lack counts hold NaN and −1. run: `bounds_of` elsewhere."""
     epsilons = np.asarray(problem.study.epsilons, np.float64)
     arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
-    return arrays | derived(problem.way).arrays(problem, index, epsilons, bounds_of(problem) if run is None else run)
+    arrays |= derived(problem.way).arrays(problem, index, epsilons, bounds_of(problem) if run is None else run)
+    return arrays | (_withheld(arrays) if "dependence" in arrays else {})
+
+
+def _withheld(arrays: Arrays) -> Arrays:
+    """Bounds that certify nothing in the place of those that rest on independent draws."""
+    places = [(name, arrays[name], worst) for name, worst in _WORST.items() if name in arrays]
+    return {name: (dims, np.where(np.isnan(v), v, v.dtype.type(worst))) for name, (dims, v), worst in places}
 
 
 def bounds_of(problem: Problem) -> Callable[..., NDArray[np.float64]]:

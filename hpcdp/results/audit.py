@@ -78,7 +78,8 @@ class Audit(Shown):
     """What an audit found.
 
     verdict: "violation" (certified); "not separable" when some estimated point lies below the claimed curve, but no box
-    does; else "consistent". The last two say that no violation was found with so many samples, which proves no privacy.
+    does, and when draws depend on each other; else "consistent". The last two say that no violation was found with so many
+    samples, which proves no privacy.
     boxes: one a pair and orientation, pair by pair. bounds: lower bounds on ε and μ.
     """
 
@@ -173,15 +174,16 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
     chosen = score.argmax(axis=2)  # (pair, orientation)
     most = np.take_along_axis(score, chosen[..., None], 2)
     level = share_level(most, (*most.shape[:2], 1), failure)[..., 0]
+    etas, known = result["eta"], limits if result.depends is None else None
     boxes = [
-        _box(claim, pair, side, result["eta"], errors[pair], test[pair], int(chosen[pair, n]), level[pair, n], limits)
+        _box(claim, pair, side, etas, errors[pair], test[pair], int(chosen[pair, n]), level[pair, n], known)
         for pair in range(len(result.pairs))
         for n, side in enumerate(sides)
     ]
     verdict = CONSISTENT
     if any(box.violated for box in boxes):
         verdict = VIOLATION
-    elif any(box.point_margin > 0.0 for box in boxes):
+    elif result.depends is not None or any(box.point_margin > 0.0 for box in boxes):
         verdict = NOT_SEPARABLE
     return Audit(result, claim, orientation, limits, verdict, boxes, _bounds(result, boxes))
 
@@ -214,10 +216,10 @@ def _box(
     test: NDArray[np.int64],
     column: int,
     level: float,
-    limits: Limits,
+    limits: Limits | None,
 ) -> Box:
     found, n = errors[column], test[column]
-    over = error_limits(found, n, np.asarray(level), limits)
+    over = np.ones(2) if limits is None else error_limits(found, n, np.asarray(level), limits)
     turned = turn(over, side)
     margin = float(margins(claim.tradeoff, turned))
     return Box(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,13 @@ from hpcdp.losses.counts import above, below, eta_thresholds
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
 from hpcdp.notions.anchors import anchor_level
 from hpcdp.notions.bounds import joint_rejects, standard_error
+from hpcdp.notions.dependence import ALARM, COLUMNS, dependence, merge_orders
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries, largest_upper
 from hpcdp.notions.separating import needed_to_pass
 from hpcdp.notions.spectrum import LowerBounds, by_direction, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
-from hpcdp.planning.index import Index, Span
+from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
 from hpcdp.results.variational import pairs_of_one_loss, variational_arrays
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
@@ -43,7 +44,26 @@ class Counted(Derived):
         whole = pairs_of_one_loss(problem, index)
         if not whole.all():
             found |= {"several_losses": (("pair",), (~whole).astype(np.uint8))}
-        return found | (variational_arrays(problem, index, found) if e.renyi else {})
+        found |= variational_arrays(problem, index, found) if e.renyi else {}
+        return found | self.order(problem, index)
+
+    def tested_spans(self, problem: Problem, index: Index) -> Iterator[list[Span]]:
+        """The spans in which some sets of a pair were counted, of each pair."""
+        wanted = problem.thresholds.tolist()
+        for model, number in first_of(problem.model_keys).items():
+            stage = problem.stage_of("test", number)
+            for thresholds in index.threshold_sets(model, wanted, stage):
+                yield index.done(model, thresholds, stage)
+
+    def order(self, problem: Problem, index: Index) -> Arrays:
+        """Where test outputs depend on each other by their order, the p-value of all tests together; else nothing."""
+        rows = [np.zeros((0, COLUMNS + 2), np.int64)]
+        for spans in self.tested_spans(problem, index):
+            known = [(span.order, span.histogram) for span in spans if span.order.size]
+            rows += [merge_orders(*zip(*known, strict=True))] if known else []
+        p = dependence(np.concatenate(rows), problem.test.chunk)
+        found = p.size * p.min(initial=1.0)
+        return {"dependence": (("pair",), np.full(len(problem.pairs), found))} if 0.0 < found < ALARM else {}
 
     def bounds(self, *arrays: Any) -> Floats:
         return lower_bounds(*arrays)

@@ -45,6 +45,7 @@ class Histogram(Counted):
         decision = decide(problem, index)
         after, bins = sized(problem, index), 1 if decision is None else decision.bins
         counts = None if decision is None else counts_of(after, index, after.test, bins)
+        spans = [index.done(problem.bin_key(law, "test", bins), (), after.test) for law in problem.laws]
         number = {law: place for place, law in enumerate(problem.laws)}
         is_listed = problem.study.pairs.domain is None
         pairs = [[number[law] for law in both] for both in problem.pair_laws] if is_listed else []
@@ -53,6 +54,7 @@ class Histogram(Counted):
         cells = _cells(after, index, found, laws, epsilons, run) if epsilons.size else no_cells(len(laws))
         return cells | {
             "bin_counts": (("law", "bin"), found),
+            "bin_atom": (("law",), np.array([min((span.atom for span in some), default=1.0) for some in spans])),
             "pair_laws": (("pair", "side"), laws),
         }
 
@@ -114,6 +116,7 @@ def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]])
         "bins": number,
         "test": outputs,
         "lipschitz": given.lipschitz,
+        "atom": float(arrays["bin_atom"][1].max()) if "bin_atom" in arrays else 1.0,
         "sizes": sizes_entry(study, outputs),
         "refuted": _refutation(where, refuted, changes, arrays["pair_laws"][1]),
     }

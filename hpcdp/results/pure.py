@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from hpcdp.losses.local import UNIT
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.local_loss import LossAt
 from hpcdp.notions.pure import pure_lower
-from hpcdp.planning.index import Index, first_of
+from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.planning.pure import Choice, known_choice, spans_of, tested_pairs
 from hpcdp.results.cells import no_cells
 from hpcdp.results.counted import Counted
@@ -29,7 +29,15 @@ class PureResults(Counted):
         self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
     ) -> Arrays:
         cells = super().arrays(problem, index, epsilons, run) if epsilons.size else no_cells(len(problem.pairs))
-        return cells | _pure(problem, index)
+        return cells | self.order(problem, index) | _pure(problem, index)
+
+    def tested_spans(self, problem: Problem, index: Index) -> Iterator[list[Span]]:
+        if problem.study.counts_levels:
+            yield from super().tested_spans(problem, index)
+        for number in tested_pairs(problem, index) or []:
+            choice = known_choice(problem, index, number)
+            if choice is not None:
+                yield spans_of(problem, index, number, choice)
 
 
 DERIVED = PureResults()

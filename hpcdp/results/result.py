@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.rounding import at_most
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
@@ -122,13 +123,25 @@ class Result(Shown):
 
     @property
     def code_warnings(self) -> list[str]:
-        """That numbers may be of code that is there no more."""
-        return changed_words(self.changed)
+        """That numbers may be of code that is there no more, and that draws depend on each other."""
+        return [*changed_words(self.changed), *([] if self.depends is None else [self.depends])]
+
+    @property
+    def depends(self) -> str | None:
+        """That draws depend on each other, which withholds what is certified; None where their order does not say so."""
+        if "dependence" not in self.arrays:
+            return None
+        p = at_most(float(self["dependence"].min()), ".1g")
+        return (
+            f"draws depend on each other (p ≤ {p}, finite-sample, all tests of their order together): "
+            "certified bounds are withheld, and shown as 0 or, of errors, as 1; estimates stay, their standard errors and the "
+            "limits marked * do not hold"
+        )
 
     @property
     def changed_entry(self) -> dict[str, list[str]]:
-        """The same for JSON of which warnings are no part otherwise; empty where no code changed."""
-        return {"warnings": self.code_warnings} if self.changed else {}
+        """The same for JSON of which warnings are no part otherwise; empty where there is nothing of it."""
+        return {"warnings": self.code_warnings} if self.code_warnings else {}
 
     def epsilon_at(self, delta: float, alone: bool = False) -> Level:
         """ε at a given δ, from 0 to below 1: the estimate and a certified lower limit; StudyError on any other δ.
@@ -174,7 +187,8 @@ class Result(Shown):
 
     def has_bound(self, place: Any) -> bool:
         """Whether any of some cells has a bound of its own, as far as a study says which have. place: an index of `level`."""
-        return self.study.estimate.certify is None or bool((self["level"][place] > 0.0).any())
+        every = self.study.estimate.certify is None and self.depends is None
+        return every or bool((self["level"][place] > 0.0).any())
 
     def _certified(self, place: Any) -> dict[str, bool]:
         return {} if self.study.estimate.certify is None else {"certified": self.has_bound(place)}

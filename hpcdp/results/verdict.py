@@ -195,7 +195,8 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     """Judge a claim by all cells of a result that have all their counts, both directions of every pair.
 
     Violation: a certified lower bound (finite-sample, all cells together) lies above the claim. Not separable: none does,
-    but an estimate lies above it, of δ or of the divergence that it limits, or no cell is known. Consistent: no estimate does,
+    but an estimate lies above it, of δ or of the divergence that it limits, or no cell is known, or draws depend on each other.
+    Consistent: no estimate does,
     which proves no privacy. The claim is compared at the levels of the study; `Claim.implied` says what it claims there. A
     claim about Rényi divergences is compared with their certified bounds too, which hold by the same event as those on δ: no
     confidence is spent. A claim of pure ε is compared with the certified limit on that alone where the study has [pure] or a
@@ -234,7 +235,7 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
         separation = _separate(result, claimed, error)
     else:
         is_above = order is not None and order.is_above
-        verdict = CONSISTENT if known.any() and not is_above else NOT_SEPARABLE
+        verdict = CONSISTENT if known.any() and not is_above and result.depends is None else NOT_SEPARABLE
     return Verdict(result, claim, verdict, known, claimed, error, separation, order)
 
 
@@ -246,7 +247,8 @@ def _verify_pure(result: Result, claim: Claim, claimed: float) -> Verdict:
     if found is not None and found.violated:
         verdict = VIOLATION
     else:
-        verdict = CONSISTENT if found is not None and found.estimate <= claimed else NOT_SEPARABLE
+        is_below = found is not None and found.estimate <= claimed
+        verdict = CONSISTENT if is_below and result.depends is None else NOT_SEPARABLE
     return Verdict(result, claim, verdict, known, allowed, careful_error(result), None, None, found, PURE)
 
 

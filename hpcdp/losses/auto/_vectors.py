@@ -42,6 +42,11 @@ class ChosenCounter:
         """Histogram over the 2T + 1 classes, int64."""
         return self.counter.count(outputs)
 
+    def classes_of(self, outputs: Outputs) -> NDArray[np.integer]:
+        """Class of each output, shape (size,)."""
+        found: NDArray[np.integer] = self.counter.classes_of(outputs)  # type: ignore[attr-defined]
+        return found
+
     def state(self) -> dict[str, NDArray[Any]] | None:
         """The counter's own, and the name."""
         state = self.counter.state()

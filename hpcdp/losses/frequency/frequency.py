@@ -37,6 +37,10 @@ class FrequencyCounter:
         np.add.at(out, np.roll(self.codes, 1), found)
         return out
 
+    def classes_of(self, outputs: Outputs) -> NDArray[np.int32]:
+        """Class of each output, shape (size,)."""
+        return self.codes[self.distinct.find(outputs)]
+
     def state(self) -> dict[str, NDArray[Any]]:
         """The values, their classes and the number of classes."""
         return self.distinct.state() | {"codes": self.codes, "classes": np.array(self.classes)}

@@ -12,7 +12,7 @@ from hpcdp.errors import StudyError
 
 
 class OutsideError(StudyError):
-    """An output lies outside the interval in which the study says that all lie."""
+    """Outputs are not as the study says: one lies outside its interval, or one value comes too often for a density."""
 
 
 @kernel()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp._base.threads import library_threads
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
-from hpcdp.losses.counts import count_losses
+from hpcdp.losses._plain import PlainCounter
 from hpcdp.losses.learned._additive import Additive, Batches, learn_additive
 from hpcdp.losses.learned._calibration import Calibration, learn_calibration, restore_calibration
 from hpcdp.losses.learned._columns import SAMPLE, Columns, as_rows
@@ -119,15 +119,10 @@ class LearnedScore:
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedCounter:
-    """Counts by the scores of a model, for sorted distinct thresholds (T,)."""
+class LearnedCounter(PlainCounter):
+    """Counts by the scores of a model that may be stored."""
 
     model: LearnedModel
-    thresholds: Floats
-
-    def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram of outputs over the 2T + 1 classes of L̂, shape (2T + 1,), int64."""
-        return count_losses(self.model.score(outputs), self.thresholds)
 
     def score(self, outputs: Outputs) -> Floats:
         """L̂ of each output."""

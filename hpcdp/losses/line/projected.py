@@ -51,6 +51,10 @@ class ProjectedCounter:
         """Histogram over the 2T + 1 classes, int64, of outputs of shape (size, d)."""
         return self.steps.count(self.projection.coordinate(outputs))
 
+    def classes_of(self, outputs: Outputs) -> NDArray[np.int32]:
+        """Class of each output, shape (size,)."""
+        return self.steps.classes_of(self.projection.coordinate(outputs))
+
     def score(self, outputs: Outputs) -> Floats:
         """The place of each output on the line, which decides its class."""
         return self.projection.coordinate(outputs)

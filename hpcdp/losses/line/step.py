@@ -160,6 +160,10 @@ class StepCounter:
         lookup_kernels.count_runs(x, found.starts, self.codes, found.first, self._whole, found.origin, found.scale, out)
         return out
 
+    def classes_of(self, outputs: NDArray[Any]) -> NDArray[np.int32]:
+        """Class of each output, shape (size,)."""
+        return self.codes[self.lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))]
+
     @cached_property
     def _tables(self) -> Tables:
         return Tables(self.lookup, self.codes, self.classes)

@@ -53,6 +53,8 @@ def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
 
 def _undecided(verdict: Verdict) -> tuple[str, float | None]:
     """Why a claim is not separable, and the ε that this names."""
+    if verdict.result.depends is not None:
+        return "draws depend on each other", None
     if verdict.family == PURE:
         known = verdict.pure is not None
         return ("an estimate lies above it" if known else "no pair is tested yet"), None

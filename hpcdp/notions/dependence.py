@@ -1,0 +1,102 @@
+"""Whether independent draws explain the order in which outputs fell into tested sets; bounds rest on their independence.
+
+Draws that are independent and of one distribution may come in any order, however often they hit a set. So, given how often they
+do, the hits of a chunk are hypergeometric; and so is, given how many first and how many second outputs of pairs of neighbours
+hit, the number of pairs of which both do. **Finite-sample**, of rare sets too. No alarm proves no independence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.special import gammaln
+from hpcdp.losses.counts import above
+from hpcdp.losses.protocol import Counter, Outputs
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ALARM = 1e-4
+"""Below it draws are said to depend on each other; at most the chance of that where they do not, all tests together."""
+
+COLUMNS = 6
+"""Of an order: pairs of neighbours, hits of the first, of the second and of both, most hits and most misses of a whole chunk."""
+
+_LOOKED = 1 << 11  # first outputs of a chunk whose neighbours are looked at, and as many last ones
+_SETS = 5
+_LEAST = 1e-300  # of what is told
+
+
+def looked_thresholds(thresholds: int) -> Ints:
+    """Which thresholds t make the sets {L̂ > t} that are looked at: at most five of them, evenly spread, shape (sets,)."""
+    many = min(thresholds, _SETS)
+    return np.arange(many) * (thresholds - 1) // max(1, many - 1)
+
+
+def count_in_order(counter: Counter, outputs: Outputs, chunk: int, histogram: Ints, order: Ints) -> None:
+    """Add a chunk's outputs to the histogram over the 2T + 1 classes, and their order to what is known of it, (sets, COLUMNS).
+
+    chunk: draws of a whole one; where there are fewer outputs, how many hit is not compared. Neighbours are not where the
+    counter has no `classes_of`, as one of somebody else.
+    """
+    sets, looked = looked_thresholds(histogram.size // 2), np.zeros(0, np.int64)
+    if classes_of := getattr(counter, "classes_of", None):
+        is_short = outputs.shape[0] <= 2 * _LOOKED
+        looked = classes_of(outputs if is_short else np.concatenate([outputs[:_LOOKED], outputs[-_LOOKED:]]))
+        found = np.bincount(looked, minlength=histogram.size)
+        found += 0 if is_short else counter.count(outputs[_LOOKED:-_LOOKED])
+    else:
+        found = counter.count(outputs)
+    pairs = looked[: looked.size // 2 * 2].reshape(-1, 2)
+    sides = pairs[:, 0], pairs[:, 1], np.minimum(pairs[:, 0], pairs[:, 1])
+    order[:, 0] += len(pairs)
+    order[:, 1:4] += np.transpose([above(np.bincount(side, minlength=histogram.size))[sets] for side in sides])
+    if outputs.shape[0] == chunk:
+        hits = above(found)[sets]
+        order[:, 4:] = np.maximum(order[:, 4:], np.transpose([hits, chunk - hits]))
+    histogram += found
+
+
+def merge_orders(orders: Sequence[Ints], histograms: Sequence[Ints]) -> Ints:
+    """What `dependence` asks of both sides' sets, (2·sets, COLUMNS + 2): their orders, hits and draws.
+
+    orders, histograms: (2, sets, COLUMNS) and (2, 2T + 1) of parts of a stage.
+    """
+    histogram = np.sum(histograms, axis=0)
+    hits = above(histogram)[:, looked_thresholds(histogram.shape[1] // 2)]
+    draws = np.broadcast_to(histogram.sum(axis=1, keepdims=True), hits.shape)
+    merged = [np.sum(orders, axis=0)[..., :4], np.max(orders, axis=0)[..., 4:], np.stack([hits, draws], axis=-1)]
+    return np.concatenate(merged, axis=-1).reshape(-1, COLUMNS + 2)
+
+
+def dependence(rows: Ints, chunk: int) -> Floats:
+    """p-values of sets, (sets,), each of its neighbours and of its chunks together. Finite-sample.
+
+    rows: (sets, COLUMNS + 2) of `merge_orders`. chunk: draws of a whole one.
+    """
+    pairs, first, second, both, most, misses, hits, draws = rows.T.astype(np.float64)
+    neighbours = np.minimum(_above(both, pairs, first, second), _above(first - both, pairs, pairs - second, first))
+    size = np.maximum(1.0, np.minimum(chunk, draws))
+    chunks = np.minimum(_above(most, draws, hits, size), _above(misses, draws, draws - hits, size))
+    either = np.minimum(neighbours, chunks + np.log(np.maximum(1.0, draws // size)))
+    p = 4.0 * np.exp(either)  # the smaller of two tests, each the smaller of two tails
+    return np.clip(p, _LEAST, 1.0)
+
+
+def _above(x: Floats, total: Floats, marked: Floats, drawn: Floats) -> Floats:
+    """ln of a bound on P[X >= x], X of `drawn` out of `total`, `marked` of them, hypergeometric: a geometric series of ratios.
+
+    The ratio of P[X = x + 1] to P[X = x] falls with x. At most 0.
+    """
+    ratio = (marked - x) * (drawn - x) / np.maximum(1.0, (x + 1.0) * (total - marked - drawn + x + 1.0))
+    ways = _ways(marked, x) + _ways(total - marked, drawn - x) - _ways(total, drawn)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(ratio < 1.0, np.minimum(0.0, ways - np.log1p(-ratio)), 0.0)
+
+
+def _ways(n: Floats, k: Floats) -> Floats:
+    """ln of the binomial coefficient."""
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
