@@ -31,9 +31,7 @@ def around(vector: Sequence[float], values: Sequence[float] | None = None) -> Pa
     """
     given = [vector] if values is None else [vector, values]
     if not all(isinstance(x, list | tuple) and x and {type(v) for v in x} <= {int, float} for x in given):
-        raise ValueError(
-            f"vector, values: lists of numbers, not empty; given: {' and '.join(type(x).__name__ for x in given)}"
-        )
+        raise ValueError(f"vector, values: lists of numbers, not empty; given: {[type(x).__name__ for x in given]}")
     near = [(x - 1.0, x, x + 1.0) if values is None else tuple(values) for x in vector]
     if (count := prod(len(set(choices)) for choices in near)) > _MOST:
         raise ValueError(f"vector: at most {_MOST:,} vectors near it; given: {len(vector)} numbers with {count:.3g}")

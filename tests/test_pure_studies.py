@@ -311,10 +311,10 @@ def test_a_store_that_grew_says_so_and_its_pairs_can_be_told_apart(client, tmp_p
     ("call_it", "words"),
     [
         (lambda: statdp(10**8), "dimension: an integer from 2 to 1,000,000; given: 100000000"),
-        (lambda: around(5), "vector, values: lists of numbers, not empty; given: int"),
-        (lambda: around(["a"]), "given: list"),
-        (lambda: around([]), "not empty; given: list"),
-        (lambda: around([0.0], []), "not empty; given: list and list"),
+        (lambda: around(5), "vector, values: lists of numbers, not empty; given: ['int']"),
+        (lambda: around(["a"]), "given: ['list']"),
+        (lambda: around([]), "not empty; given: ['list']"),
+        (lambda: around([0.0], []), "not empty; given: ['list', 'list']"),
         (
             lambda: around([0.0] * 20),
             "vector: at most 1,000,000 vectors near it; given: 20 numbers with 3.49e+09",

@@ -118,7 +118,7 @@ def test_plain_draws_for_a_certificate_are_made_where_one_is_asked_for(
     needed = max(choice["needed"])
     planned, said = " ".join(done.stderr.split()), " ".join(done.stdout.split())
     assert re.search(r"time about \d+ s for levels alone", planned)
-    assert re.search(r"at most what levels choose takes at most [\d.]+ (s|min|h) in one process", planned)
+    assert re.search(r"bound what levels choose takes at most [\d.]+ (s|min|h) in one process", planned)
     assert f"levels learned of 1 pair; 1 pair tested proposals pair 0: {choice['draws']:,} draws" in planned
     if certify:
         assert max(choice["leftover"]) >= needed

@@ -96,7 +96,7 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
         )
     lines.append(("leftover", _certificate(problem, costs, workers, pairs)))
     most = 4.0 * WEIGHING * pairs * (e.test if e.target is None else e.target.most)  # of both laws, and as long again
-    lines.append(("at most", f"what levels choose takes at most {_takes(most, costs, workers)}"))
+    lines.append(("bound", f"what levels choose takes at most {_takes(most, costs, workers)}"))
     return lines
 
 
