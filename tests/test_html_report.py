@@ -215,7 +215,11 @@ def test_every_column_says_what_it_is_and_bounds_are_rounded_to_the_safe_side(pa
 
 
 BOUNDS: dict[tuple[str, str], dict[str, tuple[str, str]]] = {
-    ("points", "Spectrum"): {"lower": ("certified ≥", "finite"), "limit": ("learned sets ≤", "limited")},
+    ("points", "Spectrum"): {
+        "resolved": ("told from 0", "finite"),
+        "limit": ("learned sets ≤", "limited"),
+        "lower": ("certified ≥", "finite"),
+    },
     ("points", "Trade-off points"): {
         "radius": ("radius", "finite"),
         "alpha_upper": ("α ≤", "finite"),
