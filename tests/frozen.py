@@ -13,13 +13,11 @@ from typing import Any
 
 import psutil
 
-from hpcdp.engine.driver import _results_are_current, opened
+from hpcdp.engine.driver import opened
 from hpcdp.engine.identical_chunks import refuse_identical_chunks
-from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.repair import read_sound_index, remove_unrecorded, set_samples_aside
-from hpcdp.engine.stopping import Stop
 from hpcdp.engine.tasks import check_blocks, run_task
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.costs import Costs
@@ -27,7 +25,7 @@ from hpcdp.planning.reuse_choice import choose_reuse
 from hpcdp.planning.targets import decide, share_time
 from hpcdp.planning.ways import schedule
 from hpcdp.results.assemble import assemble, pair_entries
-from hpcdp.store.results import write_results
+from hpcdp.store.results import digests_of, read_results, write_results
 from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
@@ -163,7 +161,8 @@ def run_here(store: str, study: str) -> None:
                 break
             problem = with_known_sizes(layout, problem)
         refuse_identical_chunks(layout, problem)
-        if not _results_are_current(layout, version, Monitor(Silent(), Stop(), lambda: False, None)):  # type: ignore[arg-type]
+        arrays, stored = assemble(problem, index), read_results(layout)
+        if stored is None or stored[1]["version"] != version or digests_of(stored[0]) != digests_of(arrays):
             head = {
                 "version": version,
                 "complete": True,
@@ -172,4 +171,4 @@ def run_here(store: str, study: str) -> None:
                 "pairs": pair_entries(problem),
                 "bounds": BOUNDS_VERSION,
             }
-            write_results(layout, assemble(problem, index), head, generation)
+            write_results(layout, arrays, head, generation)

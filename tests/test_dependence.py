@@ -44,7 +44,7 @@ def p_value(draw, rng, chunks=4, size=5000, thresholds=THRESHOLDS):
     for side in (0, 1):
         for _ in range(chunks):
             count_in_order(counter, draw(rng, size, side), size, histogram[side], order[side])
-    p = dependence(merge_orders([order], [histogram]), size)
+    p = dependence(merge_orders([order], [histogram]), np.array(size))
     return min(1.0, p.size * p.min())
 
 

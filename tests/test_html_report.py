@@ -547,7 +547,7 @@ def test_assumptions_and_warnings_are_all_there(stores: Stores, pages: Pages) ->
         prose = [line for line in notes if len(line) > 100 and "---" not in line]
         assert prose or kind == "risk"
         for line in prose:
-            if "largest over" not in line and "Laplace noise of scale" not in line:
+            if "largest over" not in line and "largest of all" not in line and "Laplace noise of scale" not in line:
                 assert line in text, line
 
 

@@ -129,6 +129,7 @@ def test_a_mechanism_that_goes_on_as_two_answers_once(tmp_path: Path) -> None:
 
 COPIES = """
 import os
+import types
 
 import numpy as np
 
@@ -148,7 +149,8 @@ def mechanism(database, rng):
 
 own = CallableMechanism(mechanism, {}, False)
 rng = np.random.default_rng(1)
-alone = lambda: own.draw_alone(lambda: np.zeros(1), 8, rng, lambda number: None, lambda found: found)
+rngs = lambda number: types.SimpleNamespace(normal=rng.normal, close=lambda: None)
+alone = lambda: own.draw_alone(lambda: np.zeros(1), 8, rngs, lambda found: found)
 len(DRAW) == 8 or os._exit(3)
 """
 

@@ -14,11 +14,9 @@ from scipy.stats import binom
 from studies import make_study, pose, run
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.keys import digest_array
 from hpcdp.notions.bounds import joint_lower, joint_rejects, normal_upper
 from hpcdp.notions.resolution import ascend, extrapolate, largest_upper, learned_upper
 from hpcdp.report.table import table
-from hpcdp.results.resolution import read_limits, write_limits
 from hpcdp.results.result import load_result
 from hpcdp.results.ways import derived
 from hpcdp.study.ways import WAYS
@@ -222,18 +220,6 @@ def test_pairs_share_the_level(result):
 
     assert cells(1).all()
     assert not cells(20).any()
-
-
-def test_what_is_kept_is_read_again(result):
-    kept = read_limits(
-        write_limits(result.resolution, result.arrays),
-        {name: digest_array(values) for name, (_, values) in result.arrays.items()},
-    )
-    again = type(result)(result.study, result.store, True, result.pairs, result.arrays, [], 1, kept)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hpcdp.results.resolution.ascend", None)  # what is kept takes no test
-        np.testing.assert_array_equal(again.resolution.cells, result.resolution.cells)
-    np.testing.assert_array_equal(again.resolution.limits, result.resolution.limits)
 
 
 def test_extrapolation():

@@ -31,7 +31,7 @@ from hpcdp.report._colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.epsilon_at import table as levels_table
 from hpcdp.report.html.sentence import sentence_of
 from hpcdp.report.plots import draw
-from hpcdp.report.printed import text, texts_of
+from hpcdp.report.printed import text
 from hpcdp.report.table import csv_text
 from hpcdp.report.tape import HEAD
 from hpcdp.report.verdict import report
@@ -174,7 +174,6 @@ def test_json_has_what_it_promises_and_nothing_else(result: Result, tmp_path: Pa
         assert row["lower_up_to_leftover"] == max(within)
         assert within[["forward", "reverse"].index(row["lower_up_to_leftover_direction"])] == max(within)
     assert hpcdp("show", str(result.store), "--format", "json", folder=tmp_path).stdout.strip() == result.to_json()
-    assert texts_of(result)["json"] == result.to_json()
 
 
 def test_sums_may_be_larger_than_what_an_integer_of_the_machine_holds() -> None:

@@ -10,7 +10,6 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from hpcdp._base.models import keys_of, model_at, own_keys
-from hpcdp._check import without_contents
 
 _SETTINGS = {"relation", "rows", "file", "call", "index", "exchangeable", "lower", "upper", "points", "lipschitz"}
 """Keys below [pairs] that hold no row of a database."""
@@ -111,7 +110,11 @@ def _given(location: tuple[Any, ...], item: Any) -> str:
     is_told = value is None or isinstance(value, str | int | float)
     if not {"pairs", "population"}.isdisjoint(location):
         is_known = is_told = is_told and is_known and not _SETTINGS.isdisjoint(location[-2:])
-    return _short(value) if is_told or is_known else without_contents(value)
+    if is_told or is_known:
+        return _short(value)
+    from hpcdp._check import without_contents  # it loads NumPy
+
+    return without_contents(value)
 
 
 def _short(value: Any) -> str:

@@ -72,10 +72,10 @@ def merge_orders(orders: Sequence[Ints], histograms: Sequence[Ints]) -> Ints:
     return np.concatenate(merged, axis=-1).reshape(-1, COLUMNS + 2)
 
 
-def dependence(rows: Ints, chunk: int) -> Floats:
+def dependence(rows: Ints, chunk: Ints) -> Floats:
     """p-values of sets, (sets,), each of its neighbours and of its chunks together. Finite-sample.
 
-    rows: (sets, COLUMNS + 2) of `merge_orders`. chunk: draws of a whole one.
+    rows: (sets, COLUMNS + 2) of `merge_orders`. chunk: draws of a whole one, (sets,).
     """
     pairs, first, second, both, most, misses, hits, draws = rows.T.astype(np.float64)
     neighbours = np.minimum(_above(both, pairs, first, second), _above(first - both, pairs, pairs - second, first))

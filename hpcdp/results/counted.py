@@ -47,21 +47,22 @@ class Counted(Derived):
         found |= variational_arrays(problem, index, found) if e.renyi else {}
         return found | self.order(problem, index)
 
-    def tested_spans(self, problem: Problem, index: Index) -> Iterator[list[Span]]:
-        """The spans in which some sets of a pair were counted, of each pair."""
+    def tested_spans(self, problem: Problem, index: Index) -> Iterator[tuple[list[Span], list[int]]]:
+        """The spans in which some sets of a pair were counted, and draws of a whole chunk of each side, of each pair."""
         wanted = problem.thresholds.tolist()
         for model, number in first_of(problem.model_keys).items():
-            stage = problem.stage_of("test", number)
+            stage, other = (problem.stage_of("test", number, side) for side in (0, 1))
             for thresholds in index.threshold_sets(model, wanted, stage):
-                yield index.done(model, thresholds, stage)
+                yield index.done(model, thresholds, stage), [stage.chunk, other.chunk]
 
     def order(self, problem: Problem, index: Index) -> Arrays:
         """Where test outputs depend on each other by their order, the p-value of all tests together; else nothing."""
-        rows = [np.zeros((0, COLUMNS + 2), np.int64)]
-        for spans in self.tested_spans(problem, index):
+        rows, sizes = [np.zeros((0, COLUMNS + 2), np.int64)], [np.zeros(0, np.int64)]
+        for spans, chunks in self.tested_spans(problem, index):
             known = [(span.order, span.histogram) for span in spans if span.order.size]
             rows += [merge_orders(*zip(*known, strict=True))] if known else []
-        p = dependence(np.concatenate(rows), problem.test.chunk)
+            sizes += [np.repeat(chunks, len(rows[-1]) // 2)] if known else []
+        p = dependence(np.concatenate(rows), np.concatenate(sizes))
         found = p.size * p.min(initial=1.0)
         return {"dependence": (("pair",), np.full(len(problem.pairs), found))} if 0.0 < found < ALARM else {}
 

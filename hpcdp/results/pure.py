@@ -31,13 +31,13 @@ class PureResults(Counted):
         cells = super().arrays(problem, index, epsilons, run) if epsilons.size else no_cells(len(problem.pairs))
         return cells | self.order(problem, index) | _pure(problem, index)
 
-    def tested_spans(self, problem: Problem, index: Index) -> Iterator[list[Span]]:
+    def tested_spans(self, problem: Problem, index: Index) -> Iterator[tuple[list[Span], list[int]]]:
         if problem.study.counts_levels:
             yield from super().tested_spans(problem, index)
         for number in tested_pairs(problem, index) or []:
             choice = known_choice(problem, index, number)
             if choice is not None:
-                yield spans_of(problem, index, number, choice)
+                yield spans_of(problem, index, number, choice), [problem.test.chunk] * 2
 
 
 DERIVED = PureResults()
