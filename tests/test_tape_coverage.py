@@ -7,6 +7,8 @@ same stages. A bound holds given what was learned, so that the runs of one pair 
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +20,11 @@ from scipy.integrate import quad
 from scipy.stats import chi2, norm
 from studies import make_study, pose
 
+import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
 from hpcdp.analytic.geometric import geometric_sum_pair
 from hpcdp.engine.context import Context
+from hpcdp.engine.fresh import _origin
 from hpcdp.engine.tape import Judge, _chunks, _learn
 from hpcdp.errors import MechanismError
 from hpcdp.mechanisms.outputs import Schema
@@ -28,6 +32,7 @@ from hpcdp.planning.index import Index, TapeSpan
 from hpcdp.planning.tape import PARTS, Choice, DrawTape, stage_of
 from hpcdp.results.assemble import assemble
 from hpcdp.store.layout import Layout
+from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 
 OWN = '''
@@ -292,6 +297,43 @@ def test_what_is_kept_from_some_time_on_ends_the_test(call: str, what: str, word
     with pytest.raises(MechanismError, match=words):
         pair.draw("tape", 1, 16, 17)
     pair.draw("tape", 1, 17, 18)  # of which nothing is looked at
+
+
+def test_a_fresh_process_that_was_ended_is_started_again(tmp_path: Path) -> None:
+    pair = Learned.of(tmp_path, "kept_alone", 0.8)
+    found = pair.draw("tape", 0, 0, 1)
+    _origin(os.getpid()).kill()
+    assert pair.draw("tape", 0, 0, 1) == found
+
+
+def test_functions_that_were_given_are_sent_as_they_are_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose module was changed here alone, and one that holds a lock, as no worker could have it."""
+    (tmp_path / "scaled.py").write_text(
+        "SCALE = 1.0\n\n\ndef noisy(database, rng):\n    return database[0] + rng.normal(0.0, SCALE)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import scaled  # type: ignore[import-not-found]
+
+    scaled.SCALE, lock = 2.0, threading.Lock()
+
+    def locked(database: Any, rng: Any) -> Any:
+        with lock:
+            return scaled.noisy(database, rng)
+
+    for function in (scaled.noisy, locked):
+        study = Study.from_dict(
+            {
+                "study": {"name": "given", "seed": 1, "stream": "philox"},
+                "mechanism": {"call": function},
+                "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+                "estimate": {"tape": True, "train": 4_096, "test": 16_384, "epsilons": [0.0, 0.5], "keep": "none"},
+            },
+            tmp_path,
+        )
+        result = hpcdp.run(study, tmp_path / f"{function.__name__}.zarr", workers=0)
+        assert 0.0 < result["lower"][0, :, 0].max() <= GaussianShift(0.5).delta(0.0)
 
 
 def exact_of(pair: Learned, direction: int, epsilon: float) -> float:

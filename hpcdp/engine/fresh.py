@@ -14,9 +14,12 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from hpcdp._base.limits import open_files
 from hpcdp._base.raised import describe_raised
 from hpcdp._base.threads import program_environment
 from hpcdp.errors import MechanismError
+from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.functions import pickled
 from hpcdp.serve import _take_pipes
 from hpcdp.store.arrays import fingerprint
 from hpcdp.study.sampler import Sampler
@@ -25,25 +28,35 @@ _asking = threading.Lock()
 _FAILED = "failed:"
 
 
-def fresh_prints(sampler: Sampler, chunks: list[int], *given: Any, **how: Any) -> list[str]:
-    """Fingerprints of these chunks as a fresh process draws them; none where it cannot. given, how: of `Sampler.draw_tape`."""
-    import cloudpickle
+def fresh_prints(sampler: Sampler, is_given: bool, chunks: list[int], *given: Any, **how: Any) -> list[str] | None:
+    """Fingerprints of these chunks as a fresh process draws them; None of a function that cannot be sent to one.
 
+    is_given: whether the function was given as an object; its modules go as they are here, as to workers. given, how: of
+    `Sampler.draw_tape`. MechanismError where the mechanism fails there, or where there is no such process to be had.
+    """
+    function: Any = getattr(sampler.mechanism, "function", None)
+    own = digest_function(function).modules if is_given else ()
     try:
-        request = cloudpickle.dumps((sys.path, cloudpickle.dumps((replace(sampler), chunks, given, how))))
-    except Exception as error:  # whatever a class of someone else raises
-        raise MechanismError(f"estimate.tape: the mechanism cannot be sent to another process: {error}") from error
-    with _asking, suppress(OSError):
-        asked = _origin(os.getpid())
-        assert asked.stdin is not None
-        assert asked.stdout is not None
-        asked.stdin.write(b"%d\n" % len(request) + request)
-        asked.stdin.flush()
-        found = asked.stdout.readline().decode().split()
-        if found[:1] != [_FAILED]:
-            return found
-        raise MechanismError(f"in a fresh process {' '.join(found[1:])}")
-    return []
+        request = pickled({"asked": (replace(sampler), chunks, given, how)}, set(own))
+    except Exception:  # whatever a class of someone else raises
+        return None
+    request = pickle.dumps((sys.path, request))
+    for _ in range(2):  # one that was ended is started again
+        with _asking, suppress(OSError):
+            asked = _origin(os.getpid())
+            assert asked.stdin is not None
+            assert asked.stdout is not None
+            asked.stdin.write(b"%d\n" % len(request) + request)
+            asked.stdin.flush()
+            if found := asked.stdout.readline().decode().split():
+                if found[0] != _FAILED:
+                    return found
+                raise MechanismError(f"in a fresh process {' '.join(found[1:])}")
+        _origin.cache_clear()
+    raise MechanismError(
+        "the fresh process in which chunks of random tapes are drawn once more cannot be started, or ended before it answered; "
+        f"is there enough memory, and may more than {open_files()} files be open (ulimit -n)?"
+    )
 
 
 @lru_cache(maxsize=1)
@@ -80,5 +93,5 @@ def answer() -> None:
 def _drawn(request: bytes) -> list[str]:
     path, rest = pickle.loads(request)
     sys.path[:] = path
-    sampler, chunks, (database, law, part, size, schema), how = pickle.loads(rest)
+    sampler, chunks, (database, law, part, size, schema), how = pickle.loads(rest)["asked"]
     return [fingerprint(sampler.draw_tape(database, law, part, chunk, size, schema, **how)[0]) for chunk in chunks]

@@ -26,6 +26,7 @@ from hpcdp.losses.line.projected import Projection, projection_state, restore_pr
 from hpcdp.losses.protocol import Side
 from hpcdp.losses.tape._class_kernels import find_inside
 from hpcdp.losses.tape.levels import learn
+from hpcdp.mechanisms.functions import held
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.tape.generator import Tape
 from hpcdp.mechanisms.tape.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
@@ -38,6 +39,7 @@ from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, read_json, set_aside
 from hpcdp.store.states import read_state, write_state
 from hpcdp.study.declared import Declared
+from hpcdp.study.mechanism import FunctionCall
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.trust import names_code
 
@@ -357,7 +359,10 @@ def _refuse_other(
     """Draw these chunks again in a fresh process: outputs must be those of these fingerprints."""
     problem = context.problem
     given = problem.laws[law], law, part, choice.chunk, problem.schema
-    if fresh_prints(problem.sampler, list(prints), *given, **how) != list(prints.values()):
+    call = problem.study.mechanism.call
+    is_given = isinstance(call, FunctionCall) or held(str(call)) is not None
+    found = fresh_prints(problem.sampler, is_given, list(prints), *given, **how)
+    if found not in (None, list(prints.values())):
         raise MechanismError(
             f"{part} chunk {', '.join(map(str, prints))} of {problem.describe_law(law)}: a fresh process does not draw the same "
             "outputs from the same random tapes; the mechanism keeps something from call to call, or draws from elsewhere than "

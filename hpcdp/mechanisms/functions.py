@@ -110,7 +110,7 @@ class Parcel:
         """Objects as they are now; StudyError where they cannot be sent."""
         own = {module for found in objects.values() if callable(found) for module in digest_function(found).modules}
         try:
-            body = _pickled(objects, own)
+            body = pickled(objects, own)
         except interruptions():
             raise
         except BaseException as error:  # whatever a class of someone else raises
@@ -132,7 +132,7 @@ class Parcel:
 _pickling = threading.Lock()
 
 
-def _pickled(objects: Mapping[str, Any], own: set[str]) -> bytes:
+def pickled(objects: Mapping[str, Any], own: set[str]) -> bytes:
     """With functions of the user's own modules by value, as they are here; of a module that cannot be, as an import finds it."""
     import cloudpickle
 

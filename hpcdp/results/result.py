@@ -134,8 +134,8 @@ class Result(Shown):
         p = at_most(float(self["dependence"].min()), ".1g")
         return (
             f"draws depend on each other (p ≤ {p}, finite-sample, all tests of their order together): "
-            "certified bounds are withheld, and shown as 0 or, of errors, as 1; estimates stay, their standard errors and the "
-            "limits marked * do not hold"
+            "certified bounds are withheld, and shown as 0 or, of errors, as 1; estimates stay; standard errors, radius, limits "
+            "marked * and what is said to be resolved do not hold"
         )
 
     @property
