@@ -18,7 +18,7 @@ from hpcdp.mechanisms.tape.proposal import Proposal
 Ints = NDArray[np.int64]
 
 NAMES = {NORMAL: "normal", LAPLACE: "laplace", EXPONENTIAL: "exponential", UNIFORM: "uniform"}
-CODES = {name: code for code, name in NAMES.items()}
+CODES = {name: code for code, name in NAMES.items()} | {"coin": UNIFORM}
 _LEAST_HELD, _MOST_HELD, _MOST_SPARE = 1 << 14, 1 << 20, 4
 _spare: dict[int, list[Floats]] = {}  # by size, of tapes that are gone
 

@@ -83,7 +83,7 @@ class Drawing(Kept):
 
     def _one_value(self, own: bytes, masses: Floats) -> int:
         edges, last = self._own_edges(own, masses)
-        found = min(bisect_right(edges, self._plain().bit_generator.one(UNIFORM) * edges[-1]), last)
+        found = min(bisect_right(edges, self._coin() * edges[-1]), last)
         self._note("choice", own, found, law=masses)
         return found
 

@@ -173,6 +173,8 @@ class Kept(Stream):
         """What outputs were given, of kinds that have proposals; of each kind as many places as are kept."""
         found = [*self._entries]
         for kind, sheet in self._sheets.items():
+            if kind == "coin":
+                continue
             used = self._used[kind]
             whole_sheet = self._sheets[kind] = np.ascontiguousarray(sheet[:, : int(used.max(initial=0))])
             found.append(Entry(kind, 0, whole_sheet, used))
@@ -268,13 +270,21 @@ class Kept(Stream):
             self._sheets[kind], self._used[kind] = np.empty((self.size, 0)), np.zeros(self.size, np.int64)
         while (have := self._sheets[kind].shape[1]) < places:
             more = min(max(_COLUMNS, have), self._most(kind) - have)
-            block = self._blocks.of(_child(self._seed, _SHEETS, CODES[kind], have)).standard(kind, more, have)
+            where = _SHEETS + (kind == "coin"), CODES[kind], have
+            block = self._blocks.of(_child(self._seed, *where)).standard(kind, more, have)
             if self._exchanged is not None:
                 rows, _, blocks = self._exchanged
-                other = blocks.of(_child(self._others, _SHEETS, CODES[kind], have)).standard(kind, more, have)
+                other = blocks.of(_child(self._others, *where)).standard(kind, more, have)
                 block = np.where(rows[:, None], other, block)
             self._sheets[kind] = np.hstack([self._sheets[kind], block]) if have else block
         return self._sheets[kind]
+
+    def _coin(self) -> float:
+        """The present output's next uniform variate that has no proposal of its own."""
+        place = self._counted["coin"] = self._counted.get("coin", 0) + 1
+        if place > self._most("coin"):
+            return float(self._plain().bit_generator.one(CODES["uniform"]))
+        return self._reach("coin", place).item(self._at, place - 1)
 
     def _stepped(self, before: int, rate: Any) -> None:
         """Exponentials from this place on are made whole numbers of steps of this length, ⌈v/rate⌉."""
