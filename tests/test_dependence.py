@@ -73,6 +73,11 @@ def drifting(rng, size, side):
     return side - 0.5 + np.linspace(0.0, 1.5, size) + rng.normal(size=size)
 
 
+def warming(rng, size, side):
+    """By half a standard deviation, from the first output of a call to its last."""
+    return side - 0.5 + np.linspace(0.0, 0.5, size) + rng.normal(size=size)
+
+
 def twins(rng, size, side):
     return side - 0.5 + np.repeat(rng.laplace(size=size // 2), 2)
 
@@ -99,7 +104,7 @@ def test_independent_draws_raise_no_alarm(draw, runs):
         assert binom.sf((found < level).sum() - 1, runs, level) > 1e-6
 
 
-@pytest.mark.parametrize("draw", [repeated, walking, drifting, twins])
+@pytest.mark.parametrize("draw", [repeated, walking, drifting, warming, twins])
 def test_draws_that_depend_on_each_other_are_seen(draw):
     rng = np.random.default_rng(8)
     assert max(p_value(draw, rng) for _ in range(5)) < ALARM
@@ -145,12 +150,13 @@ def test_every_loss_counts_in_order_what_it_counts(loss, kind):
         assert (histogram == counter.count(outputs)).all()
         ends = outputs if size <= 4096 else np.concatenate([outputs[:2048], outputs[-2048:]])
         one = np.array([counter.count(output).argmax() for output in np.split(ends, len(ends))])
-        hit = one[: len(one) // 2 * 2].reshape(-1, 2) > 2 * sets[:, None, None] + 1
-        wanted = [len(hit[0]), *hit.sum(axis=1).T, hit.all(axis=2).sum(axis=1)]
-        assert (order[:, :4] == np.transpose(np.broadcast_arrays(*wanted))).all()
+        hit = one[: len(one) // 4 * 4].reshape(-1, 2) > 2 * sets[:, None, None] + 1
+        early = hit[:, : len(hit[0]) // 2].sum(axis=(1, 2))
+        wanted = [len(hit[0]), *hit.sum(axis=1).T, hit.all(axis=2).sum(axis=1), early]
+        assert (order[:, :5] == np.transpose(np.broadcast_arrays(*wanted))).all()
         most = [histogram[2 * t + 2 :].sum() for t in sets]
-        assert (order[:, 4] == most).all()
-        assert (order[:, 5] == size - np.array(most)).all()
+        assert (order[:, 5] == most).all()
+        assert (order[:, 6] == size - np.array(most)).all()
 
 
 def together(database, size, rng):
@@ -191,7 +197,7 @@ def test_dependence_withholds_every_certified_bound(dependent):
     assert result.to_dict()["warnings"][0].startswith("draws depend on each other")
 
 
-def test_pure_epsilon_is_withheld_too():
+def test_pure_epsilon_is_withheld_too(tmp_path):
     from hpcdp import run
     from hpcdp.study.file import Study
 
@@ -202,7 +208,7 @@ def test_pure_epsilon_is_withheld_too():
         "estimate": {"train": 4000, "test": 16_000, "chunk": 4000, "keep": "none"},
         "pure": {},
     }
-    result = run(Study.from_dict(given), workers=1)
+    result = run(Study.from_dict(given), tmp_path / "s.zarr", workers=1)
     assert result["dependence"].max() < ALARM
     assert result["pure_certified"].tolist() == [0.0]
     assert verify(result, "dp(epsilon=0.01)").verdict == "not separable"

@@ -2,7 +2,8 @@
 
 Draws that are independent and of one distribution may come in any order, however often they hit a set. So, given how often they
 do, the hits of a chunk are hypergeometric; and so is, given how many first and how many second outputs of pairs of neighbours
-hit, the number of pairs of which both do. **Finite-sample**, of rare sets too. No alarm proves no independence.
+hit, the number of pairs of which both do; and so are, given how many looked at hit, the hits of the first half of those of each
+chunk. **Finite-sample**, of rare sets too. No alarm proves no independence.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ Ints = NDArray[np.int64]
 ALARM = 1e-4
 """Below it draws are said to depend on each other; at most the chance of that where they do not, all tests together."""
 
-COLUMNS = 6
-"""Of an order: pairs of neighbours, hits of the first, of the second and of both, most hits and most misses of a whole chunk."""
+COLUMNS = 7
+"""Of an order: pairs of neighbours, hits of the first, of the second, of both and of each chunk's first half of pairs, most hits
+and most misses of a whole chunk."""
 
 _LOOKED = 1 << 11  # first outputs of a chunk whose neighbours are looked at, and as many last ones
 _SETS = 5
@@ -50,13 +52,14 @@ def count_in_order(counter: Counter, outputs: Outputs, chunk: int, histogram: In
         found += 0 if is_short else counter.count(outputs[_LOOKED:-_LOOKED])
     else:
         found = counter.count(outputs)
-    pairs = looked[: looked.size // 2 * 2].reshape(-1, 2)
-    sides = pairs[:, 0], pairs[:, 1], np.minimum(pairs[:, 0], pairs[:, 1])
+    pairs = looked[: looked.size // 4 * 4].reshape(-1, 2)
+    early = pairs[: len(pairs) // 2].ravel()
+    sides = pairs[:, 0], pairs[:, 1], np.minimum(pairs[:, 0], pairs[:, 1]), early
     order[:, 0] += len(pairs)
-    order[:, 1:4] += np.transpose([above(np.bincount(side, minlength=histogram.size))[sets] for side in sides])
+    order[:, 1:5] += np.transpose([above(np.bincount(side, minlength=histogram.size))[sets] for side in sides])
     if outputs.shape[0] == chunk:
         hits = above(found)[sets]
-        order[:, 4:] = np.maximum(order[:, 4:], np.transpose([hits, chunk - hits]))
+        order[:, 5:] = np.maximum(order[:, 5:], np.transpose([hits, chunk - hits]))
     histogram += found
 
 
@@ -68,21 +71,23 @@ def merge_orders(orders: Sequence[Ints], histograms: Sequence[Ints]) -> Ints:
     histogram = np.sum(histograms, axis=0)
     hits = above(histogram)[:, looked_thresholds(histogram.shape[1] // 2)]
     draws = np.broadcast_to(histogram.sum(axis=1, keepdims=True), hits.shape)
-    merged = [np.sum(orders, axis=0)[..., :4], np.max(orders, axis=0)[..., 4:], np.stack([hits, draws], axis=-1)]
+    merged = [np.sum(orders, axis=0)[..., :5], np.max(orders, axis=0)[..., 5:], np.stack([hits, draws], axis=-1)]
     return np.concatenate(merged, axis=-1).reshape(-1, COLUMNS + 2)
 
 
 def dependence(rows: Ints, chunk: Ints) -> Floats:
-    """p-values of sets, (sets,), each of its neighbours and of its chunks together. Finite-sample.
+    """p-values of sets, (sets,), each of its neighbours, halves and chunks together. Finite-sample.
 
     rows: (sets, COLUMNS + 2) of `merge_orders`. chunk: draws of a whole one, (sets,).
     """
-    pairs, first, second, both, most, misses, hits, draws = rows.T.astype(np.float64)
+    pairs, first, second, both, early, most, misses, hits, draws = rows.T.astype(np.float64)
+    looked = first + second
+    halves = np.minimum(*(_above(some, 2.0 * pairs, looked, pairs) for some in (early, looked - early)))
     neighbours = np.minimum(_above(both, pairs, first, second), _above(first - both, pairs, pairs - second, first))
     size = np.maximum(1.0, np.minimum(chunk, draws))
     chunks = np.minimum(_above(most, draws, hits, size), _above(misses, draws, draws - hits, size))
-    either = np.minimum(neighbours, chunks + np.log(np.maximum(1.0, draws // size)))
-    p = 4.0 * np.exp(either)  # the smaller of two tests, each the smaller of two tails
+    least = np.minimum(np.minimum(neighbours, halves), chunks + np.log(np.maximum(1.0, draws // size)))
+    p = 6.0 * np.exp(least)  # the smallest of three tests, each the smaller of two tails
     return np.clip(p, _LEAST, 1.0)
 
 
