@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from commands import COMMAND, LONG, write_study
 
+from hpcdp._base.signals import postponed
 from hpcdp._base.threads import VARIABLES
 
 # Sends SIGINT to itself as a module is looked for the first time, or as Python itself starts the second time.
@@ -104,3 +105,17 @@ def test_an_interruption_that_a_library_loses_or_changes(how: str, tmp_path: Pat
     done = start(tmp_path, how, program=CHANGING)
     assert done.returncode == 130, done.stderr
     assert done.stderr.splitlines()[-1].startswith("hpcdp: interrupted")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_c_calls_python_back_comes_afterwards(number: int) -> None:
+    """LLVM, which loads a kernel, loses an exception of its callbacks, or ends the process."""
+    came: list[int] = []
+    before = signal.signal(number, lambda number, _: came.append(number))
+    try:
+        with postponed():
+            signal.raise_signal(number)
+            assert not came
+        assert came == [number]
+    finally:
+        signal.signal(number, before)

@@ -20,6 +20,7 @@ from numba.core.runtime.nrt import rtsys
 
 from hpcdp._base import compiling
 from hpcdp._base.files import own_folder
+from hpcdp._base.signals import postponed
 
 _numba = cast(Any, environment)
 _rebuild_with_globals = _numba._rebuild_env
@@ -83,8 +84,8 @@ class _Cache(FunctionCache):
         own._cache_file = cast(Any, _Files)(own._cache_path, own._impl.filename_base, _stamp(function, options))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        rtsys.initialize(target_context)  # what kernels make arrays with
-        with self._guard_against_spurious_io_errors(), _loading:
+        with postponed(), self._guard_against_spurious_io_errors(), _loading:
+            rtsys.initialize(target_context)  # what kernels make arrays with
             _numba._rebuild_env = _rebuild
             try:
                 found = cast(Any, self)._load_overload(sig, target_context)

@@ -146,6 +146,7 @@ def _attend(child: int, memory: mmap.mmap, drawing: Slot) -> int:
     kill_below()
     code = os.waitstatus_to_exitcode(status)
     if memory[_SAID]:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python takes any other handler away as it ends
         return memory[_SAID + 1] or max(code, 0)
     if -code in passed:  # as it would have ended alone
         signal.signal(-code, signal.SIG_DFL)

@@ -71,6 +71,29 @@ def deferred() -> Iterator[None]:
 
 
 @contextmanager
+def postponed() -> Iterator[None]:
+    """Python is called back from C within, where an exception is lost or ends the process: Ctrl-C and SIGTERM come when it ends.
+
+    Handlers, not a mask: a signal to another thread has its handler run in this one all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in before.items() if callable(handler)}
+    try:
+        for number in before:
+            signal.signal(number, lambda number, _: came.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for each in came:
+            signal.raise_signal(each)
+
+
+@contextmanager
 def ignored() -> Iterator[None]:
     """End processes within: a second Ctrl-C or SIGTERM changes nothing."""
     if threading.current_thread() is not threading.main_thread():
