@@ -13,12 +13,13 @@ LOADED := hpcdp.cli.running, hpcdp.engine.sequential_audit, hpcdp.clusters.jobs,
 	matplotlib.backends.backend_agg, sklearn.datasets
 EDITABLE := --no-build-isolation --no-deps -e .
 
-.PHONY: help install quickstart test kernels lint format site bench wheel wheel-check release-check lock clean
+.PHONY: help install quickstart test kernels golden lint format site bench wheel wheel-check release-check lock clean
 
 help:
 	@echo "make install     .venv with hpcdp in it"
 	@echo "make quickstart  run workflows/diabetes_mean.toml"
 	@echo "make test        all tests              ARGS=\"-k name\" is passed to pytest"
+	@echo "make golden      what differs from the golden record     ARGS=write records it anew"
 	@echo "make lint        ruff and mypy"
 	@echo "make format      let ruff format and mend the code"
 	@echo "make bench       the benchmarks         ARGS=\"...\" is passed to them"
@@ -67,6 +68,9 @@ test: install
 
 kernels: install
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/python tests/compiled.py
+
+golden: install
+	.venv/bin/python tests/golden $(ARGS)
 
 lint: install
 	.venv/bin/python -m ruff check .

@@ -1,0 +1,41 @@
+"""Every golden study gives what is recorded, and the comparison sees what a fault would change."""
+
+import pytest
+from golden_record import differences, measure, measure_commands, recorded
+from golden_studies import SEEDS, STUDIES
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_gives_what_is_recorded(name):
+    now = {path: value for seed in SEEDS for path, value in measure(name, seed).items()}
+    before = {path: value for path, value in recorded().items() if path.split("/")[0] == name}
+    assert not list(differences(before, now))
+
+
+def test_commands_give_what_is_recorded(tmp_path):
+    before = {path: value for path, value in recorded().items() if path.startswith("command ")}
+    assert not list(differences(before, measure_commands(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "value"),
+    [
+        ("knn/1/cells/0", "delta", 1.00000001),
+        ("knn/1/cells/0", "exceed", [1, 1]),
+        ("knn/1/cells/0", "direction", "reverse"),
+        ("network/1/cells/0", "delta", 1.2),
+    ],
+)
+def test_the_comparison_sees_a_fault(path, key, value):
+    before = recorded()
+    old = before[path][key]
+    changed = before | {path: before[path] | {key: old * value if isinstance(value, float) else value}}
+    assert [line.split(":")[0] for line in differences(before, changed)] == [path]
+
+
+def test_the_comparison_sees_what_is_missing_or_ends_otherwise():
+    before = recorded()
+    changed = before | {"command verify/exit code": 0}
+    del changed["pure/2/pure/certified"]
+    assert len(list(differences(before, changed))) == 2
+    assert before["command verify/exit code"] == 3
