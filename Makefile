@@ -67,7 +67,7 @@ test: install
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 kernels: install
-	@PYTHONDONTWRITEBYTECODE= .venv/bin/python tests/compiled.py
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python tests/support/compiled.py
 
 golden: install
 	.venv/bin/python tests/golden $(ARGS)
@@ -91,19 +91,19 @@ wheel: install
 	.venv/bin/python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist .
 
 wheel-check: install
-	.venv/bin/python -m tests.installed $(ARGS)
+	.venv/bin/python -m tests.support.installed $(ARGS)
 
 # Other interpreters where there are any; the lowest packages once; the steps of containers in roots of two releases of Debian, with
 # the Pythons that these have (3.13, and 3.14 when this was written), and the recipes themselves with two engines.
 release-check: install
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m release $(ARGS)
 	.venv/bin/python -m benchmarks soak
-	.venv/bin/python -m tests.installed --all
-	.venv/bin/python -m tests.installed --all --lowest
+	.venv/bin/python -m tests.support.installed --all
+	.venv/bin/python -m tests.support.installed --all --lowest
 	for python in python3.12 python3.13 python3.14; do ! command -v $$python || \
-	    .venv/bin/python -m tests.installed --all --python $$python || exit 1; done
-	for suite in trixie sid; do SUITE=$$suite sh tests/container.sh || exit 1; done
-	for engine in podman apptainer; do ENGINE=$$engine sh tests/container.sh || exit 1; done
+	    .venv/bin/python -m tests.support.installed --all --python $$python || exit 1; done
+	for suite in trixie sid; do SUITE=$$suite sh tests/packages/container.sh || exit 1; done
+	for engine in podman apptainer; do ENGINE=$$engine sh tests/packages/container.sh || exit 1; done
 
 # One version of each package for all supported Pythons, so that a result does not depend on the Python.
 lock:

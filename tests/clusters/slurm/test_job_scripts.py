@@ -1,0 +1,148 @@
+"""The job scripts that users read and adapt: submitted as they are, they do what a run on this machine does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import call, records, show, wait_until, write_study
+from disturbed import STEERED, set_pause
+from test_docs import read_blocks
+from throwaway import ThrowawaySlurm
+
+from hpcdp.store.again import resume_command
+
+ROOT = Path(__file__).parents[3]
+QUICKSTART = ROOT / "workflows" / "diabetes_mean.toml"
+SMALL = ["--cpus-per-task=1", "--mem=2G", "--time=5"]
+ALLOCATION = ["--nodes=2", *SMALL, ROOT / "slurm" / "allocation.sh"]
+SECONDS = 300.0
+
+
+def sbatch(*arguments: object, folder: Path, **variables: str) -> int:
+    """Submit as a user does in a folder whose shell has hpcdp's Python on its PATH; the job's id."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment |= {"HPCDP_INTERFACE": "lo", **variables}
+    command = ["sbatch", "--parsable", *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def end(slurm: ThrowawaySlurm, job: int, folder: Path, state: str = "COMPLETED") -> str:
+    """Wait for a job's end in a state; its log."""
+    found = slurm.wait_for(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", seconds=SECONDS)
+    (log,) = folder.glob(f"hpcdp-*-{job}.log")
+    assert found.state == state, log.read_text()
+    return log.read_text()
+
+
+def check_log(log: str, store: Path) -> None:
+    """The result was printed, and no traceback before it; afterwards Dask's processes may say that others are gone."""
+    before, result, _ = log.partition(f"store: {store}")
+    assert result
+    assert "Traceback" not in before
+
+
+@pytest.fixture(scope="module", name="study")
+def study_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small study, in a folder whose name needs quotes."""
+    return write_study(tmp_path_factory.mktemp("a study"), STEERED, call="own:steered", train=2000, test=6000)
+
+
+@pytest.fixture(scope="module", name="local")
+def local_fixture(study: Path, scheduler: str) -> str:
+    """The JSON of the small study, run on this machine."""
+    store = study.parent / "local.zarr"
+    call("run", study, "--store", store, "--cluster", scheduler)
+    return show(store)
+
+
+@pytest.mark.slow
+def test_elastic_script_gives_the_bytes_of_a_local_run(
+    clean_slurm: ThrowawaySlurm, scheduler: str, tmp_path: Path
+) -> None:
+    """The quickstart, with a sixteenth of its samples."""
+    folder = tmp_path / "where I work"
+    folder.mkdir()
+    shutil.copy(QUICKSTART.with_name("diabetes.py"), tmp_path)
+    quickstart = tmp_path / "quick start.toml"
+    quickstart.write_text(QUICKSTART.read_text().replace("131072", "8192"))
+    store = folder / "s 1.zarr"
+    script = [*SMALL, ROOT / "slurm" / "elastic.sh", quickstart, ROOT / "slurm" / "test.toml"]
+    job = sbatch(*script, "--store", store, folder=folder)
+    check_log(end(clean_slurm, job, folder), store)
+    call("run", quickstart, "--store", tmp_path / "local.zarr", "--cluster", scheduler)
+    assert show(store) == show(tmp_path / "local.zarr")
+    assert json.loads(show(store))["complete"] is True
+    assert {path.name for path in folder.iterdir()} == {"s 1.zarr", "s 1.png", f"hpcdp-driver-{job}.log"}
+    assert not list((store / "jobs" / "keys").iterdir())  # the key is gone
+
+
+@pytest.mark.slow
+@pytest.mark.release  # test_walltime_ends_every_worker has workers that leave in time
+def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
+    clean_slurm: ThrowawaySlurm, study: Path, local: str, tmp_path: Path
+) -> None:
+    """The signal that SLURM sends before the time limit is sent by hand, to the script alone as SLURM does.
+
+    The next job gives the bytes of a local run.
+    """
+    folder = tmp_path / "where I work"
+    folder.mkdir()
+    store = folder / "s 1.zarr"
+    set_pause(study.parent, 0.4)
+    first = sbatch(*ALLOCATION, study, "--store", store, folder=folder)
+    wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
+    clean_slurm.run("scancel", "--batch", "--signal=USR1", first)
+    log = end(clean_slurm, first, folder, "FAILED")
+    assert f"hpcdp: the walltime ends; what is committed is kept; go on with: {resume_command(store)}" in log
+    assert json.loads(show(store))["complete"] is False
+    assert not list(folder.glob("hpcdp-allocation-*[!g]"))  # the folder with the key
+    set_pause(study.parent, 0.0)
+    second = sbatch(*ALLOCATION, study, "--store", store, folder=folder)
+    check_log(end(clean_slurm, second, folder), store)
+    assert show(store) == local
+    logs = {f"hpcdp-allocation-{job}.log" for job in (first, second)}
+    assert {path.name for path in folder.iterdir()} == {"s 1.zarr", "s 1.png", *logs}  # the key went with its folder
+
+
+def test_allocation_ends_when_its_scheduler_cannot_start(
+    clean_slurm: ThrowawaySlurm, study: Path, tmp_path: Path
+) -> None:
+    job = sbatch(*ALLOCATION, study, "--store", tmp_path / "s.zarr", folder=tmp_path, HPCDP_INTERFACE="none0")
+    log = end(clean_slurm, job, tmp_path, "FAILED")
+    assert "'none0' is not a valid network interface" in log
+    assert log.endswith("the scheduler did not start\n")
+    assert [path.name for path in tmp_path.iterdir()] == [f"hpcdp-allocation-{job}.log"]
+
+
+@pytest.mark.release  # jobs that start and end as needed are tested with the other two scripts
+def test_script_for_any_cluster_gives_the_bytes_of_a_local_run(
+    clean_slurm: ThrowawaySlurm, study: Path, local: str, tmp_path: Path
+) -> None:
+    """The one on the page about other clusters, with the class of the batch system that is here."""
+    (script,) = [b for b in read_blocks("docs/other-clusters.md") if b.note == "file: anywhere.py"]
+    (tmp_path / "anywhere.py").write_text(script.text)
+    store = tmp_path / "s.zarr"
+    command = [sys.executable, "anywhere.py", "SLURMCluster", str(study), str(store)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("True [")
+    assert show(store) == local
+    assert len(clean_slurm.jobs("dask-worker")) == 2
+    assert not list(tmp_path.glob(".dask-jobqueue.*"))  # the certificate
+
+
+@pytest.mark.parametrize("script, lacks", [("elastic", 2), ("elastic", 1), ("allocation", 1)])
+def test_script_without_its_arguments_says_how_to_call_it(script: str, lacks: int) -> None:
+    given = ["study.toml"] * (2 - lacks if script == "elastic" else 0)
+    command = ["bash", str(ROOT / "slurm" / f"{script}.sh"), *given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    assert done.returncode != 0
+    assert f"usage: sbatch slurm/{script}.sh STUDY" in done.stderr

@@ -1,0 +1,159 @@
+"""Who may talk to a run's scheduler and workers, who may read its key, and what listens where."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from commands import LONG, Started, call, hold, records, release, started, wait_until, write_study
+from disturbed import STEERED
+from throwaway import ThrowawaySlurm
+
+from hpcdp.clusters.certificates import Certificate
+from hpcdp.errors import StoreError
+
+PROFILE = Path(__file__).parents[3] / "slurm" / "test.toml"
+
+CLIENT = """
+import sys
+from distributed import Client
+client = Client(sys.argv[1], timeout="10s")
+print("workers:", sorted(str(w["name"]) for w in client.scheduler_info(n_workers=-1)["workers"].values()))
+"""
+
+
+@pytest.fixture(scope="module", name="run")
+def run_fixture(tmp_path_factory: pytest.TempPathFactory, slurm: ThrowawaySlurm) -> Iterator[tuple[Path, Started]]:
+    """The store of a run with its first record, and its driver; held, it goes on while the tests of this module look."""
+    folder = tmp_path_factory.mktemp("going on")
+    study, store = write_study(folder, STEERED, call="own:steered"), folder / "s.zarr"
+    hold(folder, store, 1)
+    try:
+        with started("run", study, "--store", store, "--cluster", PROFILE, folder=folder) as process:
+            wait_until(lambda: bool(records(store)), "a record")
+            yield store, process
+    finally:
+        slurm.reset()
+
+
+@pytest.fixture(name="store")
+def store_fixture(run: tuple[Path, Started]) -> Iterator[Path]:
+    """The store of that run."""
+    store, process = run
+    yield store
+    assert process.poll() is None, "the run went on all the time"
+
+
+def address(store: Path) -> str:
+    """Where the workers of a store were told to find the scheduler."""
+    (word,) = [w for w in (store / "jobs" / "worker.sh").read_text().split() if w.startswith(("tls://", "tcp://"))][:1]
+    return word
+
+
+def connect(to: str, certificate: Certificate | None) -> subprocess.CompletedProcess[str]:
+    """A client in a process of its own, with a certificate or with none."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "DASK_LOGGING__DISTRIBUTED": "error"}
+    environment |= certificate.environment() if certificate else {}
+    command = [sys.executable, "-W", "ignore", "-c", CLIENT, to]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+
+
+def test_only_the_runs_certificate_is_let_in(store: Path, tmp_path: Path) -> None:
+    """As a client or as a worker."""
+    to = address(store)
+    assert to.startswith("tls://")
+    other = Certificate.create(tmp_path / "another user's")
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", to, "--interface", "lo"]
+    command += ["--death-timeout", "5", "--no-nanny", "--name", "intruder", "--protocol", "tls://"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **other.environment()}
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Registered to" not in done.stderr
+    (folder,) = (store / "jobs" / "keys").iterdir()
+    allowed = connect(to, Certificate(folder))
+    assert "workers: ['hpcdp-s-" in allowed.stdout, allowed.stderr
+    assert "intruder" not in allowed.stdout
+    for name, certificate, where in (
+        ("without a certificate", None, to),
+        ("without a certificate and without TLS", None, to.replace("tls://", "tcp://")),
+        ("with a certificate of one's own", other, to),
+    ):
+        refused = connect(where, certificate)
+        assert refused.returncode != 0, name
+        assert "workers: " not in refused.stdout
+        print(f"a client {name}: {refused.stderr.strip().splitlines()[-1][:150]}")
+    parts = urlsplit(to)
+    with pytest.raises(ssl.SSLError):  # the handshake itself, before a byte of Dask's protocol
+        ssl.get_server_certificate((str(parts.hostname), int(parts.port or 0)), ca_certs=str(other.certificate))
+
+
+def test_key_files_are_the_users_own(store: Path) -> None:
+    (folder,) = (store / "jobs" / "keys").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for path in folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        if os.getuid() == 0:  # then it can be tried as another user, where the path itself would let him in
+            with tempfile.TemporaryDirectory() as public:
+                os.chmod(public, 0o755)
+                copy = shutil.copy2(path, public)
+                for mode, readable in ((0o600, False), (0o644, True)):
+                    os.chmod(copy, mode)
+                    other = subprocess.run(["cat", copy], user="nobody", capture_output=True, check=False)
+                    assert bool(other.stdout) == readable
+    assert "PRIVATE KEY" in Certificate(folder).key.read_text()
+    for path in (store / "jobs").glob("*.sh"):
+        assert "PRIVATE KEY" not in path.read_text(), "a script names files, it holds no secret"
+
+
+def test_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
+    store: Path, slurm: ThrowawaySlurm, tmp_path: Path
+) -> None:
+    """The interface is lo here. No web server, which asks nobody who he is."""
+    assert "ssh -L" not in call("status", store).stdout
+    jobs = [job for job in slurm.jobs() if job.state == "RUNNING"]
+    assert jobs
+    listening: dict[int, str] = {}
+    for job in jobs:
+        for process in slurm.processes(job.id):
+            with suppress(psutil.NoSuchProcess):  # a helper of the worker may be gone by now
+                links = [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+                listening |= {c.laddr.port: c.laddr.ip for c in links}
+    assert set(listening.values()) == {"127.0.0.1"}
+    (folder,) = (store / "jobs" / "keys").iterdir()
+    for port in listening:
+        with pytest.raises(ssl.SSLError):  # a certificate of another: it speaks TLS, and this is not its own
+            ssl.get_server_certificate(
+                ("127.0.0.1", port), ca_certs=str(Certificate.create(tmp_path / f"{port}").certificate)
+            )
+        assert ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(Certificate(folder).certificate))
+
+
+def test_the_key_is_gone_after_the_run(run: tuple[Path, Started]) -> None:
+    """The last test of the module's run, which goes on to its end."""
+    store, process = run
+    release(store.parent)
+    _, said = process.communicate(timeout=LONG)
+    assert process.returncode == 0, said
+    assert list((store / "jobs" / "keys").iterdir()) == []
+
+
+def test_a_key_is_never_written_over(tmp_path: Path) -> None:
+    Certificate.create(tmp_path / "key")
+    with pytest.raises(StoreError, match="cannot keep the run's TLS key"):
+        Certificate.create(tmp_path / "key")
+    message = call("certificate", tmp_path / "key", code=2).stderr
+    assert "one that does not exist yet" in message
+    exports = call("certificate", tmp_path / "my key").stdout
+    assert f"export DASK_DISTRIBUTED__COMM__TLS__CA_FILE='{tmp_path}/my key/certificate.pem'" in exports

@@ -1,0 +1,295 @@
+"""The commands: what they print, where, and their exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+import tomllib
+import warnings
+from contextlib import redirect_stdout
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import LONG, call
+from forked import fits, run_forked
+from packaging.requirements import Requirement
+
+from hpcdp.cli.command import main
+from hpcdp.engine.driver import store_problem
+from hpcdp.engine.outcomes import unusable
+from hpcdp.errors import StudyError
+from hpcdp.store.again import resume_command
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
+
+STUDY = """
+[study]
+name = "tiny"
+seed = 7
+claim = "laplace(epsilon=1)"
+[mechanism]
+call = "laplace"
+parameters = { epsilon = 1.0 }
+[pairs]
+given = [ { d = [0.0], d_prime = [1.0] }, { d = [0.0], d_prime = [0.5] } ]
+[estimate]
+train = 6000
+test = 5000
+chunk = 2048
+epsilons = [0.0, 0.5, 1.5]
+etas = [0.5, 2.0]
+"""
+
+
+def hpcdp(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder."""
+    return run_forked([*arguments], folder, LONG) if fits() else by_user(folder, *arguments)
+
+
+def by_user(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The same, started as a user does."""
+    command = [sys.executable, "-m", "hpcdp", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study that has been run into its default store."""
+    path = tmp_path_factory.mktemp("cli")
+    (path / "tiny.toml").write_text(STUDY)
+    done = by_user(path, "run", "tiny.toml", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert "certified" in done.stdout
+    assert "claimed" in done.stdout
+    assert "runs/tiny.zarr" in done.stdout
+    assert "plan of tiny" in done.stderr
+    assert (path / "runs" / "tiny.png").read_bytes().startswith(b"\x89PNG")
+    return path
+
+
+def test_json_has_the_contract(folder: Path) -> None:
+    found = json.loads(hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout)
+    assert {k: found[k] for k in ("name", "complete", "confidence", "pairs")} == {
+        "name": "tiny",
+        "complete": True,
+        "confidence": 0.95,
+        "pairs": [{"pair": 0}, {"pair": 1}],
+    }
+    assert [(c["pair"], c["direction"], c["epsilon"]) for c in found["cells"]] == [
+        (p, d, e) for p in (0, 1) for d in ("forward", "reverse") for e in (0.0, 0.5, 1.5)
+    ]
+    for cell in found["cells"]:
+        a, b = (x / n for x, n in zip(cell["exceed"], cell["test"], strict=True))
+        assert cell["test"] == [5000, 5000]
+        assert cell["delta"] == pytest.approx(max(0.0, a - np.exp(cell["epsilon"]) * b), abs=1e-15)
+        assert 0 <= cell["lower"] <= max(cell["delta"], 1e-300) <= cell["upper"] + 1e-300
+    for row in found["spectrum"]:
+        cells = [c for c in found["cells"] if c["epsilon"] == row["epsilon"]]
+        assert row["delta"] == max(c["delta"] for c in cells)
+        first = next(c for c in cells if c["delta"] == row["delta"])
+        assert (row["pair"], row["direction"]) == (first["pair"], first["direction"])
+        assert row["lower"] == max(c["lower"] for c in cells)
+    points = found["tradeoff"]
+    assert [(p["pair"], p["eta"]) for p in points] == [(p, h) for p in (0, 1) for h in (0.5, 2.0)]
+    for point in points:
+        assert point["radius"] == pytest.approx(np.sqrt(np.log(4 / (0.05 / 2)) / (2 * 5000)), rel=1e-12)
+        assert point["alpha"] < point["alpha_upper"] < point["alpha"] + 2 * point["radius"]
+        assert point["beta"] < point["beta_upper"] < point["beta"] + 2 * point["radius"]
+
+
+def test_csv_and_json_agree(folder: Path) -> None:
+    cells = json.loads(hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout)["cells"]
+    rows = list(csv.DictReader(io.StringIO(hpcdp(folder, "show", "runs/tiny.zarr", "--format", "csv").stdout)))
+    assert [float(r["delta"]) for r in rows] == [c["delta"] for c in cells]
+    assert [int(r["exceed_1"]) for r in rows] == [c["exceed"][1] for c in cells]
+    assert [json.loads(r["resolved"]) for r in rows] == [c["resolved"] for c in cells]
+
+
+def test_a_second_run_changes_nothing_and_status_says_complete(folder: Path) -> None:
+    before = hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout
+    assert hpcdp(folder, "run", "tiny.toml").returncode == 0
+    assert hpcdp(folder, "resume", "runs/tiny.zarr").returncode == 0
+    assert hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout == before
+    status = hpcdp(folder, "status", "runs/tiny.zarr").stdout
+    assert "complete" in status
+    assert "0 to do" in status
+    assert "nobody" in status
+
+
+def test_status_loads_only_what_it_needs(folder: Path) -> None:
+    """Most of its time is imports, and it is asked often."""
+    heavy = "{'dask', 'distributed', 'matplotlib', 'numba', 'rich', 'sklearn', 'xarray', 'zarr'}"
+    code = (
+        f"import sys; from hpcdp.cli import main; main(['status', 'runs/tiny.zarr']); print({heavy} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    assert "complete" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+def test_what_an_output_cannot_hold_is_replaced(folder: Path, encoding: str) -> None:
+    bytes_written = io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(bytes_written, encoding=encoding, write_through=True)):
+        assert main(["verify", str(folder / "runs" / "tiny.zarr"), "--claim", "dp(epsilon=0.1)"]) == 3
+        assert "certified" in bytes_written.getvalue().decode(encoding)
+
+
+def test_plots_are_files_of_the_asked_kind(folder: Path) -> None:
+    assert hpcdp(folder, "plot", "runs/tiny.zarr", "-o", "p.svg").returncode == 0
+    assert "<svg" in (folder / "p.svg").read_text()
+    wrong = hpcdp(folder, "plot", "runs/tiny.zarr", "-o", "p.pdf")
+    assert wrong.returncode == 2
+    assert ".png and .svg" in wrong.stderr
+
+
+def test_the_store_opens_with_xarray(folder: Path) -> None:
+    import xarray as xr
+
+    import hpcdp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = xr.open_zarr(folder / "runs" / "tiny.zarr")
+        xr.testing.assert_identical(data, xr.open_zarr(folder / "runs" / "tiny.zarr", consolidated=False))
+    assert data["delta"].dims == ("pair", "direction", "epsilon")
+    assert data["alpha"].dims == ("pair", "eta")
+    assert data["epsilon"].values.tolist() == [0.0, 0.5, 1.5]
+    result = hpcdp.load_result(folder / "runs" / "tiny.zarr")
+    assert isinstance(result, hpcdp.Result)
+    np.testing.assert_array_equal(result.data["delta"], data["delta"])
+    assert result.data["direction"].values.tolist() == ["forward", "reverse"]
+
+
+def test_what_is_printed_in_python_is_what_the_commands_print(
+    folder: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from hpcdp import audit, load_result, verify
+
+    result = load_result(folder / "runs" / "tiny.zarr")
+    monkeypatch.chdir(folder)
+    (folder / "points.csv").write_text("epsilon,delta\n0,0.5\n1,0.2\n")
+    store = "runs/tiny.zarr"
+    for value, command, code in (
+        (result, ["show", store], 0),
+        (verify(result, "dp(epsilon=0.1)"), ["verify", store, "--claim", "dp(epsilon=0.1)"], 3),
+        (verify(result, "file(points.csv)"), ["verify", store, "--claim", "file(points.csv)"], 0),
+        (audit(result, "gaussian(mu=2)"), ["audit", "tiny.toml", "--claim", "gaussian(mu=2)"], 0),
+    ):
+        print(value)
+        place = ["--cluster", scheduler] if command[0] == "audit" else []
+        shown = call(*command, *place, code=code).stdout
+        assert shown.partition("\n\nstore: ")[0].rstrip("\n") == capsys.readouterr().out.rstrip("\n")
+    with pytest.raises(StudyError, match="laplac"):
+        verify(result, "laplac(epsilon=1)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run", "nowhere.toml"], 2, ["nowhere.toml", "no study file"]),
+        (
+            ["audit", "http://127.0.0.1/s.zarr"],
+            2,
+            ["http://127.0.0.1/s.zarr: an address was given", "accepted: the path"],
+        ),
+        (["show", "nowhere.zarr"], 2, ["nowhere.zarr", "no hpcdp store"]),
+        (["resume", "nowhere.zarr"], 2, ["nowhere.zarr", "no hpcdp store"]),
+        (["status", "."], 2, ["no hpcdp store"]),
+        (["run", "tiny.toml", "--workers", "-1"], 2, ["--workers", "0 or a positive integer", "-1"]),
+        (["run", "tiny.toml", "--workers", "0", "--dashboard"], 2, ["--dashboard", "--workers 0"]),
+        (["run", "tiny.toml", "--cluster", "moon"], 2, ["--cluster", "moon", "tcp://"]),
+        (["fly"], 2, ["fly", "plan"]),
+        ([], 2, ["usage: hpcdp", "COMMAND", "check claims against a store's results"]),
+    ],
+)
+def test_wrong_commands(folder: Path, arguments: list[str], code: int, words: list[str]) -> None:
+    done = hpcdp(folder, *arguments)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+@pytest.mark.parametrize("loss", ["[]", "3", '["knn", 3]', "{}"])
+def test_a_loss_that_is_none_is_one_message(tmp_path: Path, loss: str) -> None:
+    (path := tmp_path / "s.toml").write_text(STUDY.replace("[estimate]\n", f"[estimate]\nloss = {loss}\n"))
+    losses = "auto | frequency | histogram | kde | knn | learned | literal-knn | smooth"
+    accepted = f'{losses}, or a list of several of them without auto, or "package.module:Class"'
+    given = loss.replace('"', "'")
+    assert call("plan", path, code=2).stderr == f"hpcdp: estimate.loss: {accepted}; given: {given} ({path}, line 12)\n"
+
+
+def test_how_to_go_on_is_typed_as_it_is_printed(tmp_path: Path) -> None:
+    """Also where the store's path has a space: the shell must take it for one word."""
+    store = tmp_path / "my runs" / "s.zarr"
+    (tmp_path / "study.toml").write_text(STUDY)
+    store_problem(resolve(Study.from_toml(tmp_path / "study.toml"))[0], store)
+    words = f"hpcdp resume '{store}'"
+    told = [
+        call("status", store).stdout,
+        call("verify", store, code=1).stderr,
+        call("verify", store, code=1).stdout,
+        call("verify", store, "--claim", f"store({store})", code=2).stderr,
+        str(unusable(store, OSError("full"))),
+    ]
+    assert [words in text for text in told] == [True] * len(told), told
+    assert resume_command(store, "my site.toml") == f"{words} --cluster 'my site.toml'"
+
+
+def test_a_wrong_place_leaves_no_store(folder: Path) -> None:
+    assert hpcdp(folder, "run", "tiny.toml", "--store", "other.zarr", "--cluster", "moon").returncode == 2
+    assert not (folder / "other.zarr").exists()
+
+
+def test_plan_says_what_would_run(folder: Path) -> None:
+    text = hpcdp(folder, "plan", "tiny.toml").stdout
+    for words in ("2 ordered pairs", "12 (pair", "draws", "memory", "time", "standard error"):
+        assert words in text
+
+
+def test_mechanisms_are_listed() -> None:
+    text = hpcdp(Path.cwd(), "mechanisms").stdout
+    for name in ("laplace", "gaussian", "bounded_mean", "bounded_sum", "pmf", "stored", "package.module:callable"):
+        assert name in text
+
+
+def test_every_package_that_is_asked_for_is_used() -> None:
+    root = Path(__file__).resolve().parents[2]
+    asked = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
+    # distributed imports cryptography for TLS, unasked for; numcodecs is zarr's, asked for because of its floor
+    modules = {"scikit-learn": "sklearn", "cryptography": "distributed", "numcodecs": "zarr"}
+    names = [re.split(r"[<>=~! ;\[]", text)[0] for text in asked]
+    code = "\n".join(path.read_text() for path in (root / "hpcdp").rglob("*.py"))
+    used = re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE)
+    assert [name for name in names if modules.get(name, name.replace("-", "_")) not in used] == []
+
+
+def test_codecs_that_unpickle_are_not_accepted() -> None:
+    """Up to 0.16.5 numcodecs unpickles what an array of Zarr's format 2 holds."""
+    (accepted,) = [r.specifier for r in map(Requirement, metadata.requires("hpcdp") or ()) if r.name == "numcodecs"]
+    assert [version for version in ("0.15.1", "0.16.3", "0.16.5") if version in accepted] == []
+    assert metadata.version("numcodecs") in accepted
+
+
+def test_the_public_names_stay_what_they_are() -> None:
+    """A module of such a name would stand in the place of the function once it is imported, by whatever else."""
+    code = """
+import importlib, pkgutil, sys
+import hpcdp
+first = {name: getattr(hpcdp, name) for name in hpcdp.__all__}
+for module in pkgutil.walk_packages(hpcdp.__path__, "hpcdp."):
+    importlib.import_module(module.name)
+assert [name for name, value in first.items() if getattr(hpcdp, name) is not value] == []
+modules = {name.partition(".")[2] for name in sys.modules if name.startswith("hpcdp.")}
+assert len(modules) > 150
+assert modules & first.keys() == set()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,355 @@
+"""Studies with [pure]: runs, interruption and resumption, what commands print, and refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import call, contents, show
+from test_literal_runs import StopAtOnce
+
+from hpcdp import RunFailed, load_result
+from hpcdp.analytic import exact as exact_pair
+from hpcdp.engine.driver import resume, run_problem
+from hpcdp.engine.places import Options
+from hpcdp.engine.progress import Silent
+from hpcdp.engine.stopping import Stopped
+from hpcdp.errors import StudyError
+from hpcdp.losses.local import UNIT, weigh
+from hpcdp.notions.local_loss import LossAt
+from hpcdp.notions.pure import pure_lower
+from hpcdp.patterns import around, statdp
+from hpcdp.report.plots_pure import draw_loss
+from hpcdp.report.status import status
+from hpcdp.store.root import open_layout
+from hpcdp.study.file import Study
+from hpcdp.study.problem import resolve
+from hpcdp.study.versions import load_problem
+
+PAIRS = [{"d": [0.0], "d_prime": [shift]} for shift in (0.35, 1.0, 0.8)]
+LEVEL = 1.0 - 0.95
+ROWS = {"relative": {"databases": [[0.0, 1.5, 0.25]], "rows": "all"}}
+
+
+def pure_study(pure=None, pairs=None, mechanism=None, **estimate):
+    return Study.from_dict(
+        {
+            "study": {"name": "pure", "seed": 31, "stream": "numpy"},
+            "mechanism": mechanism or {"call": "laplace", "parameters": {"epsilon": 0.9}},
+            "pairs": pairs or {"given": PAIRS},
+            "estimate": {"loss": "kde", "train": 6000, "test": 20_000, "chunk": 2500, **estimate},
+            "pure": pure or {},
+        }
+    )
+
+
+def run(study, store, client, **options):
+    return run_problem(*resolve(study), store, Options(client=client(), **options), Silent())
+
+
+@pytest.mark.parametrize("keep", ["all", "none"])
+@pytest.mark.parametrize("test", ["winner", "all"])
+def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, monkeypatch, test, keep):
+    monkeypatch.setattr("hpcdp.planning.sampling._SHORTEST", 0.0)
+    monkeypatch.setattr("hpcdp.planning.pure.task_seconds", lambda *_: 0.0)
+    pure = {"within": [[-1.0, 1.0]], "at": [0.0], "test": test}
+    study, store, progress = pure_study(pure, keep=keep), tmp_path / "s.zarr", StopAtOnce()
+    with pytest.raises(Stopped):
+        run_problem(*resolve(study), store, Options(client=client(), stop=progress.stop), progress)
+    part = load_result(store)
+    assert not part.complete
+    assert part.pure is None
+    assert "choose" in status(store)
+    before = contents(store)
+    whole = resume(store, client=client())
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+    assert whole.complete
+    anew = run(study, tmp_path / "anew.zarr", client)
+    assert anew.to_json() == whole.to_json() == show(store).strip()
+    assert (anew["pure_exceed"] == whole["pure_exceed"]).all()
+    tested = 3 if test == "all" else 1
+    assert f"test regions   {8 * tested} of {8 * tested} chunks done" in status(store)
+    found = json.loads(show(store))
+    assert found["cells"] == found["spectrum"] == []
+    assert found["pure"]["pair"] == 1
+    assert 0.4 < found["pure"]["certified"] <= 0.9
+    assert len(found["pure"]["rows"]) == (3 if test == "all" else 0)
+    call("plot", store, "--loss", "-o", tmp_path / "l.svg", code=0 if keep == "all" else 2)
+    call("plot", store)
+
+
+def test_what_it_shows_is_what_its_samples_say(client, tmp_path):
+    result = run(pure_study({"at": [0.5, -1.0]}), tmp_path / "s.zarr", client)
+    found = result.pure
+    region, published = found["region"], found["published"]
+    assert found["certified"] == float(pure_lower(region["exceed"][0], 20_000, region["exceed"][1], 20_000, LEVEL))
+    # the test outputs, drawn again from their keys
+    problem = load_problem(open_layout(tmp_path / "s.zarr"), 1)
+    outputs = []
+    for law in problem.pair_laws[found["pair"]]:
+        stage = problem.test
+        parts = [
+            problem.sampler.draw(
+                problem.laws[law], law, "test", n, n * stage.chunk, stage.chunk_size(n), problem.schema
+            )
+            for n in range(stage.chunks)
+        ]
+        outputs.append(np.concatenate(parts))
+    h = (published["bandwidth"],)
+    told = LossAt.of([weigh(x, published["at"], h) for x in outputs], (20_000, 20_000), h, 1e-3, UNIT)
+    assert published["literal"] == told.literal(LEVEL)
+    assert abs(published["lower"]) in (abs(told.lower(1.0, LEVEL)), abs(told.lower(-1.0, LEVEL)))
+    for entry, at in zip(published["intervals"], (0.5, -1.0), strict=True):
+        told = LossAt.of([weigh(x, at, h) for x in outputs], (20_000, 20_000), h, 1e-3, UNIT)
+        assert (entry["at"], entry["loss"]) == (at, told.loss)
+        assert (entry["lower"], entry["upper"]) == told.interval(LEVEL)
+    page = (Path(__file__).parents[2] / "docs" / "store.md").read_text(encoding="utf-8")
+    assert {name for name in result.arrays if name.startswith("pure_")} == set(re.findall(r"`(pure_\w+)`", page))
+    assert all(f"`{name}`" in page for name in (*found, *region, *published))
+    text = call("show", tmp_path / "s.zarr", "--pure", "--format", "table").stdout
+    assert "certified ≥" in text
+    assert "asymptotic" in text
+    body = json.loads(call("show", tmp_path / "s.zarr", "--pure", "--format", "json").stdout)
+    assert list(body) == ["name", "complete", "confidence", "warnings", "pure"]
+    assert body["pure"] == found
+    (line,) = csv.DictReader(io.StringIO(call("show", tmp_path / "s.zarr", "--pure", "--format", "csv").stdout))
+    assert float(line["certified"]) == found["certified"]
+    for arguments in (["--rows"], ["--delta", "0.1"], ["--accuracy"]):
+        call("show", tmp_path / "s.zarr", *arguments, code=2)
+    file = tmp_path / "study.toml"
+    file.write_text(
+        '[study]\nname = "pure"\nseed = 31\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 0.9 }\n'
+        "[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n[pure]\n[estimate]\n"
+    )
+    before = contents(tmp_path / "s.zarr")
+    for more in ([], ["--sequential"]):
+        call("audit", file, "--store", tmp_path / "s.zarr", "--claim", "laplace(epsilon=1)", *more, code=2)
+    call("compare", tmp_path / "s.zarr", tmp_path / "s.zarr", "-o", tmp_path / "c.png", code=2)
+    assert contents(tmp_path / "s.zarr") == before
+    call("verify", tmp_path / "s.zarr", "--claim", "laplace(epsilon=1)", code=2)
+
+
+def test_each_row_and_cells_beside(client, tmp_path):
+    # a sum: row i moves it by its value, so its level is |value|·epsilon/1.5
+    mechanism = {"call": "bounded_sum", "parameters": {"lower": 0.0, "upper": 1.5, "epsilon": 1.2}}
+    study = pure_study({"test": "all"}, ROWS, mechanism, epsilons=[0.0, 0.5])
+    result = run(study, tmp_path / "s.zarr", client)
+    text = json.loads(show(tmp_path / "s.zarr"))
+    assert len(text["spectrum"]) == 2
+    assert text["cells"][0]["test"] == [20_000, 20_000]
+    entries = {tuple(entry["rows"]): entry for entry in result.pure["rows"]}
+    truth = {(1,): 1.2, (2,): 0.2}
+    for rows, level in truth.items():
+        assert entries[rows]["certified"] <= level
+    assert entries[(1,)]["certified"] > 0.9
+    assert result["pure_level"].sum() <= 0.05 + 1e-12
+    rows = call("show", tmp_path / "s.zarr", "--rows", "--format", "table").stdout.splitlines()
+    assert rows[4].split()[0] == "1"
+    call("show", tmp_path / "s.zarr", "--delta", "0.1")
+    assert "δ(ε)" in call("show", tmp_path / "s.zarr", "--format", "table").stdout
+
+
+def test_discrete_outputs_of_the_default_loss(client, tmp_path):
+    # randomized response: level epsilon at every value
+    mechanism = {"call": "randomized_response", "parameters": {"epsilon": 0.8, "values": 3}}
+    pairs = {"given": [{"d": [0], "d_prime": [1]}]}
+    for loss in ("knn", "frequency"):
+        study = pure_study({"at": [2]}, pairs, mechanism, loss=loss)
+        found = run(study, tmp_path / f"{loss}.zarr", client).pure
+        assert 0.6 < found["certified"] <= 0.8
+        assert found["published"]["at"] in (0, 1)
+        assert found["published"]["bandwidth"] is None
+        assert found["published"]["intervals"][0]["lower"] < 0.0 < found["published"]["intervals"][0]["upper"]
+        assert not math.isnan(found["published"]["lower"])
+
+
+REFUSED = [
+    ({"within": [[-1.0, 1.0], [0.0, 1.0]]}, {}, "pure.within: one interval a column, 1"),
+    *(
+        (
+            {"within": given},
+            {},
+            "pure.within: a list of intervals [low, high] with low < high, both finite, one a column",
+        )
+        for given in ([[1.0, -1.0]], [], [-1.0, 1.0], "all", 3, {"a": 1}, [[0.0, math.inf]], [[True, False]])
+    ),
+    *(
+        ({"floor": given}, {}, "pure.floor: a number above 0 and below 1")
+        for given in (0.0, -1, 1e9, math.nan, "x", True)
+    ),
+    ({"test": "some"}, {}, "pure.test"),
+    ({"at": [[0.0, 1.0]]}, {}, "pure.at: outputs of the mechanism (reals); given: (0.0, 1.0)"),
+    ({"at": ["x"]}, {}, "pure.at: outputs of the mechanism (reals); given: 'x'"),
+    ({"at": [True]}, {}, "pure.at: outputs of the mechanism (reals); given: True"),
+    ({"at": [math.nan]}, {}, "pure.at: finite outputs; given: nan"),
+    ({"at": 0.5}, {}, "pure.at: a list of outputs; given: 0.5"),
+    ({"at": [0.0, 5], "within": [[-1.0, 1.0]]}, {}, "pure.at: outputs in pure.within, [-1, 1]; given: 5"),
+    ({}, {"loss": "literal-knn"}, "literal-knn"),
+    ({}, {"reuse": True}, "estimate.reuse = True"),
+    ({}, {"refine": 1000, "keep": "train"}, "estimate.refine = 1000"),
+    ({"unknown": 1}, {}, "unknown"),
+]
+
+
+@pytest.mark.parametrize(("pure", "estimate", "words"), REFUSED)
+def test_refusals(pure, estimate, words):
+    with pytest.raises(StudyError) as error:
+        resolve(pure_study(pure, **estimate))
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("given", [0.5, "a", True, 2**70])
+def test_outputs_of_another_kind_are_refused(given):
+    mechanism = {"call": "randomized_response", "parameters": {"epsilon": 0.8, "values": 3}}
+    with pytest.raises(StudyError, match=r"pure\.at: outputs of the mechanism \(integers\); given"):
+        resolve(pure_study({"at": [given]}, {"given": [{"d": [0], "d_prime": [1]}]}, mechanism, loss="frequency"))
+
+
+def test_where_no_training_output_lies(client, tmp_path):
+    with pytest.raises(RunFailed) as error:
+        run(pure_study({"within": [[100.0, 101.0]]}), tmp_path / "s.zarr", client)
+    assert "pure.within: accepted where training outputs lie" in str(error.value)
+    assert "given: [[100.0, 101.0]]" in str(error.value)
+
+
+def test_equal_databases_are_refused():
+    with pytest.raises(StudyError, match=r"pairs\.given\.1: D and D′ are equal"):
+        resolve(pure_study({}, {"given": [PAIRS[0], {"d": [2.0], "d_prime": [2.0]}]}))
+
+
+def test_epsilons_stay_required_without_it():
+    body = pure_study().to_dict()
+    del body["pure"]
+    with pytest.raises(StudyError, match="epsilons"):
+        Study.from_dict(body)
+
+
+def test_pairs_that_a_callable_returns(client, tmp_path):
+    mechanism = {"call": "noisy_max", "parameters": {"variant": "NM1", "epsilon": 1.4}}
+    pairs = {"given": {"call": "hpcdp.patterns:statdp", "parameters": {"dimension": 5}}}
+    study = pure_study({}, pairs, mechanism, loss="frequency", train=3000, keep="none")
+    result = run(study, tmp_path / "s.zarr", client)
+    assert len(result.pairs) == 8
+    problem, _ = resolve(study)
+    exact = [exact_pair("noisy_max", mechanism["parameters"], p.d, p.d_prime).pure() for p in problem.pairs]
+    assert 0.5 < result.pure["certified"] <= exact[result.pure["pair"]]
+    assert resume(tmp_path / "s.zarr", client=client()).to_json() == result.to_json()
+    for given, words in (
+        (
+            {"call": "hpcdp.patterns:statdp", "parameters": {"dimension": 1}},
+            "dimension: an integer from 2 to 1,000,000; given: 1",
+        ),
+        ({"call": "hpcdp.patterns:nothing"}, "pairs.given.call"),
+        ({"call": "math:sqrt", "parameters": {}}, "raised TypeError"),
+        ({"parameters": {}}, "pairs.given.call"),
+        ({"call": "builtins:list"}, "at least one"),
+    ):
+        with pytest.raises(StudyError, match=words):
+            resolve(pure_study({}, {"given": given}, mechanism, loss="frequency"))
+
+
+def test_patterns_are_those_of_the_table():
+    assert len(statdp(5)) == 8
+    assert statdp(4)[4] == ([1.0] * 4, [2.0, 2.0, 0.0, 0.0])
+    assert statdp(5)[7] == ([1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0])
+    assert max(abs(x - y) for d, d_prime in statdp(7) for x, y in zip(d, d_prime, strict=True)) == 1.0
+    assert [len(around([0, 0, 0])), len(around([0] * 6, [0, 1])), len(around([0.5] * 3, [0, 0.5, 1]))] == [26, 63, 26]
+    with pytest.raises(ValueError, match="at most"):
+        around([0] * 20)
+
+
+RARE = {
+    "call": "pmf",
+    "parameters": {"outcomes": [0, 1, 2, 9], "table": [[0.5, 0.48, 0.02, 0], [0.5, 0.495, 0.005, 0]]},
+}
+ONE = {"given": [{"d": [0], "d_prime": [1]}]}
+
+
+def test_intervals_know_no_floor(client, tmp_path):
+    """Densities below τ have a loss too; of an output that no test shows, nothing is told."""
+    result = run(pure_study({"at": [2, 9], "floor": 0.1}, ONE, RARE, loss="knn"), tmp_path / "s.zarr", client)
+    told, untold = result.pure["published"]["intervals"]
+    assert told["lower"] < math.log(4.0) < told["upper"]
+    assert told["lower"] > 1.0
+    assert [untold[key] for key in ("loss", "lower", "upper")] == [None, None, None]
+    text = call("show", tmp_path / "s.zarr", "--pure").stdout
+    assert re.search(r"^ +9 +- +- +-$", text, re.M)
+    assert "-: no test output of D or of D′ tells of that output." in text
+
+
+def test_points_have_one_key_however_they_are_written(client, tmp_path):
+    store, written = tmp_path / "s.zarr", [[2, 9], [2.0, 9.0]]
+    results = [run(pure_study({"at": at}, ONE, RARE, loss="knn"), store, client).pure for at in written]
+    assert results[0] == results[1]
+    assert len(set(load_problem(open_layout(store), 1).pure_keys)) == 1
+    reals = [resolve(pure_study({"at": at}))[0].pure_keys for at in ([1], [1.0], [1.5])]
+    assert reals[0] == reals[1] != reals[2]
+
+
+def test_a_store_that_grew_says_so_and_its_pairs_can_be_told_apart(client, tmp_path):
+    store = tmp_path / "s.zarr"
+    for tests in (2500, 5000):
+        mechanism = {"call": "bounded_sum", "parameters": {"lower": 0.0, "upper": 1.5, "epsilon": 1.2}}
+        run(pure_study({"test": "all"}, ROWS, mechanism, test=tests, epsilons=[0.0, 1.0]), store, client)
+    for words in (["--pure"], ["--rows"], ["--renyi", "2"], ["--delta", "0.01"]):
+        assert "This is a new estimate; the study of this store was before" in call("show", store, *words).stdout, words
+    assert "at no stated confidence" in " ".join(call("show", store, "--rows").stdout.split())
+    assert "they hold at no stated confidence" in " ".join(call("show", store, "--pure").stdout.split())
+    rows = list(csv.DictReader(io.StringIO(call("show", store, "--rows", "--format", "csv").stdout)))
+    assert {(row["database"], row["rows"]) for row in rows} == {("0", "0"), ("0", "1"), ("0", "2")}
+
+
+@pytest.mark.parametrize(
+    ("call_it", "words"),
+    [
+        (lambda: statdp(10**8), "dimension: an integer from 2 to 1,000,000; given: 100000000"),
+        (lambda: around(5), "vector, values: lists of numbers, not empty; given: ['int']"),
+        (lambda: around(["a"]), "given: ['list']"),
+        (lambda: around([]), "not empty; given: ['list']"),
+        (lambda: around([0.0], []), "not empty; given: ['list', 'list']"),
+        (
+            lambda: around([0.0] * 20),
+            "vector: at most 1,000,000 vectors near it; given: 20 numbers with 3.49e+09",
+        ),
+    ],
+)
+def test_patterns_refuse(call_it, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        call_it()
+    assert len(around([1e20, 0.0])) == 2, "equal neighbours once"
+
+
+@pytest.mark.parametrize(
+    ("table", "outcomes", "loss"),
+    [(None, list(range(60)), "knn"), ([[0.5, 0.3, 0.2], [0.25, 0.35, 0.4]], ["$_$", "b", "c"], "knn")],
+)
+def test_the_picture_of_discrete_outputs_shows_where(client, tmp_path, table, outcomes, loss):
+    """t̂ is drawn among rare values too, the set over whole values, and what is left out is said."""
+    if table is None:
+        table = np.full((2, 60), 1.0 / 60)
+        table[:, 59] = 0.008, 0.001
+        table[:, 0] += 1.0 - table.sum(axis=1)
+        table = table.tolist()
+    mechanism = {"call": "pmf", "parameters": {"outcomes": outcomes, "table": table}}
+    result = run(pure_study({}, ONE, mechanism, loss=loss, keep="all"), tmp_path / "s.zarr", client)
+    at = result.pure["published"]["at"]
+    figure = draw_loss(result)
+    figure.savefig(tmp_path / "p.png")
+    top, bottom = figure.axes
+    labels = [tick.get_text() for tick in bottom.get_xticklabels()]
+    assert str(at) in labels
+    assert "t̂" in bottom.get_legend_handles_labels()[1]
+    assert ("; 20 rarer values are left out" in top.get_title()) == (len(outcomes) == 60)
+    (line,) = [line for line in bottom.lines if line.get_label() == "t̂"]
+    place = line.get_xdata()[0]
+    assert labels[place] == str(at)
+    spans = [patch.get_extents().transformed(bottom.transData.inverted()) for patch in bottom.patches]
+    assert any(span.x0 <= place - 0.49 and span.x1 >= place + 0.49 for span in spans)

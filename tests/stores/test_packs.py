@@ -1,0 +1,382 @@
+"""Packs: very many small blocks of samples, and very many small databases, in few files, which are as sound as files each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import call, one_message, rewrite, stored_problem
+from studies import REALS, files_below, make_study
+
+from hpcdp.engine import driver
+from hpcdp.engine.context import Context
+from hpcdp.engine.failures import RunFailed
+from hpcdp.errors import DamagedError, LeaseError
+from hpcdp.keys import digest_array
+from hpcdp.mechanisms.outputs import Outputs, Schema
+from hpcdp.planning import sampling
+from hpcdp.results.result import load_result
+from hpcdp.store import databases, packs
+from hpcdp.store.databases import lost_place
+from hpcdp.store.lease import acquire
+from hpcdp.store.packs import read_packs, write_packs
+from hpcdp.store.records import read_json
+from hpcdp.store.root import create_store, open_layout
+from hpcdp.store.samples import DamagedBlock, read_blocks
+from hpcdp.store.stages import Stage
+from hpcdp.study.file import Study
+
+PAIRS, MOST = 140, 210
+FEW = {"train": 60, "test": 50, "epsilons": [0.0, 0.5]}
+Files = dict[str, tuple[int, int, bytes]]
+
+
+def study_of(pairs: int, folder: Path | None = None, call: str = "pmf", **changes: Any) -> Study:
+    rng = np.random.default_rng(7)
+    table = rng.dirichlet((3.0, 3.0, 3.0), 2 * MOST).tolist()
+    parameters = {"outcomes": [0, 1, 2], "table": table} if call == "pmf" else {}
+    given = [([2 * n], [2 * n + 1]) for n in range(pairs)]
+    return make_study(call, parameters, given, seed=11, folder=folder, **{**FEW, **changes})
+
+
+def run(study: Study, store: Path) -> str:
+    return driver.run(study, store, workers=0).to_json()
+
+
+def files(store: Path, *kinds: str) -> Files:
+    """Inode, time of change and bytes of the files of samples and databases, and of records of some kinds."""
+    places = [store / "samples", store / "study" / "databases", *(store / "records" / kind for kind in kinds)]
+    return {
+        path.relative_to(store).as_posix(): (path.stat().st_ino, path.stat().st_mtime_ns, data)
+        for path, data in files_below(*places)
+    }
+
+
+@pytest.fixture(name="drawn")
+def drawn_fixture(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
+    """What is drawn from now on: stage, law and chunk."""
+    found: list[tuple[str, str, int]] = []
+    draw = Context.draw
+
+    def seen(self: Context, stage: Stage, law: str, chunk: int) -> Outputs:
+        found.append((stage.name, law, chunk))
+        return draw(self, stage, law, chunk)
+
+    monkeypatch.setattr(Context, "draw", seen)
+    return found
+
+
+@pytest.fixture(name="small")
+def small_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packs of some fifty blocks."""
+    monkeypatch.setattr(packs, "PACK_BYTES", 50 * 55 * 8)
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of the same study with files of its own for each block and database, as stores were before there were packs."""
+    store = tmp_path_factory.mktemp("apart") / "s.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "FEWEST_PACKED", 10**9)
+        patch.setattr(databases, "_FEWEST", 10**9)
+        run(study_of(PAIRS), store)
+    assert len(list((store / "samples").iterdir())) == 2 * PAIRS + 1
+    assert len(list((store / "study" / "databases").iterdir())) == 2 * PAIRS + 1
+    return store
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of packs."""
+    store = tmp_path_factory.mktemp("together") / "s.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packs, "PACK_BYTES", 50 * 55 * 8)
+        run(study_of(PAIRS), store)
+    return store
+
+
+@pytest.fixture(name="copy")
+def copy_fixture(together: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(together, tmp_path / "s.zarr"))
+
+
+def test_few_files_and_the_same_result(apart: Path, together: Path) -> None:
+    assert load_result(together).to_json() == load_result(apart).to_json()
+    layout = open_layout(together)
+    held = [block for _, blocks in read_packs(layout) for block in blocks]  # type: ignore[union-attr]
+    problem = stored_problem(together)
+    assert sorted(held) == sorted(stage.name_of(law, 0) for stage in problem.kept_stages for law in problem.laws)
+    assert len(files(together, "samples", "packs")) < 60 < 2000 < len(files(apart, "samples", "packs"))
+    for stage in problem.kept_stages:
+        for law in problem.laws:
+            one, other = (
+                next(read_blocks(open_layout(store), stage, law, problem.schema, range(1)))
+                for store in (apart, together)
+            )
+            np.testing.assert_array_equal(one, other)
+
+
+def test_more_of_a_study_draws_what_is_missing_alone(copy: Path, drawn: list[Any], tmp_path: Path) -> None:
+    before = files(copy, "packs", "counts", "fits")
+    grown = run(study_of(PAIRS, epsilons=[0.0, 0.25, 0.5]), copy)
+    assert drawn == [], "an ε needs no new samples"
+    assert {path: file for path, file in files(copy, "packs", "counts", "fits").items() if path in before} == before
+    more = run(study_of(PAIRS + 3, epsilons=[0.0, 0.25, 0.5]), copy)
+    assert len(drawn) == 2 * 2 * 3, "three pairs of two laws, two stages"
+    assert len(set(drawn)) == len(drawn)
+    assert {path: file for path, file in files(copy, "packs", "counts", "fits").items() if path in before} == before
+    many = run(study_of(MOST, epsilons=[0.0, 0.25, 0.5]), copy)
+    assert len(drawn) == len(set(drawn)) == 2 * 2 * (MOST - PAIRS)
+    assert {path: file for path, file in files(copy, "packs", "counts", "fits").items() if path in before} == before
+    drawn.clear()
+    for pairs, found in ((PAIRS, grown), (PAIRS + 3, more), (MOST, many)):
+        anew = json.loads(run(study_of(pairs, epsilons=[0.0, 0.25, 0.5]), tmp_path / f"{pairs}.zarr"))
+        assert _estimates(anew) == _estimates(json.loads(found))
+
+
+def _estimates(found: Mapping[str, Any]) -> list[Any]:
+    """What does not depend on how a study grew: sets of thresholds that were counted apart have one L̂ of knn."""
+    return [
+        (cell["pair"], cell["direction"], cell["epsilon"], cell["delta"], cell["exceed"]) for cell in found["cells"]
+    ]
+
+
+def test_an_old_store_goes_on(apart: Path, drawn: list[Any], tmp_path: Path) -> None:
+    store = Path(shutil.copytree(apart, tmp_path / "s.zarr"))
+    before, printed = files(store, "samples", "counts", "fits"), load_result(store).to_json()
+    shutil.rmtree(store / "delta")
+    assert run(study_of(PAIRS), store) == printed
+    assert drawn == []
+    found = run(study_of(MOST), store)
+    assert len(drawn) == len(set(drawn)) == 2 * 2 * (MOST - PAIRS)
+    after = files(store, "samples", "packs", "counts", "fits")
+    assert {path: file for path, file in after.items() if path in before} == before
+    assert any(path.startswith("samples/packs/") for path in after)
+    assert _estimates(json.loads(found)) == _estimates(json.loads(run(study_of(MOST), tmp_path / "new.zarr")))
+
+
+@pytest.mark.parametrize("what", ["bit", "array", "record", "no array"])
+def test_damage_is_named_once_and_drawn_again(
+    copy: Path, together: Path, small: None, drawn: list[Any], what: str
+) -> None:
+    before = files(copy, "packs")
+    record = sorted((copy / "records" / "packs").glob("*.json"))[2]
+    blocks = set(json.loads(record.read_bytes())["body"]["fingerprints"])
+    array = copy / "samples" / "packs" / record.stem
+    (data,) = array.rglob("c/*")
+    if what == "no array":
+        shutil.rmtree(array)
+    else:
+        hit = {"bit": data, "array": array / "zarr.json", "record": record}[what]
+        flipped = bytearray(hit.read_bytes())
+        flipped[len(flipped) // 2] ^= 4
+        hit.write_bytes(bytes(flipped))
+    said = call("resume", copy, "--workers", "0").stderr
+    (line,) = [line for line in said.splitlines() if "damaged" in line]
+    assert record.stem in line
+    assert "computed again" in line
+    after = files(copy, "packs")
+    same = {path: file for path, file in before.items() if record.stem not in path}
+    assert {path: after[path] for path in same} == same
+    layout, problem = open_layout(copy), stored_problem(copy)
+    held = {block for _, found in read_packs(layout) for block in found}  # type: ignore[union-attr]
+    singles = {path.stem for path in (copy / "records" / "samples").glob("*.json")}
+    assert blocks <= held | singles
+    for stage in problem.kept_stages:
+        for law in problem.laws:
+            (again,) = read_blocks(layout, stage, law, problem.schema, range(1))
+            (once,) = read_blocks(open_layout(together), stage, law, problem.schema, range(1))
+            np.testing.assert_array_equal(again, once)
+    assert load_result(copy).to_json() == load_result(together).to_json()
+
+
+@pytest.mark.parametrize("wrong", [[], ["a", "b"], [5], None, 5])
+@pytest.mark.parametrize("form", ["packs", "samples"])
+def test_records_with_other_fingerprints_than_one_a_chunk(
+    apart: Path, together: Path, tmp_path: Path, form: str, wrong: Any
+) -> None:
+    """Their checksums are right: only somebody can have written them."""
+    store = Path(shutil.copytree(together if form == "packs" else apart, tmp_path / "s.zarr"))
+    record = sorted((store / "records" / form).glob("*.json"))[1]
+    body = read_json(record)
+    found = wrong if form == "samples" else {**body["fingerprints"], min(body["fingerprints"]): wrong}
+    rewrite(record, {**body, "fingerprints": found})
+    said = call("resume", store, "--workers", "0").stderr
+    assert len([line for line in said.splitlines() if "damaged" in line]) == 1
+    assert "computed again" in said
+    assert load_result(store).to_json() == load_result(together).to_json()
+    assert "damaged" not in call("resume", store, "--workers", "0").stderr
+
+
+KILLED = """
+import os, sys
+import hpcdp.store.packs as packs
+from hpcdp.engine.driver import run
+packs.PACK_BYTES = {size}
+commit, left = packs.commit, [{left}]
+def ended(layout, kind, name, body, generation):
+    left[0] -= 1
+    if not left[0]:
+        os._exit(9)
+    commit(layout, kind, name, body, generation)
+packs.commit = ended
+sys.path[:0] = {tests!r}
+import test_packs
+run(test_packs.study_of(test_packs.PAIRS), {store!r}, workers=0)
+"""
+
+
+def test_killed_between_the_data_and_the_record(together: Path, tmp_path: Path, small: None, drawn: list[Any]) -> None:
+    """The pack without a record is as good as none: it is drawn again, others are not."""
+    store = tmp_path / "s.zarr"
+    code = KILLED.format(size=packs.PACK_BYTES + 100, left=3, tests=sys.path, store=str(store))
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    folders = {path.name for path in (store / "samples" / "packs").glob("[0-9a-f]*")}
+    records = {path.stem for path in (store / "records" / "packs").glob("*.json")}
+    assert len(records) == 2
+    assert len(folders) == 3
+    held = {block for _, found in read_packs(open_layout(store)) for block in found}  # type: ignore[union-attr]
+    assert run(study_of(PAIRS), store) == load_result(together).to_json()
+    assert len(drawn) == len(set(drawn)) == 2 * 2 * PAIRS - len(held)
+    folders = {path.name for path in (store / "samples" / "packs").iterdir()}
+    assert folders == {path.stem for path in (store / "records" / "packs").glob("*.json")}, "what has no record is gone"
+
+
+def test_a_superseded_run_writes_no_pack(tmp_path: Path) -> None:
+    layout = create_store(tmp_path / "s.zarr")
+    old = acquire(layout)
+    old.release()
+    new = acquire(layout)
+    stage = Stage.of("test", 4, 4, REALS)
+    blocks = [(stage.name_of("a" * 32, 0), [np.arange(4.0)])]
+    with pytest.raises(LeaseError):
+        write_packs(layout, REALS, blocks, old.generation)
+    assert list(read_packs(layout)) == []
+    assert not (layout.root / "samples" / "packs").exists()
+    write_packs(layout, REALS, blocks, new.generation)
+    (outputs,) = read_blocks(layout, stage, "a" * 32, REALS, range(1))
+    np.testing.assert_array_equal(outputs, np.arange(4.0))
+    new.release()
+
+
+def _strings(size: int) -> Outputs:
+    found = np.empty(size, object)
+    found[:] = [b"x" * (n % 5) for n in range(size)]
+    return found
+
+
+KINDS: list[tuple[Schema, Callable[[int], Outputs]]] = [
+    (Schema("float", None), lambda n: np.arange(n) / 7),
+    (Schema("int", 3), lambda n: np.arange(3 * n).reshape(n, 3)),
+    (Schema("bool", None), lambda n: np.arange(n) % 3 == 0),
+    (Schema("bool", 5), lambda n: (np.arange(5 * n) % 3 == 0).reshape(n, 5)),
+    (Schema("bytes", None), _strings),
+]
+
+
+@pytest.mark.parametrize(("schema", "make"), KINDS)
+def test_all_kinds_of_outputs(tmp_path: Path, schema: Schema, make: Callable[[int], Outputs]) -> None:
+    layout = create_store(tmp_path / "s.zarr")
+    lease = acquire(layout)
+    stage = Stage.of("test", 250, 100, schema)
+    laws = [digest_array(np.array([number])) for number in range(9)]
+    parts = {law: [make(stage.chunk_size(c)) for c in range(stage.chunks)] for law in laws}
+    write_packs(layout, schema, ((stage.name_of(law, 0), parts[law]) for law in laws), lease.generation)
+    for law in laws:
+        for found, part in zip(read_blocks(layout, stage, law, schema, range(stage.chunks)), parts[law], strict=True):
+            assert found.dtype == part.dtype
+            np.testing.assert_array_equal(found, part)
+    with pytest.raises(DamagedBlock, match="no record"):
+        list(read_blocks(layout, stage, "0" * 32, schema, range(1)))
+    lease.release()
+
+
+def test_a_law_that_fails_costs_itself_alone(tmp_path: Path, drawn: list[Any]) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    study = study_of(PAIRS, tmp_path, "own:draw")
+    (tmp_path / "broken").touch()
+    store = tmp_path / "s.zarr"
+    with pytest.raises(RunFailed) as failed:
+        driver.run(study, store, workers=0)
+    assert "it is broken" in str(failed.value)
+    held = {block for _, found in read_packs(open_layout(store)) for block in found}  # type: ignore[union-attr]
+    assert len(held) == 2 * (2 * PAIRS - 1)
+    (tmp_path / "broken").unlink()
+    run(study, store)
+    singles = list((store / "records" / "samples").glob("*.json"))
+    assert len(singles) == 2
+
+
+OWN = """
+from pathlib import Path
+
+def draw(database, size, rng):
+    if database[0] == 5 and size >= 50 and Path(__file__).with_name("broken").exists():
+        raise ValueError("it is broken")
+    return rng.integers(3 + database[0] % 2, size=size)
+"""
+
+
+def test_a_mechanism_that_cannot_draw_again_has_files_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    study = study_of(PAIRS, tmp_path, "own:draw")
+    changed = study.model_copy(update={"mechanism": study.mechanism.model_copy(update={"reproducible": False})})
+    run(changed, tmp_path / "s.zarr")
+    assert list(read_packs(open_layout(tmp_path / "s.zarr"))) == []
+
+
+def test_databases_that_lie_together(copy: Path, together: Path) -> None:
+    """What is damaged of them is told by `resume`, and written anew by `run`."""
+    (folder,) = (path for path in (copy / "study" / "databases").iterdir() if path.is_dir())
+    assert folder.name.startswith("pack-")
+    problem = stored_problem(copy)
+    assert [database.tolist() for database in problem.databases] == [[n] for n in range(2 * PAIRS)]
+    assert not any(database.flags.writeable for database in problem.databases)
+    for place in ("data/c/0", "shapes/c/0/0", "digests.json", "types/zarr.json"):
+        flipped = bytearray((folder / place).read_bytes())
+        flipped[len(flipped) // 2] ^= 4
+        (folder / place).write_bytes(bytes(flipped))
+        message = one_message(call("resume", copy, "--workers", "0", code=1))
+        words = f"hpcdp: study/databases/{folder.name} in {copy} is damaged or missing; run the study file again, which stores it"
+        assert message.startswith(words)
+        with pytest.raises(DamagedError, match="study/databases"):
+            stored_problem(copy)
+        assert run(study_of(PAIRS), copy) == load_result(together).to_json()
+        assert [database.tolist() for database in stored_problem(copy).databases] == [[n] for n in range(2 * PAIRS)]
+
+
+def test_databases_that_are_gone(copy: Path) -> None:
+    """What is named was there: the folder of many, or, where it is gone, the one that it was in."""
+    (folder,) = (path for path in (copy / "study" / "databases").iterdir() if path.is_dir())
+    other = folder.with_name("pack-0")
+    shutil.move(folder, other)
+    (other / "data" / "c" / "0").unlink()
+    assert "study/databases/pack-0 in " in one_message(call("resume", copy, "--workers", "0", code=1))
+    shutil.rmtree(other)
+    (gone,) = {str(lost_place(open_layout(copy), digest).relative_to(copy)) for digest in ("0" * 32,)}
+    assert gone == f"study/databases/{'0' * 32}"
+
+
+def test_databases_of_all_types(tmp_path: Path) -> None:
+    layout = create_store(tmp_path / "s.zarr")
+    lease = acquire(layout)
+    made = [np.array([n % 2 == 0] * (n + 1)) for n in range(100)]
+    made += [np.arange(n, n + 6).reshape(3, 2) for n in range(100)]
+    made += [np.linspace(0.0, n + 1.0, 3) for n in range(100)]
+    made += [np.zeros((9000, 1)), np.zeros((0, 4))]
+    known = {digest_array(database): database for database in made}
+    databases.store_databases(layout, known, lease.generation)
+    assert len(list((layout.root / "study" / "databases").glob("[0-9a-f]*"))) == 1, "the large one"
+    found = databases.read_databases(layout, known)
+    assert found.keys() == known.keys()
+    for digest, database in known.items():
+        assert found[digest].dtype == database.dtype
+        np.testing.assert_array_equal(found[digest], database)
+    lease.release()

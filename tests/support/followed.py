@@ -1,0 +1,154 @@
+"""Somebody who follows a page of the documentation: does what its code blocks say, and compares what they print.
+
+A comment before a fenced block says what is done with it: `file: NAME` writes it, `python` runs it as a script, `output`
+compares it with what the script before printed, `run` runs the lines that begin with "$ " as commands and compares what
+they print with the lines below them (`run: exit 2`: the last one ends with that code, and stderr is compared), `not run: …`
+says why not. "..." stands for any text in a line or, alone on its line, for any lines. A comment `after: PAGE …` says that
+a page goes on in the folders of others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from commands import LONG
+from forked import Server
+
+from hpcdp._base.threads import worker_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"(?:^<!-- (?P<note>[^\n]+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_AFTER = re.compile(r"^<!-- after: (.+) -->$", re.M)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page. note: the comment before it, empty without one."""
+
+    page: str
+    note: str
+    language: str
+    text: str
+
+
+def read_blocks(page: str) -> list[Block]:
+    """All fenced blocks of a page in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [Block(page, m["note"] or "", m["language"], m["text"]) for m in BLOCK.finditer(text)]
+
+
+def pages_before(page: str) -> list[str]:
+    """Names of the pages of docs/ in whose folders a page goes on."""
+    found = _AFTER.search((ROOT / page).read_text(encoding="utf-8"))
+    return found[1].split() if found else []
+
+
+def agrees(expected: str, found: str) -> bool:
+    """Whether a text is what a page says, up to "..." and space at the ends of lines."""
+    lines = [line.rstrip() for line in expected.strip("\n").splitlines()]
+    pattern = "".join(r"(?:.*\n)*?" if x == "..." else re.escape(x).replace(r"\.\.\.", ".*") + "\n" for x in lines)
+    return re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in found.strip("\n").splitlines())) is not None
+
+
+class Reader:
+    """Somebody who follows a page in an empty folder. Commands are forked with their libraries loaded."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.printed = folder, ""
+        binaries = folder / ".bin"
+        binaries.mkdir()
+        self.door = binaries / "door"
+        exports = "".join(f"export {name}={value}\n" for name, value in worker_environment().items())
+        forked = Path(__file__).with_name("forked.py")
+        for name, text in {
+            "python": f'exec "{sys.executable}" "$@"',
+            "hpcdp": f'{exports}exec "{sys.executable}" "{forked}" "{self.door}" "$@"',
+        }.items():
+            (binaries / name).write_text(f"#!/bin/sh\n{text}\n")
+            (binaries / name).chmod(0o755)
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.environment = {
+            **os.environ,
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONWARNINGS": "error",
+        }
+
+    def call(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=LONG, check=False
+        )
+
+    def follow(self, block: Block) -> Iterator[tuple[str, int, int, str, str]]:
+        """Do what the block's note says; yields (command, exit code said and found, text said and found)."""
+        if block.note.startswith("file: "):
+            (self.folder / block.note.removeprefix("file: ")).write_text(block.text, encoding="utf-8")
+        elif block.note == "python":
+            script = self.folder / "block.py"
+            script.write_text(block.text, encoding="utf-8")
+            done = self.call(sys.executable, str(script))
+            self.printed = done.stdout
+            yield "python", 0, done.returncode, "", "" if done.returncode == 0 else done.stderr
+        elif block.note == "output":
+            yield "the block before", 0, 0, block.text, self.printed
+        elif block.note.startswith("run"):
+            yield from self._commands(block)
+
+    def _commands(self, block: Block) -> Iterator[tuple[str, int, int, str, str]]:
+        assert block.text.startswith("$ ")
+        parts = [part.partition("\n") for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]]
+        last = int(block.note.partition("exit ")[2] or 0)
+        for number, (command, _, said) in enumerate(parts):
+            done = self.call("sh", "-c", command)
+            code = last if number == len(parts) - 1 else 0
+            found = done.stdout if done.returncode == 0 else done.stderr
+            yield command, code, done.returncode, said, found
+
+
+class Follower:
+    """Follows pages, each once and to its end, in folders of their own. base: an empty folder, which holds them."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.folders: dict[str, Path] = {}
+        self._server: Server | None = None
+
+    def follow(self, page: str) -> Path:
+        """The folder in which a page was followed."""
+        if page not in self.folders:
+            before = [self.follow(f"docs/{name}") for name in pages_before(page)]
+            folder = self.folders[page] = self.base / page.replace("/", "-")
+            folder.mkdir()
+            reader = Reader(folder)
+            for other in before:
+                shutil.copytree(other, folder, ignore=shutil.ignore_patterns(".bin"), dirs_exist_ok=True)
+            self._server = self._server or Server(reader.environment | worker_environment())
+            with self._server.listening(reader.door):
+                for block in read_blocks(page):
+                    for command, code_said, code, said, found in reader.follow(block):
+                        assert code == code_said, f"{page}: {command}\n{found}"
+                        assert not said or agrees(said, found), f"{page}: {command}\nprinted\n{found}"
+        return self.folders[page]
+
+    def made(self, page: str, *endings: str) -> set[str]:
+        """Files with these endings that the page itself made, by their places in its folder."""
+        folder = self.follow(page)
+        before = [self.follow(f"docs/{name}") for name in pages_before(page)]
+        found = {path.relative_to(folder) for path in folder.rglob("*") if path.suffix in endings}
+        return {str(path) for path in found if not any(_are_equal(folder / path, other / path) for other in before)}
+
+    def end(self) -> None:
+        """End what commands are forked from."""
+        if self._server is not None:
+            self._server.end()
+
+
+def _are_equal(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()

@@ -1,0 +1,168 @@
+"""DPL and the second stage of MPL: against literal sums, exact standard errors, and the false alarms of the absolute value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hpcdp.losses.frequency.frequency import Frequency
+from hpcdp.losses.kde.kde import Kde
+from hpcdp.losses.local import UNIT, counter_inside, find_peak, in_region, is_discrete, second_bandwidths, weigh
+from hpcdp.losses.protocol import Side
+from hpcdp.notions.local_loss import LossAt
+from hpcdp.notions.pure import pure_lower
+from hpcdp.notions.region import choose_regions
+
+
+def sides(*outputs):
+    return tuple(Side(x, x.shape[0]) for x in outputs)
+
+
+def test_dpl_of_discrete_outputs_to_the_letter():
+    rng = np.random.default_rng(5)
+    x, y = rng.choice(6, 500, p=[0.5, 0.2, 0.2, 0.06, 0.04, 0.0]), rng.choice(6, 500, p=[0.3, 0.3, 0.2, 0.1, 0.0, 0.1])
+    for floor in (1e-3, 0.05):
+        for within in (None, ((1.0, 3.0),)):
+            inside = range(6) if within is None else range(1, 4)
+            losses = {t: math.log(max((x == t).mean(), floor)) - math.log(max((y == t).mean(), floor)) for t in inside}
+            at = max(losses, key=lambda t: abs(losses[t]))
+            found = find_peak(*sides(x, y), floor, within, 1000)
+            assert found.at == at
+            assert found.bandwidths == ()
+            assert abs(found.loss - losses[at]) < 1e-12
+    rows = np.stack([x, y], axis=1) > 2
+    assert find_peak(*sides(rows, ~rows), 1e-3, None, 10).at in rows.tolist() + (~rows).tolist()
+
+
+def test_dpl_of_strings():
+    x = np.array([b"yes", b"no", b"yes", b"0x", b"\xff"] * 9, object)
+    y = np.array([b"no", b"no", b"yes", b"0x", b"yes"] * 9, object)
+    found = find_peak(*sides(x, y), 1e-3, None, 10)
+    assert (found.at, found.bandwidths) == ("0xff", ())
+    assert found.loss == pytest.approx(math.log(0.2 / 1e-3))
+    assert [weigh(x, at, ()) for at in ("0xff", "yes", "0x3078", "maybe")] == [9, 18, 9, 0]
+
+
+def test_dpl_of_reals_is_the_largest_of_the_kernel_sums():
+    rng = np.random.default_rng(6)
+    x, y = rng.laplace(0.0, 1.0, 4000), rng.laplace(0.8, 1.0, 4000)
+    floor, low, high = 1e-3, -1.5, 2.25
+    found = find_peak(*sides(x, y), floor, ((low, high),), 9000)
+    spread = [0.9 * min(v.std(ddof=1), np.subtract(*np.percentile(v, [75, 25])) / 1.34) for v in (x, y)]
+    grid = np.linspace(low, high, 1501)
+
+    def density(t, v, h):
+        return np.exp(-0.5 * ((t - v[:, None]) / h) ** 2).mean(axis=0) / (h * math.sqrt(2.0 * math.pi))
+
+    f = [np.maximum(density(grid, v, s * 4000**-0.2), floor) for v, s in zip((x, y), spread, strict=True)]
+    exact = np.abs(np.log(f[0]) - np.log(f[1])).max()
+    assert abs(abs(found.loss) - exact) < 0.01  # the nodes' interpolation, see tests/unit/losses/test_kde_density.py
+    assert low <= found.at <= high
+    (h,) = found.bandwidths
+    assert h == pytest.approx(min(spread) * 9000 ** (-1 / 3 - 0.06), rel=1e-12)
+
+
+def test_the_second_bandwidth_follows_the_corrected_exponent():
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=20_000), 3.0 * rng.normal(size=20_000)
+    scale = min(x.std(ddof=1), np.subtract(*np.percentile(x, [75, 25])) / 1.34)
+    for n, tests, gamma in ((20_000, 50_000, 0.06), (100_000, 500_000, 0.09), (20_000, 20_000, 0.06)):
+        (h,) = second_bandwidths((Side(x, n), Side(y, n)), tests)
+        assert h == pytest.approx(0.9 * scale * tests ** (-1 / 3 - gamma), rel=1e-12)
+
+
+def test_weights_are_whole_and_do_not_depend_on_order():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(30_000, 2))
+    at, h = [0.3, -0.2], (0.2, 0.5)
+    whole = weigh(x, at, h)
+    assert isinstance(whole, int)
+    assert whole == sum(weigh(part, at, h) for part in np.array_split(rng.permutation(x), 7))
+    exact = np.exp(-0.5 * (((x - at) / h) ** 2).sum(axis=1)).sum()
+    assert abs(whole / UNIT - exact) <= 30_000 / UNIT
+    assert weigh(np.array([1, 2, 2, 3]), 2, ()) == 2
+    assert weigh(np.array([[True, False], [True, True]]), [True, True], ()) == 1
+
+
+def test_equation_24_is_the_standard_error():
+    # of many second stages, with a fixed point; 4 standard errors of a standard deviation are 4/√(2·400)
+    rng, n, runs = np.random.default_rng(9), 4000, 400
+    found = [
+        LossAt.of([(rng.random(n) < 0.31).sum(), (rng.random(n) < 0.19).sum()], (n, n), (), 1e-3, UNIT)
+        for _ in range(runs)
+    ]
+    losses, errors = np.array([[v.loss, v.error] for v in found]).T
+    assert abs(losses.std() / errors.mean() - 1.0) < 4.0 / math.sqrt(2.0 * runs)
+    assert abs(losses.mean() - math.log(0.31 / 0.19)) < 4.0 * errors.mean() / math.sqrt(runs) + 1e-3
+    h = (0.15,)
+    found = [
+        LossAt.of([weigh(rng.normal(m, 1.0, n), 0.0, h) for m in (0.0, 1.0)], (n, n), h, 1e-3, UNIT)
+        for _ in range(runs)
+    ]
+    losses, errors = np.array([[v.loss, v.error] for v in found]).T
+    assert abs(losses.std() / errors.mean() - 1.0) < 4.0 / math.sqrt(2.0 * runs) + 0.03  # h² terms of the variance
+    low, high = found[0].interval(0.05)
+    assert high - low == pytest.approx(2 * 1.959964 * found[0].error, rel=1e-6)
+
+
+def test_the_absolute_value_doubles_false_alarms():
+    # two equal laws: 10 % by the normal approximation to the letter, 5 % with the sign of training; ± 4σ of 2000 runs
+    rng, n, runs, level = np.random.default_rng(10), 3000, 2000, 0.05
+    found = [LossAt.of(rng.binomial(n, 0.2, 2).tolist(), (n, n), (), 1e-3, UNIT) for _ in range(runs)]
+    literal = np.mean([v.literal(level) > 0.0 for v in found])
+    signed = np.mean([v.lower(1.0, level) > 0.0 for v in found])
+    spread = 4.0 * math.sqrt(0.1 * 0.9 / runs)
+    assert abs(literal - 0.10) < spread
+    assert abs(signed - 0.05) < spread
+
+
+def test_is_discrete_and_in_region():
+    rng = np.random.default_rng(11)
+    assert is_discrete(sides(rng.integers(9, size=50), rng.integers(9, size=50)))
+    assert is_discrete(sides(rng.choice([0.5, 1.5], 50), rng.choice([0.5, 1.5], 50)))
+    assert not is_discrete(sides(rng.normal(size=50), rng.normal(size=50)))
+    assert in_region(np.array([[0.0, 5.0], [0.0, 6.0], [1.0, 5.5]]), ((0.0, 0.5), (5.0, 5.5))).tolist() == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("discrete", [True, False])
+def test_the_choice_of_a_region_covers_and_tells(discrete):
+    # 60 runs: more than 9 above the truth would have a probability of 0.001 at the level
+    rng, n, tests, level, above, limits = np.random.default_rng(12), 4000, 8000, 0.05, 0, []
+    pmf, other = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.3, 0.3, 0.2])
+
+    def draw(first, size):
+        return (
+            rng.choice(4, size, p=pmf if first else other)
+            if discrete
+            else rng.laplace(0.0 if first else 1.0, 1.3, size)
+        )
+
+    truth = math.log(2.0) if discrete else 1 / 1.3
+    loss = Frequency() if discrete else Kde()
+    for _ in range(60):
+        p, q = sides(draw(True, n), draw(False, n))
+        model = loss.fit(p, q)
+        region = max(choose_regions(model, p, q, None, tests, level), key=lambda r: r.promised)
+        counter = model.counter(np.array([region.threshold]))
+        x = [region.count(counter, draw(side, tests), None) for side in (True, False)][:: 1 - 2 * region.direction]
+        limits.append(float(pure_lower(x[0], tests, x[1], tests, level)))
+        above += limits[-1] > truth
+    assert above <= 9
+    assert np.mean(limits) > 0.8 * truth
+
+
+def test_a_counter_of_what_lies_in_c_is_the_whole_one_there():
+    rng = np.random.default_rng(13)
+    p, q = sides(rng.laplace(size=3000), rng.laplace(0.8, 1.2, size=3000))
+    model, thresholds = Kde().fit(p, q), np.linspace(-1.0, 1.0, 41)
+    x = rng.uniform(-12.0, 12.0, 20_000)
+    for within in (((-1.0, 1.5),), ((-30.0, 0.123),), ((11.0, 40.0),), None):
+        kept = x[in_region(x, within)]
+        found = counter_inside(model, thresholds, within).count(kept)
+        assert (found == model.counter(thresholds).count(kept)).all()
