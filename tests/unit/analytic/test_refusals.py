@@ -1,4 +1,6 @@
-"""Values that the exact pairs and their mechanisms refuse."""
+"""Values that the exact pairs and their mechanisms refuse, each with what is accepted."""
+
+from __future__ import annotations
 
 import math
 
@@ -10,12 +12,38 @@ from hpcdp.analytic import (
     Discrete,
     GaussianShift,
     LaplaceShift,
+    LaplaceVector,
+    NormalMixture,
+    Piecewise,
     SpectrumPoints,
+    Subsampled,
+    Symmetrised,
     exact,
+    exponential_pmf,
+    gaussian_textbook_delta,
+    noiseless_count,
+    noisy_max_index,
+    noisy_max_value,
+    randomized_response_pair,
+    rappor_pair,
+    sparse_vector,
+    toy_dpsgd_pair,
 )
 from hpcdp.mechanisms.additive import noise_scale, noise_sigma
 from hpcdp.mechanisms.aggregates import bounded_mean
 from hpcdp.mechanisms.table import pmf
+
+ZEROS, ODD = np.zeros(10), np.eye(10)[0]
+SUM = {"mechanism": "noisy_sum", "parameters": {"sigma": 1.0}, "batch": 5}
+SHIFTS = ([-0.1, 1.0], [np.nan], [], [[0.1]], 0.3, [np.inf])
+
+
+def answers(first=(1.0, 0.0), second=(0.0, 1.0), variant=1, epsilon=1.0, **more):
+    return sparse_vector(first, second, variant=variant, epsilon=epsilon, **more)
+
+
+def laplaces(x):
+    return -np.abs(x) - math.log(2.0), -np.abs(x - 2.3) - math.log(2.0)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +75,58 @@ from hpcdp.mechanisms.table import pmf
         (lambda: noise_sigma(None, None), "epsilon, delta, sigma"),
         (lambda: noise_sigma(1.0, 0.1, 1.0, 2.0), "epsilon, delta, sigma"),
         (lambda: noise_sigma(1.0, 0.0), "delta: 0.0 was given; accepted: a number between 0 and 1"),
+        (lambda: Symmetrised(3), r"curve: 3 was given; accepted: a curve of hpcdp\.analytic"),
+        # mechanisms that choose
+        (lambda: noisy_max_index([1.0], [1.0, 2.0], 1.0), "second: .* as many answers as first, 1"),
+        (lambda: noisy_max_index([1.0], [np.inf], 1.0), "second: .* finite numbers"),
+        (lambda: noisy_max_value([], [1.0], 1.0), "first: "),
+        (lambda: noisy_max_value([1.0], [1.0], 0.0), "scale: 0.0 was given"),
+        (lambda: noisy_max_value([1.0], [1.0], 1.0, "normal"), "noise: 'normal' was given"),
+        (lambda: exponential_pmf([], 1.0), "scores: "),
+        (lambda: exponential_pmf([1.0], -1.0), "epsilon: -1.0 was given"),
+        (lambda: exact("noisy_max", {"variant": "NM5", "epsilon": 1.0}, np.zeros(2), np.zeros(2)), "variant: 'NM5'"),
+        (lambda: exact("exponential", {"outcomes": [1]}, np.zeros(2), np.zeros(2)), "parameters of exponential"),
+        # local mechanisms, and counts
+        (lambda: noiseless_count(0, 0.5), "rows: 0 was given"),
+        (lambda: noiseless_count(10, 1.5), "probability: 1.5 was given"),
+        (lambda: randomized_response_pair(-1, epsilon=1.0), "differing: -1 was given"),
+        (lambda: randomized_response_pair(1, epsilon=0.0), "epsilon: 0.0 was given"),
+        (lambda: randomized_response_pair(1, epsilon=1.0, values=1), "values: 1 was given"),
+        (lambda: rappor_pair([0, 2], [0, 1]), "first: .* zeros and ones"),
+        (lambda: rappor_pair([0], [0, 1]), "second: .* as many bits as first, 1"),
+        (lambda: rappor_pair([0], [1], f=1.1), "f: 1.1 was given"),
+        (lambda: gaussian_textbook_delta(-1.0, 1.0), "epsilon: -1.0 was given"),
+        (lambda: exact("randomized_response", {"epsilon": 1.0}, np.array([2]), np.array([1])), "database: .* 0 to 1"),
+        (lambda: exact("rappor", {}, np.array([1, 2]), np.array([1])), "database: .* one integer"),
+        # batches
+        (lambda: NormalMixture([-1e101], [1.0]), r"shifts: -1e\+101 was given; accepted: numbers from -1e\+100"),
+        (lambda: NormalMixture([1.0], [0.5]), "weights: sum: 0.5 was given; accepted: 1 within"),
+        (lambda: NormalMixture([1.0, 2.0], [1.0]), "accepted: equal shapes"),
+        (lambda: NormalMixture([], []), "shifts, weights: "),
+        (lambda: Subsampled(GaussianShift(1.0), 0.0), "rate: 0.0 was given"),
+        (lambda: Subsampled(GaussianShift(1.0), 1.1), "rate: 1.1 was given; accepted: a number above 0, at most 1"),
+        (lambda: toy_dpsgd_pair(rows=0), "rows: 0 was given"),
+        (lambda: toy_dpsgd_pair(shift=math.inf), "shift: inf was given"),
+        (lambda: exact("toy_dpsgd", {"start": "0"}, ZEROS, ODD), "start: '0' was given"),
+        (lambda: toy_dpsgd_pair(updates=17), "updates: 17 was given; accepted: at most 16"),
+        (lambda: exact("toy_dpsgd", {"batch": 11}, ZEROS, ODD), "batch: 11 was given; accepted: at most the 10 rows"),
+        (lambda: exact("subsampled", SUM | {"rate": 0.5}, ZEROS, ODD), "batch, rate"),
+        (lambda: exact("subsampled", SUM | {"parameters": {"epsilon": 1}}, ZEROS, ODD), "parameters of noisy_sum"),
+        # the sparse vector technique
+        (lambda: answers(variant=7), "variant: 7 was given"),
+        (lambda: answers(epsilon=0.0), "epsilon: 0.0 was given"),
+        (lambda: answers(cutoff=0), "cutoff: 0 was given"),
+        (lambda: answers(variant=6, cutoff=2), "cutoff: 2 was given"),
+        (lambda: answers(sensitivity=-1.0), "sensitivity: -1.0 was given"),
+        (lambda: answers(threshold=math.nan), "threshold: nan was given"),
+        (lambda: answers(first=[1.0]), "second: .* as many answers as first, 1"),
+        (lambda: answers(second=[1.0, math.inf]), "second: .* finite numbers"),
+        # vectors of shifts
+        *((lambda shifts=shifts: LaplaceVector(shifts), "shifts: ") for shifts in SHIFTS),
+        # densities in pieces
+        (lambda: Piecewise([(laplaces, [0.0, 2.3, 48.0])], [0.0], [0.0]), r"mass of P: 0\.4"),
+        (lambda: Piecewise([(laplaces, [-45.0, 0.0, 2.3, 48.0])], [0.0], []), "equal shapes"),
+        (lambda: Piecewise([], [1.0], [1.0]), "lines: "),
     ],
 )
 def test_values_refused(call, message):

@@ -1,4 +1,4 @@
-"""Trade-off curves as objects, against exact curves, brute force and the reference numbers."""
+"""Trade-off curves as objects, one or several together, against exact curves, brute force and closed forms."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from analytic_curves import COUNT_P, COUNT_Q, CURVES
+from analytic_curves import CURVES
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from pairs_of_laws import DIRECTIONS, LEVELS, SIZES, P, Q, every_pair
+from pairs_of_laws import DIRECTIONS, LEVELS, PAIRS, SIZES, P, Q, every_pair
+from scipy.stats import binom
 
 import hpcdp
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, LaplaceVector, Subsampled
@@ -60,17 +61,6 @@ def test_polygon_from_its_own_spectrum(p, q):
     np.testing.assert_allclose(swapped(SIZES), curve.inverse()(SIZES), atol=ROUNDING)
 
 
-def test_orientation_of_delta():
-    # delta_PQ is 0 from 0.4544 on, delta_QP from 0.5456 on
-    curve = TradeOffCurve.from_discrete(COUNT_P, COUNT_Q)
-    forward = [0.242922, 0.198507, 0.149420, 0.095170, 0.035215, 0.0]
-    reverse = [0.242922, 0.207715, 0.168806, 0.125804, 0.078279, 0.025757]
-    levels = np.arange(6) / 10
-    np.testing.assert_allclose(curve.delta(levels), forward, atol=6e-7)
-    np.testing.assert_allclose(curve.delta(levels, "reverse"), reverse, atol=6e-7)
-    np.testing.assert_allclose(curve.inverse().delta(levels), reverse, atol=6e-7)
-
-
 @every_smooth
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
 def test_polygon_of_an_exact_curve_is_as_near_as_it_says(exact, tolerance):
@@ -108,63 +98,12 @@ def test_from_delta_takes_one_spectrum_for_both_directions():
     np.testing.assert_allclose(curve(SIZES), np.maximum(0.0, np.maximum(f, 0.8 - SIZES)), atol=ROUNDING)
 
 
-def test_reference_values():
-    sizes = np.array([0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
-    subsampled = TradeOffCurve.from_curve(SMOOTH["subsampled"])
-    known = [
-        (GaussianShift(1.0), [0.90764, 0.74049, 0.61086, 0.43708, 0.31718, 0.15866, 0.06370, 0.01126]),
-        (LaplaceShift(1.0), [0.97282, 0.86409, 0.72817, 0.45985, 0.30657, 0.18394, 0.11036, 0.03679]),
-        (SMOOTH["subsampled"], [0.94882, 0.84524, 0.75543, 0.61854, 0.50859, 0.32933, 0.18185, 0.05563]),
-    ]
-    for exact, betas in known:
-        np.testing.assert_allclose(TradeOffCurve.from_curve(exact)(sizes), betas, atol=6e-6)
-    betas = [0.94882, 0.84524, 0.75543, 0.61854, 0.50859, 0.30854, 0.13714, 0.02623]
-    np.testing.assert_allclose(subsampled.symmetrise()(sizes), betas, atol=6e-6)
-
-
-def test_literal_fixed_point_of_the_subsampled_curve_is_wrong():
-    # with the fixed point of the subsampled curve the middle piece is gone, and the curve is not convex
-    curve = TradeOffCurve.from_curve(SMOOTH["subsampled"], 1e-8)
-    fixed = SIZES[np.argmin(np.abs(curve(SIZES) - SIZES))]
-    literal = np.where(fixed >= SIZES, curve(SIZES), curve.inverse()(SIZES))
-    excess = literal - curve.symmetrise()(SIZES)
-    assert excess[np.searchsorted(SIZES, 0.4)] == pytest.approx(0.0053, abs=5e-5)
-    assert 0.0053 < excess.max() < 0.0062
-    pieces = TradeOffCurve.from_points(SIZES, literal)
-    assert pieces.convex().gap(pieces).size > 0.005
-
-
-# masses from 0 on, of which one is not 0
-masses = arrays(np.float64, st.integers(1, 7), elements=st.integers(0, 9).map(float)).filter(lambda m: m.sum() > 0.0)
-
-
-@st.composite
-def pairs(draw):
-    p = draw(masses)
-    q = draw(arrays(np.float64, p.size, elements=st.integers(0, 9).map(float)).filter(lambda m: m.sum() > 0.0))
-    return p / p.sum(), q / q.sum()
-
-
 @st.composite
 def polygons(draw):
     """Curves that never rise, convex or not."""
     count = draw(st.integers(0, 6))
     points = [np.sort(draw(arrays(np.float64, count, elements=st.integers(0, 20)))) / 20.0 for _ in range(2)]
     return TradeOffCurve.from_points(points[0], points[1][::-1])
-
-
-@given(pairs())
-def test_curves_of_pairs_have_the_shape_of_one(pair):
-    curve = TradeOffCurve.from_discrete(*pair)
-    beta = curve(SIZES)
-    assert (np.diff(beta) <= 1e-15).all()
-    assert (beta <= 1.0 - SIZES + 1e-15).all()
-    assert curve.convex().gap(curve).size <= 1e-15
-    factors = np.linspace(1.0, 9.0, 201)
-    for direction in DIRECTIONS:
-        delta = curve.delta(np.log(factors), direction)
-        assert (np.diff(delta) <= 1e-15).all()
-        assert (np.diff(delta, 2) >= -1e-14).all()
 
 
 @given(polygons())
@@ -300,3 +239,95 @@ def test_the_package_offers_it_and_claims_can_use_it(tmp_path):
 def test_refusals(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# Several outputs together
+
+
+def product(*pairs):
+    """The laws of independent outputs, by brute force."""
+    laws = [np.ones(1), np.ones(1)]
+    for pair in pairs:
+        laws = [np.outer(law, part).ravel() for law, part in zip(laws, pair, strict=True)]
+    return Discrete(*(law / law.sum() for law in laws))
+
+
+@pytest.mark.parametrize("first, second", list(itertools.combinations_with_replacement(PAIRS, 2)))
+def test_tensor_of_discrete_pairs_is_exact(first, second):
+    both = TradeOffCurve.from_discrete(*PAIRS[first]).tensor(TradeOffCurve.from_discrete(*PAIRS[second]))
+    truth = product(PAIRS[first], PAIRS[second])
+    np.testing.assert_allclose(both(SIZES), truth.tradeoff(SIZES), atol=2e-15)
+    for direction in DIRECTIONS:
+        np.testing.assert_allclose(both.delta(LEVELS, direction), truth.delta(LEVELS, direction), atol=2e-15)
+
+
+@every_pair
+def test_power_of_discrete_pairs_is_exact(p, q):
+    curve = TradeOffCurve.from_discrete(p, q)
+    for count in (1, 2, 5):
+        np.testing.assert_allclose(curve.power(count)(SIZES), product(*[(p, q)] * count).tradeoff(SIZES), atol=1e-14)
+
+
+def test_power_of_randomised_response_is_binomial():
+    curve = TradeOffCurve.from_discrete([0.6, 0.4], [0.4, 0.6])
+    for count in (40, 2000):  # exact, and on a grid
+        ones = np.arange(count + 1)
+        truth = Discrete(*(law / law.sum() for law in (binom.pmf(ones, count, 0.4), binom.pmf(ones, count, 0.6))))
+        whole = curve.power(count)
+        np.testing.assert_allclose(whole(SIZES), truth.tradeoff(SIZES), atol=1e-11)
+        assert whole.is_symmetric(1e-11)
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-6])
+def test_tensor_of_gaussians(tolerance):
+    # 1e-6 is beyond the number of exact products, 1e-4 is not
+    parts = [TradeOffCurve.from_curve(GaussianShift(mu), tolerance) for mu in (0.6, 0.8)]
+    over = parts[0].tensor(parts[1])(SIZES) - GaussianShift(1.0).tradeoff(SIZES)
+    assert over.max() <= 2 * tolerance
+    assert over.min() >= -1e-10
+
+
+@pytest.mark.parametrize("mu, count, within", [(1.0, 2, 3e-6), (0.1, 100, 3e-6), (0.02, 2500, 3e-6)])
+def test_power_of_gaussians_from_below(mu, count, within):
+    # lines of the exact spectrum are below T, and so is every power of them
+    levels = np.linspace(0.0, 8.0 * mu + 0.5 * mu**2, 4001)
+    below = TradeOffCurve.from_delta(levels, GaussianShift(mu).delta(levels)).power(count)
+    under = GaussianShift(mu * count**0.5).tradeoff(SIZES) - below(SIZES)
+    assert under.min() >= -1e-12
+    assert under.max() <= within
+    # polygons through points of T are above it, by no more than they say, and the grid takes them below again
+    above = TradeOffCurve.from_curve(GaussianShift(mu), 1e-8).power(count)
+    over = above(SIZES) - GaussianShift(mu * count**0.5).tradeoff(SIZES)
+    assert over.max() <= count * 1e-8
+    assert over.min() >= -within
+
+
+def test_a_power_on_the_grid_is_on_or_below_the_exact_one():
+    p, q = np.array([0.45, 0.25, 0.2, 0.1, 0.0]), np.array([0.1, 0.2, 0.3, 0.35, 0.05])
+    curve = TradeOffCurve.from_discrete(p, q)
+    truth = product(*[(p, q)] * 7).tradeoff(SIZES)
+    np.testing.assert_allclose(curve.power(7)(SIZES), truth, atol=1e-14)
+    np.testing.assert_allclose(curve.power(3).tensor(curve.power(4))(SIZES), truth, atol=1e-14)
+    # twelve losses of five kinds have 1820 sums, more than a power takes exactly; two halves are 210 by 210 outcomes
+    grid, exact = curve.power(12), curve.power(6).tensor(curve.power(6))
+    assert exact.alpha.size < 2000 < grid.alpha.size
+    for under in (
+        exact(SIZES) - grid(SIZES),
+        *(grid.delta(LEVELS, direction) - exact.delta(LEVELS, direction) for direction in DIRECTIONS),
+    ):
+        assert under.min() >= -1e-12
+        assert under.max() <= 1e-6
+    both = grid.tensor(exact)  # on a grid as well
+    np.testing.assert_allclose(both(SIZES), exact.power(2)(SIZES), atol=1e-6)
+
+
+def test_what_only_one_law_can_give_adds_up():
+    # the mass of infinite loss of n outputs, and a curve that reaches 0
+    p, q = [0.9, 0.1, 0.0], [0.0, 0.998, 0.002]
+    for curve, count in ((TradeOffCurve.from_discrete(p, q), 200), (TradeOffCurve.from_discrete(P, Q), 500)):
+        shared = 1.0 - curve.delta(np.inf), 1.0 - curve.delta(np.inf, "reverse")
+        whole = curve.power(count)
+        assert whole.delta(np.inf) == pytest.approx(1.0 - shared[0] ** count, abs=1e-12)
+        assert whole.delta(np.inf, "reverse") == pytest.approx(1.0 - shared[1] ** count, abs=1e-12)
+    equal = TradeOffCurve.from_discrete([0.5, 0.5], [0.5, 0.5])
+    assert equal.power(10**6)(0.25) == pytest.approx(0.75, abs=1e-15)

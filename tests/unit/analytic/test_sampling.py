@@ -1,4 +1,4 @@
-"""Exact curves of random batches: reference numbers, other derivations, draws, and which pairs have one."""
+"""Random batches, mixtures of normal laws and built-in noise: reference numbers, other derivations, and draws."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from hpcdp.analytic import (
@@ -14,13 +15,15 @@ from hpcdp.analytic import (
     GaussianShift,
     LaplaceShift,
     NormalMixture,
-    Piecewise,
     Reversed,
     Subsampled,
     exact,
+    gaussian_sigma,
     toy_dpsgd_pair,
 )
-from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd
+from hpcdp.mechanisms.additive import gaussian, laplace, noise_scale, noise_sigma
+from hpcdp.mechanisms.aggregates import bounded_mean, bounded_sum
+from hpcdp.mechanisms.table import pmf
 
 SIZES = np.array([0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
 ZEROS, ODD = np.zeros(10), np.eye(10)[0]
@@ -31,8 +34,6 @@ DIRECTIONS = ("forward", "reverse")
 def numbers(text):
     return np.array(text.split(), float)
 
-
-# Reference numbers
 
 TRADEOFF = {
     10: ".80912 .60489 .47681 .32608 .23145 .11447 .04712 .00925",
@@ -46,13 +47,6 @@ def test_tradeoff_of_toy_dpsgd(updates):
         np.testing.assert_allclose(curve.tradeoff(SIZES), numbers(TRADEOFF[updates]), rtol=0, atol=5.01e-6)
 
 
-def test_gap_between_five_and_ten_updates():
-    sizes = np.linspace(0.05, 0.2, 15_001)
-    gap = toy_dpsgd_pair(updates=5).tradeoff(sizes) - toy_dpsgd_pair().tradeoff(sizes)
-    assert gap.max() == pytest.approx(0.0991, abs=5.01e-5)
-    assert sizes[gap.argmax()] == pytest.approx(0.114, abs=5.01e-4)
-
-
 def test_spectrum_of_toy_dpsgd():
     levels = [0.0, 0.5, 1.0, 2.0]
     curve = toy_dpsgd_pair()
@@ -62,61 +56,12 @@ def test_spectrum_of_toy_dpsgd():
     np.testing.assert_allclose(curve.delta(levels), numbers(".476292 .329416 .194304 .031979"), rtol=0, atol=5.01e-7)
 
 
-def test_the_empty_set_of_updates_belongs_to_the_sum():
-    """Public code leaves it out, which lowers T by 2^-updates (1 - a)."""
-    for updates in (5, 10):
-        curve = toy_dpsgd_pair(updates=updates)
-        moved = curve.shifts > 0
-        assert np.count_nonzero(~moved) == 1
-        without = ndtr(-ndtri(SIZES)[:, None] - curve.shifts[moved]) @ curve.weights[moved]
-        np.testing.assert_allclose(curve.tradeoff(SIZES) - without, 0.5**updates * (1 - SIZES), rtol=1e-10)
-        assert np.abs(without - numbers(TRADEOFF[updates])).max() > 9e-4
-
-
-def test_subsampled_gaussian():
-    curve = exact("subsampled", SUM, ZEROS, ODD)
+def test_tradeoff_of_the_subsampled_gaussian():
     truth = numbers(".94882 .84524 .75543 .61854 .50859 .32933 .18185 .05563")
-    np.testing.assert_allclose(curve.tradeoff(SIZES), truth, rtol=0, atol=5.01e-6)
-    fixed = ndtr(-0.5)  # of T, where its slope is -1: the symmetrised curve is straight from there to its mirror image
-    assert fixed == pytest.approx(0.308538, abs=5.01e-7)
-    assert curve.tradeoff(fixed) == pytest.approx(0.5, abs=1e-14)
-    back = exact("subsampled", SUM, ODD, ZEROS)
-    straight = fixed + 0.5 - SIZES
-    symmetrised = np.where(
-        fixed >= SIZES, curve.tradeoff(SIZES), np.where(SIZES <= 0.5, straight, back.tradeoff(SIZES))
-    )
-    truth = numbers(".94882 .84524 .75543 .61854 .50859 .30854 .13714 .02623")
-    np.testing.assert_allclose(symmetrised, truth, rtol=0, atol=5.01e-6)
+    np.testing.assert_allclose(exact("subsampled", SUM, ZEROS, ODD).tradeoff(SIZES), truth, rtol=0, atol=5.01e-6)
 
 
-# Other derivations
-
-
-@pytest.mark.parametrize("rate", [0.5, 0.07, 1.0])
-def test_one_moved_part_is_a_subsampled_gaussian(rate):
-    one, other = NormalMixture([0.0, 1.4], [1 - rate, rate]), Subsampled(GaussianShift(1.4), rate)
-    levels, etas = np.linspace(0.0, 6.0, 61), np.geomspace(1e-3, 1e3, 61)
-    for direction in DIRECTIONS:
-        np.testing.assert_allclose(one.delta(levels, direction), other.delta(levels, direction), rtol=1e-9, atol=1e-15)
-    np.testing.assert_allclose(one.tradeoff(SIZES), other.tradeoff(SIZES), atol=1e-15)
-    np.testing.assert_allclose(one.point(etas), other.point(etas), atol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("shifts", "weights"),
-    [([0.0, 0.5, 2.0], [0.2, 0.5, 0.3]), ([0.3, 0.31, 4.0], [0.1, 0.6, 0.3]), ([0.0, 1.0], [0.999, 0.001])],
-)
-def test_normal_mixture_by_quadrature(shifts, weights):
-    def densities(x):
-        shape = -0.5 * (x[:, None] - np.array([0.0, *shifts])) ** 2 - 0.5 * math.log(2 * math.pi)
-        return shape[:, 0], np.logaddexp.reduce(shape[:, 1:] + np.log(weights), axis=1)
-
-    one, other = NormalMixture(shifts, weights), Piecewise([(densities, [-38.0, 0.0, 43.0])])
-    levels, etas = np.linspace(0.0, 4.0, 41), np.geomspace(0.01, 50.0, 41)
-    for direction in DIRECTIONS:
-        np.testing.assert_allclose(one.delta(levels, direction), other.delta(levels, direction), atol=1e-13)
-    np.testing.assert_allclose(one.tradeoff(SIZES), other.tradeoff(SIZES), atol=1e-13)
-    np.testing.assert_allclose(one.point(etas), other.point(etas), atol=1e-12)
+# Mixtures of normal laws
 
 
 def test_normal_mixture_far_out():
@@ -134,6 +79,21 @@ def test_normal_mixture_far_out():
     np.testing.assert_array_equal(still.point([0.0, 0.5, 1.0, 2.0, np.inf]), [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
 
 
+def test_all_that_is_left_of_a_two_sided_mixture_at_its_supremum():
+    curve = NormalMixture([-1.0, 1.0], [0.5, 0.5])
+    # p/q is at most e^(1/2), at 0, and within a unit u of that on an interval of some u^(1/2), where p - e^level q is some u.
+    assert curve.delta(0.5) <= 2.0**-79.5 * 2.0
+    assert curve.delta([0.5 + 1e-15, 1.0, np.inf]).tolist() == [0.0, 0.0, 0.0]
+    assert curve.delta(np.inf, "reverse") == 0.0
+    steep = NormalMixture([-100.0, -20.0, 0.0, 100.0], [0.01, 0.01, 0.68, 0.3])
+    level = steep.epsilon(1e-10)
+    assert steep.delta(level) == pytest.approx(1e-10, rel=1e-6)
+    assert 0.0 < -math.log(0.68) - level < 1e-9
+    assert NormalMixture([-1e100, 0.0, 1e100], [0.25, 0.5, 0.25]).delta(0.0) == pytest.approx(0.5, abs=1e-15)
+
+
+# Batches
+
 PMFS = [
     ([0.2, 0.5, 0.3, 0.0, 0.0], [0.1, 0.0, 0.3, 0.55, 0.05]),
     ([0.25, 0.25, 0.5], [0.5, 0.25, 0.25]),
@@ -150,6 +110,8 @@ def test_subsampled_and_reversed_pmfs(p, q, rate):
     mixed = Subsampled(Discrete(p, q), rate), Discrete(p, rate * q + (1 - rate) * p)
     turned = Reversed(Discrete(p, q)), Discrete(q, p)
     both = Reversed(mixed[0]), Discrete(rate * q + (1 - rate) * p, p)
+    atoms = np.array([0.25, 0.5, 1.0, 2.0])  # where the order of strict and not strict matters
+    np.testing.assert_array_equal(turned[0].point(atoms), turned[1].point(atoms))
     for one, other in (mixed, turned, both):
         for direction in DIRECTIONS:
             np.testing.assert_allclose(one.delta(levels, direction), other.delta(levels, direction), atol=1e-14)
@@ -157,20 +119,12 @@ def test_subsampled_and_reversed_pmfs(p, q, rate):
         np.testing.assert_allclose(one.point(etas), other.point(etas), atol=1e-14)
 
 
-def test_reversed_pair_at_its_atoms():
-    one, other = (
-        Reversed(Discrete([0.25, 0.25, 0.5], [0.5, 0.25, 0.25])),
-        Discrete([0.5, 0.25, 0.25], [0.25, 0.25, 0.5]),
-    )
-    np.testing.assert_array_equal(one.point([0.5, 1.0, 2.0]), other.point([0.5, 1.0, 2.0]))
-
-
-def follow_updates(rows, batch, rate, sigma, updates):
+def follow_updates(rows, batch, rate, sigma, updates, start=0.0):
     """Centres and deviation of every way to choose the batches, all as likely, by the recursion itself."""
     means = [np.mean(chosen) for chosen in combinations(rows, batch)]
     centres = []
     for way in product(means, repeat=updates):
-        theta = 0.0
+        theta = start
         for mean in way:
             theta -= rate * (theta - mean)
         centres.append(theta)
@@ -197,39 +151,6 @@ def test_toy_dpsgd_from_all_choices_of_batches(value, rows):
     np.testing.assert_array_equal(back.delta(levels), curve.delta(levels, "reverse"))
 
 
-# Draws
-
-
-@pytest.mark.parametrize(
-    ("parameters", "moved"), [({}, 1.0), ({"batch": 3, "updates": 4, "sigma": 0.5, "start": 2.0}, -1.5)]
-)
-def test_spectrum_of_toy_dpsgd_by_monte_carlo(parameters, moved):
-    """delta(epsilon) = E[max(0, 1 - e^(epsilon - L))] over draws of the mechanism, within five standard deviations."""
-    size, odd = 400_000, ODD * moved
-    curve = exact("toy_dpsgd", parameters, ZEROS, odd)
-    given = {"batch": 5, "updates": 10, "sigma": 0.2, "start": 0.0} | parameters
-    shares = 0.2 * 0.8 ** np.arange(given["updates"])
-    spread, start = given["sigma"] * math.sqrt(np.sum(shares**2)), given["start"] * 0.8 ** given["updates"]
-    chance = given["batch"] / 10
-    sets = np.array(list(product([0, 1], repeat=given["updates"])))
-    weights = chance ** sets.sum(axis=1) * (1 - chance) ** (given["updates"] - sets.sum(axis=1))
-    shifts = sets @ shares * moved / given["batch"] / spread
-
-    def loss(outputs):
-        """log p/q at the outputs, interpolated finely: it is smooth."""
-        grid = np.linspace(-9, 9 + np.abs(shifts).max(), 4001) * np.sign(moved)
-        exponents = grid[:, None] * shifts - shifts**2 / 2 + np.log(weights)
-        order = np.argsort(grid)
-        at = (outputs - start) / spread
-        return np.interp(at, grid[order], -np.logaddexp.reduce(exponents, axis=1)[order])
-
-    for number, (database, sign, direction) in enumerate([(ZEROS, 1, "forward"), (odd, -1, "reverse")]):
-        losses = sign * loss(toy_dpsgd(database, size, np.random.default_rng(number), **parameters))
-        for level in (0.0, 0.5, 1.0, 2.0):
-            terms = np.maximum(0.0, -np.expm1(level - losses))
-            assert abs(terms.mean() - curve.delta(level, direction)) < 5 * terms.std() / math.sqrt(size) + 1e-6
-
-
 # Which pairs have a curve
 
 
@@ -241,10 +162,6 @@ def test_pairs_of_toy_dpsgd():
     assert exact("toy_dpsgd", {"updates": 17}, ZEROS, ODD) is None
     all_rows = exact("toy_dpsgd", {"batch": 10, "updates": 400}, ZEROS, ODD)
     np.testing.assert_allclose(all_rows.shifts, 0.1 / 0.2 * (1 - 0.8**400) / 0.2 / math.sqrt(1 / 0.36), rtol=1e-12)
-    with pytest.raises(ValueError, match="updates: 17 was given; accepted: at most 16"):
-        toy_dpsgd_pair(updates=17)
-    with pytest.raises(ValueError, match="batch: 11 was given; accepted: at most the 10 rows"):
-        exact("toy_dpsgd", {"batch": 11}, ZEROS, ODD)
 
 
 def rate_of(curve, inner):
@@ -287,10 +204,6 @@ def test_pairs_of_subsampling_without_a_curve():
     assert rate_of(exact("subsampled", vector, ZEROS, ODD), GaussianShift(0.5)) == pytest.approx(
         0.5
     )  # always the first
-    with pytest.raises(ValueError, match="batch, rate"):
-        exact("subsampled", SUM | {"rate": 0.5}, ZEROS, middle)
-    with pytest.raises(ValueError, match="parameters of noisy_sum"):
-        exact("subsampled", SUM | {"parameters": {"epsilon": 1}}, ZEROS, middle)
 
 
 def test_pairs_of_the_noisy_sum():
@@ -304,20 +217,94 @@ def test_pairs_of_the_noisy_sum():
     assert exact("noisy_sum", {"sigma": 2.0}, table, table[:, 0]) is None
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: NormalMixture([-1e101], [1.0]), r"shifts: -1e\+101 was given; accepted: numbers from -1e\+100"),
-        (lambda: NormalMixture([1.0], [0.5]), "weights: sum: 0.5 was given; accepted: 1 within"),
-        (lambda: NormalMixture([1.0, 2.0], [1.0]), "accepted: equal shapes"),
-        (lambda: NormalMixture([], []), "shifts, weights: "),
-        (lambda: Subsampled(GaussianShift(1.0), 0.0), "rate: 0.0 was given"),
-        (lambda: Subsampled(GaussianShift(1.0), 1.1), "rate: 1.1 was given; accepted: a number above 0, at most 1"),
-        (lambda: toy_dpsgd_pair(rows=0), "rows: 0 was given"),
-        (lambda: toy_dpsgd_pair(shift=math.inf), "shift: inf was given"),
-        (lambda: exact("toy_dpsgd", {"start": "0"}, ZEROS, ODD), "start: '0' was given"),
-    ],
-)
-def test_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+# Draws follow the laws that the exact pairs are of
+
+LEVEL = 1e-6  # failure probability of each statistical check
+
+
+def within_dkw(draws, cdf):
+    """Distance of the empirical to the exact cdf within its DKW-Massart limit, finite-sample."""
+    ordered = np.sort(draws)
+    grid = np.arange(ordered.size + 1) / ordered.size
+    exact_values = cdf(ordered)
+    distance = max(np.max(grid[1:] - exact_values), np.max(exact_values - grid[:-1]))
+    return distance < math.sqrt(math.log(2.0 / LEVEL) / (2.0 * ordered.size))
+
+
+def test_noise_follows_its_law():
+    size = 200_000
+    draws = laplace(np.array([3.0]), size, np.random.default_rng(5), epsilon=0.4, sensitivity=2.0)
+    assert draws.shape == (size,)
+    assert draws.dtype == np.float64
+    assert within_dkw(draws, stats.laplace(3.0, 5.0).cdf)
+    assert not within_dkw(draws, stats.laplace(3.0, 5.2).cdf)  # the check has power
+    normal = gaussian(np.array(-1.0), size, np.random.default_rng(6), sigma=0.3)
+    assert normal.shape == (size,)
+    assert within_dkw(normal, stats.norm(-1.0, 0.3).cdf)
+
+
+@pytest.mark.parametrize("mechanism", [laplace, gaussian])
+def test_vector_noise(mechanism):
+    parameters = {"epsilon": 1.0} if mechanism is laplace else {"epsilon": 1.0, "delta": 1e-5}
+    database = np.array([[0.0, 10.0], [-5.0, 2.0]])
+    draws = mechanism(database, 60_000, np.random.default_rng(8), **parameters)
+    assert draws.shape == (60_000, 4)
+    spread = noise_scale(1.0) if mechanism is laplace else noise_sigma(1.0, 1e-5)
+    law = stats.laplace if mechanism is laplace else stats.norm
+    for column, centre in enumerate(database.ravel()):
+        assert within_dkw(draws[:, column], law(centre, spread).cdf)
+    assert np.abs(np.corrcoef(draws.T) - np.eye(4)).max() < stats.norm.isf(LEVEL / 12) / math.sqrt(60_000)
+    again = mechanism(database, 60_000, np.random.default_rng(8), **parameters)
+    np.testing.assert_array_equal(draws, again)
+    assert (database == [[0.0, 10.0], [-5.0, 2.0]]).all()
+
+
+def test_aggregates_follow_their_law():
+    database = np.array([[1.0, 0.0], [9.0, 4.0], [-3.0, 6.0]])
+    common = {"lower": 0.0, "upper": 5.0, "epsilon": 0.5}
+    size = 100_000
+    mean = bounded_mean(database, size, np.random.default_rng(1), count=4, **common)
+    assert mean.shape == (size,)
+    assert within_dkw(mean, stats.laplace(6.0 / 4.0, 5.0 / 4.0 / 0.5).cdf)
+    total = bounded_sum(database, size, np.random.default_rng(2), column=1, **common)
+    assert within_dkw(total, stats.laplace(9.0, 10.0).cdf)
+    normal = {"lower": -2.0, "upper": 5.0, "epsilon": 1.0, "delta": 0.01, "noise": "gaussian"}
+    shifted = bounded_mean(database[:, 0], size, np.random.default_rng(3), count=4, **normal)
+    assert within_dkw(shifted, stats.norm(-2.0 + (3 + 7 + 0) / 4, gaussian_sigma(1.0, 0.01, 7 / 4)).cdf)
+    empty = bounded_sum(np.empty((0, 2)), size, np.random.default_rng(4), **common)
+    assert within_dkw(empty, stats.laplace(0.0, 10.0).cdf)
+
+
+def test_table_draws():
+    table = [[0.5, 0.0, 0.25, 0.25, 0.0], [0.0, 0.1, 0.2, 0.3, 0.4]]
+    size = 200_000
+    for row, outcomes in ((0, [7, -1, 3, 0, 12]), (1, [0.5, 1.0, 2.5, -4.0, 8.0]), (1, list("abcde"))):
+        draws = pmf(np.array([row]), size, np.random.default_rng(row), outcomes=outcomes, table=table)
+        assert draws.shape == (size,)
+        assert draws.dtype == np.asarray(outcomes).dtype
+        for outcome, probability in zip(outcomes, table[row], strict=True):
+            count = int(np.sum(draws == outcome))
+            low, high = stats.binom.ppf([LEVEL / 2, 1 - LEVEL / 2], size, probability)
+            assert low <= count <= high
+
+
+def test_table_of_many_outcomes():
+    # Few and many outcomes take different ways through the edges: both give the inverse cdf of the same uniforms.
+    uniforms = np.random.default_rng(9).random(50_000)
+    for count in (1, 2, 63, 64, 65, 400):
+        row = np.random.default_rng(count).dirichlet(np.ones(count))
+        draws = pmf(np.array(0), 50_000, np.random.default_rng(9), outcomes=range(count), table=[row])
+        upper = np.cumsum(row)
+        assert (uniforms < upper[draws] + 1e-12).all()
+        assert (uniforms >= upper[draws] - row[draws] - 1e-12).all()
+
+
+def test_table_never_draws_the_impossible():
+    class Last(np.random.Generator):
+        def random(self, size):
+            return np.full(size, np.nextafter(1.0, 0.0))
+
+    # Ten times 0.1 sums to less than 1 in floating point.
+    row = [0.1] * 10 + [0.0]
+    rng = Last(np.random.PCG64(1))
+    assert (pmf(np.array(0), 5, rng, outcomes=list(range(11)), table=[row]) == 9).all()
