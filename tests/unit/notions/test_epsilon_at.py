@@ -28,7 +28,6 @@ from hpcdp.notions.epsilon_at import (
     crossing,
     envelope_shares,
     prefer_split,
-    promising,
     spectrum_epsilon,
 )
 from hpcdp.notions.levels import share_level
@@ -54,6 +53,7 @@ def misses(corners, a, b, slack=1e-9):
 
 # every pair of counts, exact probabilities
 
+
 SIZES = (11, 8)
 COUNTS = np.stack([v.ravel() for v in np.meshgrid(*(np.arange(n + 1) for n in SIZES), indexing="ij")], axis=1)
 
@@ -68,9 +68,17 @@ def worst_miss(corners, probabilities):
     return max(found)
 
 
-@pytest.mark.parametrize("inflation", [1.0, 1.6, math.e])
-@pytest.mark.parametrize("level", [0.05, 0.3])
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize(
+    ("inflation", "level", "split"),
+    [
+        (1.0, 0.05, False),
+        (1.6, 0.3, False),
+        (math.e, 0.05, False),
+        (1.0, 0.3, True),
+        (1.6, 0.05, True),
+        (math.e, 0.3, True),
+    ],
+)
 def test_a_region_misses_with_its_level_at_most_for_all_delta_at_once(inflation, level, split):
     many = len(COUNTS)
     arguments = (COUNTS, np.full((many, 2), SIZES), np.full(many, inflation), np.full(many, level))
@@ -123,6 +131,7 @@ def simulated(rng):
     return np.stack([rng.binomial(DRAWS, np.broadcast_to(p, shape)) for p in (a, b)], axis=-1), a, b
 
 
+@pytest.mark.slow
 def test_coverage_is_simultaneous_over_cells_and_delta():
     x, a, b = simulated(np.random.default_rng(20260701))
     shape = x.shape[1:-1]
@@ -219,9 +228,7 @@ def test_bounds_on_delta_give_bounds_on_epsilon(curve):
     for wanted, delta in zip(epsilons, truth, strict=True):
         found = spectrum_epsilon(epsilons, truth, float(delta))
         assert (found <= wanted + 1e-12).all()
-        below = epsilons[truth > delta]
-        if below.size:
-            assert found.max() >= below.max()
+        assert found.max() >= epsilons[truth > delta].max(initial=0.0)
     assert spectrum_epsilon(np.array([1.0, 2.0]), np.array([1.0, np.nan]), 0.1).tolist() == [math.inf, 0.0]
 
 
@@ -237,17 +244,6 @@ def test_shares_to_expect_and_the_choice_of_a_region():
     assert prefer_split(shares, n, c, level).tolist() == [False, True, False]  # near ln c; far beyond it; unknown
 
 
-def test_the_promising_cells_hold_the_best_one():
-    rng = np.random.default_rng(6)
-    n = np.full((300, 2), 10**5)
-    a = rng.uniform(0, 0.5, 300)
-    x = rng.binomial(10**5, np.stack([a, a * np.exp(-rng.uniform(0, 2, 300))], axis=1))
-    c, level = np.exp(rng.uniform(0, 2, 300)), np.full(300, 1e-4)
-    for delta in (0.0, 1e-3, 0.1):
-        every = corner_epsilon(*cell_corners(x, n, c, level, np.zeros(300, bool)), delta)
-        assert int(every.argmax()) in promising(x, n, level, delta, 64)
-
-
 # whole results
 
 
@@ -260,16 +256,16 @@ def result():
 def test_levels_of_a_result_against_the_exact_curve(result):
     curve = GaussianShift(1.0)
     fine = np.linspace(0.0, 6.0, 60001)
-    for delta in (0.0, 1e-6, 0.03, 0.1, 0.2):
-        level = result.epsilon_at(delta)
-        exact = fine[np.argmax(curve.delta(fine) <= delta)] if delta else math.inf
+    for delta in (0.03, 0.1, 0.2):
+        level, exact = result.epsilon_at(delta), fine[np.argmax(curve.delta(fine) <= delta)]
         assert 0.6 * min(exact, 2.0) < level.lower <= exact
-        if delta >= 0.03:
-            assert level.found == BRACKETED
-            assert level.lower < level.estimate_low <= level.estimate < level.upper
-            assert level.estimate == pytest.approx(exact, abs=0.1)
-        else:
-            assert level.estimate is None
+        assert level.found == BRACKETED
+        assert level.lower < level.estimate_low <= level.estimate < level.upper
+        assert level.estimate == pytest.approx(exact, abs=0.1)
+    for delta, exact in ((0.0, math.inf), (1e-6, fine[np.argmax(curve.delta(fine) <= 1e-6)])):
+        level = result.epsilon_at(delta)
+        assert 0.6 * 2.0 < level.lower <= exact
+        assert level.estimate is None
     assert result.epsilon_at(1e-6).found == UNRESOLVED
     assert result.epsilon_at(0.9).lower == 0.0
     with pytest.raises(StudyError, match=r"1.5 was given; accepted: a number from 0 to below 1"):
@@ -321,13 +317,6 @@ def test_delta_0_alone_has_a_test_of_its_own(result):
     assert result.epsilon_at(0.1, alone=True) == result.epsilon_at(0.1)
 
 
-def test_lost_counts_of_the_inflated_side_break_the_limit(result):
-    x = result["exceed"].copy()
-    x[..., 1] = (0.7 * x[..., 1]).astype(int)
-    limit = GaussianShift(1.0).delta(np.array([changed(result, exceed=x).epsilon_at(0.1).lower]))[0]
-    assert limit < 0.1 < GaussianShift(1.0).delta(np.array([result.epsilon_at(0.1).lower]))[0]
-
-
 def test_what_is_printed(result):
     found = [result.epsilon_at(delta) for delta in (0.0, 1e-6, 0.1)]
     text = levels.table(result, found)
@@ -349,17 +338,15 @@ def test_nothing_is_known_yet():
     assert "INCOMPLETE" in levels.table(nothing, [level])
 
 
-def test_the_command(tmp_path, client):
+@pytest.mark.parametrize("loss", ["knn", "literal-knn"])
+def test_the_command(loss, tmp_path, client):
     common = {"train": 500, "test": 4000, "epsilons": [0.0, 0.5, 1.0, 2.0]}
-    for loss in ("knn", "literal-knn"):
-        store = tmp_path / f"{loss}.zarr"
-        study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=2, loss=loss, **common)
-        run(study, store, client)
-        found = json.loads(call("show", store, "--delta", "0", "--delta", "0.1", "--format", "json").stdout)
-        assert [0.2 < level["lower"] < 1.0 for level in found["levels"]] == [True, True]
-        assert "certified ≥" in call("show", store, "--delta", "0").stdout
-        assert call("show", store, "--delta", "0.1", "--format", "csv").stdout.startswith("delta,estimate,")
+    store = tmp_path / "store.zarr"
+    run(make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=2, loss=loss, **common), store, client)
+    found = json.loads(call("show", store, "--delta", "0", "--delta", "0.1", "--format", "json").stdout)
+    assert [0.2 < level["lower"] < 1.0 for level in found["levels"]] == [True, True]
+    assert "certified ≥" in call("show", store, "--delta", "0").stdout
+    assert call("show", store, "--delta", "0.1", "--format", "csv").stdout.startswith("delta,estimate,")
     assert "given: both" in call("show", store, "--delta", "0", "--accuracy", code=2).stderr
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match="2"):
         call("show", store, "--delta", "1")
-    assert ended.value.code == 2

@@ -9,7 +9,7 @@ import pytest
 
 from hpcdp.losses.frequency.frequency import Frequency
 from hpcdp.losses.kde.kde import Kde
-from hpcdp.losses.local import UNIT, counter_inside, find_peak, in_region, is_discrete, second_bandwidths, weigh
+from hpcdp.losses.local import UNIT, counter_inside, find_peak, in_region, is_discrete, weigh
 from hpcdp.losses.protocol import Side
 from hpcdp.notions.local_loss import LossAt
 from hpcdp.notions.pure import pure_lower
@@ -62,15 +62,6 @@ def test_dpl_of_reals_is_the_largest_of_the_kernel_sums():
     assert low <= found.at <= high
     (h,) = found.bandwidths
     assert h == pytest.approx(min(spread) * 9000 ** (-1 / 3 - 0.06), rel=1e-12)
-
-
-def test_the_second_bandwidth_follows_the_corrected_exponent():
-    rng = np.random.default_rng(7)
-    x, y = rng.normal(size=20_000), 3.0 * rng.normal(size=20_000)
-    scale = min(x.std(ddof=1), np.subtract(*np.percentile(x, [75, 25])) / 1.34)
-    for n, tests, gamma in ((20_000, 50_000, 0.06), (100_000, 500_000, 0.09), (20_000, 20_000, 0.06)):
-        (h,) = second_bandwidths((Side(x, n), Side(y, n)), tests)
-        assert h == pytest.approx(0.9 * scale * tests ** (-1 / 3 - gamma), rel=1e-12)
 
 
 def test_weights_are_whole_and_do_not_depend_on_order():

@@ -32,17 +32,16 @@ def test_covers_whatever_the_probabilities(n0, n1, level):
             assert weight[above].sum() <= level
 
 
-def test_is_the_last_step_before_the_test_fails():
+@pytest.mark.parametrize("cell", [(700, 3000, 211, 2500), (52, 400, 9, 430), (4000, 9000, 3500, 9000)])
+def test_is_the_last_step_before_the_test_fails(cell):
     # joint_lower gives up a little of the margin, so what it rejects is rejected; it is asked at every step
-    level, cells = 0.03, [(700, 3000, 211, 2500), (52, 400, 9, 430), (4000, 9000, 3500, 9000)]
-    for x0, n0, x1, n1 in cells:
-        found = float(pure_lower(x0, n0, x1, n1, level))
-        steps = np.arange(1, round((found + 0.1) * STEPS) + 1)
-        lower = joint_lower(x0, n0, x1, n1, np.exp(steps / STEPS), level)
-        first = int(np.argmax(lower <= 0.0))
-        assert first / STEPS <= found + 1e-12
-        assert found - first / STEPS <= 0.02  # what joint_lower gives up of these margins
-        assert found * STEPS == round(found * STEPS)
+    level = 0.03
+    found = float(pure_lower(*cell, level))
+    steps = np.arange(1, round((found + 0.1) * STEPS) + 1)
+    first = int(np.argmax(joint_lower(*cell, np.exp(steps / STEPS), level) <= 0.0))
+    assert first / STEPS <= found + 1e-12
+    assert found - first / STEPS <= 0.02  # what joint_lower gives up of these margins
+    assert found * STEPS == round(found * STEPS)
 
 
 def test_no_second_count_and_all_of_the_first():

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from results import changed, measured
+from scipy.optimize import brentq
 from test_renyi import simulate
 
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift, Subsampled
 from hpcdp.errors import StudyError
-from hpcdp.notions import renyi_claim
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.report.verdict import report, to_json
 from hpcdp.results.audit import audit
@@ -51,7 +51,6 @@ def is_allowed(bound, curve):
 
 @every_pair
 def test_no_pair_that_meets_a_claim_is_refuted(curve):
-    """And a claim of a little less is met by a pair of two outcomes only in part (planted)."""
     assert is_allowed(zcdp_tradeoff(least_rho(curve)), curve)
     for order in (1.0, 1.4, 2.0, 7.0, 40.0):
         most = max(float(curve.renyi(order, way)) for way in ("forward", "reverse"))
@@ -91,16 +90,9 @@ def test_of_all_orders_at_once():
         canonne = np.exp(above * (0.5 * orders - levels) - np.log(orders) + above * np.log1p(-1.0 / orders)).min(axis=0)
     found = zcdp_tradeoff(0.5).delta(levels)
     assert (found <= np.minimum(1.0, canonne) * 1.005).all()
-    assert found[0] == pytest.approx(math.tanh(0.5 * _symmetric(0.5)), rel=1e-9)
-
-
-def _symmetric(kl):
-    """x with KL of two Bernoulli laws of logits x and −x: at ε = 0 the order 1 binds."""
-    low, high = 0.0, 50.0
-    for _ in range(200):
-        x = 0.5 * (low + high)
-        low, high = (x, high) if 2.0 * x * math.tanh(0.5 * x) / 2.0 < kl else (low, x)
-    return x
+    # at ε = 0 order 1 binds: two Bernoulli laws of logits x and −x, whose KL is x·tanh(x/2)
+    x = brentq(lambda x: x * math.tanh(0.5 * x) - 0.5, 0.0, 50.0, xtol=1e-14)
+    assert found[0] == pytest.approx(math.tanh(0.5 * x), rel=1e-9)
 
 
 @pytest.mark.parametrize("rho", [8.5, 9.0, 50.0, 400.0])
@@ -113,18 +105,6 @@ def test_a_large_rho_is_no_dead_end(rho):
     assert (found <= published * (1.0 + 1e-11) + 1e-15).all()
 
 
-def test_planted_chords_in_the_place_of_tangents(monkeypatch):
-    """Points on the boundary joined by chords claim too much: some pair that meets the claim is refuted."""
-    monkeypatch.setattr(renyi_claim, "_POINTS", 12)
-    honest = renyi_tradeoff(2.0, 1.0)
-    p = np.geomspace(1e-6, 0.05, 200)
-    q, _ = renyi_claim._smallest(lambda _: np.log(p / (1 - p)), np.log(p / (1 - p)), np.array([2.0]), np.array([1.0]))
-    beta = 1.0 / (1.0 + np.exp(q))  # exact points of the least curve
-    assert (honest.tradeoff(p) <= beta + 1e-13).all()
-    few = np.linspace(0, p.size - 1, 12).astype(int)
-    assert (np.interp(p, p[few], beta[few]) > beta + 1e-4).any()
-
-
 def test_parsing():
     claim = parse_claim("renyi(order=2, epsilon=0.5)", HERE)
     assert claim.limit == RenyiLimit(2.0, 0.5)
@@ -133,6 +113,8 @@ def test_parsing():
     assert parse_claim("zcdp(rho=0.1)", HERE).limit == RenyiLimit(None, 0.1)
     assert (parse_claim("zcdp(rho=0)", HERE).delta(LEVELS) == 0.0).all()
     assert (parse_claim("zcdp(rho=1e5)", HERE).delta(LEVELS[:9]) == 1.0).all()
+    for text in ("renyi(order=1, epsilon=1e308)", "renyi(order=2, epsilon=701)", "zcdp(rho=1e303)"):
+        assert (parse_claim(text, HERE).implied(np.array([0.0, 50.0, 700.0])) == 1.0).all()  # they allow everything
     for text in (
         "renyi(order=0.5, epsilon=1)",
         "renyi(order=1e101, epsilon=1)",
@@ -233,8 +215,3 @@ def test_an_estimate_of_the_order_above_the_claim_is_not_consistent():
     assert f"D̂ is {level.estimate:.5f}" in report([found])
     assert json.loads(to_json([found]))["certified_order"]["estimate"] == level.estimate
     assert verify(gaussian, f"renyi(order=2, epsilon={1.01 * level.estimate})").verdict == CONSISTENT
-
-
-@pytest.mark.parametrize("text", ["renyi(order=1, epsilon=1e308)", "renyi(order=2, epsilon=701)", "zcdp(rho=1e303)"])
-def test_limits_that_allow_everything(text, tmp_path):
-    assert (parse_claim(text, tmp_path).implied(np.array([0.0, 50.0, 700.0])) == 1.0).all()
