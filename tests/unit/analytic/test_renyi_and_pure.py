@@ -90,7 +90,9 @@ def test_symmetrised_of_a_symmetric_pair_is_the_pair(order):
 
 
 FINITE = [
-    pytest.param(curve, direction, id=f"{name} {direction}")
+    pytest.param(
+        curve, direction, id=f"{name} {direction}", marks=pytest.mark.slow if name in ("all moved", "dp-sgd") else ()
+    )
     for name, curve in CURVES.items()
     for direction in ("forward", "reverse")
     if curve.delta(np.inf, direction) == 0.0
