@@ -425,25 +425,13 @@ def test_empty_training_has_no_vote():
     assert hamming.fit(vectors_, vectors_).score(np.zeros((3, 2))).tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    "rule, points, k",
-    [
-        ("sqrt", 100, 11),  # √points is even, halfway: the larger odd integer
-        ("sqrt", 99, 9),
-        ("sqrt", 143, 11),
-        ("sqrt", 144, 13),
-        ("sqrt", 0, 1),
-        ("sqrt", 1, 1),
-        ("sqrt", 2, 1),
-        ("10sqrt", 50, 50),  # all of them
-        ("10sqrt", 400, 201),
-        ("10sqrt", 1 << 20, 10241),
-        (8, 100, 8),
-        (100, 100, 100),
-    ],
-)
-def test_k(rule, points, k):
-    assert choose_k(rule, points) == k
+def test_k_is_odd_and_about_the_root_of_the_training_points():
+    """Halfway, at 100 points, it is the larger odd integer; ten roots are at most all points; a number is itself."""
+    cases = {100: 11, 99: 9, 143: 11, 144: 13, 0: 1, 1: 1, 2: 1}
+    assert {points: choose_k("sqrt", points) for points in cases} == cases
+    cases = {50: 50, 400: 201, 1 << 20: 10241}
+    assert {points: choose_k("10sqrt", points) for points in cases} == cases
+    assert [choose_k(k, 100) for k in (8, 100)] == [8, 100]
 
 
 def test_given_k_above_the_training_points_is_refused():
