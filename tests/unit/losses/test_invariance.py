@@ -1,7 +1,7 @@
 """What must not change a count or a curve: the unit and the sign of outputs; and what must not change a record: growth.
 
 The trade-off curve of 1000·M + 10⁶ is that of M: within rounding, and of learned losses within 2 standard errors.
-`literal-knn`, which draws for each η anew, is in test_literal_points.
+`literal-knn`, which draws for each η anew, is in test_literal.
 """
 
 from __future__ import annotations
