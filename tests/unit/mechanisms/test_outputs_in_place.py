@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
+from hpcdp.mechanisms import load_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms.additive import draw_gaussian, draw_laplace
 from hpcdp.mechanisms.outputs import MANY, Outputs, Schema, canonicalise
@@ -121,6 +122,25 @@ def test_part_of_a_larger_array() -> None:
         assert outputs.base is None
         assert outputs.flags.writeable
         assert not np.signbit(outputs[outputs == 0]).any()
+
+
+@pytest.mark.parametrize("stream", ["numpy", "philox"])
+@pytest.mark.parametrize("made_by", ["gaussian", "laplace", "a callable"])
+def test_what_nobody_holds_is_not_copied(made_by: str, stream: str) -> None:
+    """The outputs of a chunk lie where the mechanism left them."""
+    places: list[int] = []
+    parameters = {"gaussian": {"sigma": 1.5}, "laplace": {"epsilon": 0.5}}
+
+    def mechanism(database: NDArray[Any], size: int, rng: np.random.Generator) -> Any:
+        if made_by in parameters:
+            made = load_builtin(made_by)(database, size, rng, **parameters[made_by])
+        else:
+            made = with_zeros(size, rng)
+        places.append(made.__array_interface__["data"][0])
+        return made
+
+    outputs = drawn(bind(mechanism, {}, "mechanism"), stream)
+    assert places == [outputs.__array_interface__["data"][0]]
 
 
 @pytest.mark.parametrize("shape", [(SIZE,), (SIZE, 3), (SIZE, 1)])
