@@ -37,6 +37,7 @@ def test_inflations_and_folds_broadcast():
     assert delta.shape == error.shape == (2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_two_standard_errors_cover_the_mean_of_the_folds_sets_and_half_of_the_outputs_have_more_error(name):
     law, loss, epsilon = CASES[name]

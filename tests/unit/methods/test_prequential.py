@@ -129,6 +129,7 @@ def most_failures():
     return int(np.flatnonzero(np.cumsum(binomial(RUNS, [LEVEL])[0]) > 0.999)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_bounds_of_real_losses_hold(name):
     bounds, halves = run_blocks(name, SIZE, RUNS, LEVEL)
@@ -137,12 +138,14 @@ def test_bounds_of_real_losses_hold(name):
     assert failures <= most_failures()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "integers"])
 def test_a_block_that_is_scored_by_a_loss_that_saw_it_fails(name):
     bounds, _ = run_blocks(name, SIZE, RUNS, LEVEL, saw_itself=True)
     assert (bounds > 1.0).sum() > 2 * most_failures()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
 def test_it_is_above_the_bound_of_a_split_where_the_loss_learns_fast_enough(name):
     bounds, halves = run_blocks(name, 4000, 100, LEVEL / 42)
