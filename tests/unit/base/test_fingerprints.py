@@ -25,24 +25,15 @@ def by_zlib(outputs: NDArray[np.generic]) -> str:
     return f"{zlib.crc32(raw):08x}{total:016x}"
 
 
-@settings(deadline=None, max_examples=40)
-@given(
-    size=st.one_of(
-        st.integers(LAGS[-1] + 1, LAGS[-1] + 2 * LAGS[0] + 3),
-        st.integers(LAGS[-1] + 15 * LAGS[0], LAGS[-1] + 18 * LAGS[0]),
-        st.integers(1 << 16, 1 << 17),
-    ),
-    others=st.integers(0, 7),
-    seed=st.integers(0, 2**32),
-)
+@settings(max_examples=15)
+@given(size=st.integers(arrays._MANY, arrays._MANY + 2 * LAGS[0]), others=st.integers(0, 7), seed=st.integers(0, 2**32))
 def test_the_kernel_and_zlib_give_the_same(size: int, others: int, seed: int) -> None:
+    """Of every remainder of the kernel's steps, and of bytes that make no word."""
     raw = np.frombuffer(np.random.default_rng(seed).bytes(8 * size + others), np.uint8)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_MANY", LAGS[-1] + 1)
-        assert fingerprint(raw) == by_zlib(raw)
+    assert fingerprint(raw) == by_zlib(raw)
 
 
-@pytest.mark.parametrize("size", [arrays._MANY - 1, arrays._MANY, 1 << 18])
+@pytest.mark.parametrize("size", [0, 1, arrays._MANY - 1, arrays._MANY, 1 << 18])
 def test_fingerprints_are_what_they_were(size: int) -> None:
     for outputs in (np.random.default_rng(size).normal(size=size), np.zeros(size), np.arange(size)):
         assert fingerprint(outputs) == by_zlib(outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from itertools import pairwise
 
 import pytest
@@ -24,7 +25,7 @@ def test_the_true_time_is_within_what_is_told(
 ) -> None:
     """To the length of a step, where one time is told to a third; nothing is told of the first step alone."""
     now, told = 0.0, []
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     lines = progress.Lines()
     lines.begin("run", len(ends))
     for now in ends:
@@ -44,7 +45,7 @@ def test_two_times_of_a_second_and_less_are_told_as_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now, lines = 0.0, progress.Lines()
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     lines.begin("run", 403)
     for now in (30.0, *(30.0 + 0.1 * step for step in range(1, 403))):  # noqa: B007  # the clock's
         lines.advance(1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,17 +75,15 @@ def classes_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("classes")
-def test_what_trial_outputs_show_is_refused_before_anything_runs() -> None:
-    with pytest.raises(StudyError, match=r"crowds:Crowd .* in another batch \(reversed, in halves, singly\)"):
-        refuse_unusable("learned", {"classifier": "crowds:Crowd"}, Schema("float", None), 1000)
-
-
-@pytest.mark.usefixtures("classes")
-def test_rows_that_were_learned_from_are_not_what_is_tried() -> None:
-    with pytest.raises(StudyError, match=r"crowds:Keeper .* in another batch \(reversed, in halves, singly\)"):
-        refuse_unusable(
-            "learned", {"classifier": "crowds:Keeper", "options": {"trial": True}}, Schema("float", None), 1000
-        )
+@pytest.mark.parametrize(
+    "name, options",
+    [("Crowd", {}), ("Keeper", {"trial": True})],
+    ids=["by the mean of a batch", "by itself where it was learned from"],
+)
+def test_what_trial_outputs_show_is_refused_before_anything_runs(name: str, options: dict) -> None:
+    parameters = {"classifier": f"crowds:{name}", "options": options}
+    with pytest.raises(StudyError, match=rf"crowds:{name} .* in another batch \(reversed, in halves, singly\)"):
+        refuse_unusable("learned", parameters, Schema("float", None), 1000)
 
 
 def test_sequential_audits_look_at_each_block_before_they_settle(tmp_path: Path, scheduler: str) -> None:
@@ -165,37 +164,39 @@ def test_rounding_is_no_difference() -> None:
     assert not has_equal_scores(lambda some: score(some) + 0.01 * some.mean(), rows)
 
 
-class Centred:
-    """Counts outputs by their distance from the mean of their batch, or from 0; it has no score."""
+class Given:
+    """Counts by this function of a batch, and has a score where one is given."""
 
-    thresholds = np.array([0.0, 1.0])
-
-    def __init__(self, weight: float) -> None:
-        self.weight = weight
+    def __init__(self, counted: Any, scored: Any = None, thresholds: tuple[float, ...] = (0.0, 1.0)) -> None:
+        self.counted, self.thresholds = counted, np.array(thresholds)
+        if scored is not None:
+            self.score = scored
 
     def count(self, outputs: np.ndarray) -> np.ndarray:
-        return count_losses(outputs - self.weight * outputs.mean(), self.thresholds)
+        return count_losses(self.counted(outputs), self.thresholds)
 
     def state(self) -> None:
         return None
 
 
+def sign_of_mean(outputs: np.ndarray) -> np.ndarray:
+    return np.full(outputs.shape[0], np.sign(outputs.mean()))
+
+
 def test_counts_of_a_loss_that_has_no_score() -> None:
-    outputs = np.random.default_rng(3).normal(size=5000)
-    refuse_batch_dependent(Centred(0.0), outputs, "mine")
+    outputs = np.random.default_rng(3).normal(0.1, size=9000)
+    refuse_batch_dependent(Given(lambda x: x), outputs, "mine")
     for some in (outputs, outputs[:40], outputs[:2]):
         with pytest.raises(MechanismError, match=r"mine judges an output differently in another batch"):
-            refuse_batch_dependent(Centred(1.0), some, "mine")
+            refuse_batch_dependent(Given(lambda x: x - x.mean()), some, "mine")
+    with pytest.raises(MechanismError, match="mine judges"):  # in large batches only
+        refuse_batch_dependent(Given(lambda x: 2 * sign_of_mean(x) if x.size > 1000 else x), outputs, "mine")
 
 
-def test_counts_that_follow_the_sign_of_the_mean_of_large_batches_only() -> None:
-    class Late(Centred):
-        def count(self, outputs: np.ndarray) -> np.ndarray:
-            same = np.full(outputs.shape[0], 2.0 * np.sign(outputs.mean()))
-            return count_losses(same if outputs.shape[0] > 1000 else outputs, self.thresholds)
-
+def test_counts_of_a_loss_whose_scores_are_sound() -> None:
+    outputs = np.random.default_rng(8).normal(0.1, size=4000)
     with pytest.raises(MechanismError, match="mine judges"):
-        refuse_batch_dependent(Late(0.0), np.random.default_rng(4).normal(0.1, size=9000), "mine")
+        refuse_batch_dependent(Given(sign_of_mean, lambda x: 1.0 * x, (0.0,)), outputs, "mine")
 
 
 @pytest.mark.usefixtures("classes")
@@ -210,20 +211,13 @@ def test_pools() -> None:
         count_part(loss, (p, q), part, thresholds, 500, name)
 
 
-class Moved:
-    """Scores that follow the mean of the batch, a little; counts may follow other scores."""
+def moved(low: float, high: float, threshold: float, spread: float = 0.0) -> Given:
+    """Scores that follow the mean of the batch, a little."""
 
-    def __init__(self, thresholds: list[float], low: float, high: float, spread: float = 0.0) -> None:
-        self.thresholds, self.ends, self.spread = np.array(thresholds), (low, high), spread
+    def score(outputs: np.ndarray) -> np.ndarray:
+        return spread * outputs + (high if outputs.shape[0] > 1 and outputs.mean() > 0 else low)
 
-    def score(self, outputs: np.ndarray) -> np.ndarray:
-        return self.spread * outputs + self.ends[int(outputs.shape[0] > 1 and outputs.mean() > 0)]
-
-    def count(self, outputs: np.ndarray) -> np.ndarray:
-        return count_losses(self.score(outputs), self.thresholds)
-
-    def state(self) -> None:
-        return None
+    return Given(score, score, (threshold,))
 
 
 @pytest.mark.parametrize(
@@ -234,24 +228,14 @@ def test_no_move_across_a_threshold_is_rounding(low: float, high: float, thresho
     """Where probabilities are near 1 scores far apart are alike, and all scores may lie at a threshold."""
     rng = np.random.default_rng(6)
     for law in (rng.normal(0.1, size=4000), rng.normal(-0.1, size=4000)):
-        refuse_batch_dependent(Moved([5.0], low, low), law, "mine")
+        refuse_batch_dependent(moved(low, low, 5.0), law, "mine")
     with pytest.raises(MechanismError, match="mine judges"):
-        refuse_batch_dependent(Moved([threshold], low, high), rng.normal(0.1, size=4000), "mine")
+        refuse_batch_dependent(moved(low, high, threshold), rng.normal(0.1, size=4000), "mine")
 
 
 def test_scores_that_rounding_moves_pass_while_they_cross_no_threshold() -> None:
     outputs = np.random.default_rng(7).normal(0.1, size=4000)
-    refuse_batch_dependent(Moved([5.0], 0.0, 1e-9, 0.01), outputs, "mine")
-
-
-def test_counts_of_a_loss_whose_scores_are_sound() -> None:
-    class Other(Moved):
-        def count(self, outputs: np.ndarray) -> np.ndarray:
-            return count_losses(np.full(outputs.shape[0], np.sign(outputs.mean())), self.thresholds)
-
-    outputs = np.random.default_rng(8).normal(0.1, size=4000)
-    with pytest.raises(MechanismError, match="mine judges"):
-        refuse_batch_dependent(Other([0.0], 0.0, 0.0, 1.0), outputs, "mine")
+    refuse_batch_dependent(moved(0.0, 1e-9, 5.0, 0.01), outputs, "mine")
 
 
 def test_whose_judgement_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

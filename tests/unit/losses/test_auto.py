@@ -18,7 +18,7 @@ from studies import learn_and_count, make_study, pose
 from hpcdp.analytic import exact
 from hpcdp.engine.driver import run as run_study
 from hpcdp.losses import kind_of, make_loss
-from hpcdp.losses.auto import _line, _vectors
+from hpcdp.losses.auto import _line
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Decides, Side
 from hpcdp.results.assemble import assemble
@@ -99,7 +99,7 @@ def _loss_of_choice(name: str, size: int) -> float:
     return float((np.maximum(kept["knn"], kept["smooth"]) - kept["auto"]).max())
 
 
-@pytest.mark.parametrize("size", [4000, 60_000])
+@pytest.mark.parametrize("size", [4000, pytest.param(60_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", LAWS)
 def test_sets_keep_about_what_the_best_of_the_losses_keeps(name: str, size: int) -> None:
     """What the choice may cost is the standard error that a share of the training outputs has at most."""
@@ -115,15 +115,6 @@ def test_another_set_decides_only_where_it_is_better() -> None:
         assert (decision.chosen.count("smooth") >= 3) == wanted, decision.chosen
 
 
-def test_order_is_nothing() -> None:
-    p, q = _sides(*LAWS["steps"], 5000, 2)
-    rng = np.random.default_rng(5)
-    mixed = [Side(rng.permutation(side.outputs), side.draws) for side in (p, q)]
-    one, other = (make_loss("auto", {}).fit(*sides).counter(THRESHOLDS) for sides in ((p, q), mixed))
-    fresh = np.concatenate([side.outputs for side in _sides(*LAWS["steps"], 5000, 3)])
-    np.testing.assert_array_equal(one.count(fresh), other.count(fresh))
-
-
 def test_a_few_values_are_told_by_their_frequencies() -> None:
     rng = np.random.default_rng(1)
     sides = [Side(rng.choice(5, size=3000, p=w).astype(np.int64), 3000) for w in ([0.2] * 5, [0.3, 0.1, 0.2, 0.2, 0.2])]
@@ -132,17 +123,23 @@ def test_a_few_values_are_told_by_their_frequencies() -> None:
     np.testing.assert_array_equal(*scores)
 
 
-def test_judged_outputs_are_all_training_outputs() -> None:
-    p, q = _sides(*LAWS["laplace"], 3001, 4)
+def test_judged_outputs_are_all_training_outputs_in_any_order() -> None:
+    p, q = _sides(*LAWS["steps"], 3001, 4)
     model = make_loss("auto", {}).fit(p, q)
     assert isinstance(model, Decides)
     counter, decision = model.decide(THRESHOLDS)
     assert decision.judged.shape == (2, 2 * THRESHOLDS.size + 1)
     assert decision.judged.sum(axis=1).tolist() == [3001, 3001]
+    rng = np.random.default_rng(5)
+    mixed = [Side(rng.permutation(side.outputs), side.draws) for side in (p, q)]
+    fresh = np.concatenate([side.outputs for side in _sides(*LAWS["steps"], 5000, 3)])
     state = counter.state()
     assert state is not None
-    again = make_loss("auto", {}).restore(state, THRESHOLDS)
-    np.testing.assert_array_equal(again.count(p.outputs), counter.count(p.outputs))
+    for other in (
+        make_loss("auto", {}).fit(*mixed).counter(THRESHOLDS),
+        make_loss("auto", {}).restore(state, THRESHOLDS),
+    ):
+        np.testing.assert_array_equal(other.count(fresh), counter.count(fresh))
 
 
 def _checks(rng: np.random.Generator, size: int, more: float) -> Floats:
@@ -217,22 +214,22 @@ def test_sizes_of_a_study_that_names_none() -> None:
     assert sizes(parameters={"k": 5}) == (1 << 20, 1 << 20)
 
 
-OTHERWISE: list[dict[str, Any]] = [
-    {"reuse": True},
-    {"reuse": "auto"},
-    {"refine": 1000},
-    {"target": {"epsilon": 0.5}},
-    {"time": "10 s"},
-    {"pure": {}},
-    {"mechanism": {"call": "own:f", "reproducible": False}},
-    {"mechanism": {"call": "stored", "parameters": {"files": ["a.npy", "b.npy"]}}},
-    {"parameters": {"k": "10sqrt"}},
-]
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "reuse": {"reuse": True},
+    "reuse of auto": {"reuse": "auto"},
+    "refine": {"refine": 1000},
+    "target": {"target": {"epsilon": 0.5}},
+    "time": {"time": "10 s"},
+    "pure": {"pure": {}},
+    "not reproducible": {"mechanism": {"call": "own:f", "reproducible": False}},
+    "stored": {"mechanism": {"call": "stored", "parameters": {"files": ["a.npy", "b.npy"]}}},
+    "parameters": {"parameters": {"k": "10sqrt"}},
+}
 
 
-@pytest.mark.parametrize("changes", OTHERWISE, ids=[next(iter(c)) + str(i) for i, c in enumerate(OTHERWISE)])
-def test_where_another_loss_takes_its_place(changes: dict[str, Any]) -> None:
-    study = _studied(**changes)
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_where_another_loss_takes_its_place(what: str) -> None:
+    study = _studied(**OTHERWISE[what])
     assert study.estimate.loss == "knn"
     assert Study.from_dict(study.to_dict()).to_dict() == study.to_dict()
 
@@ -260,66 +257,65 @@ def _loss_of(folder: Path, store: str) -> Any:
     return json.loads(path.read_text())["body"]["study"]["estimate"]["loss"]
 
 
+class Folder:
+    """A study's file and its stores: what a command says of them, and what a store then holds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, estimate: str, store: str, command: str = "run", code: int = 0) -> str:
+        (self.folder / "s.toml").write_text(TOML.replace("LOSS", estimate))
+        return hpcdp(command, "s.toml", "--store", store, folder=self.folder, code=code).stderr
+
+    def loss_after(self, estimate: str, store: str, code: int = 0) -> Any:
+        self.run(estimate, store, code=code)
+        return _loss_of(self.folder, store)
+
+    def show(self, store: str, *options: str) -> str:
+        return hpcdp("show", store, *options, folder=self.folder).stdout
+
+
+JSON = ("--format", "json")
+
+
+@pytest.mark.slow
 def test_stores_and_files_that_name_no_loss(tmp_path: Path) -> None:
-    def write(loss: str) -> None:
-        (tmp_path / "s.toml").write_text(TOML.replace("LOSS", loss))
-
-    def run(command: str, store: str, code: int = 0) -> str:
-        return hpcdp(command, "s.toml", "--store", store, folder=tmp_path, code=code).stderr
-
-    write('loss = "knn"')
-    run("run", "older.zarr")
-    before = hpcdp("show", "older.zarr", "--format", "json", folder=tmp_path).stdout
-    write("")
-    run("run", "older.zarr")  # as made before there was another default
-    assert hpcdp("show", "older.zarr", "--format", "json", folder=tmp_path).stdout == before
-    run("run", "new.zarr")
-    run("audit", "audited.zarr")
-    run("audit", "audited.zarr")
-    run("audit", "new.zarr")
-    assert [_loss_of(tmp_path, name) for name in ("older.zarr", "new.zarr", "audited.zarr")] == ["knn", "auto", "knn"]
-    first = hpcdp("show", "new.zarr", "--format", "json", folder=tmp_path).stdout
-    write("reuse = true")
-    run("run", "new.zarr")  # the same samples
-    assert _loss_of(tmp_path, "new.zarr") == "knn"
-    assert ", loss auto. The bounds of each" in " ".join(hpcdp("show", "new.zarr", folder=tmp_path).stdout.split())
-    write("")
-    run("run", "new.zarr")  # and back again
-    assert _loss_of(tmp_path, "new.zarr") == "auto"
-    again = hpcdp("show", "new.zarr", "--format", "json", folder=tmp_path).stdout
-    assert json.loads(again)["cells"] == json.loads(first)["cells"]
-    write('loss = "auto"')
-    run("run", "new.zarr")
-    run("audit", "named.zarr")
-    run("audit", "named.zarr")
+    here = Folder(tmp_path)
+    here.run('loss = "knn"', "older.zarr")
+    before = here.show("older.zarr", *JSON)
+    assert here.loss_after("", "older.zarr") == "knn"  # as made before there was another default
+    assert here.show("older.zarr", *JSON) == before
+    assert here.loss_after("", "new.zarr") == "auto"
+    for store in ("audited.zarr", "audited.zarr", "new.zarr"):
+        here.run("", store, "audit")
+    assert [_loss_of(tmp_path, store) for store in ("new.zarr", "audited.zarr")] == ["auto", "knn"]
+    first = here.show("new.zarr", *JSON)
+    assert here.loss_after("reuse = true", "new.zarr") == "knn"  # the same samples
+    assert ", loss auto. The bounds of each" in " ".join(here.show("new.zarr").split())
+    assert here.loss_after("", "new.zarr") == "auto"  # and back again
+    assert json.loads(here.show("new.zarr", *JSON))["cells"] == json.loads(first)["cells"]
+    assert here.loss_after('loss = "auto"', "new.zarr") == "auto"
+    for _ in range(2):
+        here.run('loss = "auto"', "named.zarr", "audit")
     assert _loss_of(tmp_path, "named.zarr") == "knn"
-    refused = run("run", "older.zarr", code=2)
+    refused = here.run('loss = "auto"', "older.zarr", code=2)
     assert (
         'estimate.loss ("knn" in the store, "auto" given); a file that leaves estimate.loss out goes on with' in refused
     )
-    write('loss = ["auto", "kde"]\nrefine = 100')
-    assert "auto chooses by itself" in run("run", "many.zarr", code=2)
+    assert "auto chooses by itself" in here.run('loss = ["auto", "kde"]\nrefine = 100', "many.zarr", code=2)
 
 
+@pytest.mark.slow
 def test_the_default_loss_written_out_goes_on_as_where_it_is_left_out(tmp_path: Path) -> None:
-    def run(estimate: str, store: str, code: int = 0) -> Any:
-        (tmp_path / "s.toml").write_text(TOML.replace("LOSS", estimate))
-        hpcdp("run", "s.toml", "--store", store, folder=tmp_path, code=code)
-        return _loss_of(tmp_path, store)
-
-    written = 'loss = "auto"\n'
-    for first in ("", written):
-        store = f"{len(first)}.zarr"
-        assert [run(estimate, store) for estimate in (first, f"{written}reuse = true", written)] == [
-            "auto",
-            "knn",
-            "auto",
-        ]
-        assert [run(estimate, store) for estimate in ("reuse = true", written, "")] == ["knn", "auto", "auto"]
-    assert run(f"{written}reuse = true", "reused.zarr") == "knn"
-    assert run("reuse = true", "reused.zarr") == "knn"
-    assert run(written, "reused.zarr", code=2) == "knn", "the store was never one of auto"
-    assert run('loss = "knn"', "0.zarr", code=2) == "auto"
+    here, written, reuse = Folder(tmp_path), 'loss = "auto"\n', "reuse = true"
+    for store, first in (("left_out.zarr", ""), ("written.zarr", written)):
+        files = (first, written + reuse, written, reuse, written, "")
+        wanted = ["auto", "knn", "auto", "knn", "auto", "auto"]
+        assert [here.loss_after(file, store) for file in files] == wanted
+    assert here.loss_after(written + reuse, "reused.zarr") == "knn"
+    assert here.loss_after(reuse, "reused.zarr") == "knn"
+    assert here.loss_after(written, "reused.zarr", code=2) == "knn", "the store was never one of auto"
+    assert here.loss_after('loss = "knn"', "left_out.zarr", code=2) == "auto"
 
 
 CONFIDENCE = 0.8
@@ -367,19 +363,17 @@ def test_all_bounds_hold_together(name: str, runs: int) -> None:
 
 def test_vectors_of_few_outputs_have_the_default() -> None:
     rng = np.random.default_rng(2)
-    sides = [Side(rng.normal(size=(90, 2)), 90) for _ in range(2)]
-    with patch.object(_vectors, "_losses", wraps=_vectors._losses):
-        model = make_loss("auto", {}).fit(*sides)
-        assert isinstance(model, Decides)
-        assert set(model.decide(THRESHOLDS)[1].chosen) == {"smooth"}
+    model = make_loss("auto", {}).fit(*[Side(rng.normal(size=(90, 2)), 90) for _ in range(2)])
+    assert isinstance(model, Decides)
+    assert set(model.decide(THRESHOLDS)[1].chosen) == {"smooth"}
 
 
 @pytest.mark.parametrize("columns", [1, 2, 7])
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 9, 10, 64, 127, 130])
-def test_few_outputs_teach_what_they_can(size: int, columns: int) -> None:
-    rng = np.random.default_rng([size, columns])
-    sides = [Side(rng.normal(size=(size, columns)) + shift, size) for shift in (0.0, 0.5)]
-    for loss in ("smooth", "auto"):
+@pytest.mark.parametrize("loss", ["smooth", "auto"])
+def test_few_outputs_teach_what_they_can(loss: str, columns: int) -> None:
+    for size in (1, 2, 3, 5, 8, 9, 10, 64, 127, 130):
+        rng = np.random.default_rng([size, columns])
+        sides = [Side(rng.normal(size=(size, columns)) + shift, size) for shift in (0.0, 0.5)]
         counter = make_loss(loss, {}).fit(*sides).counter(THRESHOLDS)
         assert counter.count(rng.normal(size=(50, columns))).sum() == 50
 

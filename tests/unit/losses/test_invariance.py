@@ -1,86 +1,78 @@
-"""What must not change a count: the unit and the sign of outputs; and what must not change a record: a study that grows."""
+"""What must not change a count or a curve: the unit and the sign of outputs; and what must not change a record: growth.
+
+The trade-off curve of 1000·M + 10⁶ is that of M: within rounding, and of learned losses within 2 standard errors.
+`literal-knn`, which draws for each η anew, is in test_literal.
+"""
 
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
+from learning import LDA, learned
 from studies import files_below, make_study, run
 
-from hpcdp.losses.counts import count_losses, merge_thresholds
+from hpcdp.losses import make_loss
+from hpcdp.losses.counts import below, count_losses, eta_thresholds, merge_thresholds
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.protocol import Side
+from hpcdp.notions.curve import TradeOffCurve
+from hpcdp.notions.perturbed import default_etas, perturbed_points
 
 EPSILONS = [0.0, 0.1, 0.3, 0.5, 0.8, 1.1]
 ETAS = [0.4, 1.0, 1.6]
 THRESHOLDS = merge_thresholds(EPSILONS, ETAS)
 SIZE = 100_000
+UNITS = [2.0**-20, 2.0**20, -1.0]  # which no rounding disturbs
 
 
 def draw(kind, seed, size=SIZE):
     """Training and test outputs of D and D' in turn, four arrays."""
     rng = np.random.default_rng(seed)
-    centres = (0.0, 0.7)
-    if kind == "laplace":
-        return [rng.laplace(c, size=size) for c in (*centres, *centres)]
-    if kind == "gaussian":
-        return [rng.normal(c, size=size) for c in (*centres, *centres)]
+    noise = rng.normal if kind == "gaussian" else rng.laplace
+    drawn = [noise(centre, size=size) for centre in (0.0, 0.7, 0.0, 0.7)]
     # atoms at the ends, and values that many share in between
-    return [np.clip(np.round(rng.laplace(c, size=size), 2), -1.0, 2.0) for c in (*centres, *centres)]
+    return [np.clip(np.round(x, 2), -1.0, 2.0) for x in drawn] if kind == "atoms" else drawn
 
 
-def learn(arrays, rule="sqrt"):
-    p, q = (Side(a, a.size) for a in arrays[:2])
-    return Knn(KnnParameters(k=rule)).fit(p, q)
+def learn(loss, arrays):
+    return loss.fit(*(Side(x, x.shape[0]) for x in arrays[:2]))
 
 
 def histograms(arrays, rule="sqrt"):
-    counter = learn(arrays, rule).counter(THRESHOLDS)
+    counter = learn(Knn(KnnParameters(k=rule)), arrays).counter(THRESHOLDS)
     return np.stack([counter.count(a) for a in arrays[2:]])
 
 
-def check_equal(found, wanted):
-    """No count differs; how many outputs changed their class, net, is printed."""
-    print(f"outputs that changed their class, net: {np.abs(found - wanted).sum() // 2} of {wanted.sum()}")
-    np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.parametrize("factor", [2.0**-20, 2.0**20, -1.0])
 @pytest.mark.parametrize("rule", ["sqrt", "10sqrt", 7])
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "atoms"])
-def test_counts_of_outputs_in_another_unit(kind, rule, factor):
+def test_counts_of_outputs_in_another_unit(kind, rule):
+    """Of vectors and other metrics: test_votes."""
     arrays = draw(kind, 1)
-    check_equal(histograms([factor * a for a in arrays], rule), histograms(arrays, rule))
+    wanted = histograms(arrays, rule)
+    for factor in UNITS:
+        np.testing.assert_array_equal(histograms([factor * a for a in arrays], rule), wanted)
 
 
-@pytest.mark.parametrize("factor", [2.0**-20, 2.0**20, -1.0])
-@pytest.mark.parametrize("shift, scale", [(0.0, 1.0), (0.0, 3.0)])
-def test_vectors_in_another_unit(shift, scale, factor):
-    rng = np.random.default_rng(2)
-    arrays = [rng.laplace((c, shift), (1.0, scale), size=(4000, 2)) for c in (0.0, 0.7, 0.0, 0.7)]
-    check_equal(histograms([factor * a for a in arrays]), histograms(arrays))
-
-
-@pytest.mark.parametrize("factor", [2.0**-20, 2.0**20, -1.0])
-def test_stored_outputs_in_another_unit(factor, client, tmp_path):
+def test_stored_outputs_in_another_unit(client, tmp_path):
     found = []
-    for name, unit in (("plain", 1.0), ("scaled", factor)):
-        folder = tmp_path / name
+    for unit in (1.0, *UNITS):
+        folder = tmp_path / str(unit)
         folder.mkdir()
         for number, (train, test) in enumerate(zip(*np.split(np.array(draw("laplace", 3, 20_000)), 2), strict=True)):
             np.save(folder / f"{number}.npy", unit * np.concatenate([train, test]))
-        study = make_study(  # relative names, so that both studies have the same laws, and the same permutations
+        study = make_study(  # relative names, so that all studies have the same laws, and the same permutations
             "stored", {"files": ["0.npy", "1.npy"]}, [([0], [1])], seed=4, folder=folder,
             epsilons=EPSILONS, etas=ETAS, train=20_000, test=20_000, chunk=8192,
         )  # fmt: skip
         found.append(run(study, folder / "store", client))
-    changed = {name: int((found[0][name] != found[1][name]).sum()) for name in ("exceed", "rejected", "delta", "lower")}
-    print(f"values changed: {changed}")
-    for name in ("exceed", "rejected", "delta", "lower", "alpha_upper"):
-        np.testing.assert_array_equal(found[0][name], found[1][name])
     assert (found[0]["exceed"] > 0).any()
+    for other in found[1:]:
+        for name in ("exceed", "rejected", "delta", "lower", "alpha_upper"):
+            np.testing.assert_array_equal(other[name], found[0][name])
 
 
 def nearest(pooled, outputs, k):
@@ -101,16 +93,15 @@ MOVES = {
     "2000 added": (lambda x: x + 2000.0, 1.0),
     "2^32 added": (lambda x: x + 2.0**32, 1.0),
     "2^36 added": (lambda x: x + 2.0**36, 1.0),
-    "times 1000": (lambda x: x * 1000.0, 1000.0),
+    "1000 times, 10^6 added": (lambda x: 1000.0 * x + 1e6, 1000.0),
 }
 
 
-@pytest.mark.parametrize("seed", [5, 6])
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("name", MOVES)
-def test_rounding_ties_alone_change_what_a_move_changes(name, kind, seed):
+def test_rounding_ties_alone_change_what_a_move_changes(name, kind):
     move, factor = MOVES[name]
-    arrays = draw(kind, seed)
+    arrays = draw(kind, 5)
     moved = [move(a) for a in arrays]
     k = choose_k("sqrt", 2 * SIZE)
     pooled = np.sort(np.concatenate(arrays[:2]))
@@ -120,44 +111,140 @@ def test_rounding_ties_alone_change_what_a_move_changes(name, kind, seed):
     largest_tie = np.unique(np.concatenate(moved[:2]), return_counts=True)[1].max()
     assert largest_tie < k  # no value became an atom
 
-    before, after = learn(arrays), learn(moved)
-    told = []
-    for i, side in enumerate((2, 3)):
+    before, after = learn(Knn(), arrays), learn(Knn(), moved)
+    counts = zip(histograms(arrays), histograms(moved), strict=True)
+    shares = []
+    for side, (was, now) in zip((2, 3), counts, strict=True):
         last, following = nearest(pooled, arrays[side], k)
         fragile = factor * (following - last) <= 4 * step
         changed = before.score(arrays[side]) != after.score(moved[side])
-        unexplained = changed & ~fragile
-        told.append(f"{changed.sum()} changed, {fragile.sum()} may, {unexplained.sum()} unexplained")
-        assert not unexplained.any()
-        if step < 1e-9:
-            assert fragile.mean() < 1e-3  # the claim is about nearly all outputs
-        elif name == "2^36 added":
-            assert changed.any()  # and where rounding is coarse it does find changes to explain
-        was, now = histograms(arrays)[i], histograms(moved)[i]
-        explained = fragile.sum()
-        assert np.abs(now - was).sum() <= 2 * explained
-        crossed = np.abs(np.cumsum(now) - np.cumsum(was)).max()
-        assert crossed <= explained
+        print(f"{changed.sum()} of {SIZE} outputs changed, {fragile.sum()} may")
+        assert not (changed & ~fragile).any()
+        shares.append((fragile.mean(), changed.mean()))
+        assert np.abs(now - was).sum() <= 2 * fragile.sum()
+        assert np.abs(np.cumsum(now) - np.cumsum(was)).max() <= fragile.sum()
         np.testing.assert_array_equal(now, count_losses(after.score(moved[side]), THRESHOLDS))
-    print(f"of {SIZE} outputs: D {told[0]}; D' {told[1]}")
+    may, did = np.max(shares, axis=0)
+    assert step > 1e-9 or may < 1e-3  # the claim is about nearly all outputs
+    assert name != "2^36 added" or did > 0  # and where rounding is coarse it does find changes to explain
 
 
-BASE = {
-    "epsilons": EPSILONS,
-    "etas": ETAS,
-    "train": 5000,
-    "test": 10_000,
-    "chunk": 3000,
-}
+# Curves of 1000·M + 10⁶
+
+CURVE_ETAS = np.array([0.2, 1 / 3, 0.5, 0.8, 1.0, 1.25, 2.0, 3.0, 5.0])
+
+
+def move(x):
+    return 1000 * x + 10**6  # of integers too
+
+
+def draw_curve(train, test, columns=None, seed=3):
+    """Training outputs of D and of D', and test outputs of both."""
+    rng = np.random.default_rng(seed)
+    shape = () if columns is None else (columns,)
+    return [rng.laplace(0.7 * side, size=(size, *shape)) for size in (train, test) for side in (0, 1)]
+
+
+def rejected(model, arrays):
+    """Of the test outputs of D and of D', how many are rejected at each η, shape (2, etas)."""
+    counter = model.counter(eta_thresholds(CURVE_ETAS)[::-1].copy())
+    return np.stack([below(counter.count(x))[::-1] for x in arrays[2:]])
+
+
+def test_curves_of_kde():
+    arrays = draw_curve(20_000, 50_000)
+    moved = [move(x) for x in arrays]
+    before, after = (learn(make_loss("kde", {}), part) for part in (arrays, moved))
+    changed = np.abs(rejected(after, moved) - rejected(before, arrays)).max()
+    etas, width = default_etas(), 0.1
+    points = [perturbed_points(*model.masses(), etas, width) for model in (before, after)]
+    apart = np.abs(np.subtract(*points))
+    # In bandwidths, outputs move by at most half a step, and nodes likewise. A log-density changes by less than 10 in
+    # a bandwidth, w by (η + width)/width times the relative change of q/p.
+    rounding = np.spacing(1e6) / (1000 * min(before.p.bandwidth, before.q.bandwidth))
+    tolerance = 2 * 10 * rounding * (etas + width) / width
+    print(
+        f"{changed} outputs changed sides; points moved by up to {apart.max():.1e}, {(apart / tolerance).max():.2f} of"
+    )
+    print(f"what rounding allows; bandwidths by {after.p.bandwidth / (1000 * before.p.bandwidth) - 1:.1e}")
+    assert changed <= 1
+    assert (apart <= tolerance).all()
+    curves = [TradeOffCurve.from_points(*found) for found in points]
+    assert max(curves[0].gap(curves[1]).size, curves[1].gap(curves[0]).size) <= tolerance.max()
+
+
+@pytest.mark.parametrize("kind", ["integers", "tenths", "rows"])
+def test_points_of_frequency(kind):
+    arrays = draw_curve(20_000, 20_000, 2 if kind == "rows" else None)
+    arrays = [np.rint(x) / 10 if kind == "tenths" else np.rint(x).astype(np.int64) for x in arrays]
+    moved = [move(x) for x in arrays]
+    loss = make_loss("frequency", {})
+    found = rejected(learn(loss, arrays), arrays)
+    assert np.unique(found, axis=1).shape[1] >= 4  # the points differ from each other
+    np.testing.assert_array_equal(rejected(learn(loss, moved), moved), found)
+
+
+def scaled_regression():
+    """What a user may name: columns are brought to one scale, then learned from."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression())
+
+
+def compare_learned(classifier, columns, **parameters):
+    """The largest change of an error at any η, in combined standard errors."""
+    size = 20_000
+    arrays = draw_curve(5000, size, columns)
+    moved = [move(x) for x in arrays]
+    loss = learned(classifier, **parameters)
+    one, other = (rejected(learn(loss, part), part) / size for part in (arrays, moved))
+    error = np.sqrt((one * (1 - one) + other * (1 - other)) / size).clip(1 / size)
+    change = float((np.abs(other - one) / error).max())
+    print(f"{classifier}, {columns} columns: errors changed by up to {change:.2f} combined standard errors")
+    return change
+
+
+SMALL = {"hidden_layer_sizes": [8], "max_iter": 10}
+
+
+@pytest.mark.parametrize("columns", [None, 2])
+@pytest.mark.parametrize(
+    "classifier, options",
+    [
+        ("logistic", {}),
+        ("mlp", SMALL),
+        ("gradient-boosting", {"max_iter": 50}),
+        (LDA, {}),
+        (f"{__name__}:scaled_regression", {}),
+    ],
+    ids=["logistic", "mlp", "gradient-boosting", "discriminant analysis", "a pipeline"],
+)
+def test_points_of_learned_losses(classifier, options, columns):
+    assert compare_learned(classifier, columns, options=options) <= 2
+
+
+def test_a_foreign_classifier_gets_the_columns_as_they_are():
+    """So one that does not bring them to one scale itself fails, as docs/study.md says of import paths."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that it does not converge
+        assert compare_learned("sklearn.linear_model:LogisticRegression", 2) > 20
+
+
+# A study that grows
+
+BASE = {"epsilons": EPSILONS, "etas": ETAS, "train": 5000, "test": 10_000, "chunk": 3000}
 DATABASES = [[0.1, 0.8, 0.8, 0.4], [0.3, 0.9]]
 
+EVERYTHING = "all of these"
 GROWN = {
     "a database": (BASE, [*DATABASES, [0.7, 0.2, 0.5]]),
     "an epsilon": (BASE | {"epsilons": [*EPSILONS, 0.65]}, DATABASES),
     "an eta": (BASE | {"etas": [*ETAS, 2.5]}, DATABASES),
     "a part of a chunk of test samples": (BASE | {"test": 10_500}, DATABASES),
     "chunks of test samples": (BASE | {"test": 60_000}, DATABASES),
-    "all of these": (
+    EVERYTHING: (
         BASE | {"epsilons": [*EPSILONS, 0.65], "etas": [*ETAS, 2.5], "test": 31_000},
         [*DATABASES, [0.7, 0.2, 0.5]],
     ),
@@ -165,8 +252,9 @@ GROWN = {
 PARAMETERS = {"lower": 0.0, "upper": 1.0, "epsilon": 1.2}
 
 
-@pytest.mark.parametrize("keep", ["all", "train", "none"])
-@pytest.mark.parametrize("name", GROWN)
+@pytest.mark.parametrize(
+    "name, keep", [*((name, "all") for name in GROWN), *((EVERYTHING, k) for k in ("train", "none"))]
+)
 def test_what_grows_changes_no_record(name, keep, client, tmp_path):
     first = make_study("bounded_sum", PARAMETERS, {"databases": DATABASES}, seed=8, keep=keep, **BASE)
     estimate, databases = GROWN[name]
@@ -179,8 +267,6 @@ def test_what_grows_changes_no_record(name, keep, client, tmp_path):
     assert any("train" in path.parts for path in before) == (keep != "none")
     result = run(grown, store, client)
     after = dict(files_below(store / "records", store / "samples"))
-    changed = sum(after.get(path) != content for path, content in before.items())
-    print(f"{len(before)} files were there, {changed} of them changed; {len(after.keys() - before)} are new")
     assert len(after) > len(before)
     assert {path: after.get(path) for path in before} == before
 
@@ -191,7 +277,7 @@ def test_what_grows_changes_no_record(name, keep, client, tmp_path):
 
 def test_cells_that_were_there_stay_as_they_were(client, tmp_path):
     first = make_study("bounded_sum", PARAMETERS, {"databases": DATABASES}, seed=8, keep="none", **BASE)
-    estimate, databases = GROWN["all of these"]
+    estimate, databases = GROWN[EVERYTHING]
     grown = make_study(
         "bounded_sum", PARAMETERS, {"databases": databases}, seed=8, keep="none", **(estimate | {"test": BASE["test"]})
     )

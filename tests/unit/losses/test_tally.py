@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from brute import deltas
 
-from hpcdp.losses import make_loss
 from hpcdp.losses.frequency._hashes import hash_outputs
 from hpcdp.losses.frequency._tally import HashClasses, Tally
 from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
@@ -18,7 +17,6 @@ from hpcdp.losses.protocol import Side, StreamedSide
 from hpcdp.mechanisms.outputs import Schema, canonicalise
 
 BYTES = Schema("bytes", None)
-HEAD = "import numpy as np\n\n\n"
 THRESHOLDS = np.array([-0.7, -0.1, 0.0, 0.1, 0.7])
 
 # Hashes and counts of classes
@@ -78,28 +76,26 @@ def test_tally_keeps_the_most_bits_that_leave_few_classes(most):
     assert classes.find(x).tolist() == [place.get(int(h) >> (64 - bits), -1) for h in hash_outputs(x)]
 
 
-def draw_kind(kind, size, p, rng):
-    n = rng.geometric(p, size)
-    return {
-        "integers": lambda: n,
-        "reals": lambda: n / 7,
-        "bools": lambda: n > 2,
-        "rows": lambda: np.column_stack([n, n % 3, rng.geometric(p, size)]),
-        "bits": lambda: rng.random((size, 5)) < p,
-        "sequences": lambda: canonicalise([(i,) * (i % 4) + ("x",) for i in n.tolist()], size, BYTES),
-    }[kind]()
+KINDS = {
+    "integers": lambda n, _: n,
+    "reals": lambda n, _: n / 7,
+    "bools": lambda n, _: n > 2,
+    "rows": lambda n, more: np.column_stack([n, n % 3, more]),
+    "bits": lambda n, more: np.stack([n, more, n + more], axis=1) % 2 == 1,
+    "sequences": lambda n, _: canonicalise([(i,) * (i % 4) + ("x",) for i in n.tolist()], n.size, BYTES),
+}
 
 
 @pytest.mark.parametrize("rare", [0, 6])
-@pytest.mark.parametrize("kind", ["integers", "reals", "bools", "rows", "bits", "sequences"])
-def test_streams_give_the_losses_of_arrays(kind, rare, monkeypatch):
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_give_the_losses_of_arrays(kind, rare):
     """Whenever all values fit, L̂ and the counts are those of arrays, to the bit; and restored they count alike."""
     rng = np.random.default_rng(len(kind))
-    p, q, x = (draw_kind(kind, size, r, rng) for size, r in ((700, 0.3), (500, 0.5), (900, 0.2)))
+    p, q, x = (KINDS[kind](*rng.geometric(r, (2, size))) for size, r in ((700, 0.3), (500, 0.5), (900, 0.2)))
     loss = Frequency(FrequencyParameters(rare=rare))
     whole = loss.fit(Side(p, 700), Side(q, 500))
-    monkeypatch.setattr("hpcdp.losses.frequency.frequency._WHOLE", 0)
-    model = loss.fit(StreamedSide(blocks(p, 37), 700, p.dtype), StreamedSide(blocks(q, 499), 500, q.dtype))
+    by_classes = Frequency(FrequencyParameters(rare=rare, distinct=1000))  # fewer than outputs, more than values
+    model = by_classes.fit(StreamedSide(blocks(p, 37), 700, p.dtype), StreamedSide(blocks(q, 499), 500, q.dtype))
     np.testing.assert_array_equal(model.score(x), whole.score(x))
     counter = model.counter(THRESHOLDS)
     np.testing.assert_array_equal(counter.count(x), whole.counter(THRESHOLDS).count(x))
@@ -162,6 +158,7 @@ print(sum(int(counter.count(block).sum()) for block in words(3, BLOCK, 8)), coun
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory limits of processes are those of Linux")
 def test_more_distinct_values_than_memory_holds():
     """Two million strings, some nine in ten of them different, with 64 MB: by blocks they are counted, whole they are not."""
@@ -173,9 +170,3 @@ def test_more_distinct_values_than_memory_holds():
             total, classes = map(int, done.stdout.split())
             assert total == 8 << 14
             assert 1 << 12 < classes <= 1 << 14
-
-
-def test_the_default_bound_leaves_the_keys_of_stores_alone():
-    assert FrequencyParameters().model_dump(mode="json") == {"rare": 0}
-    assert FrequencyParameters(rare=3, distinct=9).model_dump() == {"rare": 3, "distinct": 9}
-    assert make_loss("frequency", FrequencyParameters(distinct=9)).parameters.distinct == 9

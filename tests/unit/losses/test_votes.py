@@ -1,4 +1,4 @@
-"""Votes are exact: equal to brute force, ties included; and to scikit-learn's where there are no ties."""
+"""Votes are exact: those of brute force, ties included, whatever the search guesses and with any number of threads."""
 
 from __future__ import annotations
 
@@ -11,62 +11,59 @@ from hypothesis import strategies as st
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.frequency.distinct import Rows
+from hpcdp.losses.knn._rank_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, near_queries, rank_boxes, rank_points
 from hpcdp.losses.knn._steps import StepVotes
 from hpcdp.losses.knn._strata import Strata, few_valued
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.line import step
-from hpcdp.losses.line.lookup import Tables
 from hpcdp.losses.line.step import Lookup, StepCounter, learn_votes
 from hpcdp.losses.protocol import Side
 
 THRESHOLDS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSHEV}
+
+
+def fit(a, b, draws=(None, None), **parameters):
+    """The model of knn; draws of each database, where they are more than its outputs."""
+    sides = (Side(x, n or x.shape[0]) for x, n in zip((a, b), draws, strict=True))
+    return Knn(KnnParameters(**parameters)).fit(*sides)
+
+
+def scores_of(votes, n0, n1):
+    return log_ratios(votes[:, 0], votes[:, 1], n0, n1)
+
+
+# Numbers
+
+SCALARS = {
+    "continuous": lambda x, _: x,
+    "integers": lambda x, _: np.round(3 * x),
+    "few integers": lambda x, rng: rng.integers(0, 3, x.size).astype(float),
+    "tenths": lambda x, _: np.round(x, 1),
+    "hundredths of thousands": lambda x, _: np.round(x, 2) * 1000,
+    "tenths far away": lambda x, _: np.round(x, 1) + 2000,
+    "clamped": lambda x, _: np.clip(x, -0.5, 0.5),
+    "mixed": lambda x, rng: np.where(rng.random(x.size) < 0.5, rng.integers(0, 5, x.size), x),
+}
 
 
 def scalars(kind, size, shift, rng):
-    x = rng.laplace(size=size) + shift
-    if kind == "integers":
-        return np.round(3 * x)
-    if kind == "few integers":
-        return rng.integers(0, 3, size).astype(float)
-    if kind == "tenths":
-        return np.round(x, 1)
-    if kind == "hundredths of thousands":
-        return np.round(x, 2) * 1000
-    if kind == "tenths far away":
-        return np.round(x, 1) + 2000
-    if kind == "clamped":
-        return np.clip(x, -0.5, 0.5)
-    if kind == "mixed":
-        return np.where(rng.random(size) < 0.5, rng.integers(0, 5, size), x)
-    return x
-
-
-SCALARS = [
-    "continuous",
-    "integers",
-    "few integers",
-    "tenths",
-    "hundredths of thousands",
-    "tenths far away",
-    "clamped",
-    "mixed",
-]
+    return SCALARS[kind](rng.laplace(size=size) + shift, rng)
 
 
 def near(x, rng):
     """Queries: the values, midpoints of pairs, the floats beside both, decimals, and others."""
     middles = (rng.choice(x, 60) + rng.choice(x, 60)) / 2
     exact = np.concatenate([x, middles])
-    return np.concatenate(
-        [exact, np.nextafter(exact, np.inf), np.nextafter(exact, -np.inf), np.round(exact, 1), rng.normal(size=9) * 9]
-    )
+    beside = [np.nextafter(exact, np.inf), np.nextafter(exact, -np.inf)]
+    return np.concatenate([exact, *beside, np.round(exact, 1), rng.normal(size=9) * 9])
 
 
 @pytest.mark.parametrize("kind", SCALARS)
-def test_step_equals_brute_force(kind):
-    rng = np.random.default_rng(SCALARS.index(kind))
+def test_votes_of_numbers_equal_brute_force(kind):
+    rng = np.random.default_rng(len(kind))
     for _ in range(12):
         sizes = rng.integers(1, 100, 2)
         a, b = scalars(kind, sizes[0], 0.0, rng), scalars(kind, sizes[1], 1.0, rng)
@@ -78,9 +75,9 @@ def test_step_equals_brute_force(kind):
 
 @pytest.mark.parametrize("kind", SCALARS)
 def test_merged_steps_count_like_the_scores(kind):
-    rng = np.random.default_rng(SCALARS.index(kind))
+    rng = np.random.default_rng(len(kind))
     a, b = scalars(kind, 300, 0.0, rng), scalars(kind, 200, 1.0, rng)
-    model = Knn().fit(Side(a, 350), Side(b, 200))
+    model = fit(a, b, draws=(350, 200))
     x = near(np.concatenate([a, b]), rng)
     counter = model.counter(THRESHOLDS)
     wanted = count_losses(model.score(x), THRESHOLDS)
@@ -106,12 +103,9 @@ def test_step_equals_brute_force_on_any_floats(a, b, x, k):
     found = learn_votes(np.sort(a), np.sort(b), k, a.size, b.size)
     runs = Lookup.over(found.starts).runs(x)
     np.testing.assert_array_equal(np.column_stack([found.v0[runs], found.v1[runs]]), votes(a, b, x, k))
+    merged = learn_votes(np.sort(a), np.sort(b), k, a.size, b.size, THRESHOLDS)
     wanted = count_losses(found.losses()[runs], THRESHOLDS)
-    for fewest in (1, step._APART):  # in two halves, and whole
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(step, "_APART", fewest)
-            merged = learn_votes(np.sort(a), np.sort(b), k, a.size, b.size, THRESHOLDS)
-        np.testing.assert_array_equal(StepCounter.of(merged, THRESHOLDS).count(x), wanted)
+    np.testing.assert_array_equal(StepCounter.of(merged, THRESHOLDS).count(x), wanted)
 
 
 @pytest.mark.parametrize("unit", [1.0, 5e-324], ids=["apart", "next to each other"])
@@ -129,61 +123,40 @@ def test_a_sweep_in_halves_is_the_whole_one(unit, k, monkeypatch):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("size", [(1 << 18) - 1, 1 << 18, 300_001])
+@pytest.mark.parametrize("size", [(1 << 18) - 1, 300_001])
 def test_many_outputs_are_counted_where_they_lie(size):
     rng = np.random.default_rng(size)
-    votes = Knn(KnnParameters(k=401)).fit(
-        *(Side(x, 10**5) for x in (rng.normal(size=10**5), 1 + rng.normal(size=10**5)))
-    )
-    thresholds = np.linspace(-3.0, 3.0, 1001)
-    counter = votes.counter(thresholds)
-    assert counter.lookup.starts.size > 1 << 14  # a table that no cache of one core holds
+    model = fit(rng.normal(size=10**5), 1 + rng.normal(size=10**5), k=401)
+    thresholds = np.linspace(-3.0, 3.0, 1001)  # as many classes make a table that no cache of one core holds
     x = np.concatenate([rng.standard_cauchy(size - 4), [-1e308, 1e308, -0.0, 0.0]])
-    np.testing.assert_array_equal(counter.count(x), count_losses(votes.score(x), thresholds))
+    np.testing.assert_array_equal(model.counter(thresholds).count(x), count_losses(model.score(x), thresholds))
 
 
-def _starts(kind, rng):
-    """Starts of a step function, of each kind of place where a table of equal cells may go wrong."""
-    ladder = np.cumsum(1.005 ** np.arange(5000)) * 1e-3
-    inner = {
-        "none": np.empty(0),
-        "one": np.array([0.5]),
-        "zero": np.array([0.0]),
-        "few": rng.normal(size=42),
-        "thousands": rng.normal(size=3000),
-        "clusters": np.concatenate([x + 1e-7 * rng.normal(size=200) for x in (-1.0, 0.3, 2.0)]),
-        "values": np.concatenate([v := np.arange(-5.0, 5.0), np.nextafter(v, np.inf)]),
-        "ladders": np.concatenate([-ladder, ladder]),
-        "gap": np.concatenate([rng.normal(size=500), 1e9 + rng.normal(size=500)]),
-        "all floats": np.concatenate([-(10.0 ** np.arange(-300, 308, 2.0)), 10.0 ** np.arange(-308, 308, 2.0)]),
-        "beyond 16 bits": rng.normal(size=70_000),
-    }[kind]
-    return np.concatenate([[-np.inf], np.unique(inner)])
-
-
-STARTS = [
-    "none",
-    "one",
-    "zero",
-    "few",
-    "thousands",
-    "clusters",
-    "values",
-    "ladders",
-    "gap",
-    "all floats",
-    "beyond 16 bits",
-]
+LADDER = np.cumsum(1.005 ** np.arange(5000)) * 1e-3
+STARTS = {
+    "none": lambda _: np.empty(0),
+    "one": lambda _: np.array([0.5]),
+    "zero": lambda _: np.array([0.0]),
+    "few": lambda rng: rng.normal(size=42),
+    "thousands": lambda rng: rng.normal(size=3000),
+    "clusters": lambda rng: np.concatenate([x + 1e-7 * rng.normal(size=200) for x in (-1.0, 0.3, 2.0)]),
+    "values": lambda _: np.concatenate([v := np.arange(-5.0, 5.0), np.nextafter(v, np.inf)]),
+    "ladders": lambda _: np.concatenate([-LADDER, LADDER]),
+    "gap": lambda rng: np.concatenate([rng.normal(size=500), 1e9 + rng.normal(size=500)]),
+    "all floats": lambda _: np.concatenate([-(10.0 ** np.arange(-300, 308, 2.0)), 10.0 ** np.arange(-308, 308, 2.0)]),
+    "beyond 16 bits": lambda rng: rng.normal(size=70_000),
+}
+"""Starts of a step function, of each kind of place where a table of equal cells may go wrong."""
 
 
 @pytest.mark.parametrize("kind", STARTS)
 @pytest.mark.parametrize("classes", [7, 300, 5000, 80_000])
 def test_every_table_counts_like_a_search(kind, classes):
-    rng = np.random.default_rng(STARTS.index(kind))
-    starts = _starts(kind, rng)
+    rng = np.random.default_rng(len(kind))
+    starts = np.concatenate([[-np.inf], np.unique(STARTS[kind](rng))])
     codes = (np.arange(starts.size) * 7919 % classes).astype(np.int32)  # of many classes a run has each at most once
     counter = StepCounter(Lookup.over(starts), codes, classes)
-    on = rng.choice(starts[1:], 2000) if starts.size > 1 else np.zeros(1)
+    on = rng.choice(np.append(starts[1:], 0.0), 2000)
     exact = np.concatenate([on, np.nextafter(on, np.inf), np.nextafter(on, -np.inf), [0.0, -1e308, 1e308]])
     size = (1 << 16) + 2 * starts.size
     laws = [
@@ -192,67 +165,44 @@ def test_every_table_counts_like_a_search(kind, classes):
         np.full(size, on[0]),
         np.concatenate([exact, rng.standard_cauchy(size)]),
     ]
-    for x in [*laws, laws[0]]:
+    for x in [*laws, laws[0], exact[:100]]:
         wanted = np.bincount(codes[np.searchsorted(starts, x, "right") - 1], minlength=classes)
         np.testing.assert_array_equal(counter.count(x), wanted)
-    few = exact[:100]
-    wanted = np.bincount(codes[np.searchsorted(starts, few, "right") - 1], minlength=classes)
-    np.testing.assert_array_equal(counter.count(few), wanted)
 
 
-def test_tables_lie_where_the_outputs_do():
-    rng = np.random.default_rng(0)
-    starts = np.concatenate([[-np.inf], np.linspace(-1e4, 1e4, 20_001)])
-    tables = Tables(Lookup.over(starts), np.arange(starts.size, dtype=np.int32), starts.size)
-    d, d_prime = rng.normal(size=1 << 17), 500 + rng.normal(size=1 << 17)
-    tables.count(d)
-    first = tables.made
-    tables.count(d)
-    assert tables.made is first
-    tables.count(d_prime)  # in the cell of all that is beyond
-    assert tables.made is None
-    tables.count(d_prime)
-    assert tables.made is not None
-    assert tables.made[1] < 0.01
+# Vectors
 
-
-def test_small_counts_make_no_table():
-    tables = Tables(Lookup.over(np.array([-np.inf, 0.0])), np.arange(2, dtype=np.int32), 2)
-    assert not tables.pay(1 << 12)
-    assert tables.pay(1 << 16)
-    assert not tables.pay(100)
+VECTORS = {
+    "continuous": lambda x, _: x,
+    "integers": lambda x, _: np.round(2 * x),
+    "tenths": lambda x, _: np.round(x, 1),
+    "bits": lambda x, _: (x > 0).astype(float),
+    "mixed": lambda x, rng: np.where(rng.random(x.shape) < 0.6, np.round(x), x),
+    "clusters": lambda x, rng: x * 10.0 ** -rng.integers(0, 6, (len(x), 1)) + 10.0 * rng.integers(0, 4, (len(x), 1)),
+    "heavy tails": lambda x, _: np.tan(np.pi * (0.5 + np.arctan(x) / np.pi - 0.5)) ** 3,
+}
+"""Density, ties and tails that are hard on a search that guesses."""
 
 
 def vectors(kind, size, columns, shift, rng):
     x = rng.laplace(size=(size, columns))
     x[:, 0] += shift
-    if kind == "integers":
-        return np.round(2 * x)
-    if kind == "tenths":
-        return np.round(x, 1)
-    if kind == "bits":
-        return (x > 0).astype(float)
-    if kind == "mixed":
-        return np.where(rng.random((size, columns)) < 0.6, np.round(x), x)
-    return x
+    return VECTORS[kind](x, rng)
 
 
-VECTORS = ["continuous", "integers", "tenths", "bits", "mixed"]
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "chebyshev", "hamming"])
+@pytest.mark.parametrize("metric", [*METRICS, "hamming"])
 @pytest.mark.parametrize("kind", VECTORS)
-def test_balls_equal_brute_force(kind, metric):
-    rng = np.random.default_rng(VECTORS.index(kind))
-    for columns in (2, 3):
-        a, b = vectors(kind, 150, columns, 0.0, rng), vectors(kind, 110, columns, 1.0, rng)
+def test_votes_of_vectors_equal_brute_force(kind, metric):
+    """In turn and, of five columns and more, in groups; balls of one point, of some, and of all that there are."""
+    rng = np.random.default_rng(len(kind))
+    for columns, size in ((2, 150), (3, 900), (5, 9), (7, 600)):
+        a, b = vectors(kind, size, columns, 0.0, rng), vectors(kind, size // 2, columns, 1.0, rng)
         x = np.concatenate([a[:60], b[:60], vectors(kind, 60, columns, 0.5, rng)])
-        x = np.concatenate([x, (a[:60] + b[:60]) / 2, np.nextafter(x[:30], np.inf)])
-        if kind == "bits":
-            x = x[np.isin(x, [0.0, 1.0]).all(axis=1)]
-        for k, common in ((1, 1), (7, 7), (31, 31), (31, 9), (400, 400)):
-            rows, codes = Rows.learn(np.concatenate([a, b]))
-            c0, c1 = (np.bincount(part, minlength=rows.size) for part in (codes[:150], codes[150:]))
+        beside = [(a[:30] + a[-30:]) / 2, np.nextafter(x[:30], np.inf), np.full((1, columns), 1e6)]
+        x = x if kind == "bits" else np.concatenate([x, *beside])  # between bits no output lies
+        rows, codes = Rows.learn(np.concatenate([a, b]))
+        c0, c1 = (np.bincount(part, minlength=rows.size) for part in (codes[:size], codes[size:]))
+        for k, common in ((1, 1), (7, 7), (31, 31), (31, 9), (10 * size, 10 * size)):
             got = np.column_stack(BallVotes.learn(rows, c0, c1, k, metric, common).votes(x))
             np.testing.assert_array_equal(got, votes(a, b, x, k, metric, common))
 
@@ -262,43 +212,101 @@ def test_hamming_of_many_columns(columns):
     rng = np.random.default_rng(columns)
     a, b = rng.integers(0, 5, (80, columns)) * 0.3, rng.integers(0, 5, (70, columns)) * 0.3
     x = np.concatenate([a[:20], np.where(rng.random((40, columns)) < 0.3, 0.5, a[:40])])
-    model = Knn(KnnParameters(k=9, metric="hamming")).fit(Side(a, 80), Side(b, 70))
+    model = fit(a, b, k=9, metric="hamming")
     wanted = votes(a, b, x, 9, "hamming")
-    np.testing.assert_array_equal(model.score(x), log_ratios(wanted[:, 0], wanted[:, 1], 80, 70))
+    np.testing.assert_array_equal(model.score(x), scores_of(wanted, 80, 70))
 
 
-def test_all_points_on_the_rim_vote():
-    side = np.arange(-50.0, 51.0)
-    rim = np.array([(x, y) for x in side for y in side if max(abs(x), abs(y)) == 50])
+@pytest.mark.parametrize("columns, edge", [(2, 50), (4, 9), (5, 4)])
+def test_all_points_on_the_rim_vote(columns, edge):
+    """Of five columns they are searched in groups, and are more than a group has room for."""
+    side = np.arange(-edge, edge + 1.0)
+    cube = np.stack(np.meshgrid(*[side] * columns), axis=-1).reshape(-1, columns)
+    rim = cube[np.abs(cube).max(axis=1) == edge]
     counts = np.ones(len(rim), np.int64)
-    found = TreeSearch.over(rim, counts, 2 * counts, 3, "chebyshev").votes(np.zeros((1, 2)))
-    assert [int(v[0]) for v in found] == [len(rim), 2 * len(rim)]
+    found = TreeSearch.over(rim, counts, 2 * counts, 3, "chebyshev").votes(np.zeros((70, columns)))
+    assert [v.tolist() for v in found] == [[len(rim)] * 70, [2 * len(rim)] * 70]
 
 
 def test_far_and_infinite_queries_have_votes():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(200, 2)), rng.normal(size=(200, 2))
-    model = Knn().fit(Side(a, 200), Side(b, 200))
+    model = fit(a, b)
     assert np.isfinite(model.score(np.array([[1e300, -1e300], [np.inf, 0.0]]))).all()
     large = Knn().fit(Side(a * 1e200, 200), Side(b * 1e200, 200))
-    np.testing.assert_array_equal(large.score(a * 1e200), Knn().fit(Side(a, 200), Side(b, 200)).score(a))
+    np.testing.assert_array_equal(large.score(a * 1e200), fit(a, b).score(a))
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_votes_equal_scikit_learn_without_ties(columns):
+@pytest.mark.parametrize("columns, metric", [(1, "euclidean"), *((c, m) for c in (2, 5, 10) for m in METRICS)])
+def test_votes_equal_scikit_learn_without_ties(columns, metric):
     from sklearn.neighbors import KNeighborsClassifier
 
     rng = np.random.default_rng(columns)
-    size = 1500
-    a, b = rng.normal(size=(size, columns)), rng.normal(size=(size, columns)) + 0.7
-    x = rng.normal(size=(size, columns)) * 2
+    size = 2000
+    a, b = rng.normal(size=(2, size, columns))
+    b[:, 0] += 1.0
+    x = rng.normal(size=(1000, columns)) * 1.5
     k = choose_k("sqrt", 2 * size)
-    reference = KNeighborsClassifier(n_neighbors=k).fit(np.concatenate([a, b]), np.repeat([0, 1], size))
-    wanted = np.rint(reference.predict_proba(x) * k).astype(np.int64)
-    model = Knn().fit(Side(a, size), Side(b, size))
-    source = StepVotes.learn(np.sort(a[:, 0]), np.sort(b[:, 0]), k) if columns == 1 else model.source
-    np.testing.assert_array_equal(np.column_stack(source.votes(x)), wanted)
-    np.testing.assert_array_equal(model.score(x), log_ratios(wanted[:, 0], wanted[:, 1], size, size))
+    reference = KNeighborsClassifier(n_neighbors=k, metric=metric).fit(np.concatenate([a, b]), np.repeat([0, 1], size))
+    wanted = np.rint(reference.predict_proba(x) * k).astype(np.int64)  # of k each, so that ratios tell votes apart
+    np.testing.assert_array_equal(fit(a, b, metric=metric).score(x), scores_of(wanted, size, size))
+
+
+def test_votes_do_not_depend_on_threads_nor_on_company():
+    rng = np.random.default_rng(2)
+    for columns in (2, 5):
+        p, q = rng.laplace(size=(2, 6000, columns))
+        x = rng.laplace(size=(9000, columns))
+        scores = [Knn(threads=threads).fit(Side(p, 6000), Side(q, 6000)).score(x) for threads in (1, 2, 3)]
+        np.testing.assert_array_equal(scores[0], scores[1])
+        np.testing.assert_array_equal(scores[0], scores[2])
+        some = rng.permutation(9000)[:500]
+        alone = Knn(threads=1).fit(Side(p, 6000), Side(q, 6000)).score(x[some])
+        np.testing.assert_array_equal(scores[0][some], alone)
+
+
+def test_threads_come_from_the_environment(monkeypatch):
+    p, q = np.random.default_rng(3).normal(size=(2, 300, 2))
+
+    def threads():
+        return Knn().fit(Side(p, 300), Side(q, 300)).source.search.threads
+
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    assert threads() == 1
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "4")
+    assert threads() == 4
+
+
+FLOATS = st.floats(-1.0, 1.0, width=64)
+
+
+@given(st.lists(st.tuples(FLOATS, FLOATS, FLOATS), min_size=1, max_size=20), st.tuples(FLOATS, FLOATS, FLOATS))
+@settings(max_examples=100)
+@pytest.mark.parametrize("metric", METRICS)
+def test_boxes_bound_the_computed_ranks(metric, rows, query):
+    """As rounded: a box that is left out for its bound holds no row that votes."""
+    rows, query = np.array(rows), np.array(query)
+    code = METRICS[metric]
+    found, near, far, other = np.empty(len(rows)), np.empty(1), np.empty(1), np.empty(1)
+    rank_points(query, np.ascontiguousarray(rows.T)[None], 0, code, found)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    rank_boxes(query, np.stack([low, high])[:, :, None].copy(), 1, code, near, far)
+    near_queries(query[:, None].copy(), 1, low, high, code, other)
+    assert near[0] == other[0] <= found.min()
+    assert found.max() <= far[0]
+
+
+def test_what_a_tree_refuses():
+    one = np.ones(2, np.int64)
+    with pytest.raises(ValueError, match="finite numbers; given: NaN or infinite"):
+        TreeSearch.over(np.array([[0.0, 1.0], [np.inf, 0.0]]), one, one, 1, "euclidean")
+    with pytest.raises(ValueError, match=r"below 2\^31; given: 4294967296 and 2"):
+        TreeSearch.over(np.eye(2), one << 31, one, 1, "euclidean")
+    with pytest.raises(ValueError, match="given: NaN"):
+        TreeSearch.over(np.eye(2), one, one, 1, "euclidean").votes(np.array([[np.nan, 0.0]]))
+
+
+# Units, strata and common rows
 
 
 def shapes(rng, size, shift):
@@ -331,7 +339,7 @@ def test_strata_vote_on_their_own():
     rng = np.random.default_rng(3)
     a = np.column_stack([rng.integers(0, 3, 300), rng.laplace(size=300), rng.random(300) < 0.3])
     b = np.column_stack([rng.integers(0, 3, 200), rng.laplace(size=200) + 1, rng.random(200) < 0.5])
-    model = Knn(KnnParameters(k=11)).fit(Side(a, 300), Side(b, 250))
+    model = fit(a, b, draws=(300, 250), k=11)
     assert isinstance(model.source, Strata)
     x = np.concatenate([a[:50], b[:50]])
     x[::3, 1] += 0.25
@@ -339,7 +347,7 @@ def test_strata_vote_on_their_own():
     for i, query in enumerate(x):
         in_a, in_b = ((side[:, ::2] == query[::2]).all(axis=1) for side in (a, b))
         wanted[i] = votes(a[in_a, 1], b[in_b, 1], query[[1]], 11)[0]
-    np.testing.assert_array_equal(model.score(x), log_ratios(wanted[:, 0], wanted[:, 1], 300, 250))
+    np.testing.assert_array_equal(model.score(x), scores_of(wanted, 300, 250))
     unseen = np.array([[3.0, 0.0, 1.0], [0.5, 0.0, 0.0]])
     np.testing.assert_array_equal(model.score(unseen), [0.0, 0.0])
 
@@ -347,18 +355,18 @@ def test_strata_vote_on_their_own():
 def test_two_columns_inside_strata():
     rng = np.random.default_rng(4)
     a, b = (np.column_stack([rng.integers(0, 2, 200), rng.normal(size=(200, 2)) + s]) for s in (0.0, 1.0))
-    model = Knn(KnnParameters(k=15)).fit(Side(a, 200), Side(b, 200))
+    model = fit(a, b, k=15)
     x = np.concatenate([a[:40], b[:40] + 0.1 * np.array([0.0, 1.0, 1.0])])
     for index in (0.0, 1.0):
         here = x[:, 0] == index
         wanted = votes(a[a[:, 0] == index, 1:], b[b[:, 0] == index, 1:], x[here, 1:], 15)
-        np.testing.assert_array_equal(model.score(x[here]), log_ratios(wanted[:, 0], wanted[:, 1], 200, 200))
+        np.testing.assert_array_equal(model.score(x[here]), scores_of(wanted, 200, 200))
 
 
 def test_thin_strata_are_no_strata():
     rng = np.random.default_rng(6)
     a, b = (np.column_stack([rng.integers(0, 2, (500, 8)), rng.normal(size=500)]) for _ in range(2))
-    model = Knn().fit(Side(a, 500), Side(b, 500))
+    model = fit(a, b)
     assert isinstance(model.source, BallVotes)
 
 
@@ -384,29 +392,29 @@ def test_common_rows_of_few_valued_columns_have_their_frequencies():
     rng = np.random.default_rng(8)
     size = 4000
     a, b = rng.geometric(0.3, (size, 2)), rng.geometric(0.4, (size, 2))
-    model = Knn().fit(Side(a, size), Side(b, size))
+    model = fit(a, b)
     both = np.concatenate([a, b])
     for row in np.unique(both, axis=0):
         c0, c1 = ((side == row).all(axis=1).sum() for side in (a, b))
         if c0 + c1 >= 20:
             assert model.score(row[None]) == log_ratios(np.array([c0]), np.array([c1]), size, size)
     wanted = votes(a, b, both[:100], choose_k("sqrt", 2 * size), common=20)
-    np.testing.assert_array_equal(model.score(both[:100]), log_ratios(wanted[:, 0], wanted[:, 1], size, size))
+    np.testing.assert_array_equal(model.score(both[:100]), scores_of(wanted, size, size))
 
 
 def test_one_column_is_a_scalar():
     rng = np.random.default_rng(9)
     a, b = rng.normal(size=(2, 300))
-    flat, column = Knn().fit(Side(a, 300), Side(b, 300)), Knn().fit(Side(a[:, None], 300), Side(b[:, None], 300))
+    flat, column = fit(a, b), fit(a[:, None], b[:, None])
     np.testing.assert_array_equal(flat.score(a), column.score(a[:, None]))
 
 
 def test_one_hamming_column_pools_the_rare_values():
     a, b = np.array([0, 0, 0, 1, 2, 3]), np.array([0, 0, 1, 4, 5, 6])
-    model = Knn(KnnParameters(k=5, metric="hamming")).fit(Side(a, 6), Side(b, 6))
+    model = fit(a, b, k=5, metric="hamming")
     x = np.array([0, 1, 2, 6, 77])
     wanted = votes(a, b, x, 5, "hamming")
-    np.testing.assert_array_equal(model.score(x), log_ratios(wanted[:, 0], wanted[:, 1], 6, 6))
+    np.testing.assert_array_equal(model.score(x), scores_of(wanted, 6, 6))
 
 
 def test_empty_training_has_no_vote():
@@ -417,25 +425,13 @@ def test_empty_training_has_no_vote():
     assert hamming.fit(vectors_, vectors_).score(np.zeros((3, 2))).tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    "rule, points, k",
-    [
-        ("sqrt", 100, 11),  # √points is even, halfway: the larger odd integer
-        ("sqrt", 99, 9),
-        ("sqrt", 143, 11),
-        ("sqrt", 144, 13),
-        ("sqrt", 0, 1),
-        ("sqrt", 1, 1),
-        ("sqrt", 2, 1),
-        ("10sqrt", 50, 50),  # all of them
-        ("10sqrt", 400, 201),
-        ("10sqrt", 1 << 20, 10241),
-        (8, 100, 8),
-        (100, 100, 100),
-    ],
-)
-def test_k(rule, points, k):
-    assert choose_k(rule, points) == k
+def test_k_is_odd_and_about_the_root_of_the_training_points():
+    """Halfway, at 100 points, it is the larger odd integer; ten roots are at most all points; a number is itself."""
+    cases = {100: 11, 99: 9, 143: 11, 144: 13, 0: 1, 1: 1, 2: 1}
+    assert {points: choose_k("sqrt", points) for points in cases} == cases
+    cases = {50: 50, 400: 201, 1 << 20: 10241}
+    assert {points: choose_k("10sqrt", points) for points in cases} == cases
+    assert [choose_k(k, 100) for k in (8, 100)] == [8, 100]
 
 
 def test_given_k_above_the_training_points_is_refused():

@@ -1,17 +1,26 @@
-"""Draws of every built-in against the exact probability of each cell, which is computed here, in another way than there."""
+"""Draws of every built-in against the exact probability of each cell, which is computed here, in another way than there.
+
+Mechanisms on random batches of rows are at the end: their laws are enumerated batch by batch.
+"""
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+import math
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
 from cells import check_cells, count_codes, exponential_cdf, laplace_cdf, laplace_nodes
+from scipy.special import ndtr
 
+from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms import load_builtin
+from hpcdp.mechanisms._batches import enumerate_batches
+from hpcdp.mechanisms._sparse_kernels import draw_above
 from hpcdp.mechanisms.exponential_real import exponential_rate
 from hpcdp.mechanisms.local import bloom_bits
-from hpcdp.mechanisms.sparse_vector import sparse_vector_variant
+from hpcdp.mechanisms.subsampled import subsampled
+from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd
 
 SIZE = 1_000_000
 
@@ -136,14 +145,6 @@ SETTING = dict(epsilon=0.9, threshold=THRESHOLD, sensitivity=1.5)
 UNIT = 1.5 / 0.9
 
 
-@pytest.mark.parametrize(
-    ("variant", "rho", "nu"), [(1, 2, 12), (2, 6, 12), (3, 2, 6), (4, 4, 4 / 3), (5, 2, 0), (6, 2, 2)]
-)
-def test_sparse_vector_scales(variant, rho, nu):
-    found = sparse_vector_variant(variant, 0.5, cutoff=3 if variant < 5 else 1, sensitivity=2.0)
-    np.testing.assert_allclose([found.rho, found.nu], [4 * rho, 4 * nu], rtol=1e-15)
-
-
 def enumerate_above(rho, nu, cutoff, redraw=False, edges=()):
     """Probability of every sequence of (index, cell of the noisy answer), by recursion over the queries.
 
@@ -236,6 +237,14 @@ def test_sparse_vector_with_more_queries_than_a_block_holds():
     assert bits.shape == (3, 70_000)
 
 
+def test_the_largest_noise_is_a_number():
+    """Of a uniform variate that is 0, which no sample of a test is likely to hold."""
+    index, value = np.empty((1, 2), np.int64), np.empty((1, 2))
+    gaps = np.array([0.5, -3.0, 1.0])
+    assert draw_above(gaps, 2.0, 1.5, 4.0, True, True, np.zeros(20), index, value) == 1
+    assert np.isfinite(value).all()
+
+
 # Histograms and counts
 
 ROWS = [0, 3, 3, 1, 1, 1, 8]
@@ -304,3 +313,268 @@ def test_bloom_filters():
     assert np.unique(filters, axis=0).shape[0] > 800
     # hashes are uniform and independent: the share of bits that four hashes leave unset
     assert abs(filters.mean() - (1 - 0.95**4)) < 5 * np.sqrt(0.1855 * 0.8145 / filters.size)
+
+
+def rng_of(seed):
+    return np.random.default_rng(seed)
+
+
+def check_mixture(drawn, centres, weights, spread):
+    """Draws against a mixture of normal laws of one deviation, in 60 cells of about equal probability."""
+    edges = np.quantile(np.asarray(drawn[:5000]), np.linspace(0, 1, 61)[1:-1])
+    cdf = np.concatenate([[0.0], ndtr((edges[:, None] - centres) / spread) @ weights, [1.0]])
+    check_cells(count_codes(np.searchsorted(edges, drawn[5000:], side="right"), 60), np.diff(cdf))
+
+
+def batches_of(rows, batch=None, rate=None):
+    """Every batch of some rows, in their order, with its probability."""
+    found = []
+    for size in range(len(rows) + 1) if batch is None else [batch]:
+        for places in combinations(range(len(rows)), size):
+            weight = 1 / math.comb(len(rows), size) if batch else rate**size * (1 - rate) ** (len(rows) - size)
+            found.append(([rows[place] for place in places], weight))
+    return found
+
+
+# Batches of rows: toy DP-SGD
+
+
+def follow_updates(rows, *, batch=5, rate=0.2, sigma=0.2, updates=10, start=0.0):
+    """Centres, weights and deviation of the law of the last update, by the recursion itself; equal centres are merged."""
+    sums = [(sum(chosen) / batch, weight) for chosen, weight in batches_of(rows, batch)]
+    law, variance = {start: 1.0}, 0.0
+    for _ in range(updates):
+        after = {}
+        for theta, weight in law.items():
+            for mean, share in sums:
+                value = round(theta - rate * (theta - mean), 13)
+                after[value] = after.get(value, 0.0) + weight * share
+        law, variance = after, (1 - rate) ** 2 * variance + (rate * sigma) ** 2
+    return np.array(list(law)), np.array(list(law.values())), np.sqrt(variance)
+
+
+NEIGHBOUR = [0] * 9 + [1]
+TOY = {
+    "reference": (NEIGHBOUR, {}),
+    "low noise": (NEIGHBOUR, {"sigma": 0.02, "rate": 0.5, "updates": 4}),
+    "equal rows": ([2.5] * 4, {"batch": 2, "start": -3.0, "rate": 0.3}),
+    "reals": ([0.3, -1.7, 2.2, 0.9], {"batch": 2, "updates": 3, "sigma": 0.05, "start": 0.7}),
+    "repeated": ([1, 0, 1, 5, 0, 1], {"batch": 4, "updates": 4, "rate": 0.7, "sigma": 0.1}),
+    "all rows": ([1.0, 2.0, 4.0], {"batch": 3, "updates": 2, "rate": 1.0, "sigma": 0.4}),
+    "one update": (list(range(12)), {"batch": 1, "updates": 1, "rate": 0.25, "sigma": 1.0}),
+}
+
+
+@pytest.mark.parametrize("name", TOY)
+def test_toy_dpsgd(name):
+    rows, parameters = TOY[name]
+    drawn = toy_dpsgd(np.array(rows), SIZE, rng_of(1), **parameters)
+    assert drawn.shape == (SIZE,)
+    check_mixture(drawn, *follow_updates(rows, **parameters))
+
+
+def sums_of_half_of_twenty():
+    """Sums of the 184,756 batches of ten of the rows 0 … 19, and their probabilities."""
+    ways = np.zeros((11, 191), dtype=object)
+    ways[0, 0] = 1
+    for row in range(20):
+        ways[1:, row:] = ways[1:, row:] + ways[:-1, : 191 - row]
+    sums = np.flatnonzero(ways[10])
+    return sums, (ways[10][sums] / math.comb(20, 10)).astype(float)
+
+
+def test_sums_of_batches_of_too_many_kinds_to_count():
+    (sums, weights), rows = sums_of_half_of_twenty(), np.arange(20)
+    assert enumerate_batches((1,) * 20, 10, None) is None
+    drawn = toy_dpsgd(rows, 300_000, rng_of(2), batch=10, updates=2, rate=0.4, sigma=0.05)
+    centres = np.add.outer(0.4 * 0.6 * sums / 10, 0.4 * sums / 10).ravel()
+    check_mixture(drawn, centres, np.outer(weights, weights).ravel(), 0.4 * 0.05 * np.hypot(1, 0.6))
+    noisy = {"mechanism": "noisy_sum", "parameters": {"sigma": 0.5}, "batch": 10}
+    check_mixture(subsampled(rows, 300_000, rng_of(12), **noisy), sums, weights, 0.5)
+
+
+FAULTS = {"batch": 6, "rate": 0.2 * 1.05, "updates": 9, "sigma": 0.2 * 0.98}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_seen(fault):
+    faulty, law = toy_dpsgd(np.array(NEIGHBOUR), SIZE, rng_of(3), **{fault: FAULTS[fault]}), follow_updates(NEIGHBOUR)
+    with pytest.raises(AssertionError):
+        check_mixture(faulty, *law)
+
+
+def test_draws_of_toy_dpsgd_follow_no_order():
+    low = {"sigma": 1e-3, "updates": 1}
+    drawn = toy_dpsgd(np.array(NEIGHBOUR), SIZE, rng_of(4), **low) > 0.02  # is the odd row in the batch?
+    pairs = 2 * drawn[:-1:2] + drawn[1::2]
+    check_cells(count_codes(pairs.astype(int), 4), np.full(4, 0.25))
+
+
+# Subsampling
+
+
+def encode(database, size, rng):
+    """What the batch holds and in which order, with no noise: digits 1 to 9, most significant first."""
+    return np.full(size, int("".join(str(int(row)) for row in database.ravel()) or "0"))
+
+
+def one_at_a_time(database, rng):
+    return int(encode(database, 1, rng)[0])
+
+
+SAMPLING = [
+    ([1, 2, 3, 4, 5], {"batch": 2}),
+    ([1, 2, 1, 1, 2], {"batch": 3}),
+    ([7, 7, 7, 7, 2], {"batch": 4}),
+    ([3, 1, 2], {"batch": 3}),
+    ([1, 2, 3, 4], {"rate": 0.3}),
+    ([1, 1, 2, 1], {"rate": 0.8}),
+    ([4, 4], {"rate": 1.0}),
+]
+
+
+def check_codes(drawn, rows, how):
+    law = {}
+    for chosen, weight in batches_of(rows, **how):
+        code = int("".join(map(str, chosen)) or "0")
+        law[code] = law.get(code, 0.0) + weight
+    codes = np.array(sorted(law))
+    assert np.isin(drawn, codes).all()
+    check_cells(
+        [*np.bincount(np.searchsorted(codes, drawn), minlength=codes.size), 0], [*map(law.get, codes.tolist()), 0]
+    )
+
+
+@pytest.mark.parametrize(("rows", "how"), SAMPLING)
+def test_every_batch_is_drawn_as_often_as_it_should(rows, how):
+    """By the kinds of batches, and one by one, as `each` draws them."""
+    drawn = subsampled(np.array(rows), SIZE, rng_of(5), mechanism=encode, **how)
+    assert drawn.shape == (SIZE,)
+    check_codes(drawn, rows, how)
+    many = np.broadcast_to(np.array(rows), (50_000, len(rows)))
+    check_codes(np.array(subsampled.each(many, rng_of(7), mechanism=encode, **how)), rows, how)
+
+
+@pytest.mark.parametrize(("rows", "how"), [(15, {"batch": 6}), (13, {"rate": 0.5})])
+def test_batches_of_too_many_kinds_to_count(rows, how):
+    """In several blocks; a batch is told by the sum of powers of two."""
+    assert enumerate_batches((1,) * rows, how.get("batch"), how.get("rate")) is None
+
+    def total(database, size, rng):
+        return np.full(size, int(database.sum()))
+
+    drawn = subsampled(1 << np.arange(rows), SIZE, rng_of(6), mechanism=total, **how)
+    law = np.zeros(1 << rows)
+    for chosen, weight in batches_of([1 << row for row in range(rows)], **how):
+        law[sum(chosen)] = weight
+    check_cells(count_codes(drawn, law.size), law)
+
+
+@pytest.mark.parametrize("how", [{"batch": 2}, {"rate": 0.5}])
+def test_rows_with_columns(how):
+    rows, text = np.array([[1, 2], [1, 3], [1, 2]]), ["12", "13", "12"]
+    check_codes(subsampled(rows, SIZE, rng_of(8), mechanism=encode, **how), text, how)
+    many = np.broadcast_to(rows, (50_000, *rows.shape))
+    check_codes(np.array(subsampled.each(many, rng_of(9), mechanism=encode, **how)), text, how)
+
+
+def test_a_callable_that_returns_one_output_a_call():
+    drawn = subsampled(np.array([1, 2, 3]), 20_000, rng_of(10), mechanism=one_at_a_time, batch=2)
+    assert isinstance(drawn, list)
+    check_codes(np.array(drawn), [1, 2, 3], {"batch": 2})
+
+
+@pytest.mark.parametrize(
+    ("rows", "how", "sigma"),
+    [
+        (NEIGHBOUR, {"batch": 5}, 1.0),
+        (NEIGHBOUR, {"batch": 3}, 0.4),
+        ([0.4, -1.0, 2.5, 0.4, 3.3], {"batch": 2}, 0.5),
+        ([0.4, -1.0, 2.5, 0.4, 3.3], {"rate": 0.4}, 0.5),
+    ],
+)
+def test_sums_of_batches_with_noise(rows, how, sigma):
+    parameters = {"mechanism": "noisy_sum", "parameters": {"sigma": sigma}, **how}
+    drawn = subsampled(np.array(rows), SIZE, rng_of(11), **parameters)
+    law = batches_of(rows, **how)
+    exact = np.array([sum(chosen) for chosen, _ in law]), np.array([weight for _, weight in law]), sigma
+    check_mixture(drawn, *exact)
+    other = {key: value + 1 if key == "batch" else value * 1.05 for key, value in how.items()}
+    with pytest.raises(AssertionError):
+        check_mixture(subsampled(np.array(rows), SIZE, rng_of(12), **{**parameters, **other}), *exact)
+
+
+def test_outputs_of_batches_follow_no_order():
+    drawn = subsampled(np.array([1, 2, 2]), SIZE, rng_of(13), mechanism=encode, batch=1) == 1
+    pairs = 2 * drawn[:-1:2] + drawn[1::2]
+    check_cells(count_codes(pairs, 4), np.array([4, 2, 2, 1]) / 9)
+
+
+def test_vectors_strings_and_sequences():
+    vectors = subsampled(np.arange(4.0), 1000, rng_of(14), mechanism="laplace", parameters={"scale": 1e-9}, batch=2)
+    assert vectors.shape == (1000, 2)
+    assert {tuple(v) for v in np.round(vectors).astype(int)} == set(combinations(range(4), 2))
+
+    def spell(database, size, rng):
+        return np.array(["x" * int(database.sum())] * size)
+
+    texts = subsampled(np.array([1, 2, 9]), 50, rng_of(15), mechanism=spell, batch=1)
+    assert set(texts.tolist()) == {"x", "xx", "x" * 9}
+    mixed = subsampled(np.arange(3.0), 200, rng_of(16), mechanism="laplace", parameters={"scale": 1e-9}, batch=1)
+    assert mixed.shape == (200,)
+
+    def grow(database, size, rng):
+        return [tuple(database.tolist())] * size
+
+    lists = subsampled(np.array([1, 2]), 100, rng_of(17), mechanism=grow, rate=0.5)
+    assert set(lists) == {(), (1,), (2,), (1, 2)}
+
+    def either(database, size, rng):
+        return np.full(size, 3) if database[0] else np.full(size, "a")
+
+    either_way = subsampled(np.array([0, 1]), 100, rng_of(18), mechanism=either, batch=1)
+    assert set(either_way) == {3, "a"}  # a list, whose mixture hpcdp then refuses
+
+
+@pytest.mark.parametrize("returned", [np.zeros(8), 0.0, [1.0]])
+def test_a_wrong_number_of_outputs(returned):
+    with pytest.raises(MechanismError, match="when asked for 7"):
+        subsampled(np.zeros(3), 7, rng_of(19), mechanism=lambda database, size, rng: returned, batch=1)  # noqa: ARG005
+
+
+def test_calls_are_few_and_their_order_follows_from_the_generator():
+    calls = []
+
+    def watched(database, size, rng):
+        calls.append((database.tolist(), size))
+        return rng.normal(database.sum(), 1.0, size)
+
+    one, two = (subsampled(np.array(NEIGHBOUR), 5000, rng_of(20), mechanism=watched, batch=5) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert calls[:2] == calls[2:]
+    assert sorted(content for content, _ in calls[:2]) == [[0, 0, 0, 0, 0], [0, 0, 0, 0, 1]]
+
+
+def test_a_path_that_is_found_from_the_first_place_on_the_import_path(tmp_path, monkeypatch):
+    (tmp_path / "own_sum.py").write_text(
+        "def noisy(database, size, rng):\n    return database.sum() + rng.random(size)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    drawn = subsampled(np.arange(3), 100, rng_of(21), mechanism="own_sum:noisy", batch=2)
+    assert set(np.floor(drawn)) == {1, 2, 3}
+    with pytest.raises(
+        StudyError, match=r"mechanism\.parameters\.parameters: .*; given: level; accepted by own_sum:noisy: none"
+    ):
+        subsampled(np.arange(3), 9, rng_of(21), mechanism="own_sum:noisy", parameters={"level": 1}, batch=2)
+
+
+# The law of batches
+
+
+def test_large_databases_of_few_kinds():
+    kinds = enumerate_batches((60_000, 1), 256, None)
+    assert kinds.counts.tolist() == [[255, 1], [256, 0]]
+    np.testing.assert_allclose(kinds.probabilities[0], 256 / 60_001, rtol=1e-9)
+    assert enumerate_batches((1,) * 5000, 2, None) is None
+    assert enumerate_batches((1,) * 13, None, 0.5) is None
+    assert enumerate_batches((2,) * 1000, 2000, None).counts.shape == (1, 1000)

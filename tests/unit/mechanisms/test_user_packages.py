@@ -17,50 +17,43 @@ def write(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
+VALUE = "def value():\n    return {}\n"
 LAYOUTS = {
-    "a module": ("one:value", {"one.py": "def value():\n    return {}\n"}),
+    "a module": ("one:value", {"one.py": VALUE}),
     "a module that imports another": (
         "two:value",
-        {
-            "two.py": "from two_helper import number\n\ndef value():\n    return number\n",
-            "two_helper.py": "number = {}\n",
-        },
+        {"two.py": f"from two_helper import number\n\n{VALUE.format('number')}", "two_helper.py": "number = {}\n"},
     ),
     "a module that imports when it is called": (
         "late:value",
         {
-            "late.py": "def value():\n    import late_helper\n    return late_helper.number\n",
+            "late.py": "def value():\n    import late_helper as l\n    return l.number\n",
             "late_helper.py": "number = {}\n",
         },
     ),
-    "a package's module": (
-        "pack.impl:value",
-        {"pack/__init__.py": "", "pack/impl.py": "def value():\n    return {}\n"},
-    ),
+    "a package's module": ("pack.impl:value", {"pack/__init__.py": "", "pack/impl.py": VALUE}),
     "a package that hands it on": (
         "handed:value",
-        {"handed/__init__.py": "from handed.impl import value\n", "handed/impl.py": "def value():\n    return {}\n"},
+        {"handed/__init__.py": "from handed.impl import value\n", "handed/impl.py": VALUE},
     ),
-    "a folder without __init__": ("spaces.impl:value", {"spaces/impl.py": "def value():\n    return {}\n"}),
+    "a folder without __init__": ("spaces.impl:value", {"spaces/impl.py": VALUE}),
 }
 
 
 @pytest.mark.parametrize("path, files", LAYOUTS.values(), ids=LAYOUTS)
-def test_each_folder_has_its_own(tmp_path: Path, path: str, files: dict[str, str]) -> None:
-    folders = [
-        write(tmp_path / str(number), {name: text.format(number) for name, text in files.items()}) for number in (1, 22)
-    ]
-    for folder in (*folders, *folders):
-        assert import_callable(path, folder, "here")() == int(folder.name)
-    same = import_callable(path, folders[1], "here")
-    assert import_callable(path, folders[1], "here") is same, "what did not change is imported once"
+def test_each_folder_has_its_own_and_what_changed_is_imported_anew(
+    tmp_path: Path, path: str, files: dict[str, str]
+) -> None:
+    def filled(folder: str, number: int) -> Path:
+        return write(tmp_path / folder, {name: text.format(number) for name, text in files.items()})
 
-
-@pytest.mark.parametrize("path, files", LAYOUTS.values(), ids=LAYOUTS)
-def test_what_changed_is_imported_anew(tmp_path: Path, path: str, files: dict[str, str]) -> None:
-    for number in (1, 22, 333):
-        write(tmp_path, {name: text.format(number) for name, text in files.items()})
-        assert import_callable(path, tmp_path, "here")() == number
+    folders = {number: filled(str(number), number) for number in (1, 22)}
+    for number, folder in [*folders.items(), *folders.items()]:
+        assert import_callable(path, folder, "here")() == number
+    same = import_callable(path, folders[22], "here")
+    assert import_callable(path, folders[22], "here") is same, "what did not change is imported once"
+    for number in (333, 4444):
+        assert import_callable(path, filled("22", number), "here")() == number
 
 
 def test_other_studies_modules_stay(tmp_path: Path) -> None:

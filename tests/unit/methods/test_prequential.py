@@ -72,18 +72,18 @@ def test_the_enumeration_shows_bets_that_are_not_fair(monkeypatch):
 
 
 @pytest.mark.parametrize("tilts", [(0.7, 0.9), (0.3, 0.0), (0.0, 0.5), (0.0, 0.0), (4.0, 6.0)])
-@pytest.mark.parametrize("theta", [-0.3, 0.0, 0.05, 0.6, 1.0])
-def test_a_bets_largest_mean_is_the_largest_of_all_pairs_that_meet_the_claim(tilts, theta):
+def test_a_bets_largest_mean_is_the_largest_of_all_pairs_that_meet_the_claim(tilts):
+    """On a grid of 4001 pairs, which comes within 10⁻³ of it and never above."""
     n0, n1, c = 7, 4, 1.7
     bet = Block(*(np.array([float(v)]) for v in (0, n0, 0, n1, *tilts)))
-    found = largest_log_mean(bet, np.array([c]), np.array([theta]))[0]
-    b = np.linspace(0.0, 1.0, 4001)
-    b = b[theta + c * b >= 0.0]
-    a = np.minimum(1.0, theta + c * b)
-    up = binomial(n0, a) @ np.exp(tilts[0] * np.arange(n0 + 1))
-    down = binomial(n1, b) @ np.exp(-tilts[1] * np.arange(n1 + 1))
-    assert found == pytest.approx(np.log(up * down).max(), abs=1e-3)
-    assert found >= np.log(up * down).max() - 1e-12
+    for theta in (-0.3, 0.0, 0.05, 0.6, 1.0):
+        found = largest_log_mean(bet, np.array([c]), np.array([theta]))[0]
+        b = np.linspace(0.0, 1.0, 4001)
+        b = b[theta + c * b >= 0.0]
+        up = binomial(n0, np.minimum(1.0, theta + c * b)) @ np.exp(tilts[0] * np.arange(n0 + 1))
+        down = binomial(n1, b) @ np.exp(-tilts[1] * np.arange(n1 + 1))
+        largest = np.log(up * down).max()
+        assert largest - 1e-12 <= found <= largest + 1e-3
 
 
 def test_no_tilts_grow_faster_where_they_aim_if_the_rates_are_as_expected():
@@ -129,6 +129,7 @@ def most_failures():
     return int(np.flatnonzero(np.cumsum(binomial(RUNS, [LEVEL])[0]) > 0.999)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_bounds_of_real_losses_hold(name):
     bounds, halves = run_blocks(name, SIZE, RUNS, LEVEL)
@@ -137,12 +138,14 @@ def test_bounds_of_real_losses_hold(name):
     assert failures <= most_failures()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "integers"])
 def test_a_block_that_is_scored_by_a_loss_that_saw_it_fails(name):
     bounds, _ = run_blocks(name, SIZE, RUNS, LEVEL, saw_itself=True)
     assert (bounds > 1.0).sum() > 2 * most_failures()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
 def test_it_is_above_the_bound_of_a_split_where_the_loss_learns_fast_enough(name):
     bounds, halves = run_blocks(name, 4000, 100, LEVEL / 42)

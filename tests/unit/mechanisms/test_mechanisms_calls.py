@@ -1,0 +1,321 @@
+"""How built-ins are called: one output of each of many databases, what generators decide, and what is refused."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from hpcdp.errors import StudyError
+from hpcdp.mechanisms import BUILTINS, load_builtin
+from hpcdp.mechanisms.local import bloom_bits
+
+SIZE = 200_000
+ROWS = [0, 3, 1, 1, 2]
+PAIRS = [[0, 0.5], [3, 1.0], [1, -2.0], [1, 0.5]]
+
+EACH = {
+    "count": [({"value": 1}, ROWS), ({"value": [1, 0.5]}, PAIRS)],
+    "histogram": [({"values": [1, 0]}, ROWS), ({"values": [2]}, ROWS), ({"values": [[1, 0.5], [3, 1]]}, PAIRS)],
+    "noisy_histogram": [
+        ({"values": [1, 0], "epsilon": 0.4}, ROWS),
+        ({"values": [1], "epsilon": 0.4, "variant": "faulty"}, ROWS),
+    ],
+    "laplace": [({"epsilon": 0.8, "sensitivity": 2.0}, [1.5]), ({"scale": 0.5}, ROWS), ({"scale": 0.5}, PAIRS)],
+    "gaussian": [({"epsilon": 0.8, "delta": 0.01}, [1.5]), ({"sigma": 0.5}, PAIRS)],
+    "bounded_sum": [
+        ({"lower": -1.0, "upper": 0.75, "epsilon": 0.9, "column": 1}, PAIRS),
+        ({"lower": 0.5, "upper": 2.0, "epsilon": 0.9, "delta": 0.01, "noise": "gaussian"}, ROWS),
+    ],
+    "bounded_mean": [
+        ({"lower": 0.5, "upper": 2.0, "count": 4, "epsilon": 0.9}, ROWS),
+        ({"lower": 0.0, "upper": 2.0, "count": 5, "epsilon": 0.9, "delta": 0.01, "noise": "gaussian"}, PAIRS),
+    ],
+    "randomized_response": [({"epsilon": 0.7, "values": 4}, ROWS), ({"epsilon": 0.7}, [1])],
+    "noisy_sum": [({"sigma": 0.5}, ROWS), ({"scale": 0.5}, PAIRS)],
+    "toy_dpsgd": [
+        ({"batch": 2, "sigma": 0.5}, ROWS),
+        ({"batch": 1, "rate": 0.5, "updates": 3, "start": 2.0, "sigma": 0.1}, [0, 0.5, 2]),
+    ],
+    "subsampled": [
+        ({"mechanism": "noisy_sum", "parameters": {"sigma": 0.5}, "batch": 2}, ROWS),
+        ({"mechanism": "gaussian", "parameters": {"sigma": 0.5}, "batch": 2}, PAIRS),
+        ({"mechanism": "bounded_sum", "parameters": {"lower": 0, "upper": 2, "epsilon": 3.0}, "rate": 0.6}, ROWS),
+        ({"mechanism": "noisy_max", "parameters": {"variant": "NM2", "scale": 1.0}, "batch": 4}, ROWS),
+    ],
+}
+CASES = [(name, *case) for name, cases in EACH.items() for case in cases]
+
+PRECISE = {"epsilon": 1e9, "scale": 1e-9, "sigma": 1e-9}
+"""What makes the noise vanish."""
+
+WITHOUT_EACH = {
+    "pmf": [({"outcomes": [0, 1], "table": [[0.5, 0.5]]}, [0])],
+    "exponential": [({"outcomes": [0, 1, 2], "epsilon": 1.0}, ROWS)],
+    "exponential_real": [({"epsilon": 1.0}, [1.5])],
+    "truncated": [({"scale": 0.7}, [0.4])],
+    "noisy_max": [({"variant": variant, "scale": 1.0}, ROWS) for variant in ("NM1", "NM2", "NM3", "NM4")],
+    "sparse_vector": [({"variant": variant, "epsilon": 1.0}, ROWS) for variant in range(1, 7)],
+    "rappor": [({}, [3])],
+}
+NOISELESS = {"count", "histogram"}
+RANDOM = [(name, *case) for name, cases in (EACH | WITHOUT_EACH).items() if name not in NOISELESS for case in cases]
+
+
+def check_equal_laws(one, other):
+    """Two samples of one size: the means of every column and product of two, and every quantile cell, at five σ."""
+    assert one.shape == other.shape
+    assert one.dtype == other.dtype
+    one, other = (drawn.reshape(drawn.shape[0], -1).astype(float) for drawn in (one, other))
+    edges = np.quantile(one, np.linspace(0.1, 0.9, 9), axis=0)
+    centre = np.median(one, axis=0)
+
+    def features(drawn):
+        cells = [drawn <= edge for edge in edges]
+        signs = (drawn > centre).astype(float)
+        return np.concatenate([*cells, signs * np.roll(signs, 1, axis=1)], axis=1).astype(float)
+
+    a, b = features(one), features(other)
+    spread = np.sqrt((a.var(axis=0) + b.var(axis=0)) / a.shape[0])
+    assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) <= 5 * spread).all()
+
+
+def make_precise(parameters, rows):
+    """Without noise, and with a batch of all rows."""
+    found = parameters | {key: value for key, value in PRECISE.items() if key in parameters}
+    found |= {"batch": rows} if "batch" in found else {"rate": 1.0} if "mechanism" in found else {}
+    return found | ({"parameters": make_precise(found["parameters"], rows)} if "parameters" in found else {})
+
+
+def test_every_built_in_is_tested():
+    assert {name for name in BUILTINS if hasattr(load_builtin(name), "each")} == set(EACH)
+    assert set(BUILTINS) == set(EACH | WITHOUT_EACH)
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_each_takes_the_same_parameters(name):
+    function = load_builtin(name)
+    own, each = (
+        [p for p in inspect.signature(f).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        for f in (function, function.each)
+    )
+    assert own == each
+
+
+@pytest.mark.parametrize(("name", "parameters", "database"), CASES)
+def test_each_of_equal_databases_has_the_law_of_the_plain_function(name, parameters, database):
+    function, database = load_builtin(name), np.asarray(database)
+    slow = parameters.get("mechanism") == "noisy_max"  # it has no each, so it is called for every database
+    size = SIZE // 10 if slow else SIZE
+    many = np.broadcast_to(database, (size, *database.shape))
+    found = function.each(many, np.random.default_rng(1), **parameters)
+    check_equal_laws(found, function(database, size, np.random.default_rng(2), **parameters))
+
+
+@pytest.mark.parametrize(("name", "parameters", "database"), CASES)
+def test_each_looks_at_its_own_database(name, parameters, database):
+    function, database = load_builtin(name), np.asarray(database)
+    parameters = make_precise(parameters, database.shape[0])
+    if parameters.get("variant") == "faulty":
+        parameters["epsilon"] = 1e-9
+    rng = np.random.default_rng(3)
+    if name == "randomized_response":
+        parameters["epsilon"] = 700.0
+        many = rng.integers(0, parameters.get("values", 2), (50, *database.shape))
+    else:
+        many = rng.permuted(np.broadcast_to(database, (50, *database.shape)), axis=1)
+        many = np.where(rng.random(many.shape) < 0.5, many, np.round(rng.normal(1, 1, many.shape)))
+    found = function.each(many, rng, **parameters)
+    wanted = np.concatenate([np.asarray(function(one, 1, rng, **parameters)) for one in many])
+    assert np.unique(wanted, axis=0).shape[0] > 1
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "parameters", "database"), RANDOM)
+def test_draws_follow_from_the_generator(name, parameters, database):
+    function, database = load_builtin(name), np.asarray(database)
+    calls = [lambda rng: function(database, 500, rng, **parameters)]
+    if hasattr(function, "each"):
+        calls.append(lambda rng: function.each(np.broadcast_to(database, (500, *database.shape)), rng, **parameters))
+    for call in calls:
+        one, again, other = (call(np.random.default_rng(seed)) for seed in (5, 5, 6))
+        np.testing.assert_array_equal(one, again)
+        assert (one != other).any()
+        assert np.unique(one, axis=0).shape[0] > 1
+
+
+def test_the_comparison_of_laws_sees_a_shift():
+    rng = np.random.default_rng(9)
+    shift = 20 / np.sqrt(SIZE)  # more than ten standard deviations of the difference of two shares of one half
+    with pytest.raises(AssertionError):
+        check_equal_laws(rng.normal(size=SIZE), rng.normal(size=SIZE) + shift)
+
+
+# Refusals
+
+FEW = [0, 1, 1]
+MODE = dict(outcomes=[0, 1], epsilon=1.0)
+ABOVE = dict(variant=1, epsilon=1.0)
+BARS = dict(values=[0, 1], epsilon=1.0)
+SOME = dict(mechanism="noisy_sum", parameters={"sigma": 1.0}, batch=2)
+
+REFUSED = {
+    "exponential": [
+        (FEW, MODE | {"epsilon": 0.0}, "epsilon: 0.0 was given"),
+        (FEW, MODE | {"sensitivity": -1.0}, "sensitivity: -1.0 was given"),
+        (FEW, MODE | {"outcomes": [0, 0]}, "outcomes: [0, 0] was given"),
+        (FEW, MODE | {"outcomes": ["a", "b"]}, "accepted: numbers, for the utility count"),
+        (FEW, MODE | {"utility": "mode"}, "utility: 'mode' was given"),
+        ([[0, 1]], MODE, "accepted: numbers of shape (rows,)"),
+        (FEW, MODE | {"utility": "numpy:outer"}, "accepted: an array of 2 finite scores"),
+    ],
+    "exponential_real": [
+        ([1.5], dict(), "epsilon, rate: (None, None) was given"),
+        ([1.5], dict(epsilon=1.0, rate=1.0), "accepted: exactly one of the two"),
+        ([1.5], dict(epsilon=0.0), "epsilon: 0.0 was given"),
+        ([1.5], dict(rate=-1.0), "rate: -1.0 was given"),
+        ([2.5], dict(rate=1.0), "database: float64 of shape (1,) was given; accepted: one number from 1 to 2"),
+        ([1.0, 1.5], dict(rate=1.0), "accepted: one number from 1 to 2"),
+        ([1.5], dict(rate=1.0, lower=2.0), "lower, upper: (2.0, 2.0) was given"),
+    ],
+    "truncated": [
+        ([0.5], dict(scale=0.0), "scale: 0.0 was given"),
+        ([0.5], dict(scale=1.0, noise="cauchy"), "noise: 'cauchy' was given; accepted: \"laplace\" or \"gaussian\""),
+        ([0.5], dict(scale=1.0, lower=1.0), "lower, upper: (1.0, 1.0) was given"),
+        ([1.5], dict(scale=1.0), "database: float64 of shape (1,) was given; accepted: one number from 0 to 1"),
+        ([0.5, 0.5], dict(scale=1.0), "accepted: one number from 0 to 1"),
+    ],
+    "noisy_max": [
+        (FEW, dict(variant="NM5", epsilon=1.0), "variant: 'NM5' was given; accepted: \"NM1\" or"),
+        (FEW, dict(variant="NM1"), "epsilon, scale: (None, None) was given"),
+        (FEW, dict(variant="NM1", epsilon=1.0, scale=1.0), "accepted: exactly one of the two"),
+        (FEW, dict(variant="NM1", scale=0.0), "scale: 0.0 was given"),
+        (FEW, dict(variant="NM1", epsilon=1.0, sensitivity=0), "sensitivity: 0 was given"),
+        (FEW, dict(variant="NM1", epsilon=1.0, monotonic=1), "monotonic: 1 was given"),
+        ([], dict(variant="NM1", epsilon=1.0), "accepted: a non-empty array of finite numbers"),
+    ],
+    "sparse_vector": [
+        (FEW, ABOVE | {"variant": 7}, "variant: 7 was given; accepted: 1, 2, 3, 4, 5 or 6"),
+        (FEW, ABOVE | {"variant": True}, "variant: True was given"),
+        (FEW, ABOVE | {"epsilon": -1}, "epsilon: -1 was given"),
+        (FEW, ABOVE | {"cutoff": 0}, "cutoff: 0 was given; accepted: an integer >= 1"),
+        (FEW, ABOVE | {"variant": 5, "cutoff": 2}, "cutoff: 2 was given; accepted: no cutoff with variant 5"),
+        (FEW, ABOVE | {"threshold": np.inf}, "threshold: inf was given"),
+        (FEW, ABOVE | {"sensitivity": "1"}, "sensitivity: '1' was given"),
+        ([np.nan], ABOVE, "accepted: a non-empty array of finite numbers"),
+    ],
+    "noisy_histogram": [
+        (FEW, BARS | {"variant": "buggy"}, 'variant: \'buggy\' was given; accepted: "correct" or "faulty"'),
+        (FEW, BARS | {"epsilon": 0}, "epsilon: 0 was given"),
+        (FEW, BARS | {"values": []}, "values: [] was given"),
+        (FEW, BARS | {"values": [1, 1]}, "values: [1, 1] was given"),
+        (FEW, BARS | {"values": [[0, 1]]}, "the database's rows have shape ()"),
+        ([[0, 1]], BARS, "the database's rows have shape (2,)"),
+    ],
+    "histogram": [
+        (FEW, {"values": ["a"]}, "values: ['a'] was given"),
+        (FEW, {"values": [[1], [1, 2]]}, "values: [[1], [1, 2]] was given"),
+        (0, {"values": [1]}, "accepted: numbers of shape (rows,) or (rows, columns)"),
+    ],
+    "count": [
+        (FEW, {"value": np.nan}, "value: [nan] was given; accepted: a finite number"),
+        (FEW, {"value": [0, 1]}, "the database's rows have shape ()"),
+    ],
+    "randomized_response": [
+        (FEW, {"epsilon": 0.0}, "epsilon: 0.0 was given"),
+        (FEW, {"epsilon": 1.0, "values": 1}, "values: 1 was given; accepted: an integer >= 2"),
+        ([0, 2], {"epsilon": 1.0}, "accepted: integers from 0 to 1"),
+        ([-1], {"epsilon": 1.0}, "accepted: integers from 0 to 1"),
+        ([0.5], {"epsilon": 1.0}, "accepted: integers from 0 to 1"),
+        ([[0, 1]], {"epsilon": 1.0}, "at least one row"),
+        ([], {"epsilon": 1.0}, "at least one row"),
+    ],
+    "rappor": [
+        ([0, 1], {}, "accepted: one integer"),
+        ([0.5], {}, "accepted: one integer"),
+        ([0], {"hashes": 0}, "hashes: 0 was given"),
+        ([0], {"bits": 0}, "bits: 0 was given"),
+        ([0], {"f": 1.5}, "f: 1.5 was given; accepted: a number from 0 to 1"),
+        ([0], {"p": -0.1}, "p: -0.1 was given"),
+        ([0], {"q": None}, "q: None was given"),
+        ([0], {"one_time": 1}, "one_time: 1 was given; accepted: true or false"),
+    ],
+    "noisy_sum": [
+        (FEW, {}, "sigma, scale: (None, None) was given; accepted: exactly one of the two"),
+        (FEW, {"sigma": 1.0, "scale": 1.0}, "accepted: exactly one of the two"),
+        (FEW, {"sigma": 0.0}, "sigma: 0.0 was given"),
+        (FEW, {"scale": -1}, "scale: -1 was given"),
+        ([np.nan], {"sigma": 1.0}, "accepted: finite numbers of shape (rows,) or (rows, columns)"),
+        (["a"], {"sigma": 1.0}, "accepted: finite numbers"),
+        ([[[1]]], {"sigma": 1.0}, "accepted: finite numbers"),
+        (1.0, {"sigma": 1.0}, "accepted: finite numbers"),
+        ([[], []], {"sigma": 1.0}, "accepted: finite numbers"),
+    ],
+    "toy_dpsgd": [
+        (FEW, {}, "batch: 5 was given; accepted: at most the 3 rows of the database, without replacement"),
+        (FEW, {"batch": 0}, "batch: 0 was given; accepted: an integer >= 1"),
+        (FEW, {"batch": 1, "rate": 0.0}, "rate: 0.0 was given"),
+        (FEW, {"batch": 1, "rate": 1.5}, "rate: 1.5 was given; accepted: a number above 0, at most 1"),
+        (FEW, {"batch": 1, "sigma": 0}, "sigma: 0 was given"),
+        (FEW, {"batch": 1, "updates": 0}, "updates: 0 was given; accepted: an integer >= 1"),
+        (FEW, {"batch": 1, "updates": True}, "updates: True was given"),
+        (FEW, {"batch": 1, "start": np.inf}, "start: inf was given; accepted: a finite number"),
+        ([[0, 1], [1, 1]], {"batch": 1}, "accepted: finite numbers of shape (rows,)"),
+        ([0, np.inf], {"batch": 1}, "accepted: finite numbers of shape (rows,)"),
+        ([], {"batch": 1}, "accepted: at most the 0 rows"),
+    ],
+    "subsampled": [
+        (FEW, SOME | {"batch": None}, "batch, rate: (None, None) was given; accepted: exactly one of the two"),
+        (FEW, SOME | {"rate": 0.5}, "batch, rate: (2, 0.5) was given"),
+        (FEW, SOME | {"batch": 4}, "batch: 4 was given; accepted: at most the 3 rows of the database"),
+        (FEW, SOME | {"batch": 0}, "batch: 0 was given"),
+        (FEW, SOME | {"batch": None, "rate": 0.0}, "rate: 0.0 was given"),
+        (FEW, SOME | {"batch": None, "rate": 1.1}, "rate: 1.1 was given; accepted: a number above 0, at most 1"),
+        (FEW, SOME | {"mechanism": "sum"}, "mechanism: 'sum' was given; accepted: a built-in (laplace, "),
+        (FEW, SOME | {"mechanism": "subsampled"}, "mechanism: 'subsampled' was given"),
+        (FEW, SOME | {"mechanism": "stored"}, "mechanism: 'stored' was given"),
+        (FEW, SOME | {"mechanism": 3}, 'mechanism: 3 was given; accepted: a built-in ('),
+        (FEW, SOME | {"parameters": [1]}, "parameters: [1] was given; accepted: a table of"),
+        (1.0, SOME, "accepted: an array of shape (rows,) or (rows, columns)"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "database", "parameters", "message"), [(name, *case) for name, cases in REFUSED.items() for case in cases]
+)
+def test_refused(name, database, parameters, message):
+    with pytest.raises(ValueError, match="was given; accepted: ") as caught:
+        load_builtin(name)(np.asarray(database), 4, np.random.default_rng(0), **parameters)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "databases", "parameters"),
+    [
+        ("count", [0, 1], {}),
+        ("laplace", [["a"]], {"scale": 1.0}),
+        ("bounded_sum", [0.0, 1.0], {"lower": 0, "upper": 1, "epsilon": 1.0}),
+        ("randomized_response", [[0, 1], [0, 2]], {"epsilon": 1.0}),
+        ("noisy_sum", [0.0, 1.0], {"sigma": 1.0}),
+        ("noisy_sum", [[0.0, np.nan]], {"sigma": 1.0}),
+        ("toy_dpsgd", [0.0, 1.0], {"batch": 1}),
+        ("toy_dpsgd", [[0.0, 1.0]], {"batch": 3}),
+        ("subsampled", [0.0, 1.0], SOME),
+        ("subsampled", [[0.0]], SOME),
+    ],
+)
+def test_refused_by_each(name, databases, parameters):
+    with pytest.raises(ValueError, match="was given; accepted: "):
+        load_builtin(name).each(np.asarray(databases), np.random.default_rng(0), **parameters)
+
+
+def test_a_utility_that_cannot_be_imported():
+    with pytest.raises(StudyError, match=r"mechanism\.parameters\.utility: cannot import module 'no_such_module'"):
+        load_builtin("exponential")(np.array(FEW), 4, np.random.default_rng(0), utility="no_such_module:score", **MODE)
+
+
+def test_a_bloom_filter_without_bits():
+    with pytest.raises(ValueError, match="bits: 0 was given"):
+        bloom_bits(1, 4, 0)
