@@ -249,6 +249,7 @@ def test_errors_of_repeated_runs_are_as_expected(seeds):
         assert ((ratio > 0.7) & (ratio < 2.0)).all(), ratio
 
 
+@pytest.mark.slow
 def test_repeat(tmp_path, client):
     study = make_study(
         "pmf",
