@@ -155,7 +155,7 @@ def together(database, size, rng):
     return database[0] + 0.5 * rng.normal() + rng.normal(size=size)
 
 
-def test_dependence_withholds_every_certified_bound(tmp_path):
+def test_dependence_withholds_every_certified_bound():
     """Noise that all outputs of a call share: what was certified of it was false at any level."""
     sizes = {"train": 4000, "test": 16_000, "chunk": 4000}
     result = spectrum(
@@ -183,13 +183,20 @@ def test_dependence_withholds_every_certified_bound(tmp_path):
         (words,) = json.loads(to_json([found]))["warnings"]
         assert words.startswith("draws depend on each other")
     assert result.to_dict()["warnings"][0].startswith("draws depend on each other")
-    given = result.study.to_dict()
-    given["mechanism"] = {"call": together}
-    given["estimate"] = {**sizes, "keep": "none"}
-    pure = run(Study.from_dict({**given, "pure": {}}), tmp_path / "s.zarr", workers=0)
-    assert pure["dependence"].max() < ALARM
-    assert pure["pure_certified"].tolist() == [0.0]
-    assert verify(pure, "dp(epsilon=0.01)").verdict == "not separable"
+
+
+def test_pure_epsilon_is_withheld_too(tmp_path):
+    given = {
+        "study": {"name": "t", "seed": 4},
+        "mechanism": {"call": together},
+        "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+        "estimate": {"train": 4000, "test": 16_000, "chunk": 4000, "keep": "none"},
+        "pure": {},
+    }
+    result = run(Study.from_dict(given), tmp_path / "s.zarr", workers=1)
+    assert result["dependence"].max() < ALARM
+    assert result["pure_certified"].tolist() == [0.0]
+    assert verify(result, "dp(epsilon=0.01)").verdict == "not separable"
 
 
 def test_honest_draws_keep_their_bounds():
