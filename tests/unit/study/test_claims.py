@@ -430,6 +430,7 @@ def test_refusals_of_products(text, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.slow
 def test_wherever_a_claim_is_accepted(tmp_path, scheduler):
     """Two numbers, one with Laplace and one with normal noise; a true product, and one that is too strict."""
     own = (

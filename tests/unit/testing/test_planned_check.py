@@ -112,6 +112,7 @@ def test_what_cannot_be_caught_is_refused_in_words(catches, said):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_test_is_exact_whatever_was_learned():
     # D and D' have one law: every set has a − b = 0, and the test of dp(epsilon=0) rejects with probability at most its level
     rng, level, times, sizes = np.random.default_rng(8), 0.05, 1500, Sizes.of(400)
