@@ -21,7 +21,6 @@ from hpcdp.planning.accuracy import state_accuracy
 from hpcdp.results.bootstrap import bootstrap
 from hpcdp.results.result import load_result
 
-SEEDS = range(200)  # an rms error over so many seeds is itself known within 5 %
 SIZES = (1 << 11, 1 << 13)
 LEVELS = [0.0, 0.25, 0.5]
 
@@ -51,36 +50,14 @@ def test_corollaries(columns, epsilon, samples, failure):
         assert found == pytest.approx(exactly(columns, epsilon, samples, inside), rel=1e-12)
     assert accuracy.corollary2(*head, runs=1400) == accuracy.corollary3(*head, 7, 100)
 
-
-def test_the_constant_of_the_theorem():
-    assert accuracy.neighbour_constant(1) == pytest.approx(3.8637, abs=5e-5)  # Lu et al., Corollary 2
-    assert accuracy.neighbour_constant(3) == pytest.approx((1 + accuracy.neighbour_constant(1)) ** 3 - 1, rel=1e-13)
-    assert accuracy.neighbour_constant(10_000) > 1e300
-
-
-@pytest.mark.parametrize(("columns", "epsilon", "samples", "failure"), CASES)
-def test_corollaries_follow_from_lemma_and_theorem(columns, epsilon, samples, failure):
-    # the rate that the corollaries put in: 2·exp(−m a²/(72 c²)) = b, so a = c·√(72 ln(2/b)/m)
-    def rate(size, level):
+    def rate(size, level):  # that the corollaries put in: 2·exp(−m a²/(72 c²)) = b, so a = c·√(72 ln(2/b)/m)
         return accuracy.neighbour_constant(columns) * math.sqrt(72.0 * math.log(2.0 / level) / size)
 
     lemma = accuracy.lemma1(rate, epsilon, samples, failure)
-    assert lemma == pytest.approx(accuracy.corollary2(columns, epsilon, samples, failure), rel=1e-12)
+    assert lemma == pytest.approx(accuracy.corollary2(*head), rel=1e-12)
     theorem = accuracy.theorem5(rate, epsilon, samples, failure, 600)
-    assert theorem == pytest.approx(accuracy.corollary3(columns, epsilon, samples, failure, 3, 100), rel=1e-12)
-
-
-def test_finite_sample_radii():
-    for epsilon, tests, failure in [(0.0, 1000, 0.05), (1.3, 12345, 0.01)]:
-        spread = (2 / Decimal(failure)).ln() / (2 * tests)
-        risk = 2 * Decimal(epsilon).exp() * spread.sqrt()
-        share = ((1 + Decimal(2 * epsilon).exp()) * 2 * spread).sqrt()
-        assert float(accuracy.risk_radius(epsilon, tests, failure)) == pytest.approx(float(risk), rel=1e-12)
-        assert float(accuracy.share_radius(epsilon, tests / 2, failure)) == pytest.approx(float(share), rel=1e-12)
-        assert accuracy.share_radius(epsilon, tests / 2, failure) <= accuracy.risk_radius(epsilon, tests, failure)
-    assert float(accuracy.risk_lower(0.5, 0, 1000, 0.05)) == pytest.approx(
-        1 - 2 * math.exp(0.5) * math.sqrt(math.log(20) / 2000), rel=1e-12
-    )
+    assert theorem == pytest.approx(accuracy.corollary3(*head, 3, 100), rel=1e-12)
+    assert accuracy.neighbour_constant(1) == pytest.approx(3.8637, abs=5e-5)  # Lu et al., Corollary 2, four digits
 
 
 def test_radii_cover():
@@ -200,44 +177,6 @@ def test_bootstrap_of_a_store(stores, name, method):
     assert bootstrap(result, replicates=50) == bootstrap(result, replicates=50)
 
 
-def test_bootstrap_over_chunks_of_a_store(stores, monkeypatch):
-    from hpcdp.planning.index import Span, read_index
-    from hpcdp.results import ways as module
-
-    result = load_result(stores / "plain.zarr")
-    rng = np.random.default_rng(8)
-
-    def chunked(layout):
-        """The same counts as if each of 64 chunks of 100 outputs had left a record."""
-        index = read_index(layout)
-        for sets in index.spans.values():
-            for thresholds, (span,) in sets.items():
-                sides = [rng.permutation(np.repeat(np.arange(h.size), h)).reshape(64, 100) for h in span.histogram]
-                counts = [[np.bincount(chunk, minlength=span.histogram.shape[1]) for chunk in s] for s in sides]
-                sets[thresholds] = [
-                    Span(i, i + 1, 100, np.stack(both)) for i, both in enumerate(zip(*counts, strict=True))
-                ]
-        return index
-
-    def small_chunks(layout, version):
-        problem = read_problem(layout, version)
-        study = problem.study.model_copy(update={"estimate": problem.study.estimate.model_copy(update={"chunk": 100})})
-        object.__setattr__(problem, "study", study)
-        object.__setattr__(problem, "model_keys", model_keys)
-        return problem
-
-    from hpcdp.store.layout import Layout
-    from hpcdp.study.versions import read_problem
-
-    model_keys = read_problem(Layout(result.store), 1).model_keys
-    monkeypatch.setattr(module, "read_index", chunked)
-    monkeypatch.setattr("hpcdp.study.versions.read_problem", small_chunks)
-    errors = bootstrap(result, replicates=2000)
-    assert {e.method for e in errors} == {"chunks"}
-    for error in errors:
-        assert error.resampled == pytest.approx(error.standard_error, rel=4 / math.sqrt(4000) + 4 / math.sqrt(128))
-
-
 def test_plan_states_the_accuracy(tmp_path):
     pairs = "given = [{ d = [0.0], d_prime = [1.0] }]"
     study = write_study(
@@ -290,9 +229,11 @@ def test_no_published_statement_about_other_losses():
 # Repeated runs
 
 
-def test_errors_of_repeated_runs_are_as_expected():
+@pytest.mark.parametrize("seeds", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_errors_of_repeated_runs_are_as_expected(seeds):
     """R3: empirical rms error within [0.7, 2] of the standard error of Figure 1 with the Bayes classifier.
 
+    An rms error over 200 seeds is itself known within 5 %, over 20 within 16 %.
     Counting both sides one by one has less variance than Figure 1: of the exact set, 1, 0.92 and 0.86 of its error here.
     """
     truth = LaplaceShift(1.0).spectrum(LEVELS)
@@ -301,22 +242,14 @@ def test_errors_of_repeated_runs_are_as_expected():
             measured("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=seed, train=size, test=size, epsilons=LEVELS)[
                 "spectrum_delta"
             ]
-            for seed in SEEDS
+            for seed in range(seeds)
         ]
         error = np.sqrt(((np.array(found) - truth) ** 2).mean(axis=0))
         ratio = error / accuracy.bayes_error(LEVELS, truth, 2 * size)
         assert ((ratio > 0.7) & (ratio < 2.0)).all(), ratio
 
 
-def test_bayes_error_is_that_of_a_binomial_risk():
-    rng = np.random.default_rng(9)
-    delta, epsilon, tests = 0.3, 0.4, 5000
-    risk = 0.5 * math.exp(-epsilon) * (1 - delta)
-    found = 1 - 2 * math.exp(epsilon) * rng.binomial(tests, risk, 20_000) / tests
-    assert found.mean() == pytest.approx(delta, abs=5 * found.std() / math.sqrt(20_000))
-    assert found.std() == pytest.approx(float(accuracy.bayes_error(epsilon, delta, tests)), rel=4 / math.sqrt(40_000))
-
-
+@pytest.mark.slow
 def test_repeat(tmp_path, client):
     study = make_study(
         "pmf",
@@ -327,7 +260,7 @@ def test_repeat(tmp_path, client):
         epsilons=[0.0, 0.5],
         etas=[1.0],
     )
-    found = hpcdp.repeat(study, [3, 4, 5], [(1000, 2000), 4000], tmp_path / "stores", client=client())
+    found = hpcdp.repeat(study, np.arange(3, 6), [(1000, 2000), np.int64(4000)], tmp_path / "stores", client=client())
     assert found.sizes == ((1000, 2000), (4000, 4000))
     assert found.estimates.shape == (2, 3, 2)
     assert len(list((tmp_path / "stores").glob("*.zarr"))) == 6
@@ -369,18 +302,9 @@ def test_repeat_refuses(seeds, sizes, part):
     study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=0, epsilons=[0.0])
     with pytest.raises(StudyError, match=part):
         hpcdp.repeat(study, seeds, sizes)
-
-
-def test_repeat_takes_numbers_of_numpy(tmp_path, client):
-    study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=0, epsilons=[0.0])
-    found = hpcdp.repeat(study, np.arange(2), np.array([50, 60]), tmp_path / "stores", client=client())
-    assert (found.seeds, found.sizes) == ((0, 1), ((50, 50), (60, 60)))
-
-
-def test_repeat_refuses_stored_samples():
-    study = make_study("stored", {"files": ["a.npy", "b.npy"]}, [([0], [1])], seed=0, epsilons=[0.0])
+    stored = make_study("stored", {"files": ["a.npy", "b.npy"]}, [([0], [1])], seed=0, epsilons=[0.0])
     with pytest.raises(StudyError, match="stored samples"):
-        hpcdp.repeat(study, [1, 2], [100])
+        hpcdp.repeat(stored, [1, 2], [100])
 
 
 def test_what_is_not_resolved_is_a_limit(tmp_path, client):

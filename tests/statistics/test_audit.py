@@ -17,7 +17,12 @@ from hpcdp.results.audit import audit
 from hpcdp.study.claims import Claim
 
 RUNS = 400
-MOST_ALARMS = RUNS * GAMMA + 4.0 * math.sqrt(RUNS * GAMMA * (1.0 - GAMMA))
+
+
+def most_alarms(runs):
+    """As many false alarms of probability γ as four standard deviations allow."""
+    return runs * GAMMA + 4.0 * math.sqrt(runs * GAMMA * (1.0 - GAMMA))
+
 
 LOSSES = {
     "knn": make_loss("knn", {}),
@@ -43,6 +48,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "pair", "orientation"), TRIED)
 def test_true_claims_are_seldom_called_violated(loss, pair, orientation):
     """R20, and that bounds on μ and ε are seldom above what is true; whatever the classifier."""
@@ -57,17 +63,29 @@ def test_true_claims_are_seldom_called_violated(loss, pair, orientation):
         failed[1:3] += np.array(found.bounds.mu) > mu
         failed[3:] += (bounds > epsilons[:, None]).any(axis=0)
     print(f"{loss}, {pair}, {orientation}: of {RUNS}: false alarms, μ, ε {failed}")
-    assert failed.max() <= MOST_ALARMS
+    assert failed.max() <= most_alarms(RUNS)
 
 
+def alarms(loss, runs, reuse):
+    """How often a true claim is called violated. reuse: the outputs that trained and chose η also decide."""
+    p, q, _ = PAIRS["gaussian"]
+    results = [learned(LOSSES[loss], p, q, np.random.default_rng([18, run]), reuse=reuse) for run in range(runs)]
+    found = sum(audit(result, claim("gaussian(mu=1)")).verdict == "violation" for result in results)
+    print(f"{loss}: {found} of {runs} false alarms")
+    return found
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["11 neighbours", "one neighbour"])
 def test_the_same_outputs_that_chose_must_not_decide(loss):
-    """The planted fault: outputs that trained and chose η also decide."""
-    p, q, _ = PAIRS["gaussian"]
-    results = [learned(LOSSES[loss], p, q, np.random.default_rng([18, run]), reuse=True) for run in range(RUNS)]
-    alarms = sum(audit(result, claim("gaussian(mu=1)")).verdict == "violation" for result in results)
-    print(f"{loss}: {alarms} of {RUNS} false alarms")
-    assert alarms > MOST_ALARMS
+    """The planted fault of the test above."""
+    assert alarms(loss, RUNS, reuse=True) > most_alarms(RUNS)
+
+
+def test_few_audits_show_the_planted_fault_and_no_other():
+    """The same of 25 audits."""
+    assert alarms("one neighbour", 25, reuse=True) > most_alarms(25)
+    assert alarms("one neighbour", 25, reuse=False) <= most_alarms(25)
 
 
 # Detection (R21, R22)
@@ -84,6 +102,7 @@ def detections(runs, loss, p, q, claimed, orientation="both", **sizes):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["knn", "kde"])
 def test_half_the_noise_is_detected(loss):
     """R21: 10⁴ training and 10³ test outputs per database."""
@@ -93,6 +112,7 @@ def test_half_the_noise_is_detected(loss):
     assert paper <= hoeffding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["knn", "kde"])
 def test_twice_the_updates_are_detected(loss):
     """R21: the published rule finds about 7 to 13 % with 10³ test outputs; every rule finds all with 10⁴."""

@@ -1,4 +1,4 @@
-"""How many outputs refute a claim: real audits of so many, a third of them, and three times as many."""
+"""How many outputs refute a claim, in audits and sequential ones; and how seldom those refute what is true, at every look."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from auditing import ETAS, learned, shifted
 from commands import call, one_message, write_study
 from studies import make_study
 
-from benchmarks.betting import learner, samples_until_refuted
+from benchmarks.betting import GAMMA, learner, normals, samples_until_refuted
 from hpcdp import audit
+from hpcdp.analytic import ApproximateDP, GaussianShift
 from hpcdp.losses import make_loss
 from hpcdp.notions.betting import lines_of
 from hpcdp.results.power import find_power
@@ -25,6 +26,7 @@ def power(claim: str, truth: str, pairs: int = 1, etas=ETAS):
     return find_power(study, *(parse_claim(text, Path()) for text in (claim, truth)), pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "truth", "law"),
     [("gaussian(mu=0.5)", "gaussian(mu=1)", "normal"), ("laplace(epsilon=0.6)", "laplace(epsilon=1)", "laplace")],
@@ -61,6 +63,11 @@ def test_more_pairs_and_nearer_claims_take_more():
     assert near.sequential > 5 * far.sequential
     assert far.audit < many.audit < 2 * far.audit
     assert far.sequential < many.sequential < 4 * far.sequential
+    same = power(
+        "laplace(epsilon=0.5)*dp(epsilon=0)", "laplace(epsilon=1)*dp(epsilon=0)"
+    )  # an output that tells nothing
+    assert same.audit == pytest.approx(far.audit, rel=0.05)
+    assert same.sequential == pytest.approx(far.sequential, rel=0.3)
     for truth in ("laplace(epsilon=1)", "laplace(epsilon=0.5)"):
         none = power("laplace(epsilon=1)", truth)
         assert (none.audit, none.sequential) == (None, None)
@@ -76,15 +83,6 @@ def test_bets_are_played_whatever_the_eta_of_the_study():
     assert f"audit --sequential about {found.sequential:,} outputs" in str(found)
 
 
-def test_products_are_truths_and_claims():
-    """A second output that is the same for both databases changes nothing."""
-    product = "gaussian(mu=1)*dp(epsilon=0)"
-    plain = power("gaussian(mu=0.5)", "gaussian(mu=1)")
-    for found in (power("gaussian(mu=0.5)", product), power("gaussian(mu=0.5)*dp(epsilon=0)", "gaussian(mu=1)")):
-        assert found.audit == pytest.approx(plain.audit, rel=0.05)
-        assert found.sequential == pytest.approx(plain.sequential, rel=0.3)
-
-
 def test_the_plan_says_it(tmp_path):
     study = write_study(tmp_path, claim="dp(epsilon=0.4)", rows=[0])
     said = call("plan", study, "--truth", "laplace(epsilon=1)").stdout
@@ -94,3 +92,37 @@ def test_the_plan_says_it(tmp_path):
     assert "--truth" in one_message(call("plan", study, "--claim", "dp(epsilon=0.1)", code=2))
     other = write_study(tmp_path, name="other.toml", rows=[0])
     assert "--claim: none was given" in one_message(call("plan", other, "--truth", "laplace(epsilon=1)", code=2))
+
+
+# Sequential audits over many seeds
+
+
+def answers(epsilon):
+    """Randomised response between two values, of a database that says 0 and of one that says 1."""
+    keep = np.exp(epsilon) / (np.exp(epsilon) + 1.0)
+    return lambda rng, size: ((rng.random(size) > keep).astype(int), (rng.random(size) < keep).astype(int))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [150, pytest.param(400, marks=pytest.mark.release)])
+def test_true_claims_are_seldom_refuted_at_any_look(runs):
+    """Audits of a claim that is exactly true, with a look after every batch of 25."""
+    lines = lines_of(ApproximateDP(1.0, 0.0).tradeoff)  # the exact curve of such answers
+    learn = learner("frequency")
+    found = [samples_until_refuted(answers(1.0), lines, learn, 25, 100, seed) for seed in range(runs)]
+    alarms = int(np.isfinite(found).sum())
+    print(f"{alarms} of {runs} true claims were refuted")
+    assert alarms <= runs * GAMMA + 4 * np.sqrt(runs * GAMMA * (1 - GAMMA))
+    false = lines_of(ApproximateDP(0.3, 0.0).tradeoff)
+    sooner = [samples_until_refuted(answers(1.0), false, learn, 25, 300, seed) for seed in range(20)]
+    assert np.isfinite(sooner).mean() > 0.9, "the same bets refute a false claim"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("loss", "seeds"), [("knn", 15), ("kde", 15), ("learned", 1)])
+def test_half_the_claimed_noise_is_found_within_400_samples(loss, seeds):
+    """Gaussian noise with μ = 1 against the claim μ = 0.5, batches of 100, training included: the median."""
+    lines = lines_of(GaussianShift(0.5).tradeoff)
+    found = [samples_until_refuted(normals(1.0), lines, learner(loss), 100, 1000, seed) for seed in range(seeds)]
+    print(f"{loss}: refuted after {np.median(found):.0f} samples per database in the median, {max(found):.0f} at most")
+    assert np.median(found) <= 400

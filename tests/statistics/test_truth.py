@@ -23,7 +23,8 @@ from hpcdp.results.assemble import assemble
 from hpcdp.study.databases import enumerate_pairs, load_databases
 
 SIZE = 200_000
-SEEDS = (3, 14, 159, 2653, 58979)
+SEED = 3
+SEEDS = [SEED, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (14, 159, 2653, 58979))]
 EPSILONS = [0.0, 0.05, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.7, 1.9]
 ETAS = [0.25, 0.4, 0.5, 0.7, 0.8, 0.95, 1.0, 1.1, 1.25, 1.5, 2.0, 2.7, 4.0]
 DIRECTIONS = ("forward", "reverse")
@@ -162,12 +163,13 @@ def test_noise(name, rule, seed):
     assert (worst_scores(arrays, study) <= 5.0).all()
 
 
-@pytest.mark.parametrize("name", ["laplace", "gaussian"])
-def test_a_whole_run_gives_the_counts_of_the_pieces(name, client, tmp_path):
-    study = study_of(name, "sqrt", SEEDS[0], keep="all")
+@pytest.mark.slow
+def test_a_whole_run_gives_the_counts_of_the_pieces(client, tmp_path):
+    name = "gaussian"
+    study = study_of(name, "sqrt", SEED, keep="all")
     result = run(study, tmp_path / "store", client)
     assert (worst_scores(result.arrays, study) <= 5.0).all()
-    problem = pose(study_of(name, "sqrt", SEEDS[0]))
+    problem = pose(study_of(name, "sqrt", SEED))
     arrays = assemble(problem, learn_and_count(problem)[0])
     for array in ("exceed", "rejected", "delta", "lower", "alpha_upper"):
         np.testing.assert_array_equal(result[array], arrays[array][1])
@@ -178,11 +180,6 @@ MODE /= MODE.sum(axis=1, keepdims=True)
 """The exponential mechanism of ε0 = 2 for the most frequent of 0, 1, 2, on {0,1,1}, {0,1} and {1,1}."""
 
 MODE_EPSILONS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
-MODE_DELTAS = np.array([
-    [0.242922, 0.198507, 0.149420, 0.095170, 0.035215, 0.0],
-    [0.242922, 0.207715, 0.168806, 0.125804, 0.078279, 0.025757],
-])  # fmt: skip
-MODE_SPECTRUM = [0.242922, 0.207715, 0.168806, 0.125804, 0.085839, 0.069128, 0.050660, 0.030250]
 
 
 def mode_study(pairs, loss, seed, **more):
@@ -202,8 +199,6 @@ def test_forward_and_reverse_of_an_asymmetric_pair(loss, seed):
     p, q = MODE[0], MODE[1]
     growth = np.exp(MODE_EPSILONS)
     truth = np.array([np.maximum(0, p[1] - growth * q[1]), np.maximum(0, q[0] + q[2] - growth * (p[0] + p[2]))])
-    np.testing.assert_allclose(truth, MODE_DELTAS, atol=6e-7)
-
     a, b = np.array([p[1], q[0] + q[2]])[:, None], np.array([q[1], p[0] + p[2]])[:, None]
     error = np.sqrt((a * (1 - a) + growth**2 * b * (1 - b)) / SIZE)
     delta = mode_arrays([([0], [1])], loss, seed)["delta"][0]
@@ -216,7 +211,7 @@ def test_forward_and_reverse_of_an_asymmetric_pair(loss, seed):
 
 @pytest.mark.parametrize("loss", ["knn", "frequency"])
 def test_type_1_and_type_2_errors_of_an_asymmetric_pair(loss):
-    arrays = mode_arrays([([0], [1])], loss, SEEDS[0])
+    arrays = mode_arrays([([0], [1])], loss, SEED)
     alpha, beta = arrays["alpha"][0], arrays["beta"][0]
     p, q = MODE[0], MODE[1]  # q/p is 1.7257, 0.6349, 1.7257: reject at 0 and 2, where η lies between
     np.testing.assert_array_equal([alpha[0], beta[0], alpha[3], beta[3]], [1.0, 0.0, 0.0, 1.0])
@@ -251,24 +246,7 @@ def test_d_and_d_prime_swapped(loss, client, tmp_path):
     np.testing.assert_array_equal(SIZE - one["rejected"][:, ::-1, ::-1], other["rejected"])
 
 
-def test_d_and_d_prime_swapped_between_real_outputs():
-    parameters, pairs = PAIRS["gaussian"]
-    both = [pairs[0], pairs[0][::-1]]
-    study = make_study("gaussian", parameters, both, seed=7, epsilons=EPSILONS, etas=ETAS, train=50_000, test=50_000,
-                       keep="none")  # fmt: skip
-    problem = pose(study)
-    exceed = assemble(problem, learn_and_count(problem)[0])["exceed"][1]
-    assert (exceed[0, 0] != exceed[0, 1]).any()
-    np.testing.assert_array_equal(exceed[0], exceed[1, ::-1])
-
-
 RELATIVE = {
-    "a sum, Laplace noise": (
-        "bounded_sum",
-        {"lower": -0.5, "upper": 1.0, "epsilon": 2.0},
-        [[0.2, 0.9, 0.9, 0.5, -0.4]],
-        4,
-    ),
     "a sum, Gaussian noise, values beyond the limits": (
         "bounded_sum",
         {"lower": -1.0, "upper": 0.5, "epsilon": 1.5, "delta": 1e-2, "noise": "gaussian"},
@@ -281,15 +259,10 @@ RELATIVE = {
         [[[7.0, 4.5], [1.0, 9.0], [3.0, 7.0], [3.0, 40.0]]],
         4,
     ),
-    "a mean, Gaussian noise": (
-        "bounded_mean",
-        {"lower": 0.0, "upper": 10.0, "count": 3, "epsilon": 1.5, "delta": 1e-3, "noise": "gaussian"},
-        [[2.5, 9.0, 6.0]],
-        3,
-    ),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RELATIVE)
 def test_relative_spectrum(name, client, tmp_path):
     call, parameters, databases, count = RELATIVE[name]
@@ -349,8 +322,6 @@ def test_relative_spectrum_of_a_mechanism_in_the_study_folder(loss, client, tmp_
     result = run(study, tmp_path / "store", client)
     assert result.pairs == [{"pair": 0, "database": 0, "rows": [0]}, {"pair": 1, "database": 0, "rows": [1, 2]}]
     curves = [Discrete(MODE[0], MODE[2]), Discrete(MODE[0], MODE[1])]
-    truth = np.maximum(*(curve.spectrum(epsilons) for curve in curves))
-    np.testing.assert_allclose(truth, MODE_SPECTRUM, atol=6e-7)
     assert check_maximum(result, curves, choose_k("sqrt", 2 * SIZE)) == {0, 1}
 
 
@@ -360,6 +331,7 @@ LITERAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", LITERAL)
 def test_literal_agrees_with_the_truth_and_with_knn(call, client, tmp_path):
     parameters, pairs, curve = LITERAL[call]

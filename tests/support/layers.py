@@ -5,12 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
-
-from hpcdp.losses import LOSSES
-from hpcdp.planning.task import Work
-from hpcdp.study.ways import WAYS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -138,40 +133,6 @@ def entries(root: Path = ROOT) -> list[str]:
     return sorted(p.name for p in (root / "hpcdp").iterdir() if p.name not in ("py.typed", "__pycache__"))
 
 
-def find_parts(modules: Mapping[str, ast.Module]) -> dict[str, dict[str, set[str]]]:
-    """Files that each way, loss, notion and stage of work touches: its own, those that import them, those that name it."""
-    graph = {name: imports_of(name, tree, modules) for name, tree in modules.items()}
-    texts = {name: _texts(tree) for name, tree in modules.items()}
-    names = {name: _names(tree) for name, tree in modules.items()}
-
-    def touched(own: Iterable[str], word: str = "") -> set[str]:
-        mine = {name for name in modules if any(f"{name}.".startswith(f"{part}.") for part in own)}
-        naming = {name for name in modules if graph[name] & mine or (word and word in texts[name])}
-        return mine | naming
-
-    named = {way.name: {way.planning, way.results, way.engine} for way in WAYS.values()}
-    notions = [name for name in modules if name.startswith("hpcdp.notions.") and "._" not in name]
-    kinds = {name: type(kind).__module__.rpartition(".")[0] for name, kind in LOSSES.items()}
-    for way in WAYS.values():
-        import_module(way.planning)
-    work = {task.kind: task.__name__ for task in Work.__subclasses__() if task.__module__ in modules}
-    return {
-        "way": {name: touched(own & modules.keys(), name) for name, own in named.items()},
-        "loss": {name: touched([package], name) for name, package in kinds.items()},
-        "notion": {name.rpartition(".")[2]: touched([name]) for name in notions},
-        "stage": {kind: {name for name in modules if task in names[name]} for kind, task in work.items()},
-    }
-
-
-def _texts(tree: ast.AST) -> set[str]:
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-
-
-def _names(tree: ast.AST) -> set[str]:
-    imported = {a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}
-    return imported | {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-
-
 def main() -> int:
     """Print what there is; 1 where an arrow runs back, or in a circle."""
     modules = read_modules()
@@ -180,8 +141,6 @@ def main() -> int:
     arrows = {(entry_of(a), entry_of(b)) for a, others in graph.items() for b in others if entry_of(a) != entry_of(b)}
     print(f"{len(entries())} entries of hpcdp/, {len(modules)} modules on {len(FLOORS)} floors")
     print(f"{len(arrows)} arrows between entries, {len(back)} back, {len(circles)} circles")
-    for part, found in find_parts(modules).items():
-        print(f"files that a {part} touches: {', '.join(f'{name} {len(files)}' for name, files in found.items())}")
     for words in back:
         print(f"  back: {words}")
     for circle in circles:

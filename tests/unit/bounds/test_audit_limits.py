@@ -116,41 +116,6 @@ def some_counts(pairs=3, seed=4):
     return counted(rejected, rng.uniform(0.02, 0.6, (pairs, 3, 2)), ETA_GRID)
 
 
-@pytest.mark.parametrize("limits", LIMITS)
-@pytest.mark.parametrize("orientation", ["both", "forward", "reverse"])
-def test_an_audit_step_by_step(orientation, limits):
-    result, claimed = some_counts(), TRUE["counts", "forward"]
-    assert not claimed.is_symmetric
-    found = audit(result, claimed, orientation, limits)
-    sides = ["forward", "reverse"] if orientation == "both" else [orientation]
-    assert [(box.pair, box.orientation) for box in found.boxes] == [(pair, side) for pair in range(3) for side in sides]
-    most = []
-    for box in found.boxes:
-        turn = 1 if box.orientation == "forward" else -1
-        training = np.stack([result["training_alpha"], result["training_beta"]], -1)[box.pair, :, ::turn]
-        # 1000 training and 1000 test outputs differ as much as 500 do from the truth
-        score = promises(claimed.tradeoff, training, np.full((3, 2), 500), GAMMA, limits)
-        most.append(float(score.max()))
-        best = int(score.argmax())
-        assert box.eta == ETA_GRID[best]
-        counts = np.array([result["rejected"][box.pair, best, 0], 1000 - result["rejected"][box.pair, best, 1]])
-        assert (box.alpha, box.beta) == tuple(counts / 1000)
-        over = error_limits(counts, np.array([1000, 1000]), np.asarray(box.level), limits)
-        assert (box.alpha_upper, box.beta_upper) == tuple(over)
-        first, second = over[::turn]
-        assert box.claimed == float(claimed.tradeoff(min(1.0, first)))
-        assert box.margin == pytest.approx(box.claimed - second - (first > 1.0), abs=1e-15)
-        assert box.violated == (first <= 1.0 and box.claimed > second)
-        a, b = (counts / 1000)[::turn]
-        assert box.point_margin == pytest.approx(float(claimed.tradeoff(a)) - b, abs=1e-15)
-    level = np.array([box.level for box in found.boxes])
-    expected = np.full(level.size, 0.5 * GAMMA / level.size)
-    expected[int(np.argmax(most))] += 0.5 * GAMMA
-    np.testing.assert_allclose(level, expected, rtol=1e-12)
-    assert level.sum() <= GAMMA * (1 + 1e-12)
-    assert found.worst.margin == max(box.margin for box in found.boxes)
-
-
 def test_reverse_is_forward_of_the_swapped_pair():
     result, claimed = some_counts(), TRUE["counts", "forward"]
     reverse, forward = audit(result, claimed, "reverse"), audit(swapped(result), claimed, "forward")

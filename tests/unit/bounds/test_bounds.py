@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -230,19 +229,12 @@ def test_margins_of_laplace(n: int, cells: int, joint: float, split: float) -> N
     assert tight > -ndtri(0.05 / cells)  # no bound of this kind beats the normal quantile
 
 
-@pytest.mark.parametrize(
-    "x0, n0, x1, n1, c, level",
-    [
-        (115_810, 225_164, 247_203, 882_673, 1.7529444735297628, 0.01067097517657153),
-        (17_825, 52_211, 246_569, 856_126, 1.0122270723496611, 7.227488731406804e-08),
-        (53_440, 59_190, 346_577, 603_265, 1.5199844946067385, 0.024332702318901944),
-    ],
-)
-def test_joint_bound_of_many_counts_is_about_normal(x0: int, n0: int, x1: int, n1: int, c: float, level: float) -> None:
-    """Cells whose margin was 2 to 4 times as wide as their neighbours': most of a sum lay above the first block of its table."""
-    estimate, error = x0 / n0 - c * x1 / n1, float(standard_error(x0, n0, x1, n1, c))
-    margin = (estimate - float(joint_lower(x0, n0, x1, n1, c, level))) / error
-    assert 0.97 < margin / -ndtri(0.95 * level) < 1.1
+ONCE_WIDE = [
+    (115_810, 225_164, 247_203, 882_673, 1.7529444735297628, 0.01067097517657153),
+    (17_825, 52_211, 246_569, 856_126, 1.0122270723496611, 7.227488731406804e-08),
+    (53_440, 59_190, 346_577, 603_265, 1.5199844946067385, 0.024332702318901944),
+]
+"""Cells whose margin was 2 to 4 times as wide as their neighbours': most of a sum lay above the first block of its table."""
 
 
 def test_no_cell_of_many_counts_is_far_from_normal() -> None:
@@ -251,32 +243,19 @@ def test_no_cell_of_many_counts_is_far_from_normal() -> None:
     a, b = rng.uniform(0.1, 0.9, (2, 3000))
     c, level = np.exp(rng.uniform(0.0, 2.0, 3000)), 10.0 ** rng.uniform(-7.0, -1.3, 3000)
     x0, x1 = np.rint(a * n0), np.rint(b * n1)
+    x0[:3], n0[:3], x1[:3], n1[:3], c[:3], level[:3] = np.transpose(ONCE_WIDE)
     margin = x0 / n0 - c * x1 / n1 - joint_lower(x0, n0, x1, n1, c, level)
     positive = x0 / n0 > c * x1 / n1  # elsewhere the search is coarse
     ratio = margin / standard_error(x0, n0, x1, n1, c) / -ndtri(0.95 * level)
     assert positive.sum() > 300
+    assert positive[:3].all()
     assert ratio[positive].min() > 0.97
     assert ratio[positive].max() < 1.1
 
 
 def test_bounds_below_a_floor_are_not_looked_for_and_others_are_as_ever() -> None:
-    rng = np.random.default_rng(4)
-    n0, n1 = (np.floor(10.0 ** rng.uniform(1.0, 6.0, 2000)) for _ in range(2))
-    x0, x1 = np.floor(n0 * rng.random(2000)), np.floor(n1 * rng.random(2000) ** 3)
-    c, level = np.exp(rng.uniform(0.0, 3.0, 2000)), 10.0 ** rng.uniform(-6.0, -0.3, 2000)
-    every = joint_lower(x0, n0, x1, n1, c, level)
-    for floor in (0.0, 0.1):
-        found = joint_lower(x0, n0, x1, n1, c, level, floor=floor)
-        above = every > floor
-        assert 200 < above.sum() < 1800
-        assert (found[above] == every[above]).all()
-        assert (found <= np.maximum(every, floor)).all()
-        assert (found < every)[~above].mean() > 0.8
-
-
-def test_cells_that_counts_settle_are_those_whose_search_ends_below_the_floor() -> None:
     rng = np.random.default_rng(5)
-    for low, high in ((1.0, 2.0), (1.0, 3.0), (2.0, 5.0)):
+    for low, high in ((1.0, 2.0), (1.0, 3.0), (2.0, 6.0)):
         n0, n1 = (np.floor(10.0 ** rng.uniform(low, high, 2000)).astype(int) for _ in range(2))
         b, c = rng.random(2000) ** 3, np.exp(rng.uniform(0.0, 3.0, 2000))
         x0 = rng.binomial(n0, np.clip(c * b * (1.0 + rng.normal(0.0, 0.3, 2000)), 0.0, 1.0))  # near a = c·b
@@ -315,40 +294,15 @@ def test_extremes_are_finite_and_in_range() -> None:
         assert (bound <= estimate + 1e-12 * (1.0 + c)).all()
 
 
-@pytest.mark.parametrize("n", [10**3, 10**11])
-def test_all_against_none_has_a_closed_form(n: int) -> None:
-    """x0 = n, x1 = 0, large c: P(T >= t) = a^n (1 − b)^n, largest at a = 1."""
+def test_bounds_that_have_a_closed_form() -> None:
     c, level = math.exp(5.0), 1e-8
-    expected = -c * math.expm1(math.log(0.95 * level) / n)
-    assert expected <= 1.0 - joint_lower(n, n, 0, n, c, level) < 1.015 * expected
-
-
-def test_no_inflation_leaves_one_limit() -> None:
-    np.testing.assert_array_equal(
-        joint_lower([3, 9], 20, [[4], [0]], 20, 0.0, 0.01), np.tile(binomial_lower([3, 9], 20, 0.01), (2, 1))
-    )
-
-
-def test_split_bound_is_the_two_limits() -> None:
-    half = 0.5 * 0.01
-    expected = binomial_lower(61, 100, half) - 1.5 * binomial_upper(20, 100, half)
+    for n in (10**3, 10**11):  # x0 = n, x1 = 0, large c: P(T >= t) = a^n (1 − b)^n, largest at a = 1
+        expected = -c * math.expm1(math.log(0.95 * level) / n)
+        assert expected <= 1.0 - joint_lower(n, n, 0, n, c, level) < 1.015 * expected
+    one = np.tile(binomial_lower([3, 9], 20, 0.01), (2, 1))
+    np.testing.assert_array_equal(joint_lower([3, 9], 20, [[4], [0]], 20, 0.0, 0.01), one)  # without inflation
+    expected = binomial_lower(61, 100, 0.005) - 1.5 * binomial_upper(20, 100, 0.005)
     assert split_lower(61, 100, 20, 100, 1.5, 0.01) == expected
-
-
-@pytest.mark.parametrize("n", [2**18, 10**9])
-def test_speed(n: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """The aim is 1 ms a cell; counted is the time of the processor, whatever else it has to do."""
-    rng = np.random.default_rng(1)
-    a = rng.uniform(0.02, 0.95, 500)
-    b = a * rng.uniform(0.05, 0.9, 500)
-    counts = (rng.binomial(n, a), n, rng.binomial(n, b), n, a / b * rng.uniform(0.5, 1.1, 500))
-    joint_lower(*(np.atleast_1d(v)[:1] for v in counts), 0.05)
-    started = time.process_time()
-    bound = joint_lower(*counts, 0.05 / 18_564)
-    seconds = time.process_time() - started
-    with capsys.disabled():
-        print(f"\njoint_lower, n = {n:.1e}: {1e3 * seconds / bound.size:.2f} ms a cell")
-    assert seconds / bound.size < 5e-3
 
 
 # --- the rest
@@ -365,20 +319,17 @@ def test_hoeffding_radius() -> None:
     assert 0.1 < failures <= gamma + 4.0 * math.sqrt(gamma * (1.0 - gamma) / 2000)
 
 
-def test_normal_upper() -> None:
+def test_standard_error_and_the_normal_limit_above_it() -> None:
+    rng = np.random.default_rng(3)
+    drawn = rng.binomial(500, 0.6, 40_000) / 500 - 3.0 * rng.binomial(2000, 0.1, 40_000) / 2000
+    # a standard deviation of 40,000 draws errs by 0.35 %: five of these
+    assert standard_error(300, 500, 200, 2000, 3.0) == pytest.approx(drawn.std(), rel=0.018)
+    assert standard_error(0, 5, 5, 5, 2.0) == 0.0
     counts = (610, 1000, 240, 1000, 1.6)
-    estimate = 0.61 - 1.6 * 0.24
-    expected = estimate + ndtri(0.95) * standard_error(*counts)
+    expected = 0.61 - 1.6 * 0.24 + ndtri(0.95) * standard_error(*counts)
     assert normal_upper(*counts, 0.95) == pytest.approx(expected, rel=1e-3)
     assert (normal_upper([0, 5], 1000, [0, 0], 1000, 1.6, 0.95) > [0.0, 0.005]).all()
     np.testing.assert_array_equal(normal_upper([1000, 0], 1000, [0, 1000], 1000, 2.0, 0.95), [1.0, 0.0])
-
-
-def test_standard_error_is_that_of_the_difference() -> None:
-    rng = np.random.default_rng(3)
-    drawn = rng.binomial(500, 0.6, 40_000) / 500 - 3.0 * rng.binomial(2000, 0.1, 40_000) / 2000
-    assert standard_error(300, 500, 200, 2000, 3.0) == pytest.approx(drawn.std(), rel=0.02)
-    assert standard_error(0, 5, 5, 5, 2.0) == 0.0
 
 
 @pytest.mark.parametrize(

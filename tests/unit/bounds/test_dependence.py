@@ -10,19 +10,11 @@ import pytest
 from results import measured
 from scipy.stats import binom, hypergeom
 
-from hpcdp import audit, spectrum, verify
+from hpcdp import Study, audit, run, spectrum, verify
 from hpcdp.losses import make_loss
 from hpcdp.losses._plain import PlainCounter
 from hpcdp.losses.protocol import Side
-from hpcdp.notions.dependence import (
-    ALARM,
-    COLUMNS,
-    _above,
-    count_in_order,
-    dependence,
-    looked_thresholds,
-    merge_orders,
-)
+from hpcdp.notions.dependence import ALARM, COLUMNS, _above, count_in_order, dependence, looked_thresholds, merge_orders
 from hpcdp.report.audit import report as audit_text
 from hpcdp.report.table import table
 from hpcdp.report.verdict import report, to_json
@@ -163,17 +155,13 @@ def together(database, size, rng):
     return database[0] + 0.5 * rng.normal() + rng.normal(size=size)
 
 
-@pytest.fixture(scope="module", name="dependent")
-def dependent_fixture():
+def test_dependence_withholds_every_certified_bound():
+    """Noise that all outputs of a call share: what was certified of it was false at any level."""
     sizes = {"train": 4000, "test": 16_000, "chunk": 4000}
-    return spectrum(
+    result = spectrum(
         together, [0.0], [1.0], epsilons=[0.0, 0.5, 1.0], etas=[0.5, 1.0, 2.0], renyi=[2.0], seed=3, workers=1, **sizes
     )
 
-
-def test_dependence_withholds_every_certified_bound(dependent):
-    """Noise that all outputs of a call share: what was certified of it was false at any level."""
-    result = dependent
     assert result["dependence"].max() < ALARM
     assert not result["lower"].any()
     assert not result["spectrum_lower"].any()
@@ -198,9 +186,6 @@ def test_dependence_withholds_every_certified_bound(dependent):
 
 
 def test_pure_epsilon_is_withheld_too(tmp_path):
-    from hpcdp import run
-    from hpcdp.study.file import Study
-
     given = {
         "study": {"name": "t", "seed": 4},
         "mechanism": {"call": together},

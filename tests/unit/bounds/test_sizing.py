@@ -1,29 +1,30 @@
-"""Sizes that targets decide: forecasts, rounds of screening, and whether planned tests are long enough."""
+"""Sizes that targets decide, whether planned tests are long enough, and the sizes after which a bound would pass a claim."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.planning.refining import _by_sides
-from hpcdp.planning.spans import without
+from hpcdp.notions.bounds import joint_lower
+from hpcdp.notions.separating import fewest, needed_to_pass
 from hpcdp.planning.target_draws import rates_of
 from hpcdp.planning.targets import (
-    LEARNING,
-    Forecast,
-    first_refined,
     forecast_target,
-    next_screen,
     next_sizes,
     target_column,
 )
 from hpcdp.study.estimate import Target
-from hpcdp.study.sizes import MANY, Sizes, first_sizes
+from hpcdp.study.sizes import Sizes
+
+
+def curve_shares(grid):
+    """P and Q of {L > ε} for normal laws at 0 and 1: outputs below 1/2 − ε."""
+    return ndtr(0.5 - grid), ndtr(-0.5 - grid)
 
 
 def test_forecasts():
@@ -49,35 +50,7 @@ def test_forecasts():
     assert target_column(Target(delta=0.1), grid, shares[None]) == 1
 
 
-def test_sizes():
-    target, chunk = Target(epsilon=1.0), 1 << 18
-    now, wide = Sizes(1 << 20, 1 << 19, 0), Forecast(1.0, 1e-6, 0.9e-6, 1.1e-6, 1e10)
-    grown = next_sizes(target, now, wide, chunk, True, 0)
-    assert grown.test == 0
-    assert 1.0 <= grown.refine / min(LEARNING * 1e10, 64 * now.refine) <= 1.25
-    late = Sizes(1 << 29, 1 << 28, 0)
-    final = next_sizes(target, late, wide, chunk, True, 0)
-    assert 1.0 <= final.test / 1e10 <= 1.25
-    assert final.test % chunk == 0
-    assert next_sizes(target, late, wide, chunk, True, 3).refine >= 4 * late.refine  # rivals race before all are tested
-    assert next_sizes(target, now, wide, chunk, False, 3) == Sizes(now.refine, now.validation, chunk)
-    assert first_sizes(1000, chunk, MANY) == Sizes(chunk, chunk, 0)
-    assert first_sizes(1000, chunk, MANY + 1) == Sizes(0, 0, 0, screen=1000)
-    hopeless = Forecast(1.0, 1e-12, 0.0, 1e-11, 1e16)
-    assert next_sizes(target, late, hopeless, chunk, True, 0).refine > late.refine
-    most = target.most * 18 * target.relative_error**2  # what tells δ̂ just well enough where its test takes the most
-    assert next_sizes(target, Sizes(1 << 32, 1 << 32, 0), hopeless, chunk, True, 0).refine == pytest.approx(
-        most, rel=0.07
-    )
-    assert next_sizes(target, Sizes(1 << 34, 1 << 34, 0), hopeless, chunk, True, 0).test == 1 << 34
-    blind = next_sizes(target, now, Forecast(1.0, 0.0, 0.0, 1e-5, None), chunk, True, 0)
-    assert blind == Sizes(4 << 20, 4 << 20, 0)
-    uneven = next_sizes(target, late, Forecast(1.0, 1e-6, 0.9e-6, 1.1e-6, 1e10, 4.0), chunk, True, 0)
-    assert uneven.split == (chunk // 4, chunk)
-    assert uneven.tests[1] == 4 * uneven.tests[0]
-    assert 1.0 <= sum(uneven.tests) / 2e10 <= 1.1
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [0.03, 0.1])
 @pytest.mark.parametrize("direction", [None, "forward", "reverse"])
 @pytest.mark.parametrize(("mu", "epsilon", "start"), [(1.0, 4.887, 1 << 24), (0.25, 1.0, 1 << 24), (3.0, 4.0, 1 << 11)])
@@ -93,6 +66,14 @@ def test_planned_tests_are_long_enough(mu, epsilon, start, direction, error):
         with patch("hpcdp.planning.targets._MOST_TALLY_RATIO", 1.0):
             _, equal = histories(mu, epsilon, start, direction, error, runs)
         assert np.mean(tallied) < 0.75 * np.mean(equal), "tallies of each side as many as it needs are fewer"
+
+
+def test_few_planned_tests_are_long_enough():
+    """The same of a hundred histories, and what tests half as long would show."""
+    found = np.array(histories(1.0, 4.887, 1 << 24, None, 0.1, 100)[0])
+    least = 0.8 - 4 * math.sqrt(0.8 * 0.2 / 100)
+    assert np.mean(found <= 1.0) > least
+    assert np.mean(math.sqrt(2.0) * found <= 1.0) < least
 
 
 def histories(mu, epsilon, start, direction, error, runs):
@@ -138,48 +119,6 @@ def test_each_side_of_the_tallies_is_weighed_by_its_own_number(seen):
         assert forecast_target(target, 1.0, np.broadcast_to([a1, b1], (2, 2)), seen).tallies == (1.0, 1.0)
 
 
-def test_tallies_of_each_side_grow_and_never_shrink():
-    target, chunk = Target(epsilon=4.0, direction="forward"), 1000
-    now = Sizes(10**6, 10**6, 0)
-    wide = Forecast(4.0, 1e-6, 0.7e-6, 1.3e-6, None, tallies=(0.3, 1.2))
-    grown = next_sizes(target, now, wide, chunk, True, 0)
-    assert grown.refine == grown.validation == 10**6  # .3 of 1.6 times as many are fewer
-    assert grown.d_prime[0] == grown.d_prime[1]
-    assert 1.0 <= grown.d_prime[0] / (1.2 * 1.6e6) <= 1.07
-    assert grown.of("refine", 0) == grown.refine
-    assert grown.of("validation", 1) == grown.d_prime[1]
-    assert grown.drawn == 2 * grown.refine + 2 * grown.d_prime[0]
-    assert len({sizes.model_key("pilot") for sizes in (now, grown, replace(grown, refine=2 * 10**6))}) == 3
-    assert next_sizes(target, grown, replace(wide, tallies=(1.0, 1.0)), chunk, True, 0).refine > grown.refine
-    assert next_sizes(target, grown, replace(wide, told=1.5, draws=1e16), chunk, True, 0).refine >= grown.refine
-
-
-def test_what_is_left_of_each_side():
-    rng = np.random.default_rng(21)
-    for _ in range(300):
-        chunks = [rng.random(30) < share for share in rng.random(2)]
-        left = [[range(at, at + 1) for at in np.flatnonzero(side)] for side in chunks]
-        if rng.random() < 0.5:  # as gaps are: joined
-            left = [without([range(30)], without([range(30)], side)) for side in left]
-        found = {sides: {c for part in parts for c in part} for sides, parts in _by_sides(*left)}
-        assert found.get((0, 1), set()) == set(np.flatnonzero(chunks[0] & chunks[1]))
-        assert found.get((0,), set()) == set(np.flatnonzero(chunks[0] & ~chunks[1]))
-        assert found.get((1,), set()) == set(np.flatnonzero(chunks[1] & ~chunks[0]))
-
-
-def test_screening_rounds():
-    target = Target(epsilon=1.0)
-    known = [Forecast(1.0, 0.2, 0.1, 0.3, 1e6)] * 20
-    assert next_screen(target, 1000, known, 1000) == 4000
-    assert next_screen(target, 1000, known[:MANY], 1000) == 0  # few are refined instead
-    assert next_screen(target, 1000, known, 2) == 0  # 20 · 4000 draws are more than 3 % of 2 · 10⁶
-    assert next_screen(target, 1 << 19, known, 10**6) == 0  # more than testing one takes
-    blind = [Forecast(1.0, 0.0, 0.0, 0.3, None)] * 1000
-    assert next_screen(target, 1000, blind, 1000) == (4000 if LEARNING * target.most >= 4000 else 0)
-    refined = first_refined(Sizes(0, 0, 0, screen=16_000), 2000, 1000)
-    assert refined == Sizes(16_000, 16_000, 0, screen=16_000)
-
-
 def test_one_direction_takes_fewer_draws():
     a, b = curve_shares(np.array([4.0]))
     shares = np.broadcast_to(np.stack([a, b], axis=-1), (2, 1, 2))[:, 0]
@@ -196,8 +135,46 @@ def test_one_direction_takes_fewer_draws():
         assert saved < 0.7
 
 
-def curve_shares(grid):
-    """P and Q of {L > ε} for normal laws at 0 and 1: outputs below 1/2 − ε."""
-    from scipy.special import ndtr
+# Outputs after which a bound would pass a claim
 
-    return ndtr(0.5 - grid), ndtr(-0.5 - grid)
+
+def random_cell(rng):
+    """Rates a and b, c, a level, a claim below δ, and a number of tests."""
+    c, delta = math.exp(rng.uniform(0.0, 4.0)), 10 ** rng.uniform(-4.0, -0.3)
+    b = 10 ** rng.uniform(-5.0, -0.3) / c
+    a = min(0.99, c * b + delta)
+    return a, b, c, 10 ** rng.uniform(-6.0, -1.3), (a - c * b) * rng.uniform(0.0, 0.9), int(10 ** rng.uniform(2.0, 6.0))
+
+
+def by_the_bound(a, b, c, level, claimed, now):
+    """The same with the bound itself."""
+    return fewest(lambda n: joint_lower(round(a * n), n, round(b * n), n, c, level) > claimed, now)
+
+
+@pytest.mark.parametrize(
+    ("most", "least", "shrunk", "off"), [(1e99, 100.0, 0, 0.05), (100.0, 10.0, 0, 0.1), (10.0, 0.0, 3, 0.25)]
+)
+def test_the_bound_itself_passes_about_there(most, least, shrunk, off):
+    """As the docstring says, by how many outputs of the inflated side are expected in the set."""
+    rng, told = np.random.default_rng([20261125, int(least)]), 0
+    while told < 60:
+        a, b, c, level, claimed, now = random_cell(rng)
+        b *= 10 ** -rng.uniform(0.0, shrunk)
+        found = needed_to_pass(a, b, c, level, claimed, now)
+        if found is None or found <= 1.3 * now or not least <= found * b < most:
+            continue
+        told += 1
+        itself = by_the_bound(a, b, c, level, claimed, now)
+        assert abs(found / itself - 1.0) < off, (a, b, c, level, claimed, now)
+
+
+def test_a_claim_at_the_rates_is_never_passed():
+    assert needed_to_pass(0.3, 0.1, 2.0, 0.05, 0.1, 100) is None
+    assert needed_to_pass(0.3, 0.1, 2.0, 0.05, 0.3, 100) is None
+
+
+def test_fewest_is_exact_where_it_can_be():
+    assert fewest(lambda n: n >= 777, 100) == 777
+    assert fewest(lambda n: n >= 777, 1000) == 1000
+    assert 10**9 <= fewest(lambda n: n >= 10**9, 1) <= 1.001 * 10**9
+    assert fewest(lambda n: n < 0, 1) is None

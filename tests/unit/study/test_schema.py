@@ -1,4 +1,4 @@
-"""The JSON Schema of study files: it accepts what the models accept, and refuses what they refuse where a schema can say so."""
+"""Keys of study files: the JSON Schema accepts what the models accept; a mistake is named with its line and the nearest key."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import call
+from commands import call, one_message
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic.fields import FieldInfo
 from study_keys import study_keys_page
 from test_docs import PAGES, read_blocks
 
 from hpcdp._base.models import keys_of
+from hpcdp._base.places import Places, located
 from hpcdp.errors import StudyError
 from hpcdp.losses import LOSSES
 from hpcdp.study.at_risk import AtRisk
@@ -37,22 +40,16 @@ def schema() -> Draft202012Validator:
     return Draft202012Validator(found)
 
 
-def shipped() -> Iterator[Any]:
-    """Every whole study of the documentation, the workflows, and `hpcdp init`."""
+def shipped() -> Iterator[tuple[str, str]]:
+    """Where every whole study of the documentation, the workflows and `hpcdp init` stands, and its text."""
     for page in PAGES:
         for number, block in enumerate(read_blocks(page)):
             if block.language == "toml" and "[study]" in block.text:
-                yield pytest.param(block.text, id=f"{page}-{number}")
+                yield f"{page}, block {number}", block.text
     for folder in ("workflows", "hpcdp/cli/templates"):
         for path in sorted((ROOT / folder).rglob("*.toml")):
             if "[study]" in (text := path.read_text(encoding="utf-8")):
-                yield pytest.param(text, id=str(path.relative_to(ROOT)))
-
-
-@pytest.mark.parametrize("text", list(shipped()))
-def test_what_is_shipped_is_valid_unless_the_models_refuse_it(text: str, schema: Draft202012Validator) -> None:
-    given = tomllib.loads(text)
-    assert schema.is_valid(given) is accepted(given)
+                yield str(path.relative_to(ROOT)), text
 
 
 def accepted(given: dict[str, Any]) -> bool:
@@ -128,47 +125,13 @@ STUDIES: dict[str, dict[str, Any]] = {
     },
     "at_risk": {
         "study": {"name": "s", "seed": 1},
-        "at_risk": {
-            "query": "own:q",
-            "population": {"call": "own:p", "parameters": {}},
-            "rows": 5,
-            "pairs": 1000,
-            "scale": 1.0,
-            "cover": [0.9],
-            "confidence": 0.9,
-            "chunk": 10,
-        },
+        "at_risk": {"query": "own:q", "population": {"call": "own:p", "parameters": {}}, "rows": 5, "pairs": 1000}
+        | {"scale": 1.0, "cover": [0.9], "confidence": 0.9, "chunk": 10},
     },
 }
-WRONG: list[Any] = [
-    None,
-    "",
-    "x",
-    "a:b",
-    "90 min",
-    -1,
-    0,
-    1,
-    2.5,
-    0.5,
-    1e31,
-    True,
-    [],
-    [0.5],
-    [-1.0],
-    [1, 1],
-    [["x"]],
-    {},
-]
-WRONG += [{"start": 0.0, "stop": 1.0, "count": 3}, {"start": 0.0, "stop": 1.0}, {"zzz": 1}, ["knn", "smooth"], "../x"]
-
-
-def test_every_key_of_the_study_file_stands_in_some_study() -> None:
-    """So that those below try each; a key that is new is missing here."""
-    found = {re_keyed(path) for study in STUDIES.values() for path, _ in places(study)}
-    tables = {"pairs.relative.call", "estimate.target.delta", "estimate.target.precision", "at_risk.population.file"}
-    tables |= {"pairs.given.call", "pairs.given.parameters"}  # one of several ways, of which another stands there
-    assert {key for key, model, _ in keys_of(Study) if model not in OF_STORES} - tables <= found
+WRONG: list[Any] = [None, "", "x", "a:b", "90 min", "../x", -1, 0, 1, 2.5, 0.5, 1e31, True]
+WRONG += [[], [0.5], [-1.0], [1, 1], [["x"]], ["knn", "smooth"]]
+WRONG += [{}, {"start": 0.0, "stop": 1.0, "count": 3}, {"start": 0.0, "stop": 1.0}, {"zzz": 1}]
 
 
 def re_keyed(path: Path_) -> str:
@@ -209,14 +172,6 @@ def variants(study: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{key} = {wrong!r}", changed(study, path, wrong)
         if isinstance(value, dict) and not key.endswith("parameters"):
             yield f"{key}.zzz", changed(study, (*path, "zzz"), 1)
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_the_schema_accepts_what_the_models_accept(name: str, schema: Draft202012Validator) -> None:
-    assert accepted(STUDIES[name])
-    assert [e.message for e in schema.iter_errors(STUDIES[name])] == []
-    wrong = [what for what, study in variants(STUDIES[name]) if accepted(study) and not schema.is_valid(study)]
-    assert wrong == []
 
 
 CANNOT_SAY = {
@@ -269,53 +224,69 @@ CANNOT_SAY = {
 """Of the variants that the models refuse those that the schema accepts, and why: numbers that are compared, other sections."""
 
 
+def test_what_is_shipped_is_valid_unless_the_models_refuse_it_and_each_key_has_its_line(
+    schema: Draft202012Validator,
+) -> None:
+    studies = list(shipped())
+    assert len(studies) > 100
+    for where, text in studies:
+        given, found = tomllib.loads(text), Places(Path("f"), text)
+        assert schema.is_valid(given) is accepted(given), where
+        found.describe("a")
+        for place, _ in places(given):
+            key = place[-1] if place else 0
+            assert isinstance(key, int) or re.search(rf"\b{key}\b", text.splitlines()[found._lines[place] - 1]), where
+
+
+def test_every_key_of_the_study_file_stands_in_some_study() -> None:
+    """So that those below try each; a key that is new is missing here."""
+    found = {re_keyed(path) for study in STUDIES.values() for path, _ in places(study)}
+    tables = {"pairs.relative.call", "estimate.target.delta", "estimate.target.precision", "at_risk.population.file"}
+    tables |= {"pairs.given.call", "pairs.given.parameters"}  # one of several ways, of which another stands there
+    assert {key for key, model, _ in keys_of(Study) if model not in OF_STORES} - tables <= found
+
+
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_schema_refuses_what_the_models_refuse_where_it_can_say_so(name: str, schema: Draft202012Validator) -> None:
-    found = {what for what, study in variants(STUDIES[name]) if not accepted(study) and schema.is_valid(study)}
-    assert found == CANNOT_SAY.get(name, set())
+def test_the_schema_accepts_what_the_models_accept_and_refuses_the_rest_where_it_can_say_so(
+    name: str, schema: Draft202012Validator
+) -> None:
+    assert accepted(STUDIES[name])
+    assert [e.message for e in schema.iter_errors(STUDIES[name])] == []
+    found = {(accepted(study), schema.is_valid(study), what) for what, study in variants(STUDIES[name])}
+    assert {what for models, valid, what in found if models and not valid} == set()
+    assert {what for models, valid, what in found if valid and not models} == CANNOT_SAY.get(name, set())
 
 
 @pytest.mark.parametrize(
-    "section, key, wrong",
+    ("name", "place", "wrong"),
     [
-        ("estimate", "parameters", {"k": 0}),
-        ("estimate", "parameters", {"metrik": "euclidean"}),
-        ("estimate", "loss", "knm"),
-        ("mechanism", "parameters", {"epsilno": 1.0}),
-        ("pairs", "relative", {"file": "x.csv"}),  # beside given
+        ("given", "estimate.parameters", {"k": 0}),
+        ("given", "estimate.parameters", {"metrik": "euclidean"}),
+        ("given", "estimate.loss", "knm"),
+        ("given", "mechanism.parameters", {"epsilno": 1.0}),
+        ("given", "pairs.relative", {"file": "x.csv"}),  # beside given
+        ("given", "mechanism", {"call": "pmf"}),  # without its parameters
+        ("domain", "estimate.parameters", ...),
+        ("domain", "estimate.parameters", {"range": [0.0, 1.0]}),
     ],
 )
-def test_parameters_and_ways_are_checked_too(section: str, key: str, wrong: Any, schema: Draft202012Validator) -> None:
-    assert not schema.is_valid(changed(STUDIES["given"], (section, key), wrong))
-
-
-def test_a_missing_parameter_is_missed(schema: Draft202012Validator) -> None:
-    assert not schema.is_valid(changed(STUDIES["domain"], ("estimate", "parameters"), ...))
-    assert not schema.is_valid(changed(STUDIES["domain"], ("estimate", "parameters"), {"range": [0.0, 1.0]}))
-    pmf = changed(STUDIES["given"], ("mechanism", "call"), "pmf")
-    assert not schema.is_valid(changed(pmf, ("mechanism", "parameters"), ...))
+def test_parameters_and_ways_are_checked_too(name: str, place: str, wrong: Any, schema: Draft202012Validator) -> None:
+    assert not schema.is_valid(changed(STUDIES[name], tuple(place.split(".")), wrong))
 
 
 def test_every_key_has_a_description_and_every_number_a_unit(schema: Draft202012Validator) -> None:
     kinds = {"Study": schema.schema, **schema.schema["$defs"]}
-    numbers = {"integer", "number"}
     assert not {model.__name__ for model in OF_STORES} & kinds.keys()
     assert all(f"#/$defs/{model.__name__}" not in json.dumps(schema.schema) for model in OF_STORES)
-    for key, model, name in keys_of(Study):
-        if model in OF_STORES:
-            continue
+    known = [(key, model, name) for key, model, name in keys_of(Study) if model not in OF_STORES]
+    for key, model, name in known:
         place = kinds[model.__name__]["properties"][name]
         assert place["description"], key
         assert not re.search(r"[`\]]\(|`|\*\*", place["description"]), key  # no Markdown
         assert place.get("x-unit") == UNITS.get(key), key
-        if numbers & set(types(place)):
-            assert key in UNITS, key
-
-
-def test_what_is_described_is_a_key_or_a_parameter() -> None:
-    keys = {key for key, model, _ in keys_of(Study) if model not in OF_STORES and "." in key}
+        assert key in UNITS or not {"integer", "number"} & set(types(place)), key
     parameters = {f"{name}.{key}" for name, kind in LOSSES.items() for key in kind.parameters.__annotations__}
-    assert set(described()) == keys | parameters
+    assert set(described()) == {key for key, _, _ in known if "." in key} | parameters
 
 
 def types(place: Any) -> Iterator[str]:
@@ -346,3 +317,113 @@ def test_a_key_that_is_added_to_the_models_is_in_the_schema(monkeypatch: pytest.
         for model in (Estimate, AtRisk, Study):
             model.model_rebuild(force=True)
     assert "zzz" not in study_schema()["$defs"]["Estimate"]["properties"]
+
+
+# Lines of keys
+
+KEYS = st.sampled_from(["a", "b-1", "c_2", '"x.y"', "'z # ]'", "0"])
+PLAIN = st.sampled_from(
+    ['"s, ] } # \\" ="', "'\\'", '"""\n# [x]\n"""', "'''\n''a = 1'''", "1979-05-27 07:32:00", "1e3", "true"]
+)
+SPACE = st.sampled_from(["", " ", "\n", " # ] } =\n  "])
+INLINE = st.recursive(
+    PLAIN | st.just("@"), lambda v: st.lists(v, max_size=3) | st.dictionaries(KEYS, v, max_size=3), max_leaves=8
+)
+
+
+def text_of(value: Any, draw: Any, inline: bool) -> str:
+    """A value in TOML, an array over several lines where that is allowed."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {text_of(inner, draw, True)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list):
+        gap = (lambda: "") if inline else (lambda: draw(SPACE))
+        return "[" + ",".join(gap() + text_of(inner, draw, inline) + gap() for inner in value) + "]"
+    return str(value)
+
+
+@given(st.data())
+def test_every_number_is_on_the_line_that_is_found_for_it(data: st.DataObject) -> None:
+    """Texts of headers, arrays of tables, dotted keys and values of all kinds, with one number for each "@"."""
+    lines = []
+    for table in range(data.draw(st.integers(0, 4))):
+        heads = ["[[t.'q.0']]", f"[u{table}.v]", f"[t.'q.0'.s{table}]"]  # the last one in the last table of the first
+        lines.append(data.draw(st.sampled_from(heads if heads[0] in lines else heads[:2])))
+        for key in data.draw(st.lists(KEYS, unique=True, max_size=4)):
+            dotted = f"d{len(lines)}.{key}" if data.draw(st.booleans()) else key
+            lines.append(f"{dotted} = {text_of(data.draw(INLINE), data.draw, False)} # [[x]]\n")
+    text = "\n".join(lines)
+    parts = text.split("@")
+    text = "".join(f"{part}{7_000_000 + number}" for number, part in enumerate(parts[:-1])) + parts[-1]
+    given = tomllib.loads(text)
+    found = Places(Path("f"), text)
+    found.describe("a")
+    for place, value in places(given):
+        if isinstance(value, int) and value >= 7_000_000:
+            number = 1 + text[: text.index(str(value))].count("\n")
+            *_, key = [part for part in place if isinstance(part, str)]
+            line = found._lines[place]
+            assert line == number or (place[-1] == key and line <= number)  # a key may stand above its value's end
+
+
+def toml(value: Any) -> str:
+    """A value in TOML, on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml(inner)}" for key, inner in value.items()) + " }"
+    return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+
+
+def written(folder: Path, study: dict[str, Any]) -> Path:
+    """A study file with a line for each key of a section."""
+    lines = []
+    for section, keys in study.items():
+        lines += [f"[{section}]", *(f"{key} = {toml(value)}" for key, value in keys.items())]
+    (path := folder / "study.toml").write_text("\n".join(lines) + "\n")
+    return path
+
+
+def misspelt(study: Any, place: Path_) -> Any:
+    """The study with the key at a place misspelt, at the same place."""
+    if len(place) > 1:
+        inner = misspelt(study[place[0]], place[1:])
+        pairs = enumerate(study) if isinstance(study, list) else study.items()
+        found = {key: inner if key == place[0] else value for key, value in pairs}
+        return list(found.values()) if isinstance(study, list) else found
+    return {wrong(key) if key == place[0] else key: value for key, value in study.items()}
+
+
+def wrong(key: str) -> str:
+    """A key with its last two letters changed about, or one more."""
+    return key[:-2] + key[-1] + key[-2] if key[-2:-1] != key[-1] and len(key) > 3 else f"{key}_"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_misspelt_key_is_named_with_its_line_and_what_was_meant(name: str, tmp_path: Path) -> None:
+    known = {key for _, _, key in keys_of(Study)} - {"start", "stop", "count"}  # of a grid, which names them itself
+    tried = 0
+    for place, _ in places(STUDIES[name]):
+        if len(place) < 2 or isinstance(place[-1], int) or "parameters" in place[:-1] or place[-1] not in known:
+            continue
+        path = written(tmp_path, misspelt(STUDIES[name], place))
+        lines, word = path.read_text().splitlines(), wrong(place[-1])
+        line = next(n for n, text in enumerate(lines, 1) if re.search(rf"\b{word}\b", text))
+        with pytest.raises(StudyError) as error:
+            Study.from_toml(path)
+        (said,) = [part for part in str(error.value).split(f", line {line})") if f"{word}: unknown key" in part]
+        assert re.search(rf"did you mean (\w+\.)*{place[-1]}\? \({re.escape(str(path))}$", said), said
+        tried += 1
+    assert tried >= 7
+
+
+def test_other_mistakes_have_their_lines_too(tmp_path: Path) -> None:
+    """A key of another section, what a run finds wrong, and a study without a file."""
+    path = written(tmp_path, {"study": {"name": "s", "seed": 1, "epsilons": [1]}})
+    with pytest.raises(StudyError, match=r"did you mean estimate\.epsilons\? \(.*study\.toml, line 4\)"):
+        Study.from_toml(path)
+    path = written(tmp_path, STUDIES["relative"] | {"mechanism": {"parameters": {}, "call": "nowhere:f"}})
+    line = path.read_text().splitlines().index('call = "nowhere:f"') + 1
+    assert one_message(call("plan", path, code=2)).endswith(f"({path}, line {line})")
+    with pytest.raises(StudyError) as error:
+        Study.from_dict({"study": {}})
+    assert "line" not in str(error.value)
+    assert located("mechanism.call: wrong", Path("nowhere.toml")) == "mechanism.call: wrong"
+    assert located("runs/s.zarr holds another study", Path(__file__)) == "runs/s.zarr holds another study"

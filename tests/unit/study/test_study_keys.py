@@ -23,12 +23,9 @@ from hpcdp.study.stored import stored_study
 PAIRS = "given = [{ d = [0.0], d_prime = [1.0] }]"
 
 
-@pytest.mark.parametrize("section", [Header, MechanismSection, ProgramCall, Estimate, AtRisk])
-def test_every_key_says_what_it_decides(section):
-    assert set(section.keys()) == set(section.model_fields)
-
-
-def test_what_is_never_stored_is_the_default_of_today():
+def test_every_key_says_what_it_decides_and_what_is_never_stored_is_the_default_of_today():
+    for section in (Header, MechanismSection, ProgramCall, Estimate, AtRisk):
+        assert set(section.keys()) == set(section.model_fields)
     for section in (MechanismSection, Estimate):
         for name, key in section.keys().items():
             if key.absent is not ALWAYS:
@@ -146,6 +143,9 @@ class Half:
 """
 
 
+MADE = "self.slope = parameters.slope"
+
+
 def own_study(folder: Path, loss: str = "own_loss:Own", **changes) -> Path:
     (folder / "own_loss.py").write_text(changes.pop("text", LOSS))
     values = {"loss": loss, "train": 500, "test": 2000, "etas": [], "call": "laplace", "pairs": PAIRS, **changes}
@@ -179,6 +179,8 @@ def test_a_loss_of_a_users_own_is_named_as_a_mechanism_is(tmp_path):
         ),
         ({"train": 10}, "estimate.train: at least 20; given: 10"),
         ({"loss": "own_los"}, "loss: 'own_los' is unknown; accepted: auto, frequency"),
+        ({"text": LOSS.replace(MADE, "raise KeyError('init')")}, "own_loss:Own: its class raised KeyError: 'init'"),
+        ({"text": LOSS.replace(MADE, "raise SystemExit(0)")}, "own_loss:Own: its class raised SystemExit: 0"),
     ],
 )
 def test_a_loss_that_cannot_be_used_is_refused_before_anything_runs(tmp_path, changes, words):
@@ -268,19 +270,6 @@ def test_a_loss_that_fails_costs_its_pair_and_no_store(tmp_path, scheduler, name
     assert json.loads(show(store))["cells"] == []  # nothing that is wrong was stored
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("raise KeyError('init')", "estimate.loss: own_loss:Own: its class raised KeyError: 'init'"),
-        ("raise SystemExit(0)", "estimate.loss: own_loss:Own: its class raised SystemExit: 0"),
-    ],
-)
-def test_a_class_that_cannot_be_made_is_named(tmp_path, text, words):
-    study = own_study(tmp_path, text=LOSS.replace("self.slope = parameters.slope", text))
-    message = one_message(hpcdp("run", study, folder=tmp_path, code=2))
-    assert words in message
-
-
 def test_a_loss_that_moves_or_is_one_of_several_runs_no_other_code(tmp_path, monkeypatch):
     study, store = own_study(tmp_path), tmp_path / "s.zarr"
     hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
@@ -297,6 +286,7 @@ def test_a_loss_that_moves_or_is_one_of_several_runs_no_other_code(tmp_path, mon
     assert "estimate.loss: several are losses of hpcdp's own; given: 'own_loss:Own' among" in message
 
 
+@pytest.mark.slow  # what hangs is named after ten seconds
 @pytest.mark.parametrize(
     ("place", "words"),
     [

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from benchmarks.json_changes import STUDIES, changes, compare, cut, is_allowed, other_records, write_studies
-from hpcdp.study.file import Study
+from benchmarks.json_changes import changes, compare, is_allowed, other_records
 
 OLD = {
     "cells": [{"lower": 0.1, "delta": 0.2, "resolved": True}],
@@ -27,12 +25,7 @@ def test_only_bounds_and_limits_may_differ_and_no_bound_falls(capsys: pytest.Cap
     found = list(changes(OLD, new))
     assert len(found) == 6
     assert all(is_allowed(*item) for item in found)
-    for wrong in (
-        {"lower": 0.0999},
-        {"delta": 0.2000001},
-        {"lower": None},
-        {"cell": 1},
-    ):
+    for wrong in ({"lower": 0.0999}, {"delta": 0.2000001}, {"lower": None}, {"cell": 1}):
         bad = json.loads(json.dumps(OLD))
         bad["cells"][0] |= wrong
         assert compare({"show": [0, json.dumps(OLD)]}, {"show": [0, json.dumps(bad)]}, "new") == 1
@@ -40,32 +33,6 @@ def test_only_bounds_and_limits_may_differ_and_no_bound_falls(capsys: pytest.Cap
     assert compare({"run": [0]}, {"run": [3]}, "new") == 1
     assert not list(changes(OLD, json.loads(json.dumps(OLD))))
     assert [path for path, *_ in changes([1, 2], [1])] == [""]
-
-
-def test_its_studies_are_studies(tmp_path) -> None:
-    write_studies(tmp_path, list(STUDIES))
-    for name in STUDIES:
-        assert Study.from_toml(tmp_path / f"{name}.toml").study.name == name
-
-
-def test_stores_are_cut_in_time_and_compared_byte_by_byte(tmp_path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    records = old / "a.zarr" / "records"
-    for second, name in enumerate(("counts/1.json", "fits/2.json", "counts/3.json", "counts/4.json")):
-        (records / name).parent.mkdir(parents=True, exist_ok=True)
-        (records / name).write_text(name)
-        os.utime(records / name, (second, second))
-    (old / "a.zarr" / "late").touch()
-    new.mkdir()
-    cut(old, ["a"], new)
-    kept = {str(file.relative_to(new / "a.zarr" / "records")) for file in new.rglob("*") if file.is_file()}
-    assert kept == {"counts/1.json", "fits/2.json"}
-    assert other_records(old / "a.zarr", new / "a.zarr") == (4, ["records/counts/3.json", "records/counts/4.json"])
-    (new / "a.zarr" / "records" / "counts" / "1.json").write_text("counts/9.json")
-    assert "records/counts/1.json" in other_records(old / "a.zarr", new / "a.zarr")[1]
-    (records / "runs").mkdir()
-    (records / "runs" / "1.json").touch()
-    assert other_records(old / "a.zarr", old / "a.zarr") == (4, [])
 
 
 def test_of_the_results_only_the_version_of_the_bounds_and_what_is_free_may_differ(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.study.claims import as_claim
 from hpcdp.testing.alternatives import laws_of
 from hpcdp.testing.checks import EXAMPLE, Check, check_of, make, passed
-from hpcdp.testing.declaration import Declared
+from hpcdp.testing.declaration import Declaration, Declared
 from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import plan_sizes, power
-from hpcdp.testing.views import View, views_of
+from hpcdp.testing.views import View
 
 
 def drawing(law, rng):
@@ -85,14 +85,9 @@ def test_randomised_response_stands_on_the_curve_of_its_claim(epsilon, delta):
     (law,) = laws_of(claim.text)
     for level in (0.0, 0.3 * epsilon, epsilon, 1.5 * epsilon):
         assert law.delta(level) == pytest.approx(float(claim.delta(level)), abs=1e-14)
-    (half,) = {law.delta(1.0) for law in laws_of("delta(1) >= 0.2")[:1]}
-    assert half == pytest.approx(0.2)
-
-
-def test_each_set_of_a_delta_has_it():
-    assert all(law.delta(0.7) >= 0.3 - 1e-15 for law in laws_of("delta(epsilon=0.7)>=0.3"))
-    forward = [p[0] - math.exp(0.7) * q[0] for p, q in (law.both for law in laws_of("delta(0.7) >= 0.3"))]
-    assert forward == pytest.approx([0.3] * len(forward))
+    caught = laws_of("delta(0.7) >= 0.3")
+    assert all(law.delta(0.7) >= 0.3 - 1e-15 for law in caught)  # each set of a delta has it, rounded
+    assert [p[0] - math.exp(0.7) * q[0] for p, q in (law.both for law in caught)] == pytest.approx([0.3] * len(caught))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +112,7 @@ def test_what_cannot_be_caught_is_refused_in_words(catches, said):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_test_is_exact_whatever_was_learned():
     # D and D' have one law: every set has a − b = 0, and the test of dp(epsilon=0) rejects with probability at most its level
     rng, level, times, sizes = np.random.default_rng(8), 0.05, 1500, Sizes.of(400)
@@ -153,13 +149,6 @@ def test_views_find_what_single_columns_do_not_show():
         cell = choose_cell(draws, sizes, np.zeros(1), np.zeros(1))
         counts = [cell.count(draws(side, "test", 20_000)) for side in (0, 1)]
         assert float(lower_bound(cell, counts, 20_000, 1e-3)) > least, draws.__name__
-
-
-def test_a_view_of_values_tells_all_others_apart_from_them():
-    outputs = np.array([b"yes"] * 20 + [b"no"] * 10 + [b"rare"], object)
-    (view,) = views_of(outputs, outputs)
-    assert view.values == (b"yes", b"no", b"rare")[: len(view.values)]
-    assert view.apply(np.array([b"no", b"yes", b"never seen"], object)).tolist() == [1.0, 0.0, -1.0]
 
 
 @pytest.mark.parametrize("large", [1 << 62, -(1 << 62), 1 << 53, -(1 << 53) - 1])
@@ -241,9 +230,6 @@ def test_all_that_a_check_lacks_is_said_at_once(changed, words):
         assert one in str(caught.value)
     for name in GIVEN.keys() - changed.keys():
         assert f" {name}: " not in str(caught.value)
-
-
-def test_what_can_be_called_is_a_check():
     for function in (two_valued, functools.partial(needs_more, epsilon=1.0), lambda d: d.sum()):
         assert check_of("test::a#1", **{**GIVEN, "f": function}).function is function
 
@@ -283,3 +269,81 @@ def test_laplace_noise_a_fifth_too_small_is_found_at_level_one_in_a_million():
         took = max(took, time.process_time() - start)
     assert found >= 297
     assert took < 3.0  # processor seconds, the first with what it loads
+
+
+# The rate of a whole suite of checks, whose claims are exactly true, and faults that must show
+
+SUITES, CHECKS = 2000, 20
+ALARM = 1e-6  # probability that a test here is red by chance
+
+
+def declared(false_alarm):
+    """Twenty checks that fill a suite's places."""
+    empty = Declaration(false_alarm, CHECKS, {})
+    entry = Declared("dp(epsilon=1)", "dp(epsilon=2)", 1.0, 1, empty.level(1), (1, 1, 1), 1.0)
+    return Declaration(false_alarm, CHECKS, {f"test_{number}#1": entry for number in range(CHECKS)})
+
+
+def failed_suites(level, seed):
+    """Of 2,000 suites those with a failed check; counts are of the exact rates of randomised response at its own ε."""
+    rng, failed = np.random.default_rng(seed), np.zeros(SUITES, bool)
+    for number in range(CHECKS):
+        epsilon, test = 0.25 + 0.1 * number, 1000 + 150 * number
+        cell = Cell("forward", epsilon, 0.0, View("number"), ((-np.inf, 0.5),))
+        shares = [1.0 / (1.0 + math.exp(-epsilon)), 1.0 / (1.0 + math.exp(epsilon))]
+        counts = rng.binomial(test, shares, (SUITES, 2))
+        failed |= lower_bound(cell, counts, test, level) > cell.claimed
+    return int(failed.sum())
+
+
+def is_within(failed, suites, rate):
+    return binom.sf(failed - 1, suites, rate) > ALARM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.1, 1e-3])
+def test_a_suite_of_true_claims_fails_no_more_often_than_its_rate(rate):
+    suite = declared(rate)
+    assert sum(check.level for check in suite.checks.values()) <= rate * (1 + 1e-12)
+    failed = failed_suites(next(iter(suite.checks.values())).level, seed=1)
+    assert is_within(failed, SUITES, rate)
+    if rate == 0.1:
+        assert failed > 0.5 * rate * SUITES  # exactly at the claims a rate is nearly used
+
+
+@pytest.mark.slow
+def test_a_leaked_share_shows():
+    assert not is_within(failed_suites(2 * declared(0.1).level(1), seed=2), SUITES, 0.1)  # each check has two
+    assert not is_within(failed_suites(1e-3, seed=3), SUITES, 1e-3)  # each has the whole rate
+
+
+def at_its_claim(database, size, rng):
+    return database[0] + rng.laplace(0.0, 1.0, size)
+
+
+@pytest.mark.slow
+def test_a_check_as_it_is_made_fails_no_more_often_than_its_level():
+    """Where what chooses the set is as many draws as what tests it, a test on the former fails far more often."""
+    runs, level, claim, catches = 400, 0.05, "dp(epsilon=1)", "laplace(epsilon=2)"
+    declared = Declared(claim, catches, 1.0, 1, level, (64, 128, 128), 1.0)
+    checks = (Check(f"test::a#{number}", at_its_claim, [0.0], [1.0], claim, catches, 1.0) for number in range(runs))
+    failed = sum(make(check, declared).violated for check in checks)
+    assert is_within(failed, runs, level)
+
+
+def test_draws_that_test_come_from_generators_that_nothing_else_was_given():
+    begun, sizes = [], []
+
+    def noted(database, size, rng):
+        begun.append(str(rng.bit_generator.state))
+        sizes.append(size)
+        return at_its_claim(database, size, rng)
+
+    make(Check("test::a#1", noted, [0.0], [1.0], "dp(epsilon=1)", "laplace(epsilon=2)", 1.0), ENTRY)
+    assert sizes[-4:] == [1 << 16, 1000] * 2  # the chunks that test, of both sides
+    assert len(set(begun[-4:])) == 4
+    assert not set(begun[-4:]) & set(begun[:-4])
+    assert len(set(begun[:-4])) == len(begun[:-4]) - 2  # where two calls are compared first, that learn and choose
+
+
+ENTRY = Declared("dp(epsilon=1)", "laplace(epsilon=2)", 1.0, 1, 1e-3, (500, 600, (1 << 16) + 1000), 1.0)
