@@ -13,8 +13,6 @@ import pytest
 from commands import MECHANISM, call, contents, hpcdp, show, started, wait_until, write_study
 from studies import make_study
 
-from hpcdp import run
-from hpcdp.clusters._processes import Processes
 from hpcdp.errors import StudyError
 from hpcdp.study.file import Study
 
@@ -79,78 +77,20 @@ def state():
 random.seed(7)
 np.random.seed(7)
 before = state()
-print(hpcdp.run("study.toml", "s.zarr").complete)
+complete = hpcdp.run("study.toml", "s.zarr").complete
+print(complete, os.path.exists(f"{os.getpid()}.pid"))
 after = state()
 assert before == after, [(one, other) for one, other in zip(before, after) if one != other]
 """
 
 
-def sharing(folder: Path, mechanism: str = MECHANISM, isolated: bool = False, **changes: Any) -> Path:
-    """A study file whose code is to be called in the process of the command, or apart."""
-    path = write_study(folder, mechanism, **{"pairs": GIVEN, **changes})
-    path.write_text(path.read_text().replace("[mechanism]\n", f"[mechanism]\nisolated = {str(isolated).lower()}\n"))
-    return path
-
-
-def of_results(store: Path) -> dict[Path, bytes]:
-    """All files of a store but those that say when and by whom it was made."""
-    return {path.relative_to(store): body for path, (_, body) in contents(store).items()}
-
-
-def test_the_same_bits_in_all_places(tmp_path: Path) -> None:
-    """Whatever the mechanism does to its process, which is that of the command, one beside it, or a worker."""
-    stores = [tmp_path / f"{name}.zarr" for name in ("here", "apart", "workers")]
-    said = hpcdp("run", sharing(tmp_path, WILD, call="own:wild"), "--store", stores[0], folder=tmp_path)
-    assert "loud" in said.stderr
-    assert said.stdout.startswith("s: δ(ε)")
-    hpcdp("run", sharing(tmp_path, WILD, True, call="own:wild"), "--store", stores[1], folder=tmp_path)
-    hpcdp("run", sharing(tmp_path, WILD, call="own:wild"), "--store", stores[2], "--workers", 2, folder=tmp_path)
-    assert len([*tmp_path.glob("*.pid")]) >= 3
-    assert of_results(stores[0]) == of_results(stores[1]) == of_results(stores[2])
-    assert show(stores[0]) == show(stores[1]) == show(stores[2])
-    assert said.stdout.partition("\n\nstore:")[0] == call("show", stores[2]).stdout.strip()
-
-
-def test_no_process_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = sharing(tmp_path, WILD, call="own:wild")
-    monkeypatch.setattr(Processes, "start", None)  # which cannot be called
-    assert run(study, tmp_path / "s.zarr").complete
-    assert [path.stem for path in tmp_path.glob("*.pid")] == [str(os.getpid())]
-    monkeypatch.undo()
-    assert run(study, tmp_path / "w.zarr", workers=1).complete
-    assert len([*tmp_path.glob("*.pid")]) == 2
-
-
-@pytest.mark.parametrize("way", ["file", "stdin", "-c"])
-def test_a_script_has_the_state_that_it_had(way: str, tmp_path: Path) -> None:
-    """Without a guard too, on standard input, and as an argument."""
-    sharing(tmp_path, WILD, call="own:wild")
-    (tmp_path / "script.py").write_text(STATE)
-    command = {"file": ["script.py"], "stdin": ["-"], "-c": ["-c", STATE]}[way]
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=tmp_path,
-        input=STATE if way == "stdin" else None,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
-    assert set(done.stderr.splitlines()) == {"loud"}
-
-
-@pytest.mark.parametrize("isolated", [True, False])
-def test_what_the_driver_needs_outlives_trial_draws(isolated: bool, tmp_path: Path) -> None:
-    """A mechanism that is deaf, and mute, and elsewhere: Ctrl-C ends its run in order, and the store goes on."""
-    deaf = f"""{MECHANISM}
+DEAF = f"""{MECHANISM}
 import signal
 import sys
-import threading
 
 
 def deaf(database, size, rng):
-    if threading.current_thread() is threading.main_thread():
+    if not on_worker():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
     os.chdir("/")
@@ -160,7 +100,47 @@ def deaf(database, size, rng):
         time.sleep(0.2)
     return database.sum() + rng.laplace(size=size)
 """
-    study, store = sharing(tmp_path, deaf, isolated, call="own:deaf", test=50_000), tmp_path / "s.zarr"
+
+
+def of_results(store: Path) -> dict[Path, bytes]:
+    """All files of a store but those that say when and by whom it was made."""
+    return {path.relative_to(store): body for path, (_, body) in contents(store).items()}
+
+
+def sharing(folder: Path, mechanism: str = MECHANISM, isolated: bool = False, **changes: Any) -> Path:
+    """A study file whose code is to be called in the process of the command, or apart."""
+    return write_study(folder, mechanism, isolated=isolated, **{"pairs": GIVEN, **changes})
+
+
+def test_the_same_bits_in_all_places(tmp_path: Path) -> None:
+    """Whatever the mechanism does to its process, which is that of the command, one beside it, or a worker."""
+    here, apart, workers = stores = [tmp_path / f"{name}.zarr" for name in ("here", "apart", "workers")]
+    study = sharing(tmp_path, WILD, call="own:wild")
+    said = hpcdp("run", study, "--store", here, folder=tmp_path)
+    assert "loud" in said.stderr
+    assert said.stdout.partition("\n\nstore:")[0] == call("show", here).stdout.strip()
+    assert len([*tmp_path.glob("*.pid")]) == 1, "all is drawn in one process"
+    hpcdp("run", study, "--store", workers, "--workers", 2, folder=tmp_path)
+    hpcdp("run", sharing(tmp_path, WILD, True, call="own:wild"), "--store", apart, folder=tmp_path)
+    assert len([*tmp_path.glob("*.pid")]) >= 3
+    assert of_results(here) == of_results(apart) == of_results(workers)
+    assert len({show(store) for store in stores}) == 1
+
+
+def test_a_script_has_the_state_that_it_had(tmp_path: Path) -> None:
+    """Without a guard too. All is drawn in its own process."""
+    sharing(tmp_path, WILD, call="own:wild")
+    command = [sys.executable, "-c", STATE]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
+    assert set(done.stderr.splitlines()) == {"loud"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolated", [True, False])
+def test_what_the_driver_needs_outlives_trial_draws(isolated: bool, tmp_path: Path) -> None:
+    """A mechanism that is deaf, and mute, and elsewhere: Ctrl-C ends its run in order, and the store goes on."""
+    study, store = sharing(tmp_path, DEAF, isolated, call="own:deaf", test=50_000), tmp_path / "s.zarr"
     with started("run", study, "--store", store, "--workers", 0, folder=tmp_path, by_user=True) as process:
         wait_until(lambda: len([*store.rglob("records/samples/**/*.json")]) >= 1, "a block", 60)
         os.killpg(process.pid, signal.SIGINT)
@@ -169,41 +149,39 @@ def deaf(database, size, rng):
     assert f"go on with: hpcdp resume {store}" in said
 
 
-def raising(what: str) -> str:
-    """A mechanism that does something in its first training chunk, in a run."""
-    return f"""{MECHANISM}
+def raising(folder: Path, what: str, isolated: bool) -> Path:
+    """A study whose first training chunk does something, until there is a file `mended`."""
+    mechanism = f"""{MECHANISM}
 import signal
 import sys
-import threading
 
 
 def raising(database, size, rng):
-    if size == 301 and threading.current_thread() is not threading.main_thread() and os.path.exists("{{armed}}"):
+    if size == 301 and on_worker() and not os.path.exists(os.path.join(os.path.dirname(LOG), "mended")):
         {what}
     return noisy(database, size, rng)
 """
+    return sharing(folder, mechanism, isolated, call="own:raising", train=301, test=900, chunk=500)
 
 
-RAISED = {
-    "sys.exit(7)": "SystemExit: 7",
-    "raise KeyboardInterrupt": "KeyboardInterrupt",
-    "raise type('Odd', (BaseException,), {'__reduce__': lambda self: 1})('no pickle')": "Odd: no pickle",
-    "signal.signal(signal.SIGINT, signal.SIG_IGN)": "ValueError: signal only works in main thread",
-}
-
-
-@pytest.mark.parametrize("isolated", [True, False])
-@pytest.mark.parametrize("what", RAISED)
-def test_what_a_chunk_raises_is_its_failure(what: str, isolated: bool, tmp_path: Path) -> None:
-    armed = tmp_path / "armed"
-    armed.touch()
-    body = raising(what).replace("{armed}", str(armed))
-    study = sharing(tmp_path, body, isolated, call="own:raising", train=301, test=900, chunk=500)
+@pytest.mark.parametrize(
+    ("what", "said", "isolated"),
+    [
+        ("sys.exit(7)", "SystemExit: 7", False),
+        ("sys.exit(7)", "SystemExit: 7", True),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt", False),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt", True),
+        ("raise type('Odd', (BaseException,), {'__reduce__': lambda self: 1})('no pickle')", "Odd: no pickle", True),
+        ("signal.signal(signal.SIGINT, signal.SIG_IGN)", "ValueError: signal only works in main thread", False),
+    ],
+)
+def test_what_a_chunk_raises_is_its_failure(what: str, said: str, isolated: bool, tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
-    said = hpcdp("run", study, "--store", store, "--workers", 0, folder=tmp_path, code=1).stderr
-    assert RAISED[what] in said
-    assert "train chunk 0" in said
-    armed.unlink()
+    study = raising(tmp_path, what, isolated)
+    found = hpcdp("run", study, "--store", store, "--workers", 0, folder=tmp_path, code=1).stderr
+    assert said in found
+    assert "train chunk 0" in found
+    (tmp_path / "mended").touch()
     hpcdp("resume", store, folder=tmp_path)
     assert ": complete, " in call("status", store).stdout
 
@@ -217,18 +195,15 @@ def test_what_a_chunk_raises_is_its_failure(what: str, isolated: bool, tmp_path:
 )
 def test_what_ends_its_process_ends_the_command(what: str, how: str, tmp_path: Path) -> None:
     """With a message and its exit code, and what is committed is kept; apart the chunk is named."""
-    armed = tmp_path / "armed"
-    armed.touch()
-    body = raising(what).replace("{armed}", str(armed))
-    study, store = sharing(tmp_path, body, call="own:raising", train=301, test=900, chunk=500), tmp_path / "s.zarr"
+    study, store = raising(tmp_path, what, False), tmp_path / "s.zarr"
     said = hpcdp("run", study, "--store", store, folder=tmp_path, code=1).stderr.splitlines()[-1]
     named = "mechanism.call own:raising, called in this process (mechanism.isolated = false; true names the chunk)"
     assert said == f"hpcdp: {named}: the process {how}"
-    apart = sharing(tmp_path, body, True, call="own:raising", train=301, test=900, chunk=500)
+    apart = raising(tmp_path, what, True)
     assert "at train chunk 0" in hpcdp("run", apart, "--store", store, folder=tmp_path, code=1).stderr
-    armed.unlink()
-    hpcdp("run", study, "--store", store, folder=tmp_path)
-    hpcdp("run", study, "--store", tmp_path / "whole.zarr", folder=tmp_path)
+    (tmp_path / "mended").touch()
+    hpcdp("run", raising(tmp_path, what, False), "--store", store, folder=tmp_path)
+    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", 0)
     assert show(store) == show(tmp_path / "whole.zarr"), "it is no part of a law, and may change"
 
 
@@ -260,8 +235,8 @@ def test_where_it_means_nothing_it_is_refused(section: dict[str, Any], words: st
 
 
 def test_a_built_in_is_called_there_anyway(tmp_path: Path) -> None:
-    study = sharing(tmp_path, call="laplace", parameters={"epsilon": 1.0})
-    hpcdp("run", study, "--store", tmp_path / "s.zarr", folder=tmp_path)
-    study.write_text(study.read_text().replace("isolated = false\n", ""))
-    hpcdp("run", study, "--store", tmp_path / "t.zarr", folder=tmp_path)
-    assert show(tmp_path / "s.zarr") == show(tmp_path / "t.zarr")
+    for name in ("with", "without"):
+        key = {"isolated": False} if name == "with" else {}
+        study = write_study(tmp_path, pairs=GIVEN, call="laplace", parameters={"epsilon": 1.0}, **key)
+        call("run", study, "--store", tmp_path / f"{name}.zarr")
+    assert show(tmp_path / "with.zarr") == show(tmp_path / "without.zarr")

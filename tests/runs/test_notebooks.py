@@ -18,7 +18,6 @@ import hpcdp
 from hpcdp import Spectrum, load_result
 from hpcdp.analytic import GaussianShift
 from hpcdp.engine.progress import Notebook, Silent, progress_of
-from hpcdp.results.shown import Shown
 
 Stores = Callable[[str], Path]
 
@@ -110,11 +109,6 @@ def test_data_frames_hold_what_csv_and_json_say(stores: Stores) -> None:
     assert verdict.to_dataframe().to_dict("records") == verdict.cells()
     assert audit.to_dataframe().to_dict("records") == [vars(box) for box in audit.boxes]
     assert Spectrum.of(result).to_dataframe()["lower"].tolist() == result["spectrum_lower"].tolist()
-
-
-def test_what_nothing_shows_has_no_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcdp.results.shown._fragments", [])
-    assert Shown()._repr_html_() is None
 
 
 def test_progress_is_shown_in_notebooks_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,8 +63,7 @@ def test_what_others_do_at_the_end_is_waited_for(arguments: tuple[str, ...], tmp
 @pytest.mark.parametrize(("workers", "isolated"), [(0, True), (1, True), (0, False)])
 def test_standard_output_holds_results_only(workers: int, isolated: bool, tmp_path: Path) -> None:
     settings = {"rows": [0], "train": 1000, "test": 1000, "databases": [[0.0, 1.0]], "claim": "laplace(epsilon=1)"}
-    study = write_study(tmp_path, LOUD, **settings)
-    study.write_text(study.read_text().replace("[mechanism]\n", f"[mechanism]\nisolated = {str(isolated).lower()}\n"))
+    study = write_study(tmp_path, LOUD, isolated=isolated, **settings)
     done = hpcdp("audit", study, "--format", "json", "--workers", workers, folder=tmp_path)
     assert json.loads(done.stdout)["name"] == "s"
     for who in ("python", "library", "child"):

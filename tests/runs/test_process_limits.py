@@ -36,7 +36,7 @@ def limited(files: int) -> list[str]:
     return ["/bin/sh", "-c", f'ulimit -n {files} && exec "$@"', "sh"]
 
 
-@pytest.mark.parametrize("words", [(), ("--workers", "2"), ("--workers", "4")])
+@pytest.mark.parametrize("words", [(), ("--workers", "2")])
 def test_few_open_files_are_refused_with_the_number_that_is_enough(words: tuple[str, ...], tmp_path: Path) -> None:
     command = ("run", write_study(tmp_path, **SMALL), *words)
     line = one_message(hpcdp(*command, folder=tmp_path, prefix=limited(10), code=2))
@@ -78,22 +78,34 @@ def powerless() -> list[str]:
     return ["setpriv", "--bounding-set=-sys_resource"]
 
 
-@pytest.mark.parametrize("isolated", [True, False])
-@pytest.mark.parametrize("which", LIMITS)
-def test_whose_code_lowered_a_limit_is_told(which: str, isolated: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("which", "isolated", "trials"),
+    [
+        ("RLIMIT_FSIZE", True, False),
+        ("RLIMIT_NOFILE", False, False),
+        ("RLIMIT_NOFILE", True, False),
+        ("RLIMIT_FSIZE", True, True),
+    ],
+)
+def test_whose_code_lowered_a_limit_is_told(which: str, isolated: bool, trials: bool, tmp_path: Path) -> None:
     limit, words = LIMITS[which]
-    parameters = {"which": which, "limit": limit, "trials": False}
-    changes = {"call": "own:lowering", "parameters": parameters, **SMALL}
-    study = write_study(tmp_path, LOWERING, **changes)
-    if not isolated:
-        study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false"))
+    parameters = {"which": which, "limit": limit, "trials": trials}
+    study = write_study(tmp_path, LOWERING, call="own:lowering", parameters=parameters, isolated=isolated, **SMALL)
     prefix = [*powerless(), *limited(4096)]
     said = one_message(hpcdp("run", study, "--workers", int(isolated), folder=tmp_path, prefix=prefix, code=1))
     assert f"hpcdp: mechanism.call own:lowering lowered the limit {words}" in said
 
 
-def test_a_limit_that_trial_draws_lowered_is_told(tmp_path: Path) -> None:
-    parameters = {"which": "RLIMIT_FSIZE", "limit": 500, "trials": True}
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_soft_limit_that_trial_draws_lowered_is_raised_again(workers: int, tmp_path: Path) -> None:
+    soft = LOWERING.replace("(limit, limit)", "(limit, resource.getrlimit(getattr(resource, which))[1])")
+    parameters = {"which": "RLIMIT_NOFILE", "limit": 9, "trials": True}
+    study = write_study(tmp_path, soft, call="own:lowering", parameters=parameters, **SMALL)
+    hpcdp("run", study, "--workers", workers, folder=tmp_path)
+
+
+def test_a_hard_limit_that_trial_draws_lowered_is_told(tmp_path: Path) -> None:
+    parameters = {"which": "RLIMIT_NOFILE", "limit": 9, "trials": True}
     study = write_study(tmp_path, LOWERING, call="own:lowering", parameters=parameters, **SMALL)
-    said = one_message(hpcdp("run", study, folder=tmp_path, prefix=[*powerless(), *limited(4096)], code=1))
-    assert f"hpcdp: mechanism.call own:lowering lowered the limit {LIMITS['RLIMIT_FSIZE'][1]}" in said
+    said = one_message(hpcdp("run", study, folder=tmp_path, prefix=[*powerless(), *limited(1024)], code=2))
+    assert "mechanism.call own:lowering: it lowered the limit of open files from 1024 to 9 for good; accepted: " in said

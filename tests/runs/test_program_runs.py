@@ -16,8 +16,6 @@ from studies import make_study
 
 from hpcdp.errors import StudyError
 from hpcdp.keys import stream
-from hpcdp.mechanisms._program import bind_program, program_digest
-from hpcdp.study.mechanism import ProgramCall
 
 
 @pytest.mark.parametrize(
@@ -43,46 +41,6 @@ def test_refusals_name_key_value_and_choice(given: Any, words: str) -> None:
     with pytest.raises(StudyError) as caught:
         make_study(given, {}, [([0], [1])], seed=1, epsilons=[0.0])
     assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (["no-such-program-here"], "'no-such-program-here' is not on the PATH"),
-        (["./absent"], "no executable file at"),
-        (["./program.py"], "no executable file at"),
-        (["/etc/passwd"], "no executable file at"),
-    ],
-)
-def test_the_executable_must_be_there(tmp_path: Path, command: list[str], words: str) -> None:
-    served(tmp_path)
-    with pytest.raises(StudyError, match=r"mechanism\.call\.command") as caught:
-        bind_program(ProgramCall(command=command), {}, tmp_path)
-    assert words in str(caught.value)
-    with pytest.raises(StudyError, match=r"mechanism\.parameters: .*JSON"):
-        bind_program(ProgramCall(command=["sh"]), {"scale": float("inf")}, tmp_path)
-
-
-def test_the_digest_covers_the_files_that_the_command_names(tmp_path: Path) -> None:
-    (tmp_path / "tool").write_text("1")
-    (tmp_path / "data.bin").write_text("2")
-    (tmp_path / "python").symlink_to(sys.executable)
-    commands = [["./tool", "data.bin", "--fast"], ["./python", "data.bin"], ["python3", str(tmp_path / "data.bin")]]
-
-    def digests() -> list[str]:
-        return [program_digest(ProgramCall(command=command), tmp_path) for command in commands]
-
-    first = digests()
-    assert first == digests()
-    assert len(set(first)) == 3
-    (tmp_path / "tool").write_text("3")
-    second = digests()
-    assert [a == b for a, b in zip(first, second, strict=True)] == [False, True, True]
-    (tmp_path / "data.bin").write_text("4")
-    assert not set(second) & set(digests())
-    (tmp_path / "python").unlink()
-    (tmp_path / "python").symlink_to("/bin/sh")
-    assert program_digest(ProgramCall(command=commands[1]), tmp_path) == digests()[1]
 
 
 def test_a_run_is_the_same_on_any_workers_and_resumes_what_failed(tmp_path: Path, scheduler: str) -> None:
@@ -140,7 +98,7 @@ SEEDS = {
     "raise ValueError('no luck')": "answered with an error: ValueError: no luck",
     "return np.full(size, np.nan)": "returned nan; accepted: finite numbers",
     "return [{}] * size": "TypeError: outputs are booleans, integers, reals or strings of one shape, not object",
-    "return rng.random(size + 1)": "; accepted: [",
+    "return rng.random(size + 1)": r"shape \[(\d+)\]; accepted: \[(\d+)\] or \[\2, d\]",
 }
 
 
@@ -148,11 +106,7 @@ SEEDS = {
 def test_programs_are_refused_before_anything_runs(tmp_path: Path, body: str) -> None:
     served(tmp_path, body)
     message = one_message(call("plan", program_study(tmp_path), code=2))
-    assert SEEDS[body] in message
-    if "size + 1" in body:  # how many outputs are tried depends on how long one takes
-        found = re.search(r"shape \[(\d+)\]; accepted: \[(\d+)\] or \[\2, d\]", message)
-        assert found is not None
-        assert int(found[1]) == int(found[2]) + 1
+    assert re.search(SEEDS[body], message)
     assert "mechanism.call" in message
     assert "(seen in trial draws)" in message
 

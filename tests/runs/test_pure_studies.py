@@ -11,15 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import call, contents, show
-from test_literal_runs import StopAtOnce
+from commands import call, contents, show, stored_problem
 
 from hpcdp import RunFailed, load_result
 from hpcdp.analytic import exact as exact_pair
 from hpcdp.engine.driver import resume, run_problem
 from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
-from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import StudyError
 from hpcdp.losses.local import UNIT, weigh
 from hpcdp.notions.local_loss import LossAt
@@ -27,7 +25,7 @@ from hpcdp.notions.pure import pure_lower
 from hpcdp.patterns import around, statdp
 from hpcdp.report.plots_pure import draw_loss
 from hpcdp.report.status import status
-from hpcdp.store.root import open_layout
+from hpcdp.store.layout import Layout
 from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
 from hpcdp.study.versions import load_problem
@@ -53,27 +51,28 @@ def run(study, store, client, **options):
     return run_problem(*resolve(study), store, Options(client=client(), **options), Silent())
 
 
-@pytest.mark.parametrize("keep", ["all", "none"])
-@pytest.mark.parametrize("test", ["winner", "all"])
-def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, monkeypatch, test, keep):
-    monkeypatch.setattr("hpcdp.planning.sampling._SHORTEST", 0.0)
-    monkeypatch.setattr("hpcdp.planning.pure.task_seconds", lambda *_: 0.0)
+@pytest.mark.parametrize(("test", "keep"), [("winner", "none"), ("all", "all")])
+def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, test, keep):
+    """Of a store that holds what one pair needs: the others are learned, chosen among and tested."""
     pure = {"within": [[-1.0, 1.0]], "at": [0.0], "test": test}
-    study, store, progress = pure_study(pure, keep=keep), tmp_path / "s.zarr", StopAtOnce()
-    with pytest.raises(Stopped):
-        run_problem(*resolve(study), store, Options(client=client(), stop=progress.stop), progress)
+    study, store = pure_study(pure, keep=keep), tmp_path / "s.zarr"
+    run(pure_study(pure, {"given": PAIRS[:1]}, keep=keep), store, client)
+    before = contents(store)
+    whole = run(study, store, client)
+    grown = contents(store)
+    assert {path: grown[path] for path in before} == before
+    for path in grown.keys() - before.keys():  # as a run leaves it that ends before it has committed anything
+        path.unlink()
+    (store / "records" / "results.json").unlink()
     part = load_result(store)
     assert not part.complete
     assert part.pure is None
     assert "choose" in status(store)
-    before = contents(store)
-    whole = resume(store, client=client())
-    after = contents(store)
-    assert {path: after[path] for path in before} == before
-    assert whole.complete
+    again = resume(store, client=client())
+    assert again.complete
     anew = run(study, tmp_path / "anew.zarr", client)
-    assert anew.to_json() == whole.to_json() == show(store).strip()
-    assert (anew["pure_exceed"] == whole["pure_exceed"]).all()
+    assert anew.to_json() == whole.to_json() == again.to_json() == show(store).strip()
+    assert (anew["pure_exceed"] == again["pure_exceed"]).all()
     tested = 3 if test == "all" else 1
     assert f"test regions   {8 * tested} of {8 * tested} chunks done" in status(store)
     found = json.loads(show(store))
@@ -86,23 +85,19 @@ def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, monkeypatch
 
 
 def test_what_it_shows_is_what_its_samples_say(client, tmp_path):
-    result = run(pure_study({"at": [0.5, -1.0]}), tmp_path / "s.zarr", client)
-    found = result.pure
+    """The test outputs are drawn again from their keys, and counted by the formulas of their own module."""
+    store = tmp_path / "s.zarr"
+    result = run(pure_study({"at": [0.5, -1.0]}), store, client)
+    found, problem = result.pure, load_problem(Layout(store), 1)
     region, published = found["region"], found["published"]
     assert found["certified"] == float(pure_lower(region["exceed"][0], 20_000, region["exceed"][1], 20_000, LEVEL))
-    # the test outputs, drawn again from their keys
-    problem = load_problem(open_layout(tmp_path / "s.zarr"), 1)
-    outputs = []
-    for law in problem.pair_laws[found["pair"]]:
-        stage = problem.test
-        parts = [
-            problem.sampler.draw(
-                problem.laws[law], law, "test", n, n * stage.chunk, stage.chunk_size(n), problem.schema
-            )
-            for n in range(stage.chunks)
-        ]
-        outputs.append(np.concatenate(parts))
-    h = (published["bandwidth"],)
+
+    def outputs_of(law):
+        stage, draw = problem.test, problem.sampler.draw
+        sizes = [(n, n * stage.chunk, stage.chunk_size(n)) for n in range(stage.chunks)]
+        return np.concatenate([draw(problem.laws[law], law, "test", *size, problem.schema) for size in sizes])
+
+    outputs, h = [outputs_of(law) for law in problem.pair_laws[found["pair"]]], (published["bandwidth"],)
     told = LossAt.of([weigh(x, published["at"], h) for x in outputs], (20_000, 20_000), h, 1e-3, UNIT)
     assert published["literal"] == told.literal(LEVEL)
     assert abs(published["lower"]) in (abs(told.lower(1.0, LEVEL)), abs(told.lower(-1.0, LEVEL)))
@@ -110,30 +105,34 @@ def test_what_it_shows_is_what_its_samples_say(client, tmp_path):
         told = LossAt.of([weigh(x, at, h) for x in outputs], (20_000, 20_000), h, 1e-3, UNIT)
         assert (entry["at"], entry["loss"]) == (at, told.loss)
         assert (entry["lower"], entry["upper"]) == told.interval(LEVEL)
+
+
+def test_what_commands_print_and_refuse(client, tmp_path):
+    store = tmp_path / "s.zarr"
+    result = run(pure_study({"at": [0.5, -1.0]}), store, client)
+    found, before = result.pure, contents(store)
     page = (Path(__file__).parents[2] / "docs" / "store.md").read_text(encoding="utf-8")
     assert {name for name in result.arrays if name.startswith("pure_")} == set(re.findall(r"`(pure_\w+)`", page))
-    assert all(f"`{name}`" in page for name in (*found, *region, *published))
-    text = call("show", tmp_path / "s.zarr", "--pure", "--format", "table").stdout
+    assert all(f"`{name}`" in page for name in (*found, *found["region"], *found["published"]))
+    text, body, rows = (call("show", store, "--pure", "--format", kind).stdout for kind in ("table", "json", "csv"))
     assert "certified ≥" in text
     assert "asymptotic" in text
-    body = json.loads(call("show", tmp_path / "s.zarr", "--pure", "--format", "json").stdout)
-    assert list(body) == ["name", "complete", "confidence", "warnings", "pure"]
-    assert body["pure"] == found
-    (line,) = csv.DictReader(io.StringIO(call("show", tmp_path / "s.zarr", "--pure", "--format", "csv").stdout))
+    assert list(json.loads(body)) == ["name", "complete", "confidence", "warnings", "pure"]
+    assert json.loads(body)["pure"] == found
+    (line,) = csv.DictReader(io.StringIO(rows))
     assert float(line["certified"]) == found["certified"]
     for arguments in (["--rows"], ["--delta", "0.1"], ["--accuracy"]):
-        call("show", tmp_path / "s.zarr", *arguments, code=2)
+        call("show", store, *arguments, code=2)
     file = tmp_path / "study.toml"
     file.write_text(
         '[study]\nname = "pure"\nseed = 31\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 0.9 }\n'
         "[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n[pure]\n[estimate]\n"
     )
-    before = contents(tmp_path / "s.zarr")
     for more in ([], ["--sequential"]):
-        call("audit", file, "--store", tmp_path / "s.zarr", "--claim", "laplace(epsilon=1)", *more, code=2)
-    call("compare", tmp_path / "s.zarr", tmp_path / "s.zarr", "-o", tmp_path / "c.png", code=2)
-    assert contents(tmp_path / "s.zarr") == before
-    call("verify", tmp_path / "s.zarr", "--claim", "laplace(epsilon=1)", code=2)
+        call("audit", file, "--store", store, "--claim", "laplace(epsilon=1)", *more, code=2)
+    call("compare", store, store, "-o", tmp_path / "c.png", code=2)
+    call("verify", store, "--claim", "laplace(epsilon=1)", code=2)
+    assert contents(store) == before
 
 
 def test_each_row_and_cells_beside(client, tmp_path):
@@ -206,6 +205,15 @@ def test_refusals(pure, estimate, words):
     assert "\n" not in str(error.value)
 
 
+def test_equal_databases_and_no_epsilons_are_refused():
+    with pytest.raises(StudyError, match=r"pairs\.given\.1: D and D′ are equal"):
+        resolve(pure_study({}, {"given": [PAIRS[0], {"d": [2.0], "d_prime": [2.0]}]}))
+    body = pure_study().to_dict()
+    del body["pure"]
+    with pytest.raises(StudyError, match="epsilons"):
+        Study.from_dict(body)
+
+
 @pytest.mark.parametrize("given", [0.5, "a", True, 2**70])
 def test_outputs_of_another_kind_are_refused(given):
     mechanism = {"call": "randomized_response", "parameters": {"epsilon": 0.8, "values": 3}}
@@ -218,18 +226,6 @@ def test_where_no_training_output_lies(client, tmp_path):
         run(pure_study({"within": [[100.0, 101.0]]}), tmp_path / "s.zarr", client)
     assert "pure.within: accepted where training outputs lie" in str(error.value)
     assert "given: [[100.0, 101.0]]" in str(error.value)
-
-
-def test_equal_databases_are_refused():
-    with pytest.raises(StudyError, match=r"pairs\.given\.1: D and D′ are equal"):
-        resolve(pure_study({}, {"given": [PAIRS[0], {"d": [2.0], "d_prime": [2.0]}]}))
-
-
-def test_epsilons_stay_required_without_it():
-    body = pure_study().to_dict()
-    del body["pure"]
-    with pytest.raises(StudyError, match="epsilons"):
-        Study.from_dict(body)
 
 
 def test_pairs_that_a_callable_returns(client, tmp_path):
@@ -256,16 +252,6 @@ def test_pairs_that_a_callable_returns(client, tmp_path):
             resolve(pure_study({}, {"given": given}, mechanism, loss="frequency"))
 
 
-def test_patterns_are_those_of_the_table():
-    assert len(statdp(5)) == 8
-    assert statdp(4)[4] == ([1.0] * 4, [2.0, 2.0, 0.0, 0.0])
-    assert statdp(5)[7] == ([1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0])
-    assert max(abs(x - y) for d, d_prime in statdp(7) for x, y in zip(d, d_prime, strict=True)) == 1.0
-    assert [len(around([0, 0, 0])), len(around([0] * 6, [0, 1])), len(around([0.5] * 3, [0, 0.5, 1]))] == [26, 63, 26]
-    with pytest.raises(ValueError, match="at most"):
-        around([0] * 20)
-
-
 RARE = {
     "call": "pmf",
     "parameters": {"outcomes": [0, 1, 2, 9], "table": [[0.5, 0.48, 0.02, 0], [0.5, 0.495, 0.005, 0]]},
@@ -289,7 +275,7 @@ def test_points_have_one_key_however_they_are_written(client, tmp_path):
     store, written = tmp_path / "s.zarr", [[2, 9], [2.0, 9.0]]
     results = [run(pure_study({"at": at}, ONE, RARE, loss="knn"), store, client).pure for at in written]
     assert results[0] == results[1]
-    assert len(set(load_problem(open_layout(store), 1).pure_keys)) == 1
+    assert len(set(stored_problem(store).pure_keys)) == 1
     reals = [resolve(pure_study({"at": at}))[0].pure_keys for at in ([1], [1.0], [1.5])]
     assert reals[0] == reals[1] != reals[2]
 
@@ -305,26 +291,6 @@ def test_a_store_that_grew_says_so_and_its_pairs_can_be_told_apart(client, tmp_p
     assert "they hold at no stated confidence" in " ".join(call("show", store, "--pure").stdout.split())
     rows = list(csv.DictReader(io.StringIO(call("show", store, "--rows", "--format", "csv").stdout)))
     assert {(row["database"], row["rows"]) for row in rows} == {("0", "0"), ("0", "1"), ("0", "2")}
-
-
-@pytest.mark.parametrize(
-    ("call_it", "words"),
-    [
-        (lambda: statdp(10**8), "dimension: an integer from 2 to 1,000,000; given: 100000000"),
-        (lambda: around(5), "vector, values: lists of numbers, not empty; given: ['int']"),
-        (lambda: around(["a"]), "given: ['list']"),
-        (lambda: around([]), "not empty; given: ['list']"),
-        (lambda: around([0.0], []), "not empty; given: ['list', 'list']"),
-        (
-            lambda: around([0.0] * 20),
-            "vector: at most 1,000,000 vectors near it; given: 20 numbers with 3.49e+09",
-        ),
-    ],
-)
-def test_patterns_refuse(call_it, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
-        call_it()
-    assert len(around([1e20, 0.0])) == 2, "equal neighbours once"
 
 
 @pytest.mark.parametrize(
@@ -353,3 +319,27 @@ def test_the_picture_of_discrete_outputs_shows_where(client, tmp_path, table, ou
     assert labels[place] == str(at)
     spans = [patch.get_extents().transformed(bottom.transData.inverted()) for patch in bottom.patches]
     assert any(span.x0 <= place - 0.49 and span.x1 >= place + 0.49 for span in spans)
+
+
+def test_patterns_are_those_of_the_table():
+    assert len(statdp(5)) == 8
+    assert statdp(4)[4] == ([1.0] * 4, [2.0, 2.0, 0.0, 0.0])
+    assert statdp(5)[7] == ([1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0])
+    assert max(abs(x - y) for d, d_prime in statdp(7) for x, y in zip(d, d_prime, strict=True)) == 1.0
+    assert [len(around([0, 0, 0])), len(around([0] * 6, [0, 1])), len(around([0.5] * 3, [0, 0.5, 1]))] == [26, 63, 26]
+    assert len(around([1e20, 0.0])) == 2, "equal neighbours once"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "given", "words"),
+    [
+        (statdp, [10**8], "dimension: an integer from 2 to 1,000,000; given: 100000000"),
+        (around, [5], "vector, values: lists of numbers, not empty; given: ['int']"),
+        (around, [["a"]], "given: ['list']"),
+        (around, [[0.0], []], "not empty; given: ['list', 'list']"),
+        (around, [[0.0] * 20], "vector: at most 1,000,000 vectors near it; given: 20 numbers with 3.49e+09"),
+    ],
+)
+def test_patterns_refuse(pattern, given, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        pattern(*given)

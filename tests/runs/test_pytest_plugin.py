@@ -280,27 +280,31 @@ def test_fresh_draws_differ_and_their_salt_repeats_them(suite):
     assert counts_of(run(suite, f"--hpcdp-salt={salt}", "-k", "small or texts")) == counts_of(workers)
 
 
-@pytest.mark.parametrize(
-    "old, new, said",
-    [
-        ("(1.0, 1.1, 1.2)", "(1.0, 1.1, 1.2, 1.3)", "test_loop#4 is no declared check"),
-        ("(1.0, 1.1, 1.2)", "(1.0,)", "test_loop#2, test_suite.py::test_loop#3: declared and not made"),
-        (
-            "(1.0, 1.1, 1.2)",
-            "()",
-            "test_loop#1, test_suite.py::test_loop#2, test_suite.py::test_loop#3: declared and not",
-        ),
-        ("def test_loop", "def test_renamed", "test_renamed#1 is no declared check"),
-        ('catches="dp(epsilon=2)"', 'catches="dp(epsilon=3)"', "'dp(epsilon=2)' is declared"),
-        ("seconds=0.002", "seconds=50", "seconds 50 was given, and 0.002 is declared"),
-    ],
-)
-def test_what_is_not_declared_is_an_error_and_no_pass(suite, old, new, said):
-    assert old in SUITE
-    suite.makepyfile(test_suite=SUITE.replace(old, new))
+OTHERWISE = [  # what is changed of the suite, and what is said of it
+    {
+        "(1.0, 1.1, 1.2)": ("(1.0, 1.1, 1.2, 1.3)", "test_loop#4 is no declared check"),
+        'catches="dp(epsilon=2)"': ('catches="dp(epsilon=3)"', "'dp(epsilon=2)' is declared"),
+        "seconds=0.002": ("seconds=50", "seconds 50 was given, and 0.002 is declared"),
+    },
+    {
+        "(1.0, 1.1, 1.2)": ("(1.0,)", "test_loop#2, test_suite.py::test_loop#3: declared and not made"),
+        "def test_weak": ("def test_renamed", "test_renamed#1 is no declared check"),
+    },
+    {"(1.0, 1.1, 1.2)": ("()", "#1, test_suite.py::test_loop#2, test_suite.py::test_loop#3: declared and not")},
+]
+
+
+@pytest.mark.parametrize("changes", OTHERWISE)
+def test_what_is_not_declared_is_an_error_and_no_pass(suite, changes):
+    text = SUITE
+    for old, (new, _) in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    suite.makepyfile(test_suite=text)
     result = run(suite, "-k", "loop or renamed or texts or weak")
-    assert said in result.stdout.str()
-    assert result.parseoutcomes()["errors" if "errors" in result.parseoutcomes() else "error"] >= 1
+    for _, said in changes.values():
+        assert said in result.stdout.str()
+    assert result.parseoutcomes()["errors"] >= len(changes)
 
 
 @pytest.mark.parametrize("name, value", [("draws", [1, 1, 2]), ("power", 0.999), ("claim", "dp(epsilon=1.0)")])
@@ -325,19 +329,19 @@ def test_a_declaration_that_promises_more_than_the_rate_is_refused(suite):
     entry["weight"], entry["level"] = 1, 0.01
     path.write_text(json.dumps(content))
     assert "declared at level 0.01, and its share is 0.000125 now" in run(suite, "-k", "good").stdout.str()
-    suite.makeini("[pytest]\nhpcdp_false_alarm = 0.01\n")
-    assert "was made for 0.001" in run(suite, "-k", "good").stdout.str()
-    suite.makeini("[pytest]\nhpcdp_false_alarm = 1\n")
-    assert "accepted: a number above 0 and below 1" in run(suite, "-k", "good").stdout.str()
-    suite.makeini("[pytest]\nhpcdp_runs = 0\n")
-    assert "accepted: a whole number from 1" in run(suite, "-k", "good").stdout.str()
-    suite.makeini("[pytest]\nhpcdp_runs = 10\n")
-    assert (
-        "hpcdp_false_alarm: 0.0001 was given, and hpcdp-checks.json was made for 0.001"
-        in run(suite, "-k", "good").stdout.str()
-    )
+
+
+def test_rates_that_are_not_those_of_the_declaration_are_refused(suite):
+    for setting, said in {
+        "false_alarm = 0.01": "was made for 0.001",
+        "false_alarm = 1": "accepted: a number above 0 and below 1",
+        "runs = 0": "accepted: a whole number from 1",
+        "runs = 10": "hpcdp_false_alarm: 0.0001 was given, and hpcdp-checks.json was made for 0.001",
+    }.items():
+        suite.makeini(f"[pytest]\nhpcdp_{setting}\n")
+        assert said in run(suite, "-k", "good").stdout.str()
     suite.makeini("[pytest]\n")
-    path.unlink()
+    (suite.path / "hpcdp-checks.json").unlink()
     result = run(suite, "-k", "good")
     assert f"hpcdp-checks.json: not there (in {suite.path}, the root folder of this run" in result.stdout.str()
     result.assert_outcomes(errors=1)
@@ -387,38 +391,27 @@ def test_a_second_try_within_a_run_is_refused(suite):
     assert result.ret == 1
 
 
-CAUGHT = {
-    "violated": (
-        "small",
-        "pytest.raises(AssertionError)",
-        "PrivacyViolation: test_suite.py::test_small#1: dp",
-    ),
-    "inconclusive": (
-        "weak",
-        "contextlib.suppress(Exception)",
-        "Inconclusive: inconclusive: test_suite.py::test_weak#1",
-    ),
-    "timeout": ("hangs", "contextlib.suppress(BaseException)", "Failed: Timeout"),
-}
+STOP = "import contextlib, signal, pytest\ndef stop(*_):\n    pytest.fail('Timeout')\nsignal.signal(signal.SIGALRM, stop)\n"
+HANGS = "def small(database, size, rng):\n    signal.alarm(1)\n    while True:\n        pass\n"
+RAISES = "def small(database, size, rng):\n    raise TimeoutError('too late')\n"
+SMALL_CALL = '    assert_private(small, d=D, d_prime=D1, claim="dp(epsilon=1)"'
 
 
-@pytest.mark.parametrize("case", CAUGHT)
+@pytest.mark.parametrize("case", ["weak", "small"])
 def test_a_test_that_catches_what_a_check_raises_is_an_error_and_no_pass(suite, case):
-    name, catcher, said = CAUGHT[case]
-    given = 'd=D, d_prime=D1, claim="dp(epsilon=1)"'
-    assert SUITE.count(f"    assert_private(small, {given}") == 2
-    stop = "import contextlib, signal, pytest\ndef stop(*_):\n    pytest.fail('Timeout')\nsignal.signal(signal.SIGALRM, stop)\n"
-    hangs = "def hangs(database, size, rng):\n    signal.alarm(1)\n    while True:\n        pass\n"
-    caught = SUITE.replace(
-        f"    assert_private(small, {given}",
-        f"    with {catcher}:\n        assert_private({'hangs' if case == 'timeout' else 'small'}, {given}",
+    """That it is inconclusive, or what ended it early."""
+    catcher = f"    with contextlib.suppress({'Exception' if case == 'weak' else 'BaseException'}):\n    {SMALL_CALL}"
+    assert SUITE.count(SMALL_CALL) == 2
+    changed = SUITE.replace(SMALL_CALL, catcher)
+    suite.makepyfile(
+        test_suite=STOP + (changed if case == "weak" else changed.replace("def test_good", f"{HANGS}\ndef test_good"))
     )
-    suite.makepyfile(test_suite=f"{stop}{hangs}{caught}")
-    result = run_apart(suite, "-k", "small") if case == "timeout" else run(suite, "-k", name)
+    result = (run if case == "weak" else run_apart)(suite, "-k", case)
     result.assert_outcomes(passed=1, errors=1)
     assert result.ret == 1
     assert "passed, though it caught what its checks raised" in result.stdout.str()
-    assert said in result.stdout.str()
+    said = {"weak": "Inconclusive: inconclusive: test_suite.py::test_weak#1", "small": "Failed: Timeout"}
+    assert said[case] in result.stdout.str()
 
 
 def test_what_a_check_raises_in_a_thread_is_an_error_and_a_violation_may_be_expected(suite):
@@ -435,17 +428,13 @@ def test_what_a_check_raises_in_a_thread_is_an_error_and_a_violation_may_be_expe
     run(suite, "-k", "small").assert_outcomes(xfailed=1)
 
 
-def test_what_ends_a_check_early_is_never_green(suite):
-    slow = "\nimport signal\ndef stop(*_):\n    pytest.fail('Timeout')\nsignal.signal(signal.SIGALRM, stop)\n"
-    hangs = "def small(database, size, rng):\n    signal.alarm(1)\n    while True:\n        pass\n"
-    raises = "def small(database, size, rng):\n    raise TimeoutError('too late')\n"
-    for body in (hangs, raises):
-        changed = SUITE.replace("def test_good", f"import pytest\n{slow}{body}\ndef test_good")
-        suite.makepyfile(test_suite=changed)
-        result = (run_apart if body == hangs else run)(suite, "-k", "small")
-        assert result.ret == 1
-        assert "passed" not in result.parseoutcomes()
-        assert "is violated" not in result.stdout.str()
+@pytest.mark.parametrize("body", [HANGS, RAISES])
+def test_what_ends_a_check_early_is_never_green(suite, body):
+    suite.makepyfile(test_suite=SUITE.replace("def test_good", f"{STOP}{body}\ndef test_good"))
+    result = run_apart(suite, "-k", "small")
+    assert result.ret == 1
+    assert "passed" not in result.parseoutcomes()
+    assert "is violated" not in result.stdout.str()
 
 
 @pytest.mark.parametrize(
@@ -664,14 +653,23 @@ EXITS = {
 }
 
 
-@pytest.mark.parametrize("case", EXITS)
-def test_a_session_that_a_test_ends_is_green_only_where_its_checks_passed(suite, case):
+def make_exiting(suite, case):
     before, test, _ = EXITS[case]
     head = f"import pytest\n{SUITE[: SUITE.index('def test_good')]}"
-    suite.makepyfile(test_suite=head + before + test.replace("def test(", "def test_small(") + EXIT)
+    text = head + before + test.replace("def test(", "def test_small(") + EXIT
+    suite.makepyfile(test_suite=text)
+    return text
+
+
+@pytest.mark.parametrize("case", EXITS)
+def test_a_session_that_a_test_ends_is_no_pass_where_a_check_failed_or_is_left_out(suite, case):
+    make_exiting(suite, case)
     result = run(suite, "-v")
     assert result.ret == 1
     assert EXITS[case][2] in result.stdout.str() + result.stderr.str()
-    if case == "after_a_violation":
-        suite.makepyfile(test_suite=(suite.path / "test_suite.py").read_text().replace("(small,", "(noisy(1.0),"))
-        assert run(suite, "-v").ret == 0
+
+
+def test_a_session_that_a_test_ends_is_green_where_its_checks_passed(suite):
+    text = make_exiting(suite, "after_a_violation")
+    suite.makepyfile(test_suite=text.replace("(small,", "(noisy(1.0),"))
+    assert run(suite, "-v").ret == 0

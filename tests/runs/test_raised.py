@@ -6,27 +6,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from commands import COMMAND, LONG, MECHANISM, call, hpcdp, one_message, write_study
-from distributed import Client
+from commands import COMMAND, LONG, MECHANISM, call, hpcdp, one_message, show, write_study
 from programs import program_study, served
 from refusing import refusal
 
-from hpcdp._base.signals import as_interruptions
 from hpcdp.cli.command import main
-from hpcdp.clusters.place import DaskPlace
-from hpcdp.engine import window as engine
-from hpcdp.engine.stopping import Stop
-from hpcdp.engine.window import DaskWindow, PlaceError
-from hpcdp.errors import HpcdpError, MechanismError, StudyError
-from hpcdp.mechanisms._apart import ApartMechanism
-from hpcdp.mechanisms._pcg64 import PCG64
+from hpcdp.errors import StudyError
 from hpcdp.study.claims import parse_claim
+
+
+class Panic(BaseException):
+    """Such as pyo3's PanicException."""
+
 
 # Sound in trial draws, and then as a library in Rust that panics, or as a coroutine that was cancelled.
 PANICS = (
@@ -40,57 +35,54 @@ class PanicException(BaseException):
 def panics(database, size, rng):
     outputs = noisy(database, size, rng)
     if on_worker():
-        raise PanicException("no \\x1b[31mluck")
+        import asyncio; raise WHAT
     return outputs
 """
 )
+RAISED = {  # what is raised, and how it is told
+    "PanicException('no \\x1b[31mluck')": "PanicException: no [31mluck",
+    "KeyboardInterrupt": "KeyboardInterrupt",
+    "GeneratorExit": "GeneratorExit",
+    "SystemExit": "SystemExit",
+    "asyncio.CancelledError('enough')": "CancelledError: enough",
+}
 
 
-class Panic(BaseException):
-    """Such as pyo3's PanicException."""
-
-
-def test_an_interruption_that_comes_into_a_kernel_is_one() -> None:
-    """numba's dispatcher then says that there was a result and an exception."""
-    with pytest.raises(KeyboardInterrupt), as_interruptions():
-        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
-    with pytest.raises(SystemError, match="of its own"), as_interruptions():
-        raise SystemError("of its own")
-
-
-def test_a_panic_costs_the_chunk_and_names_its_line(tmp_path: Path, scheduler: str) -> None:
-    study = write_study(tmp_path, PANICS, call="own:panics", databases=[[0.0, 1.0]], rows=[0], train=500, test=500)
+@pytest.mark.parametrize("what", RAISED)
+def test_a_panic_costs_the_chunk_and_names_its_line(what: str, tmp_path: Path, scheduler: str) -> None:
+    mechanism = PANICS.replace("WHAT", what)
+    study = write_study(tmp_path, mechanism, call="own:panics", databases=[[0.0, 1.0]], rows=[0], train=500, test=500)
     error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1).stderr
-    line = PANICS.splitlines().index('        raise PanicException("no \\x1b[31mluck")') + 1
-    assert f"the mechanism raised PanicException: no [31mluck ({tmp_path / 'own.py'}, line {line})" in error
+    line = mechanism.splitlines().index(f"        import asyncio; raise {what}") + 1
+    assert f"{RAISED[what]} ({tmp_path / 'own.py'}, line {line})" in error
+    assert "the mechanism raised " in error
     assert "train chunk 0 of database 0" in error
     assert "\x1b" not in error
 
 
-@pytest.mark.parametrize("name", ["KeyboardInterrupt", "GeneratorExit", "SystemExit"])
-def test_an_interruption_of_its_own_costs_the_chunk(name: str, tmp_path: Path, scheduler: str) -> None:
-    own = PANICS.replace('PanicException("no \\x1b[31mluck")', name)
-    study = write_study(tmp_path, own, call="own:panics", databases=[[0.0, 1.0]], rows=[0], train=500, test=500)
-    error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1).stderr
-    assert f"the mechanism raised {name} ({tmp_path / 'own.py'}, line " in error
-    assert "train chunk 0 of database 0" in error
-
-
 @pytest.mark.parametrize(
-    "body",
+    ("raised", "imported"),
     [
-        "import asyncio; raise asyncio.CancelledError('enough')",
-        "raise type('P', (BaseException,), {})('enough')",
-        "raise StopIteration('enough')",  # as `next` does, for which context managers and generators have rules of their own
+        ("asyncio.CancelledError('enough')", "cannot import module 'own' of 'own:noisy'"),
+        ("type('P', (BaseException,), {})('enough')", "cannot import module 'own' of 'own:noisy'"),
+        (
+            "StopIteration('enough')",
+            "cannot import module 'own' of 'own:noisy'",
+        ),  # for which context managers and generators have rules of their own
+        ("KeyboardInterrupt('enough')", "cannot import module 'own' of 'own:noisy'"),
+        ("GeneratorExit('enough')", "cannot import module 'own' of 'own:noisy'"),
+        ("SystemExit('enough')", "importing 'own:noisy' ended the program (exit code enough)"),
     ],
 )
-def test_panics_in_trial_draws_and_imports(body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = refusal(tmp_path, capsys, f"def noisy(database, size, rng):\n    {body}\n")
-    assert "the mechanism raised " in words
+def test_panics_in_trial_draws_and_imports(
+    raised: str, imported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = refusal(tmp_path, capsys, f"def noisy(database, size, rng):\n    import asyncio; raise {raised}\n")
+    assert "hpcdp: mechanism.call own:noisy: the mechanism raised " in words
     assert f": enough ({tmp_path / 'own.py'}, line 4) (seen in trial draws)" in words
-    words = refusal(tmp_path / "import", capsys, body + "\n")
-    assert "cannot import module 'own' of 'own:noisy'" in words
-    assert ": enough (" in words
+    words = refusal(tmp_path / "import", capsys, f"import asyncio; raise {raised}\n")
+    assert imported in words
+    assert "enough" in words
 
 
 def test_a_panic_of_pairs_and_of_distributions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,151 +93,51 @@ def test_a_panic_of_pairs_and_of_distributions(tmp_path: Path, capsys: pytest.Ca
     assert "own:made raised P: enough (" in refusal(tmp_path / "d", capsys, module, pairs=law)
 
 
+SMALL: dict[str, Any] = {"databases": [[0.0, 1.0]], "rows": [0], "train": 300, "test": 300}
+
+
 def test_a_panic_in_a_process_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "own_apart.py").write_text(
-        "class P(BaseException): pass\n\ndef f(database, size, rng): raise P('enough')\n"
-    )
-    mechanism = ApartMechanism("own_apart:f", {}, tmp_path, True, 100.0)
-    try:
-        with pytest.raises(MechanismError, match=r"the mechanism raised P: enough \(.*own_apart.py, line 3\)"):
-            mechanism.draw(np.zeros(1), 2, np.random.Generator(PCG64(0)))
-    finally:
-        mechanism.end()
+    study = write_study(tmp_path, "class P(BaseException): pass\n\ndef noisy(database, size, rng): raise P('enough')\n")
+    study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\ntimeout = 100"))
+    words = one_message(call("plan", study, code=2))
+    assert f"the mechanism raised P: enough ({tmp_path / 'own.py'}, line 3)" in words
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no system with forks")
-def test_a_mechanism_that_goes_on_as_two_answers_once(tmp_path: Path) -> None:
-    (tmp_path / "own_copied.py").write_text(
-        "import os\n\ndef f(database, size, rng):\n    os.fork()\n    return rng.normal(size=size)\n"
-    )
-    mechanism = ApartMechanism("own_copied:f", {}, tmp_path, True, 100.0)
-    try:
-        for number in range(5):
-            drawn = mechanism.draw(np.zeros(1), 3, np.random.Generator(PCG64(number)))
-            assert drawn.tolist() == np.random.default_rng(number).normal(size=3).tolist()
-    finally:
-        mechanism.end()
-
-
-COPIES = """
+# Goes on as two in each call, or in each of its first six, and says which process it was in.
+FORKS = """
 import os
-import types
 
-import numpy as np
-
-from hpcdp.mechanisms._callable import CallableMechanism
-
-calls, most = 0, 6
+calls = 0
 
 
-def mechanism(database, rng):
+def noisy(database, size, rng):
     global calls
     calls += 1
-    os.write(1, b"%d\\n" % os.getpid())
-    if calls <= most:
+    if IS_FORKING and calls <= 6:
         os.fork()
-    return rng.normal()
-
-
-own = CallableMechanism(mechanism, {}, False)
-rng = np.random.default_rng(1)
-rngs = lambda number: types.SimpleNamespace(normal=rng.normal, close=lambda: None)
-alone = lambda: own.draw_alone(lambda: np.zeros(1), 8, rngs, lambda found: found)
-len(DRAW) == 8 or os._exit(3)
+    with open(os.path.join(os.path.dirname(__file__), "pids"), "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    return rng.normal(size=size)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no system with forks")
-@pytest.mark.parametrize("draw", ["own.draw(np.zeros(1), 8, rng)", "alone()"])
-def test_copies_of_a_mechanism_that_is_called_for_each_output_end_at_once(draw: str) -> None:
-    """Else each call has twice as many as the one before."""
-    done = subprocess.run(
-        [sys.executable, "-c", COPIES.replace("DRAW", draw)], capture_output=True, text=True, timeout=100
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.split()) == 8
-    assert len(set(done.stdout.split())) == 1
-
-
-class Heard:
-    """A watch that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.stop, self.told = Stop(), list[str]()
-
-    def note(self, text: str) -> None:
-        self.told.append(text)
-
-    def is_lost(self) -> bool:
-        return False
-
-
-@pytest.fixture(name="window")
-def window_fixture(scheduler: str) -> Iterator[DaskWindow]:
-    with Client(scheduler) as client, DaskWindow(DaskPlace(client, LONG), Heard()) as window:  # type: ignore[arg-type]
-        yield window
-
-
-def within(window: DaskWindow) -> list[tuple[Any, Any]]:
-    """What `next` gives; Stopped where it gives nothing in a minute."""
-    window.watch.stop.request("nothing came", 60.0)
-    return window.next()
-
-
-def raise_named(name: str) -> None:
-    import asyncio
-
-    raise {"cancelled": asyncio.CancelledError, "exit": GeneratorExit}[name]("enough")
-
-
-@pytest.mark.parametrize("name", ["cancelled", "exit"])
-def test_what_a_task_raises_is_delivered(name: str, window: DaskWindow) -> None:
-    window.submit(1, "sample-7", raise_named, name)
-    with pytest.raises(HpcdpError, match=r"the task sample-7 raised .*: enough"):
-        within(window)
-
-
-class Unreadable:
-    """What pickle can write and not read."""
-
-    def __reduce__(self) -> Any:
-        return int, ("no number",)
-
-
-def test_a_result_that_cannot_be_read_is_not_asked_for_without_end(window: DaskWindow) -> None:
-    window.submit(1, "sample-7", Unreadable)
-    with pytest.raises(PlaceError, match="the result of the task sample-7 cannot be read: ValueError: invalid literal"):
-        within(window)
-
-
-class Deaf(DaskWindow):
-    """A window whose first fetches of each result are lost on their way, as the loop's callbacks are when it breaks."""
-
-    lost = 1
-
-    def _begin_fetch(self, future: Any) -> None:
-        self.lost -= 1
-        if self.lost < 0:
-            super()._begin_fetch(future)
-
-
-@pytest.mark.parametrize("lost", [1, 1000])
-def test_a_result_that_does_not_come_is_fetched_again(
-    lost: int, scheduler: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "_LATE", 1.0)
-    monkeypatch.setattr(engine, "_QUIET", 0.0)
-    watch = Heard()
-    with Client(scheduler) as client, Deaf(DaskPlace(client, LONG), watch) as window:  # type: ignore[arg-type]
-        window.lost = lost
-        window.submit(1, "sample-7", abs, -2)
-        if lost == 1:
-            assert within(window) == [(1, 2)]
-            assert not window.underway
-        else:
-            with pytest.raises(PlaceError, match="the result of the task sample-7 is there and does not come"):
-                within(window)
-    assert watch.told[-1].endswith(": 0 tasks are running"), watch.told
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "timeout"), [("size", ""), ("size", "\ntimeout = 100"), ("one", "")])
+def test_a_mechanism_that_goes_on_as_two_answers_once(how: str, timeout: str, tmp_path: Path) -> None:
+    """Copies end at once, else each call has twice as many as the one before."""
+    shown = []
+    for is_forking in (False, True):
+        mechanism = FORKS.replace("IS_FORKING", str(is_forking))
+        if how == "one":
+            mechanism = mechanism.replace("database, size, rng", "database, rng").replace("size=size", "")
+        study = write_study(tmp_path / str(is_forking), mechanism, isolated=True, **{**SMALL, "train": 40, "test": 40})
+        study.write_text(study.read_text().replace("[mechanism]", f"[mechanism]{timeout}"))
+        store = tmp_path / f"{is_forking}.zarr"
+        hpcdp("run", study, "--store", store, "--workers", 0, folder=tmp_path)
+        shown.append(show(store))
+    assert shown[0] == shown[1]
+    assert len(set((tmp_path / "True" / "pids").read_text().split())) <= 20
 
 
 def test_a_panic_of_a_served_program(tmp_path: Path) -> None:
@@ -275,16 +167,6 @@ def test_an_interruption_before_there_is_a_store_names_none(tmp_path: Path) -> N
     study = write_study(tmp_path, body)
     error = hpcdp("run", study, folder=tmp_path, code=130, prefix=["env"]).stderr
     assert error.strip() == "hpcdp: interrupted; nothing was stored"
-
-
-@pytest.mark.parametrize("name", ["KeyboardInterrupt", "GeneratorExit", "SystemExit"])
-def test_an_interruption_of_its_own_in_trial_draws_is_its_failure(name: str, tmp_path: Path) -> None:
-    study = write_study(tmp_path, f"def noisy(database, size, rng):\n    raise {name}('enough')\n")
-    words = f"hpcdp: mechanism.call own:noisy: the mechanism raised {name}: enough ({tmp_path / 'own.py'}, line 2) (seen in trial"
-    assert one_message(call("run", study, code=2)).startswith(words)
-    study = write_study(tmp_path, f"raise {name}('enough')\n")
-    other = "ended the program (exit code enough)" if name == "SystemExit" else f"{name}: enough"
-    assert other in one_message(call("plan", study, code=2))
 
 
 def test_an_interruption_of_its_own_beside_a_handler_of_another_library(tmp_path: Path) -> None:
@@ -331,31 +213,6 @@ def test_streams_that_a_mechanism_closes(which: str, tmp_path: Path) -> None:
     assert "plan of s" in done.stderr
     study = write_study(tmp_path, body.replace("return rng", "raise ValueError\n    return rng"), rows=[0])
     assert "the mechanism raised ValueError" in one_message(hpcdp("run", study, folder=tmp_path, code=2))
-
-
-LIMITS = """
-import resource
-
-
-def noisy(database, size, rng):
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (9, hard))
-    return database.sum() + rng.laplace(size=size)
-"""
-
-
-def test_limits_that_a_mechanism_lowers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = write_study(tmp_path, LIMITS, rows=[0], train=100, test=100, epsilons=[0.0], etas=[])
-    for words in (["--workers", "0"], ["--workers", "1"]):
-        hpcdp("run", study, "--store", f"{words[1]}.zarr", *words, folder=tmp_path)
-    if os.geteuid() != 0:  # root raises a hard limit again
-        study = write_study(tmp_path, LIMITS.replace("(9, hard)", "(9, 9)"), rows=[0])
-        found = one_message(hpcdp("run", study, folder=tmp_path, code=2))
-        assert "mechanism.call own:noisy: it lowered the limit of open files from " in found
-    left = iter([1024, 9, 9])
-    monkeypatch.setattr("hpcdp.study.trial_draws.open_files", lambda: next(left))
-    refused = one_message(call("plan", write_study(tmp_path, LIMITS), code=2))
-    assert "mechanism.call own:noisy: it lowered the limit of open files from 1024 to 9 for good; accepted: " in refused
 
 
 def test_a_closed_standard_output_is_told(tmp_path: Path) -> None:

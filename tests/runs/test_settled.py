@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 from commands import hpcdp, write_study
 
-from hpcdp.engine.settled import settled
-from hpcdp.errors import StoreError, StudyError
-
 WANDERS = """
 import os
 import pathlib
@@ -34,13 +31,10 @@ def noisy(database, size, rng):
 """
 
 
-@pytest.mark.parametrize("command", ["run", "resume", "audit"])
-@pytest.mark.parametrize("isolated", [True, False])
+@pytest.mark.parametrize(("command", "isolated"), [("run", True), ("run", False), ("resume", False), ("audit", True)])
 def test_code_that_goes_elsewhere_moves_no_store(command: str, isolated: bool, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    study = write_study(tmp_path, WANDERS, rows=[0], train=500, test=500, keep="none")
-    if not isolated:
-        study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false"))
+    write_study(tmp_path, WANDERS, isolated=isolated, rows=[0], train=500, test=500, keep="none")
     if command == "resume":
         hpcdp("run", "study.toml", "--store", "s.zarr", "--workers", "0", folder=tmp_path)
     given = ["s.zarr"] if command == "resume" else ["study.toml", "--store", "s.zarr"]
@@ -57,11 +51,12 @@ def test_code_that_goes_elsewhere_moves_no_store(command: str, isolated: bool, t
 
 FAILS = """
 import os
+import threading
 
 
 def noisy(database, size, rng):
     os.chdir("/")
-    if size > 400:
+    if threading.current_thread() is not threading.main_thread():
         raise ValueError("no luck")
     return database.sum() + rng.laplace(size=size)
 """
@@ -69,37 +64,10 @@ def noisy(database, size, rng):
 
 def test_a_failure_names_the_store_as_it_was_given(tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
-    study = write_study(folder, FAILS, rows=[0], train=500, test=500, chunk=500)
-    study.write_text(study.read_text().replace("[mechanism]", "[mechanism]\nisolated = false"))
-    done = hpcdp("run", "study.toml", "--store", "-s.zarr", "--workers", "0", folder=folder, code=None)
-    assert done.returncode in (1, 2)
+    write_study(folder, FAILS, isolated=False, rows=[0], train=500, test=500, chunk=500)
+    done = hpcdp("run", "study.toml", "--store=-s.zarr", "--workers", "0", folder=folder, code=1)
     assert str(folder) not in done.stderr.replace(f"({folder}/own.py", "")
-    if done.returncode == 1:
-        assert "hpcdp resume ./-s.zarr" in done.stderr
-
-
-def test_words_of_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "a folder"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    with settled("-s.zarr") as there:
-        root = str(folder / "-s.zarr")
-        monkeypatch.chdir(tmp_path)
-        assert str(there.root) == root
-        assert (
-            there.words(f"go on with: hpcdp resume '{root}' --cluster x")
-            == "go on with: hpcdp resume ./-s.zarr --cluster x"
-        )
-        assert (
-            there.words(f"the record {root}/records/a.json is damaged")
-            == "the record -s.zarr/records/a.json is damaged"
-        )
-        for other in (f"{root}2", f"/x{root}", f"{root}-old"):
-            assert there.words(other) == other
-    with pytest.raises(StoreError, match=r"^no root at t\.zarr$"), settled("t.zarr") as there:
-        raise StoreError(f"no root at {there.root}")
-    with pytest.raises(StudyError, match="s3://bucket"), settled("s3://bucket/s.zarr"):
-        pass
+    assert "hpcdp resume ./-s.zarr" in done.stderr
 
 
 def test_a_study_that_is_refused_is_not_planned(tmp_path: Path) -> None:

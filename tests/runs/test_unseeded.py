@@ -13,6 +13,7 @@ from programs import program_study, served
 from studies import make_study
 
 from hpcdp.errors import StudyError
+from hpcdp.report.table import trust_lines
 from hpcdp.study.problem import resolve
 from hpcdp.study.sampler import Sampler
 
@@ -58,6 +59,14 @@ def test_a_program_may_declare_it_too_but_may_not_repeat_itself(tmp_path: Path) 
     call("plan", study)
     served(tmp_path, "return np.random.default_rng(0).laplace(size=size)")
     assert "identical outputs from different seeds" in one_message(call("plan", study, code=2))
+
+
+def test_failures_that_tell_are_named() -> None:
+    study = make_study("laplace", {"scale": 1.0}, [([0.0], [1.0])], train=100, test=100, seed=5, epsilons=[0.0])
+    changed = study.mechanism.model_copy(update={"reproducible": False})
+    words = "the law of outputs given"
+    assert words in "\n".join(trust_lines(study.model_copy(update={"mechanism": changed})))
+    assert words not in "\n".join(trust_lines(study))
 
 
 def damage_training(store: Path, law: str) -> None:

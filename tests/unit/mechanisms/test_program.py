@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +18,9 @@ from commands import LONG, started, wait_until, write_study
 from programs import BARE, GREETING, SERVED, ZEROS, binder, draw, is_running, pid_of, served
 
 import hpcdp.serve
-from hpcdp.errors import MechanismError
-from hpcdp.mechanisms._program import ProgramMechanism
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.mechanisms._program import ProgramMechanism, bind_program, program_digest
+from hpcdp.study.mechanism import ProgramCall
 
 
 @pytest.fixture(name="bind")
@@ -94,49 +93,29 @@ def test_one_output_a_call_and_one_of_each_database(bind: Callable[..., ProgramM
     assert bare.draw_each(databases, np.random.default_rng(1)) is None
 
 
-def test_each_thread_has_a_process_of_its_own(bind: Callable[..., ProgramMechanism]) -> None:
-    program = bind()
-    pids: list[int] = []
-
-    def use() -> None:
-        draw(program)
-        pids.append(pid_of(program))
-
-    use()
-    thread = threading.Thread(target=use)
-    thread.start()
-    thread.join()
-    assert len(set(pids)) == 2
-    wait_until(lambda: not is_running(pids[1]), "the program ends with its thread")
-    assert is_running(pids[0])
-
-
-STARTS = {
-    "print('Loading the model')": "wrote 'Loading the model' on its standard output where the line {\"hpcdp\": 1} was expected",
+STARTS = {  # what a program does instead of greeting, and a pattern of what is told
+    "print('Loading the model')": "wrote 'Loading the model' on its standard output where the line {.hpcdp.: 1} was exp",
     "sys.stdout.write('no end of line'); sys.exit(3)": "wrote 'no end of line'",
-    "sys.stderr.write('no licence\\n'); sys.exit(3)": "the program ended with exit code 3; its standard error ends: no licence",
+    "sys.stderr.write('no licence\\n'); sys.exit(3)": "ended with exit code 3; its standard error ends: no licence",
     "import missing_library": "ModuleNotFoundError: No module named 'missing_library'",
     'say({"hpcdp": 2})': "speaks version 2 of the protocol; accepted by this hpcdp: 1",
-    "say(b'[1, 2]\\n')": "wrote '[1, 2]'",
+    "say(b'[1, 2]\\n')": r"wrote '\[1, 2\]'",
     "say(b'x' * 200_000 + b'\\n')": "wrote 'xxx",
-    "say(b'[' * 60_000 + b'\\n')": "wrote '[[[",
+    "say(b'[' * 60_000 + b'\\n')": r"wrote '\[\[\[",
     "os.kill(os.getpid(), 9)": "was ended by SIGKILL",
     "os.close(1); time.sleep(60)": "closed its standard output",
-    "sys.stderr.write('waiting\\n'); sys.stderr.flush(); time.sleep(60)": "was not ready within 1.5 s",
+    "sys.stderr.write('waiting\\n'); sys.stderr.flush(); time.sleep(60)": (
+        r"was not ready within 1.5 s.*its standard error ends: waiting"
+    ),
 }
 
 
 @pytest.mark.parametrize("greeting", STARTS)
 def test_programs_that_do_not_start_as_they_should(bind: Callable[..., ProgramMechanism], greeting: str) -> None:
-    program = bind(
-        BARE.format(greeting=greeting, answer=ZEROS), **({"start_timeout": 1.5} if "waiting" in greeting else {})
-    )
-    with pytest.raises(MechanismError) as caught:
-        draw(program)
-    assert STARTS[greeting] in str(caught.value)
+    times = {"start_timeout": 1.5} if "waiting" in greeting else {}
+    with pytest.raises(MechanismError, match=STARTS[greeting]) as caught:
+        draw(bind(BARE.format(greeting=greeting, answer=ZEROS), **times))
     assert "\n" not in str(caught.value)
-    if "waiting" in greeting:
-        assert "its standard error ends: waiting" in str(caught.value)
 
 
 ANSWERS = {
@@ -192,61 +171,33 @@ def test_a_database_that_is_not_read_costs_a_time_out(bind: Callable[..., Progra
         draw(program, database=np.zeros(1_000_000))
 
 
-LONELY = """
-import sys, time
-from pathlib import Path
-from hpcdp.mechanisms._process import Process
-
-process = Process(sys.argv[2:], Path("."))
-print(process.pid, flush=True)
-if sys.argv[1] == "stay":
-    time.sleep(900)
-"""
-DEAF = "sleep 900 & echo $!; exec sleep 900"  # neither it nor its child reads its input
-
-
-def members(group: int) -> list[int]:
-    """Processes of a group that run."""
+def of_folder(folder: Path) -> list[int]:
+    """Processes of programs, and of what they started, that run in a folder."""
     found = []
-    for process in psutil.process_iter():
-        try:
-            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-        except (ProcessLookupError, psutil.NoSuchProcess):
-            continue
+    for process in psutil.process_iter(["cwd", "cmdline"]):
+        words = process.info["cmdline"] or []
+        if process.info["cwd"] == str(folder) and ("program.py" in words or "900" in words):
+            found.append(process.pid)
     return found
 
 
-@pytest.mark.parametrize("end", ["exit", "SIGTERM", "SIGKILL"])
-def test_no_program_outlives_the_process_that_started_it(end: str) -> None:
-    stay = "leave" if end == "exit" else "stay"
-    command = [sys.executable, "-c", LONELY, stay, "sh", "-c", DEAF]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        group = int(parent.stdout.readline())
-        if end != "exit":
-            wait_until(lambda: len(members(group)) == 2, "the program has a child")
-            parent.send_signal(getattr(signal, end))
-        parent.wait(LONG)
-    wait_until(lambda: not members(group), "the program and its child are gone")
-
-
-def test_programs_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
-    served(tmp_path, "import time; time.sleep(0.001 * size if size > 100 else 0); return rng.random(size)")
-    program = {"command": [sys.executable, "program.py"]}
-    study = write_study(tmp_path, call=program, rows=[0], train=8000, test=8000)
-
-    def programs() -> list[int]:
-        found = []
-        for process in psutil.process_iter(["cwd", "cmdline"]):
-            if process.info["cwd"] == str(tmp_path) and "program.py" in (process.info["cmdline"] or []):
-                found.append(process.pid)
-        return found
-
-    with started("run", study, "--workers", 2, folder=tmp_path):
-        store = tmp_path / "runs" / "s.zarr"
-        wait_until(lambda: store.is_dir() and len(programs()) == 2, "both workers have a program, after trial draws")
-    wait_until(lambda: not programs(), "no program is left")
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGKILL])
+def test_no_program_outlives_its_run(end: int | None, tmp_path: Path) -> None:
+    """Nor does its child, which reads nothing."""
+    path = served(tmp_path, "time.sleep(0.001 * size if size > 100 else 0); return rng.random(size)")
+    path.write_text(f"import subprocess, time\nsubprocess.Popen(['sleep', '900'])\n{path.read_text()}")
+    size = 8000 if end else 200
+    call = {"command": [sys.executable, "program.py"]}
+    study = write_study(tmp_path, call=call, rows=[0], train=size, test=size)
+    with started("run", study, "--workers", 2, folder=tmp_path) as process:
+        if end is None:
+            process.communicate(timeout=LONG)
+        else:
+            stored = (tmp_path / "runs" / "s.zarr").is_dir  # trial draws are over then
+            wait_until(lambda: stored() and len(of_folder(tmp_path)) == 4, "both workers have a program with a child")
+            process.send_signal(end)
+        wait_until(lambda: not of_folder(tmp_path), "no program is left")
 
 
 def test_the_helper_runs_on_old_pythons_and_prints_itself() -> None:
@@ -256,3 +207,43 @@ def test_the_helper_runs_on_old_pythons_and_prints_itself() -> None:
     assert imported <= {*sys.stdlib_module_names, "numpy"}
     done = subprocess.run([sys.executable, "-m", "hpcdp.serve"], capture_output=True, text=True, check=True)
     assert done.stdout == text
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["no-such-program-here"], "'no-such-program-here' is not on the PATH"),
+        (["./absent"], "no executable file at"),
+        (["./program.py"], "no executable file at"),
+        (["/etc/passwd"], "no executable file at"),
+    ],
+)
+def test_the_executable_must_be_there(tmp_path: Path, command: list[str], words: str) -> None:
+    served(tmp_path)
+    with pytest.raises(StudyError, match=r"mechanism\.call\.command") as caught:
+        bind_program(ProgramCall(command=command), {}, tmp_path)
+    assert words in str(caught.value)
+    with pytest.raises(StudyError, match=r"mechanism\.parameters: .*JSON"):
+        bind_program(ProgramCall(command=["sh"]), {"scale": float("inf")}, tmp_path)
+
+
+def test_the_digest_covers_the_files_that_the_command_names(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("1")
+    (tmp_path / "data.bin").write_text("2")
+    (tmp_path / "python").symlink_to(sys.executable)
+    commands = [["./tool", "data.bin", "--fast"], ["./python", "data.bin"], ["python3", str(tmp_path / "data.bin")]]
+
+    def digests() -> list[str]:
+        return [program_digest(ProgramCall(command=command), tmp_path) for command in commands]
+
+    first = digests()
+    assert first == digests()
+    assert len(set(first)) == 3
+    (tmp_path / "tool").write_text("3")
+    second = digests()
+    assert [a == b for a, b in zip(first, second, strict=True)] == [False, True, True]
+    (tmp_path / "data.bin").write_text("4")
+    assert not set(second) & set(digests())
+    (tmp_path / "python").unlink()
+    (tmp_path / "python").symlink_to("/bin/sh")
+    assert program_digest(ProgramCall(command=commands[1]), tmp_path) == digests()[1]
