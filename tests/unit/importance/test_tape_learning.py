@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+import hpcdp
 from benchmarks import tape as bench
+from hpcdp import Study
 from hpcdp.losses.tape.chains import is_score
 from hpcdp.losses.tape.elite import Elite
 from hpcdp.losses.tape.fit import fit
@@ -296,3 +299,23 @@ def test_ten_to_the_minus_fifteen_is_told_at_all_epsilons() -> None:
     figures = bench.estimate("gaussian 1/4", 1e-15, seed=77_003)
     assert figures["within"] == 21
     assert abs(figures["last off"]) < 0.1
+
+
+def around(database: NDArray[Any], size: int, rng: np.random.Generator) -> Floats:
+    """Noise on a circle, which has no proposal."""
+    return np.asarray(rng.vonmises(0.0, 1.0, size) + database[0])
+
+
+def test_noise_without_a_proposal_falls_back(tmp_path: Path) -> None:
+    study = Study.from_dict(
+        {
+            "study": {"name": "learning", "seed": 77_002},
+            "mechanism": {"call": "test_tape_learning:around", "isolated": False},
+            "pairs": {"given": [{"d": [0.0], "d_prime": [0.5]}]},
+            "estimate": {"tape": True, "epsilons": [0.0, 0.2], "test": 1 << 18},
+        },
+        Path(__file__).parent,
+    )
+    result = hpcdp.run(study, tmp_path / "learning.zarr", workers=0)
+    assert result["tape_gain"].tolist() == [1.0]
+    assert (result["leftover_draws"] == 0).all()
