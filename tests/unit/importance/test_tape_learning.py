@@ -306,13 +306,14 @@ def around(database: NDArray[Any], size: int, rng: np.random.Generator) -> Float
     return np.asarray(rng.vonmises(0.0, 1.0, size) + database[0])
 
 
+@pytest.mark.slow
 def test_noise_without_a_proposal_falls_back(tmp_path: Path) -> None:
     study = Study.from_dict(
         {
             "study": {"name": "learning", "seed": 77_002},
             "mechanism": {"call": "test_tape_learning:around", "isolated": False},
             "pairs": {"given": [{"d": [0.0], "d_prime": [0.5]}]},
-            "estimate": {"tape": True, "epsilons": [0.0, 0.2], "test": 1 << 18},
+            "estimate": {"tape": True, "epsilons": [0.0, 0.2], "train": 1 << 12, "test": 1 << 13},
         },
         Path(__file__).parent,
     )
