@@ -67,12 +67,10 @@ def test_shipped_profiles_can_be_planned_with(path: Path, study: Path) -> None:
     assert "TOO" not in text
 
 
-def test_all_shipped_profiles_are_here() -> None:
+def test_what_is_shipped() -> None:
     assert {path.stem for path in SHIPPED} >= {"node128", "small", "template", "test"}
-
-
-def test_node128_is_one_process_a_core_with_two_gigabytes() -> None:
-    found = Profile.from_toml(SLURM / "node128.toml")
+    small, found = (Profile.from_toml(SLURM / f"{name}.toml") for name in ("small", "node128"))
+    assert (small.size.least, small.size.most, small.worker.slots) == (4, 4, 8)
     assert (found.worker.cores, found.worker.process_count, found.worker.threads) == (128, 128, 1)
     assert found.worker.memory == 128 * 2 * 2**30
     assert found.worker.library_threads == 1
@@ -83,78 +81,40 @@ def test_node128_is_one_process_a_core_with_two_gigabytes() -> None:
     assert f"128 / {changed.worker.process_count} = {changed.worker.library_threads} library threads" in text
 
 
-def test_small_is_four_jobs_of_eight_cores() -> None:
-    found = Profile.from_toml(SLURM / "small.toml")
-    assert (found.size.least, found.size.most, found.worker.slots) == (4, 4, 8)
-
-
-def test_the_template_has_every_key_once_or_more() -> None:
-    assert {(section, key) for section, key, _, _ in written(TEMPLATE.read_text())} == set(KEYS)
-
-
-def test_the_template_shows_defaults_where_there_are_some() -> None:
-    for section, key, value, in_force in written(TEMPLATE.read_text()):
-        default = SECTIONS[section].model_fields[key].default
-        if not in_force and section != "size" and default is not None and default != ():
-            parsed = Profile.from_dict(profile(**{f"{section}__{key}": value}))
-            assert getattr(getattr(parsed, section), key) == default, key
-
-
-def test_every_example_of_the_template_is_accepted() -> None:
+def test_the_template_has_every_key_and_its_examples_and_defaults_are_right() -> None:
     lines = list(written(TEMPLATE.read_text()))
-    required = {(section, key): value for section, key, value, in_force in lines if in_force}
-    assert set(required) == {("worker", "cores"), ("worker", "memory"), ("worker", "walltime"), ("size", "jobs")}
+    assert {(section, key) for section, key, _, _ in lines} == set(KEYS)
+    required = {(section, key) for section, key, _, in_force in lines if in_force}
+    assert required == {("worker", "cores"), ("worker", "memory"), ("worker", "walltime"), ("size", "jobs")}
     for section, key, value, in_force in lines:
         if in_force or section == "size":
             continue
-        tables = profile(**{f"{section}__{key}": value})
-        parsed = Profile.from_dict(tables)
-        assert getattr(parsed, section).model_fields_set >= {key}
+        part = getattr(Profile.from_dict(profile(**{f"{section}__{key}": value})), section)
+        assert part.model_fields_set >= {key}
+        default = SECTIONS[section].model_fields[key].default
+        assert default in (None, ()) or getattr(part, key) == default, key
     sizes = {key: value for section, key, value, _ in lines if section == "size"}
     assert Profile.from_dict(profile(size={k: sizes[k] for k in ("minimum", "maximum")})).size.most == sizes["maximum"]
     nodes = Profile.from_dict(profile(cluster__driver="allocation", size={"nodes": sizes["nodes"]}))
     assert nodes.size.most == sizes["nodes"]
 
 
-@pytest.mark.parametrize("words", ["module load", "conda activate", ".venv/bin/activate", "apptainer exec"])
-def test_the_template_shows_how_sites_do_it(words: str) -> None:
-    assert words in TEMPLATE.read_text()
+def test_the_template_shows_how_sites_do_it() -> None:
+    text = TEMPLATE.read_text()
+    assert all(words in text for words in ("module load", "conda activate", ".venv/bin/activate", "apptainer exec"))
 
 
-@pytest.mark.parametrize(
-    "text, seconds",
-    [
-        ("90s", 90),
-        ("10 min", 600),
-        ("2 m", 120),
-        ("30m", 1800),
-        ("8h", 28800),
-        ("2d", 172800),
-        ("30:00", 1800),
-        ("08:30:00", 30600),
-        ("1-12:00:00", 129600),
-    ],
-)
-def test_durations(text: str, seconds: int) -> None:
-    found = Profile.from_dict(profile(worker__walltime=text, cluster__drain="45s"))
-    assert found.worker.walltime == seconds
-    assert found.driver_walltime == seconds
-    assert found.useful_seconds == seconds - 45
-
-
-def test_slurm_reads_the_same_duration() -> None:
-    assert [clock(s) for s in (90, 30600, 129600)] == ["0-00:01:30", "0-08:30:00", "1-12:00:00"]
-    for seconds in (90, 30600, 129600):
-        assert (
-            Profile.from_dict(profile(worker__walltime=clock(seconds), cluster__drain="9s")).worker.walltime == seconds
-        )
-
-
-@pytest.mark.parametrize(
-    "text, size", [("512MB", 2**29), ("4GB", 2**32), ("1.5TB", 3 * 2**39), ("2G", 2**31), ("64 MiB", 2**26)]
-)
-def test_memory(text: str, size: int) -> None:
-    assert Profile.from_dict(profile(worker__memory=text)).worker.memory == size
+def test_durations_and_memory() -> None:
+    durations = {
+        "90s": 90, "10 min": 600, "2 m": 120, "30m": 1800, "8h": 28800, "2d": 172800, "30:00": 1800, "08:30:00": 30600,
+        "1-12:00:00": 129600, "0-00:01:30": 90, "0-08:30:00": 30600,
+    }  # fmt: skip
+    for text, seconds in durations.items():
+        found = Profile.from_dict(profile(worker__walltime=text, cluster__drain="45s"))
+        assert (found.worker.walltime, found.driver_walltime, found.useful_seconds) == (seconds, seconds, seconds - 45)
+    assert [clock(s) for s in (90, 30600, 129600)] == ["0-00:01:30", "0-08:30:00", "1-12:00:00"], "as SLURM reads them"
+    memory = {"512MB": 2**29, "4GB": 2**32, "1.5TB": 3 * 2**39, "2G": 2**31, "64 MiB": 2**26}
+    assert {text: Profile.from_dict(profile(worker__memory=text)).worker.memory for text in memory} == memory
 
 
 DURATION = 'a duration such as "30s", "90m", "8h", "2d" or "1-12:00:00"'
@@ -203,15 +163,15 @@ def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("line", FOREIGN)
-@pytest.mark.parametrize("section", ["worker", "driver"])
-def test_directives_that_make_a_script_no_job_of_ours(section: str, line: str, tmp_path: Path, study: Path) -> None:
-    with pytest.raises(StudyError) as caught:
-        Profile.from_dict(profile(**{f"{section}__directives": ["--exclusive", line]}), "site.toml")
+def test_directives_that_make_a_script_no_job_of_ours(line: str) -> None:
     said = (
         "options of sbatch but --array, --clusters, --job-name, --wait, --test-only, --wrap, with which a script is not"
     )
-    assert str(caught.value).startswith(f"site.toml: {section}.directives: {said} one job of hpcdp's; given: [")
-    assert line in str(caught.value)
+    for section in ("worker", "driver"):
+        with pytest.raises(StudyError) as caught:
+            Profile.from_dict(profile(**{f"{section}__directives": ["--exclusive", line]}), "site.toml")
+        assert str(caught.value).startswith(f"site.toml: {section}.directives: {said} one job of hpcdp's; given: [")
+        assert line in str(caught.value)
     with pytest.raises(StudyError, match=r"cluster\.prologue: options of sbatch but"):
         Profile.from_dict(profile(cluster__prologue=["module load x", f"#SBATCH {line}"]))
 

@@ -17,6 +17,7 @@ from hpcdp.report.comparison import table
 from hpcdp.report.plots import draw_comparison
 from hpcdp.report.verdict import report
 from hpcdp.results.comparison import compare, largest_difference
+from hpcdp.results.result import load_result
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
@@ -167,8 +168,6 @@ def test_command(stores, tmp_path):
 
 
 def test_picture(stores):
-    from hpcdp.results.result import load_result
-
     results = [load_result(stores / f"{name}.zarr") for name in "ab"]
     axis = draw_comparison(compare(results)).axes[0]
     labels = [text.get_text() for text in axis.get_legend().get_texts()]
@@ -199,8 +198,6 @@ def test_picture(stores):
     ],
 )
 def test_legends_have_the_end_of_long_paths_that_tells_them_apart(stores, given, drawn):
-    from hpcdp.results.result import load_result
-
     results = [load_result(stores / f"{name}.zarr") for name in "aba"[: len(given)]]
     figure = draw_comparison(replace(compare(results[:2]), results=tuple(results), names=tuple(given)))
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from commands import call, write_study
 
-from benchmarks import tape as bench
 from hpcdp import load_result, run
 from hpcdp.analytic import GaussianShift, LaplaceShift, NormalMixture, laplace_pair
 from hpcdp.study.file import Study
@@ -83,50 +81,6 @@ def test_tapes_agree_with_the_exact_curve_and_with_counting(name: str, counted: 
     assert abs(one - other) <= 3.0 * math.hypot(a, b)
 
 
-SOURCES = ("two_sided", "descend", "sampled", "count", "release")
-LAWS = {"mixture": "two_sided", "dp-sgd, forward": "descend", "dp-sgd, reverse": "descend", "subsampled": "sampled",
-        "geometric sum": "count", "threshold": "release"}  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.release) if name not in ("geometric sum", "threshold") else name
-        for name in LAWS
-    ],
-)
-def test_laws_of_the_benchmark_agree(name: str, tmp_path: Path) -> None:
-    """In the direction and at the ε where δ is 10⁻⁴ by the exact curve, within three standard errors of both."""
-    case, named = (
-        bench.CASES[name],
-        {key: value for key, value in vars(bench).items() if key[:1] == "_" and key[1:2].isupper()},
-    )
-    constants = [f"{key} = {value!r}" for key, value in named.items() if isinstance(value, int | float)]
-    sources = [inspect.getsource(getattr(bench, function)) for function in SOURCES]
-    head = "from __future__ import annotations\nimport math\nimport numpy as np\n"
-    mechanism = "\n".join([head, *constants, *sources])
-    d, other = case.pair(1e-4)
-    pairs = f"given = [ {{ d = {d}, d_prime = {other} }} ]"
-    common = {"mechanism": mechanism, "call": f"own:{LAWS[name]}", "stream": "philox", "keep": "none", "etas": [],
-              "pairs": pairs, "epsilons": [0.0, case.last(1e-4)]}  # fmt: skip
-    found, row = {}, 0 if case.direction == "forward" else 1
-    for tape in (True, False):
-        ways = {"tape": True, "train": 1 << 15} if tape else {"loss": "auto", "train": 1 << 17}
-        target = {"epsilon": common["epsilons"][1], "direction": case.direction}
-        target |= {"relative_error": 0.05, "most": 1 << 23} if tape else {"relative_error": 0.2, "most": 1 << 24}
-        study = write_study(tmp_path / str(tape), **common, **ways, target=target, chunk=1 << 18)
-        study.write_text(study.read_text().replace("test = 4500\n", ""))  # the target decides
-        call("run", study, "--store", tmp_path / f"{tape}.zarr", "--workers", 0)
-        result = load_result(tmp_path / f"{tape}.zarr")
-        found[tape] = tuple(float(result[part][0, row, 1]) for part in ("delta", "standard_error"))
-    (one, a), (two, b) = found[True], found[False]
-    print(f"{name}: {one:.4g} ± {a:.2g} from tapes, {two:.4g} ± {b:.2g} from counts")
-    assert one > 2.0 * a
-    assert abs(one - two) <= 3.0 * math.hypot(a, b)
-    assert 0.9e-4 - 4.5 * a <= one <= 1e-4 + 4.5 * a, "what L̂ misses lowers it: on a lattice whole values"
-
-
 VECTORS: dict[str, Any] = {
     "call": "laplace",
     "stream": "philox",
@@ -137,6 +91,7 @@ VECTORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_plans_say_that_laplace_noise_gains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One column: half of the outputs have the largest loss."""
     monkeypatch.chdir(tmp_path)

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from commands import call
 from pages import STUDIES, make_store
 from results import changed, measured
 
-from hpcdp import load_result
+from hpcdp import Study, load_result, run
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.report.export import NO_PARQUET, write_export
 from hpcdp.report.html.page import render
@@ -97,7 +98,7 @@ def test_what_edits_set_rows_to_is_in_no_copy_unless_asked_for(exports: Exports,
     assert load_result(tmp_path / "all").to_json() == load_result(store).to_json()
 
 
-@pytest.mark.parametrize("kind", ["points", "tape", "pure", "risk"])
+@pytest.mark.parametrize("kind", ["points", "risk"])
 def test_addresses_are_read_as_folders_are(exports: Exports, served: tuple[Path, str], kind: str) -> None:
     """By memory:// and by HTTP, with the library and with the commands."""
     _, copy = exports(kind)
@@ -130,9 +131,6 @@ def test_pages_of_a_copy_and_of_its_store_differ_in_the_exact_curve_alone(export
 
 def test_a_claim_of_a_file_is_not_in_a_copy(exports: Exports, tmp_path: Path) -> None:
     """Whoever reads it has another file of that name, or none."""
-    from hpcdp.engine.driver import run
-    from hpcdp.study.file import Study
-
     (tmp_path / "curve.csv").write_text("epsilon,delta\n0,0.1\n1,0.01\n")
     body = {
         "study": {"name": "claimed", "seed": 1, "claim": "file(curve.csv)"},
@@ -171,8 +169,6 @@ def test_arrays_are_netcdf_and_parquet(exports: Exports) -> None:
 
 
 def test_counts_beyond_netcdf_integers_are_exact(exports: Exports, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     result = load_result(exports("reuse")[0])
     large = result["test"] + 2**40
     grown = replace(result, arrays=result.arrays | {"test": (result.arrays["test"][0], large)})

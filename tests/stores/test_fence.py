@@ -22,6 +22,7 @@ from hpcdp.store.results import Arrays, read_results, write_results
 from hpcdp.store.root import create_store
 
 Files = dict[str, tuple[int, int, bytes]]
+SMALL = {"databases": [[0.0, 1.0]], "train": 500, "test": 500, "isolated": False}  # drawn in the process that is frozen
 
 
 def files(store: Path) -> Files:
@@ -70,8 +71,9 @@ def refuse_all_that_slept(
     return [place for _, place in slept]
 
 
+@pytest.mark.slow
 def test_a_new_store(tmp_path: Path) -> None:
-    study = write_study(tmp_path, databases=[[0.0, 1.0]], train=500, test=500)
+    study = write_study(tmp_path, **SMALL)
     least = {
         "study/study-#",
         "study/databases/#",
@@ -84,9 +86,10 @@ def test_a_new_store(tmp_path: Path) -> None:
     refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
 
 
+@pytest.mark.slow
 def test_a_damaged_store(tmp_path: Path) -> None:
     """All that is set aside, deleted and written anew: records, samples, counters, the root's metadata, the results."""
-    study, made = write_study(tmp_path, databases=[[0.0, 1.0]], train=500, test=500), tmp_path / "made.zarr"
+    study, made = write_study(tmp_path, **SMALL), tmp_path / "made.zarr"
     assert Run(made, "first", run_here, (str(study),)).end()[0] == "done"
     for path in [*records(made, "counts"), made / "zarr.json"]:
         path.write_bytes(path.read_bytes()[:-9])
@@ -106,14 +109,16 @@ def test_a_damaged_store(tmp_path: Path) -> None:
     refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
 
 
+@pytest.mark.slow
 def test_tallies_and_what_is_learned(tmp_path: Path) -> None:
     """Of a refined loss: pilots, tallies, counters, each with its record."""
-    changes = {"refine": 2000, "validation": 1000, "train": 500, "test": 500, "keep": "none", "etas": []}
-    study = write_study(tmp_path, databases=[[0.0, 1.0]], rows=[0], **changes)
+    changes = {"refine": 2000, "validation": 1000, "keep": "none", "etas": []}
+    study = write_study(tmp_path, **SMALL, rows=[0], **changes)
     least = {"pilots/#", "records/pilots/#", "tallies/#", "records/tallies/#", "records/fits/#", "records/counts/#"}
     refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
 
 
+@pytest.mark.slow
 def test_packs(tmp_path: Path) -> None:
     """Very many small blocks and databases: those that lie together, with their records."""
     given = ", ".join(f"{{ d = [{2 * n}], d_prime = [{2 * n + 1}] }}" for n in range(130))

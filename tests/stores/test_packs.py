@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,18 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import call, one_message, rewrite, stored_problem
-from studies import REALS, files_below, make_study
+from studies import files_below, make_study
 
 from hpcdp.engine import driver
 from hpcdp.engine.context import Context
 from hpcdp.engine.failures import RunFailed
-from hpcdp.errors import DamagedError, LeaseError
+from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.planning import sampling
 from hpcdp.results.result import load_result
 from hpcdp.store import databases, packs
-from hpcdp.store.databases import lost_place
 from hpcdp.store.lease import acquire
 from hpcdp.store.packs import read_packs, write_packs
 from hpcdp.store.records import read_json
@@ -33,7 +29,7 @@ from hpcdp.store.samples import DamagedBlock, read_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
 
-PAIRS, MOST = 140, 210
+FIRST, PAIRS, MOST = 3, 140, 210
 FEW = {"train": 60, "test": 50, "epsilons": [0.0, 0.5]}
 Files = dict[str, tuple[int, int, bytes]]
 
@@ -81,14 +77,14 @@ def small_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of the same study with files of its own for each block and database, as stores were before there were packs."""
+    """A store of the first pairs, so few that each block and database has files of its own."""
     store = tmp_path_factory.mktemp("apart") / "s.zarr"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampling, "FEWEST_PACKED", 10**9)
-        patch.setattr(databases, "_FEWEST", 10**9)
-        run(study_of(PAIRS), store)
-    assert len(list((store / "samples").iterdir())) == 2 * PAIRS + 1
-    assert len(list((store / "study" / "databases").iterdir())) == 2 * PAIRS + 1
+    run(study_of(FIRST), store)
+    assert (
+        len(list((store / "samples").iterdir()))
+        == len(list((store / "study" / "databases").iterdir()))
+        == 2 * FIRST + 1
+    )
     return store
 
 
@@ -108,37 +104,34 @@ def copy_fixture(together: Path, tmp_path: Path) -> Path:
 
 
 def test_few_files_and_the_same_result(apart: Path, together: Path) -> None:
-    assert load_result(together).to_json() == load_result(apart).to_json()
-    layout = open_layout(together)
+    found = [_estimates(json.loads(load_result(store).to_json())) for store in (together, apart)]
+    assert [cell for cell in found[0] if cell[0] < FIRST] == found[1]
+    layout, problem = open_layout(together), stored_problem(together)
     held = [block for _, blocks in read_packs(layout) for block in blocks]  # type: ignore[union-attr]
-    problem = stored_problem(together)
     assert sorted(held) == sorted(stage.name_of(law, 0) for stage in problem.kept_stages for law in problem.laws)
-    assert len(files(together, "samples", "packs")) < 60 < 2000 < len(files(apart, "samples", "packs"))
-    for stage in problem.kept_stages:
-        for law in problem.laws:
+    assert len(files(together, "samples", "packs")) < 60
+    few = stored_problem(apart)
+    for stage in few.kept_stages:
+        for law in few.laws:
             one, other = (
-                next(read_blocks(open_layout(store), stage, law, problem.schema, range(1)))
-                for store in (apart, together)
+                next(read_blocks(open_layout(store), stage, law, few.schema, range(1))) for store in (apart, together)
             )
             np.testing.assert_array_equal(one, other)
 
 
 def test_more_of_a_study_draws_what_is_missing_alone(copy: Path, drawn: list[Any], tmp_path: Path) -> None:
+    """Two laws and two stages a pair; an ε needs no new samples."""
     before = files(copy, "packs", "counts", "fits")
-    grown = run(study_of(PAIRS, epsilons=[0.0, 0.25, 0.5]), copy)
-    assert drawn == [], "an ε needs no new samples"
-    assert {path: file for path, file in files(copy, "packs", "counts", "fits").items() if path in before} == before
-    more = run(study_of(PAIRS + 3, epsilons=[0.0, 0.25, 0.5]), copy)
-    assert len(drawn) == 2 * 2 * 3, "three pairs of two laws, two stages"
-    assert len(set(drawn)) == len(drawn)
-    assert {path: file for path, file in files(copy, "packs", "counts", "fits").items() if path in before} == before
-    many = run(study_of(MOST, epsilons=[0.0, 0.25, 0.5]), copy)
-    assert len(drawn) == len(set(drawn)) == 2 * 2 * (MOST - PAIRS)
-    assert {path: file for path, file in files(copy, "packs", "counts", "fits").items() if path in before} == before
-    drawn.clear()
-    for pairs, found in ((PAIRS, grown), (PAIRS + 3, more), (MOST, many)):
-        anew = json.loads(run(study_of(pairs, epsilons=[0.0, 0.25, 0.5]), tmp_path / f"{pairs}.zarr"))
-        assert _estimates(anew) == _estimates(json.loads(found))
+    for pairs in (PAIRS, PAIRS + 3, MOST):
+        study = study_of(pairs, epsilons=[0.0, 0.25, 0.5])
+        found = run(study, copy)
+        assert len(drawn) == len(set(drawn)) == 2 * 2 * (pairs - PAIRS)
+        after = files(copy, "packs", "counts", "fits")
+        assert {path: after[path] for path in before} == before
+        known = list(drawn)
+        anew = run(study, tmp_path / f"{pairs}.zarr")
+        drawn[:] = known
+        assert _estimates(json.loads(anew)) == _estimates(json.loads(found))
 
 
 def _estimates(found: Mapping[str, Any]) -> list[Any]:
@@ -146,20 +139,6 @@ def _estimates(found: Mapping[str, Any]) -> list[Any]:
     return [
         (cell["pair"], cell["direction"], cell["epsilon"], cell["delta"], cell["exceed"]) for cell in found["cells"]
     ]
-
-
-def test_an_old_store_goes_on(apart: Path, drawn: list[Any], tmp_path: Path) -> None:
-    store = Path(shutil.copytree(apart, tmp_path / "s.zarr"))
-    before, printed = files(store, "samples", "counts", "fits"), load_result(store).to_json()
-    shutil.rmtree(store / "delta")
-    assert run(study_of(PAIRS), store) == printed
-    assert drawn == []
-    found = run(study_of(MOST), store)
-    assert len(drawn) == len(set(drawn)) == 2 * 2 * (MOST - PAIRS)
-    after = files(store, "samples", "packs", "counts", "fits")
-    assert {path: file for path, file in after.items() if path in before} == before
-    assert any(path.startswith("samples/packs/") for path in after)
-    assert _estimates(json.loads(found)) == _estimates(json.loads(run(study_of(MOST), tmp_path / "new.zarr")))
 
 
 @pytest.mark.parametrize("what", ["bit", "array", "record", "no array"])
@@ -203,7 +182,8 @@ def test_records_with_other_fingerprints_than_one_a_chunk(
     apart: Path, together: Path, tmp_path: Path, form: str, wrong: Any
 ) -> None:
     """Their checksums are right: only somebody can have written them."""
-    store = Path(shutil.copytree(together if form == "packs" else apart, tmp_path / "s.zarr"))
+    whole = together if form == "packs" else apart
+    store = Path(shutil.copytree(whole, tmp_path / "s.zarr"))
     record = sorted((store / "records" / form).glob("*.json"))[1]
     body = read_json(record)
     found = wrong if form == "samples" else {**body["fingerprints"], min(body["fingerprints"]): wrong}
@@ -211,59 +191,19 @@ def test_records_with_other_fingerprints_than_one_a_chunk(
     said = call("resume", store, "--workers", "0").stderr
     assert len([line for line in said.splitlines() if "damaged" in line]) == 1
     assert "computed again" in said
-    assert load_result(store).to_json() == load_result(together).to_json()
+    assert load_result(store).to_json() == load_result(whole).to_json()
     assert "damaged" not in call("resume", store, "--workers", "0").stderr
 
 
-KILLED = """
-import os, sys
-import hpcdp.store.packs as packs
-from hpcdp.engine.driver import run
-packs.PACK_BYTES = {size}
-commit, left = packs.commit, [{left}]
-def ended(layout, kind, name, body, generation):
-    left[0] -= 1
-    if not left[0]:
-        os._exit(9)
-    commit(layout, kind, name, body, generation)
-packs.commit = ended
-sys.path[:0] = {tests!r}
-import test_packs
-run(test_packs.study_of(test_packs.PAIRS), {store!r}, workers=0)
-"""
-
-
-def test_killed_between_the_data_and_the_record(together: Path, tmp_path: Path, small: None, drawn: list[Any]) -> None:
-    """The pack without a record is as good as none: it is drawn again, others are not."""
-    store = tmp_path / "s.zarr"
-    code = KILLED.format(size=packs.PACK_BYTES + 100, left=3, tests=sys.path, store=str(store))
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    folders = {path.name for path in (store / "samples" / "packs").glob("[0-9a-f]*")}
-    records = {path.stem for path in (store / "records" / "packs").glob("*.json")}
-    assert len(records) == 2
-    assert len(folders) == 3
-    held = {block for _, found in read_packs(open_layout(store)) for block in found}  # type: ignore[union-attr]
-    assert run(study_of(PAIRS), store) == load_result(together).to_json()
-    assert len(drawn) == len(set(drawn)) == 2 * 2 * PAIRS - len(held)
-    folders = {path.name for path in (store / "samples" / "packs").iterdir()}
-    assert folders == {path.stem for path in (store / "records" / "packs").glob("*.json")}, "what has no record is gone"
-
-
-def test_a_superseded_run_writes_no_pack(tmp_path: Path) -> None:
-    layout = create_store(tmp_path / "s.zarr")
-    old = acquire(layout)
-    old.release()
-    new = acquire(layout)
-    stage = Stage.of("test", 4, 4, REALS)
-    blocks = [(stage.name_of("a" * 32, 0), [np.arange(4.0)])]
-    with pytest.raises(LeaseError):
-        write_packs(layout, REALS, blocks, old.generation)
-    assert list(read_packs(layout)) == []
-    assert not (layout.root / "samples" / "packs").exists()
-    write_packs(layout, REALS, blocks, new.generation)
-    (outputs,) = read_blocks(layout, stage, "a" * 32, REALS, range(1))
-    np.testing.assert_array_equal(outputs, np.arange(4.0))
-    new.release()
+def test_a_pack_without_a_record_is_drawn_again(copy: Path, together: Path, small: None, drawn: list[Any]) -> None:
+    """As of a run that was killed between the two: others are not, and what has no record is gone."""
+    record = sorted((copy / "records" / "packs").glob("*.json"))[1]
+    blocks = set(read_json(record)["fingerprints"])
+    record.unlink()
+    assert run(study_of(PAIRS), copy) == load_result(together).to_json()
+    assert len(drawn) == len(set(drawn)) == len(blocks)
+    folders = {path.name for path in (copy / "samples" / "packs").iterdir()}
+    assert folders == {path.stem for path in (copy / "records" / "packs").glob("*.json")}
 
 
 def _strings(size: int) -> Outputs:
@@ -350,18 +290,6 @@ def test_databases_that_lie_together(copy: Path, together: Path) -> None:
             stored_problem(copy)
         assert run(study_of(PAIRS), copy) == load_result(together).to_json()
         assert [database.tolist() for database in stored_problem(copy).databases] == [[n] for n in range(2 * PAIRS)]
-
-
-def test_databases_that_are_gone(copy: Path) -> None:
-    """What is named was there: the folder of many, or, where it is gone, the one that it was in."""
-    (folder,) = (path for path in (copy / "study" / "databases").iterdir() if path.is_dir())
-    other = folder.with_name("pack-0")
-    shutil.move(folder, other)
-    (other / "data" / "c" / "0").unlink()
-    assert "study/databases/pack-0 in " in one_message(call("resume", copy, "--workers", "0", code=1))
-    shutil.rmtree(other)
-    (gone,) = {str(lost_place(open_layout(copy), digest).relative_to(copy)) for digest in ("0" * 32,)}
-    assert gone == f"study/databases/{'0' * 32}"
 
 
 def test_databases_of_all_types(tmp_path: Path) -> None:

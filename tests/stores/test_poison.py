@@ -1,35 +1,221 @@
-"""A store that a stranger wrote: commands that read it run nothing, end, and print nothing that a terminal would obey."""
+"""A store that a stranger wrote: commands that read it run nothing of it, end, and print nothing that a terminal would obey.
+
+Arrays are opened only in the form that hpcdp writes; code and pickles of another user's store only when who runs it says so.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import io
+import json
 import os
+import pickle
+import re
 import shutil
 import subprocess
-from collections.abc import Callable
+import sys
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import numcodecs.pickles
+import numpy as np
 import pytest
-from commands import COMMAND, records
-from poison import (  # noqa: F401  # fixtures
-    ESCAPE,
-    FILES,
-    SECONDS,
-    Payload,
-    canary_fixture,
-    changed_study,
-    check,
-    clean_fixture,
-    commands,
-    edit,
-    look,
-    old_form,
-    pipe,
-    record,
-    run,
-    store_fixture,
-    whole_fixture,
-)
+import zarr
+from alarms import within
+from commands import COMMAND, call, records, rewrite, write_study
+
+import hpcdp
+from hpcdp import Study, load_result
+from hpcdp.cli.command import main
+from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.mechanisms.stored import read_outputs
+from hpcdp.store.arrays import read_array
+from hpcdp.store.records import read_json
+
+SECONDS = 60  # far more than any of these commands takes
+ESCAPE = "\x1b]0;owned\x07\x9b31m"
+CLAIM = "dp(epsilon=1, delta=0.1)"
+Poison = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
+    """A folder with a complete store that holds every kind of file; what it says of itself is in `clean`."""
+    folder = tmp_path_factory.mktemp("poison")
+    sizes = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth", "isolated": False}
+    study = write_study(folder, databases=[[0.0, 1.0]], claim=CLAIM, **sizes)
+    call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)
+    logs = folder / "s.zarr" / "jobs" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "driver-1.log").write_text("fine\n")
+    shutil.copytree(folder / "s.zarr", folder / "other.zarr")
+    return folder
+
+
+@pytest.fixture
+def store(whole: Path, tmp_path: Path) -> Path:
+    shutil.copytree(whole / "other.zarr", tmp_path / "other.zarr")
+    return Path(shutil.copytree(whole / "s.zarr", tmp_path / "s.zarr"))
+
+
+@pytest.fixture(autouse=True)
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that code from a store would make. numcodecs unpickles, as it did before 0.16.6."""
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    path = tmp_path / "canary"
+    yield path
+    assert not path.exists(), "code from the store was run"
+
+
+class Payload:
+    """Code that unpickling runs."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.canary}",)
+
+
+def commands(store: Path) -> dict[str, list[str]]:
+    """Every command that reads a store; those whose output a poisoned root array leaves as it was come first."""
+    own, out = str(store), str(store.parent / "out.png")
+    return {
+        "json": ["show", own, "--format", "json"],
+        "table": ["show", own],
+        "csv": ["show", own, "--format", "csv"],
+        "delta": ["show", own, "--delta", "0.1"],
+        "accuracy": ["show", own, "--accuracy"],
+        "verify": ["verify", own],
+        "claim": ["verify", own, "--claim", f"store({store})", "--format", "json"],
+        "plot": ["plot", own, "-o", out],
+        "compare": ["compare", own, str(store.parent / "other.zarr"), "-o", out, "--format", "json"],
+        "status": ["status", own],
+        "logs": ["logs", own],
+    }
+
+
+def run(arguments: list[str]) -> tuple[int, str, str]:
+    """Exit code and both outputs of a command, in this process."""
+    out, error = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(error), within(SECONDS, "the command"):
+        code = main(arguments)
+    return code, out.getvalue(), error.getvalue()
+
+
+def check(code: int, out: str, error: str, untouched: str | None = None) -> None:
+    """One message and a failure, or a result; nothing to obey."""
+    odd = {c for c in out + error if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"}
+    assert not odd, f"raw {odd!r}"
+    assert "Traceback" not in error
+    if code in (0, 3):
+        assert error == "", error
+        assert untouched is None or out == untouched
+    else:
+        assert code in (1, 2)
+        assert out == "" or " is not complete: " in error
+        assert error.startswith("hpcdp: ")
+        assert error.count("\n") == 1, error
+
+
+def link(target: str) -> Callable[[Path], None]:
+    def place(path: Path) -> None:
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+    return place
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def edit(path: Path, change: Callable[[Any], Any]) -> None:
+    """Change plain JSON."""
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+def record(path: Path, change: Callable[[Any], Any]) -> None:
+    """Change a record, and make its checksum right."""
+    rewrite(path, change(read_json(path)))
+
+
+def old_form(array: Path, payload: object, beside: bool = False) -> None:
+    """The array in Zarr's format 2, of text behind a compressor that unpickles."""
+    if not beside:
+        (array / "zarr.json").unlink()
+    shape: list[int] = [1]
+    head = {"zarr_format": 2, "shape": shape, "chunks": shape, "dtype": "|O", "order": "C"}
+    rest = {"compressor": {"id": "pickle", "protocol": 5}, "fill_value": 0, "filters": [{"id": "vlen-utf8"}]}
+    (array / ".zarray").write_text(json.dumps(head | rest))
+    (array / "0").write_bytes(pickle.dumps(payload))
+
+
+def codec(*codecs: Any) -> Callable[[Any], Any]:
+    return lambda found: {**found, "codecs": [*codecs, *found["codecs"]]}
+
+
+FILES: dict[str, Callable[[Path], None]] = {
+    "zero": link("/dev/zero"),
+    "terminal": link("/dev/tty"),
+    "outward": link("../../../../../../../etc/hostname"),
+    "loop": lambda path: link(path.name)(path),
+    "fifo": pipe,
+    "deep": lambda path: path.write_bytes(b"[" * 100_000 + b"]" * 100_000) and None,
+    "deep objects": lambda path: path.write_bytes(b'{"body":' * 900 + b"1" + b"}" * 900) and None,
+    "no UTF-8": lambda path: path.write_bytes(b'{"body": "\xff\xfe", "checksum": 1}') and None,
+    "huge number": lambda path: path.write_text('{"zarr_format": ' + "9" * 10_000 + "}") and None,
+    "other": lambda path: path.write_text("[1, 2]") and None,
+}
+"""What a file may be instead of itself."""
+
+METADATA: dict[str, Callable[[Any], Any]] = {
+    "unknown codec": codec({"name": ESCAPE}),
+    "pickle codec": codec({"name": "numcodecs.pickle", "configuration": {"protocol": 5}}),
+    "compressed": codec({"name": "gzip", "configuration": {"level": 1}}),
+    "huge shape": lambda m: {**m, "shape": [1 << 61 for _ in m["shape"]]},
+    "huge chunk": lambda m: _chunk(m, 1 << 61),
+    "no chunk": lambda m: _chunk(m, 0),
+    "many dimensions": lambda m: {**m, "shape": [1] * 10_000},
+    "negative": lambda m: {**m, "shape": [-1 for _ in m["shape"]]},
+    "objects": lambda m: {**m, "data_type": {"name": "pickle", "configuration": {}}},
+    "strings": lambda m: {**m, "data_type": "string", "codecs": [{"name": "vlen-utf8"}]},
+    "transformers": lambda m: {**m, "storage_transformers": [{"name": ESCAPE}]},
+    "key": lambda m: {**m, "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "../"}}},
+}
+
+
+def _chunk(metadata: Any, length: int) -> Any:
+    shape = [length for _ in metadata["shape"]]
+    return {**metadata, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}}}
+
+
+@pytest.fixture(scope="module")
+def clean(whole: Path) -> dict[str, str]:
+    """What each command prints of the clean store, with its path left open."""
+    found = {}
+    for name, arguments in commands(whole / "s.zarr").items():
+        code, out, error = run(arguments)
+        assert code == 0, error
+        found[name] = out.replace(str(whole), "")
+    return found
+
+
+def look(store: Path, clean: dict[str, str], names: list[str], kept: bool) -> None:
+    """Run some commands; kept: whether they must print what they print of the clean store, if they print anything."""
+    for name in names:
+        code, out, error = run(commands(store)[name])
+        check(code, out.replace(str(store.parent), ""), error, clean[name] if kept and name != "status" else None)
+
+
+def changed_study(**changes: Any) -> Callable[[Any], Any]:
+    """The study with other values, by section."""
+    return lambda body: {**body, "study": {k: {**v, **changes.get(k, {})} for k, v in body["study"].items()}}
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.release])])
@@ -159,3 +345,184 @@ def test_real_processes(store: Path, canary: Path) -> None:
         )
         check(done.returncode, done.stdout, done.stderr)
         assert done.returncode == 0
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_format_2_with_pickled_objects(store: Path, canary: Path, clean: dict[str, str], beside: bool) -> None:
+    for array in ("delta", "epsilon", "study/databases"):
+        for path in [store / array] if array != "study/databases" else (store / array).glob("[0-9a-f]*"):
+            old_form(path, Payload(canary), beside)
+    look(store, clean, list(commands(store)), kept=True)
+    if not beside:  # the root arrays are derived from the records, which need the databases
+        with pytest.raises(HpcdpError, match="damaged or missing"):
+            load_result(store)
+
+
+@pytest.mark.parametrize("poison", METADATA)
+def test_metadata_of_a_root_array(store: Path, clean: dict[str, str], poison: str) -> None:
+    edit(store / "delta" / "zarr.json", METADATA[poison])
+    look(store, clean, ["json", "status"], kept=True)
+    assert load_result(store).to_json() + "\n" == clean["json"]
+
+
+KINDS = ("samples", "tallies", "pilots", "counters")  # what a damaged counter held is learned again without a word
+
+UNREAD = ("transformers", "key")  # keys of an array that hpcdp's own reader has no use for
+
+
+@pytest.mark.parametrize("poison", [*METADATA, "format 2"])
+def test_arrays_that_a_resumed_run_computes_with(store: Path, canary: Path, clean: dict[str, str], poison: str) -> None:
+    """Every array of samples, of pilots, of tallies, of counters: each is damage, and what it held is made again."""
+    for kind in KINDS:
+        arrays = [path.parent for path in (store / kind).rglob("zarr.json") if path.parent != store / kind]
+        assert len(arrays) >= 4
+        for array in arrays:
+            if poison == "format 2":
+                old_form(array, Payload(canary))
+            else:
+                edit(array / "zarr.json", METADATA[poison])
+    for path in [*records(store, "counts"), store / "records" / "results.json"]:
+        path.unlink()
+    said, code = "", 1
+    for _ in KINDS:  # what a task finds damaged fails it, and is made again by the next run
+        if code == 1:
+            code, out, error = run(["resume", str(store), "--workers", "0"])
+            said += out + error
+    assert code == 0, said
+    assert "Traceback" not in said
+    named = [kind for kind in KINDS[:3] if f"{kind}/" in said]
+    assert named == ([] if poison in UNREAD else [*KINDS[:3]]), said
+    for array in (path.parent for kind in KINDS[:3] for path in (store / kind).rglob("*/c")):
+        read_array(array)
+    look(store, clean, ["json", "status"], kept=True)
+
+
+@pytest.mark.parametrize("form", [2, 3])
+def test_samples_that_others_wrote(tmp_path: Path, canary: Path, form: int) -> None:
+    """Arrays for `stored`: of both formats, compressed or not, numbers or strings; never Python objects."""
+    for number, values in enumerate([np.arange(100.0), np.arange(6).reshape(3, 2), np.array(["no", "yes"])]):
+        for codecs in ("auto", None):
+            path = tmp_path / f"{number}-{codecs}.zarr"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # zarr has not settled how strings are written
+                zarr.create_array(str(path), data=values, chunks=values.shape, compressors=codecs, zarr_format=form)
+                np.testing.assert_array_equal(read_outputs(path), values)
+    path = tmp_path / "0-auto.zarr"
+    if form == 2:
+        edit(path / ".zarray", lambda m: {**m, "filters": [{"id": "pickle", "protocol": 5}], "compressor": None})
+        (path / "0").write_bytes(pickle.dumps(Payload(canary)))
+        with pytest.raises(StudyError, match="codec: 'pickle'; accepted: blosc"):
+            read_outputs(path)
+        edit(path / ".zarray", lambda m: {**m, "filters": None, "dtype": "|O"})
+        with pytest.raises(StudyError, match=r"dtype: '\|O'; accepted: numbers, booleans and strings"):
+            read_outputs(path)
+    else:
+        edit(path / "zarr.json", codec({"name": "numcodecs.pickle", "configuration": {}}))
+        with pytest.raises(StudyError, match=r"codec: 'numcodecs\.pickle'; accepted: blosc"):
+            read_outputs(path)
+
+
+# Stores of other users
+
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give a store to another user")
+
+
+@as_root
+def test_resume_of_another_users_store(whole: Path, store: Path, scheduler: str) -> None:
+    """What would run is named, and nothing runs; with --trust-code, and for the owner, the run goes on."""
+    log = whole / "calls.log"
+    place, before = ("--cluster", scheduler), log.read_bytes()
+    for path in (store, store / "study" / "study-000001.json"):
+        owner = path.stat().st_uid
+        os.chown(path, 54321, -1)
+        found = call("resume", store, *place, code=2)
+        assert found.stdout == ""
+        check_refused(found.stderr, store, whole)
+        assert found.stderr.count("\n") == 1
+        assert log.read_bytes() == before
+        os.chown(path, owner, -1)
+    call("resume", store, *place)
+    assert log.read_bytes() != before
+    os.chown(store, 54321, -1)
+    call("resume", store, *place, "--trust-code")
+    record(  # a built-in is no code of the study's
+        store / "study" / "study-000001.json",
+        changed_study(mechanism={"call": "laplace", "parameters": {"epsilon": 1.0}}),
+    )
+    assert "changed" in call("resume", store, *place, code=2).stderr
+
+
+def check_refused(said: str, store: Path, folder: Path) -> None:
+    line = said.splitlines()[-1]
+    assert f"{store} belongs to user 54321, and its study names code" in line
+    assert f"mechanism.call = own:noisy from {folder / 'own.py'}" in line
+    assert "--trust-code" in line
+
+
+@as_root
+def test_pickles_in_another_users_store(tmp_path: Path) -> None:
+    """A study of built-ins alone, whose models are pickles, is refused before anything is read, wherever another user wrote."""
+    learned = {"loss": "learned", "train": 100, "test": 100, "epsilons": [0.0]}
+    built_in = {"call": "laplace", "parameters": {"epsilon": 1.0}, "pairs": "given = [{ d = [0.0], d_prime = [1.0] }]"}
+    study, store = write_study(tmp_path, **built_in, **learned), tmp_path / "s.zarr"
+    study.write_text(study.read_text() + 'parameters = { classifier = "gradient-boosting" }\n')
+    call("run", study, "--store", store, "--workers", 0)
+    for theirs in (".", "study", "counters/key/pickle", "pilots/key"):
+        (store / theirs).mkdir(parents=True, exist_ok=True)
+        owner = (store / theirs).stat().st_uid
+        os.chown(store / theirs, 54321, -1)
+        for command in (("resume", store), ("run", study, "--store", store)):
+            said = call(*command, "--workers", 0, code=2).stderr
+            assert re.search(r"belongs to user 54321.*learned, whose stored models.* are pickles.*--trust-code", said)
+        os.chown(store / theirs, owner, -1)
+    call("resume", store, "--workers", 0)
+
+
+def test_commands_that_read_know_no_pickles(store: Path) -> None:
+    """Whatever lies in a store, what would unpickle it is not even imported."""
+    module = "hpcdp.losses.learned._pickled"
+    assert importlib.util.find_spec(module)
+    code = (
+        "import json, sys; from hpcdp.cli.command import main; codes = [main(c) for c in json.loads(sys.argv[1])];"
+        f"sys.exit(any(codes) or {module!r} in sys.modules)"
+    )
+    some = [commands(store)[name] for name in ("json", "accuracy", "verify", "status")]
+    subprocess.run([sys.executable, "-c", code, json.dumps(some)], check=True, stdout=subprocess.DEVNULL)
+
+
+def prepared(tmp_path: Path, canary: Path) -> tuple[Path, Path]:
+    """A study of one's own, and a store that somebody else made of an equal one beside other code of the same names."""
+    stranger, own, store = tmp_path / "stranger", tmp_path / "mine", tmp_path / "s.zarr"
+    for folder in (stranger, own):
+        write_study(folder, databases=[[0.0, 1.0]], train=20, test=20, chunk=20)
+    call("run", stranger / "study.toml", "--store", store, "--workers", 0)
+    code = (stranger / "own.py").read_text()
+    (stranger / "own.py").write_text(f"open({str(canary)!r}, 'w')\n{code}")
+    return own / "study.toml", store
+
+
+def test_a_run_imports_from_the_folder_that_its_user_gave(tmp_path: Path, canary: Path, scheduler: str) -> None:
+    """Even where all of the store is the user's, who may have copied it."""
+    study, store = prepared(tmp_path, canary)
+    for path in records(store, "samples", "counts"):
+        path.unlink()
+    call("run", study, "--store", store, "--cluster", scheduler)
+    body = read_json(max((store / "study").glob("study-*.json")))
+    assert Path(body["folder"]) == study.parent
+    assert (study.parent / "calls.log").is_file()
+
+
+@as_root
+@pytest.mark.parametrize("theirs", [".", "study", "study/study-000001.json", "records"])
+def test_running_into_another_users_store(tmp_path: Path, canary: Path, theirs: str, scheduler: str) -> None:
+    """`run`, `audit` and Python alike: who owns a part of the store can say what its tasks import."""
+    study, store = prepared(tmp_path, canary)
+    os.chown(store / theirs, 54321, -1)
+    before = sorted(store.rglob("*"))
+    for command in (("run", study), ("audit", study, "--claim", CLAIM)):
+        found = call(*command, "--store", store, "--cluster", scheduler, code=2)
+        check_refused(found.stderr, store, tmp_path / "stranger")
+    with pytest.raises(StudyError, match="belongs to user 54321"):
+        hpcdp.run(Study.from_toml(study), store, cluster=scheduler)
+    assert sorted(store.rglob("*")) == before
+    call("run", study, "--store", store, "--cluster", scheduler, "--trust-code")

@@ -13,27 +13,10 @@ from typing import Any
 
 import psutil
 
-from hpcdp.engine.driver import opened
-from hpcdp.engine.identical_chunks import refuse_identical_chunks
-from hpcdp.engine.places import Options
-from hpcdp.engine.progress import Silent
-from hpcdp.engine.repair import read_sound_index, remove_unrecorded, set_samples_aside
-from hpcdp.engine.tasks import check_blocks, run_task
-from hpcdp.notions.bounds import BOUNDS_VERSION
-from hpcdp.planning.costs import Costs
-from hpcdp.planning.reuse_choice import choose_reuse
-from hpcdp.planning.targets import decide, share_time
-from hpcdp.planning.ways import schedule
-from hpcdp.results.assemble import assemble, pair_entries
-from hpcdp.store.results import digests_of, read_results, write_results
-from hpcdp.study.decisions import with_known_sizes
-from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp import Study, run
 
 CONTEXT = multiprocessing.get_context("forkserver")  # children that have the libraries already, and no threads
-CONTEXT.set_forkserver_preload(
-    ["hpcdp.engine.driver", "hpcdp.engine.tasks", "hpcdp.planning.targets", "hpcdp.losses.knn.knn"]
-)
+CONTEXT.set_forkserver_preload(["hpcdp.engine.driver", "hpcdp.losses.knn.knn"])
 
 CHANGES = {"os.rename": (0, 1), "os.remove": (0,), "os.rmdir": (0,), "shutil.rmtree": (0,), "open": (0,)}
 """Audit events of calls that overwrite or delete, and which of their arguments they change."""
@@ -138,37 +121,5 @@ class Run:
 
 
 def run_here(store: str, study: str) -> None:
-    """What `hpcdp run` does, with the functions that it and its workers call, all in this process."""
-    problem, trial = resolve(Study.from_toml(study))
-    with opened(problem, Path(store), Options(), Silent()) as (layout, lease, version):
-        root, costs, generation = str(layout.root), Costs.of(problem, trial), lease.generation
-        share_time(problem, costs, 2, layout, generation)
-        problem, _ = choose_reuse(problem, costs, layout, generation)
-        problem = with_known_sizes(layout, problem)
-        index = read_sound_index(layout, Silent())
-        remove_unrecorded(layout, index)
-        stages = {stage.name: stage for stage in problem.kept_stages}
-        kept = [(law, name, b) for name, stage in stages.items() for law in problem.laws for b in range(stage.blocks)]
-        known = tuple(item for item in kept if stages[item[1]].name_of(item[0], item[2]) in index.samples)
-        for record, _ in check_blocks(root, version, known):
-            set_samples_aside(layout, problem, record)
-        while True:
-            index = read_sound_index(layout, Silent())
-            tasks = schedule(problem, index, costs, 2)
-            for task in tasks:
-                assert not run_task(root, version, generation, task).failures
-            if not tasks and not (problem.study.estimate.has_budget and decide(problem, index, layout, generation)):
-                break
-            problem = with_known_sizes(layout, problem)
-        refuse_identical_chunks(layout, problem)
-        arrays, stored = assemble(problem, index), read_results(layout)
-        if stored is None or stored[1]["version"] != version or digests_of(stored[0]) != digests_of(arrays):
-            head = {
-                "version": version,
-                "complete": True,
-                "name": problem.study.name,
-                "confidence": problem.study.estimate.confidence,
-                "pairs": pair_entries(problem),
-                "bounds": BOUNDS_VERSION,
-            }
-            write_results(layout, arrays, head, generation)
+    """`hpcdp run`, all of it in this process."""
+    run(Study.from_toml(study), store, workers=0)

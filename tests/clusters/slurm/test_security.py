@@ -9,14 +9,13 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from commands import LONG, Started, call, hold, records, release, started, wait_until, write_study
+from commands import LONG, call, hold, records, release, started, wait_until, write_study
 from disturbed import STEERED
 from throwaway import ThrowawaySlurm
 
@@ -33,26 +32,21 @@ print("workers:", sorted(str(w["name"]) for w in client.scheduler_info(n_workers
 """
 
 
-@pytest.fixture(scope="module", name="run")
-def run_fixture(tmp_path_factory: pytest.TempPathFactory, slurm: ThrowawaySlurm) -> Iterator[tuple[Path, Started]]:
-    """The store of a run with its first record, and its driver; held, it goes on while the tests of this module look."""
-    folder = tmp_path_factory.mktemp("going on")
-    study, store = write_study(folder, STEERED, call="own:steered"), folder / "s.zarr"
-    hold(folder, store, 1)
-    try:
-        with started("run", study, "--store", store, "--cluster", PROFILE, folder=folder) as process:
-            wait_until(lambda: bool(records(store)), "a record")
-            yield store, process
-    finally:
-        slurm.reset()
-
-
-@pytest.fixture(name="store")
-def store_fixture(run: tuple[Path, Started]) -> Iterator[Path]:
-    """The store of that run."""
-    store, process = run
-    yield store
-    assert process.poll() is None, "the run went on all the time"
+def test_who_gets_into_a_run(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
+    """Looked at while it is held, with its first record; its key is gone when it has ended."""
+    study, store = write_study(tmp_path, STEERED, call="own:steered"), tmp_path / "s.zarr"
+    hold(tmp_path, store, 1)
+    with started("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path) as process:
+        wait_until(lambda: bool(records(store)), "a record")
+        (key,) = (store / "jobs" / "keys").iterdir()
+        check_only_its_certificate_is_let_in(address(store), Certificate(key), tmp_path)
+        check_key_files_are_the_users_own(store, key)
+        check_jobs_listen_on_the_profiles_interface_and_speak_tls_only(store, Certificate(key), clean_slurm, tmp_path)
+        assert process.poll() is None, "the run went on all the time"
+        release(tmp_path)
+        _, said = process.communicate(timeout=LONG)
+        assert process.returncode == 0, said
+    assert list((store / "jobs" / "keys").iterdir()) == []
 
 
 def address(store: Path) -> str:
@@ -69,9 +63,8 @@ def connect(to: str, certificate: Certificate | None) -> subprocess.CompletedPro
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
 
 
-def test_only_the_runs_certificate_is_let_in(store: Path, tmp_path: Path) -> None:
+def check_only_its_certificate_is_let_in(to: str, own: Certificate, tmp_path: Path) -> None:
     """As a client or as a worker."""
-    to = address(store)
     assert to.startswith("tls://")
     other = Certificate.create(tmp_path / "another user's")
     command = [sys.executable, "-m", "distributed.cli.dask_worker", to, "--interface", "lo"]
@@ -81,8 +74,7 @@ def test_only_the_runs_certificate_is_let_in(store: Path, tmp_path: Path) -> Non
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert "Registered to" not in done.stderr
-    (folder,) = (store / "jobs" / "keys").iterdir()
-    allowed = connect(to, Certificate(folder))
+    allowed = connect(to, own)
     assert "workers: ['hpcdp-s-" in allowed.stdout, allowed.stderr
     assert "intruder" not in allowed.stdout
     for name, certificate, where in (
@@ -99,8 +91,7 @@ def test_only_the_runs_certificate_is_let_in(store: Path, tmp_path: Path) -> Non
         ssl.get_server_certificate((str(parts.hostname), int(parts.port or 0)), ca_certs=str(other.certificate))
 
 
-def test_key_files_are_the_users_own(store: Path) -> None:
-    (folder,) = (store / "jobs" / "keys").iterdir()
+def check_key_files_are_the_users_own(store: Path, folder: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for path in folder.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -117,8 +108,8 @@ def test_key_files_are_the_users_own(store: Path) -> None:
         assert "PRIVATE KEY" not in path.read_text(), "a script names files, it holds no secret"
 
 
-def test_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
-    store: Path, slurm: ThrowawaySlurm, tmp_path: Path
+def check_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
+    store: Path, own: Certificate, slurm: ThrowawaySlurm, tmp_path: Path
 ) -> None:
     """The interface is lo here. No web server, which asks nobody who he is."""
     assert "ssh -L" not in call("status", store).stdout
@@ -131,22 +122,11 @@ def test_jobs_listen_on_the_profiles_interface_and_speak_tls_only(
                 links = [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
                 listening |= {c.laddr.port: c.laddr.ip for c in links}
     assert set(listening.values()) == {"127.0.0.1"}
-    (folder,) = (store / "jobs" / "keys").iterdir()
+    other = Certificate.create(tmp_path / "a third user's")
     for port in listening:
-        with pytest.raises(ssl.SSLError):  # a certificate of another: it speaks TLS, and this is not its own
-            ssl.get_server_certificate(
-                ("127.0.0.1", port), ca_certs=str(Certificate.create(tmp_path / f"{port}").certificate)
-            )
-        assert ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(Certificate(folder).certificate))
-
-
-def test_the_key_is_gone_after_the_run(run: tuple[Path, Started]) -> None:
-    """The last test of the module's run, which goes on to its end."""
-    store, process = run
-    release(store.parent)
-    _, said = process.communicate(timeout=LONG)
-    assert process.returncode == 0, said
-    assert list((store / "jobs" / "keys").iterdir()) == []
+        with pytest.raises(ssl.SSLError):  # it speaks TLS, and this is not its own
+            ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(other.certificate))
+        assert ssl.get_server_certificate(("127.0.0.1", port), ca_certs=str(own.certificate))
 
 
 def test_a_key_is_never_written_over(tmp_path: Path) -> None:

@@ -192,11 +192,6 @@ class ThrowawaySlurm:
         """SIGKILL to a node's slurmd only: its jobs' processes go on."""
         self._end(node, signal.SIGKILL)
 
-    def start_node_daemon(self, node: str) -> None:
-        """Start a node's slurmd and wait until the controller can use the node."""
-        self._launch_node(node)
-        self._wait(lambda: self._usable(node), f"node {node} to be usable")
-
     def reset(self) -> None:
         """Start what does not run, end all jobs, and wait until the queue is empty and all nodes are idle."""
         for node in self.nodes:

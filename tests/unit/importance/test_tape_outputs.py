@@ -16,41 +16,7 @@ from hpcdp.mechanisms.tape.proposal import Proposal
 Floats = NDArray[np.float64]
 
 
-def rows_first(g: Any, n: int) -> Any:
-    x, e = g.normal(np.zeros(2), np.array([1.0, 2.0]), (n, 2)), g.exponential(1.0, (n, 1))
-    return x[:, 0] + x[:, 1] + e[:, 0]
-
-
-def rows_last(g: Any, n: int) -> Any:
-    x, e = g.normal(0.0, np.array([[1.0], [2.0]]), (2, n)), g.exponential(1.0, (1, n))
-    return x.sum(axis=0) + e[0]
-
-
-def flat_rows(g: Any, n: int) -> Any:
-    return g.normal(size=2 * n).reshape(n, 2) @ np.array([1.0, 2.0]) + g.exponential(size=n)
-
-
-def flat_columns(g: Any, n: int) -> Any:
-    return np.array([1.0, 2.0]) @ g.normal(size=2 * n).reshape(2, n) + g.exponential(size=n)
-
-
-def filled(g: Any, n: int) -> Any:
-    x, e = np.empty((n, 2)), np.empty(n)
-    assert g.standard_normal(out=x) is x
-    g.standard_exponential(out=e)
-    return x @ np.array([1.0, 2.0]) + e
-
-
-@pytest.mark.parametrize("style", (rows_first, rows_last, flat_rows, flat_columns, filled))
-def test_arrays_of_all_layouts(style: Any) -> None:
-    """x + 2y + e of normals and an exponential, whose exact distribution function is that of an exponentially modified normal."""
-    flat = "columns" if style is flat_columns else "rows"
-    out, tape = by_rows(style, proposal(2), 9, flat=flat)
-    check_weights(out, tape, quantiles(stats.exponnorm(1.0 / math.sqrt(5.0), 0.0, math.sqrt(5.0))), style.__name__)
-    wrong, _ = by_rows(style, proposal(2), 9, flat="rows" if flat == "columns" else "columns")
-    assert np.array_equal(out, wrong) == (not style.__name__.startswith("flat"))
-
-
+@pytest.mark.slow
 def test_what_a_mechanism_changes_in_place_stays_on_the_tape() -> None:
     means = np.full(SIZE, 2.0)
 
