@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import call, contents, show
-from test_literal_runs import StopAtOnce
+from studies import PURE_PAIRS, StopAtOnce, pure_study
 
 from hpcdp import RunFailed, load_result
 from hpcdp.analytic import exact as exact_pair
@@ -32,21 +32,8 @@ from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
 from hpcdp.study.versions import load_problem
 
-PAIRS = [{"d": [0.0], "d_prime": [shift]} for shift in (0.35, 1.0, 0.8)]
 LEVEL = 1.0 - 0.95
 ROWS = {"relative": {"databases": [[0.0, 1.5, 0.25]], "rows": "all"}}
-
-
-def pure_study(pure=None, pairs=None, mechanism=None, **estimate):
-    return Study.from_dict(
-        {
-            "study": {"name": "pure", "seed": 31, "stream": "numpy"},
-            "mechanism": mechanism or {"call": "laplace", "parameters": {"epsilon": 0.9}},
-            "pairs": pairs or {"given": PAIRS},
-            "estimate": {"loss": "kde", "train": 6000, "test": 20_000, "chunk": 2500, **estimate},
-            "pure": pure or {},
-        }
-    )
 
 
 def run(study, store, client, **options):
@@ -222,7 +209,7 @@ def test_where_no_training_output_lies(client, tmp_path):
 
 def test_equal_databases_are_refused():
     with pytest.raises(StudyError, match=r"pairs\.given\.1: D and D′ are equal"):
-        resolve(pure_study({}, {"given": [PAIRS[0], {"d": [2.0], "d_prime": [2.0]}]}))
+        resolve(pure_study({}, {"given": [PURE_PAIRS[0], {"d": [2.0], "d_prime": [2.0]}]}))
 
 
 def test_epsilons_stay_required_without_it():

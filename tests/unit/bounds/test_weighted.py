@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from test_weighted_sums import one_cell
+from weighted_cells import one_cell
 
 from hpcdp.notions.stakes import choose_lower, choose_upper, expected_lower, expected_upper
 from hpcdp.notions.weighted import (

@@ -7,10 +7,10 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from weighted_cells import cells, one_cell
 
 from hpcdp.notions import _weighted_kernels as kernels
 from hpcdp.notions.weighted_sums import (
-    Cells,
     Sums,
     add_sums,
     count_leftover,
@@ -19,14 +19,6 @@ from hpcdp.notions.weighted_sums import (
 )
 
 SCALE = 2**40
-
-
-def cells(least, rates, cutoffs):
-    return Cells(np.asarray(least, np.int64), np.asarray(rates, float), np.asarray(cutoffs, float))
-
-
-def one_cell(rate, cutoff):
-    return cells([1], [rate], [cutoff])
 
 
 def random_draws(rng, n):

@@ -9,8 +9,8 @@ import warnings
 
 import numpy as np
 import pytest
+from brute import nearest
 from learning import LDA, learned
-from test_invariance import nearest
 
 from hpcdp.losses import make_loss
 from hpcdp.losses.counts import below, eta_thresholds

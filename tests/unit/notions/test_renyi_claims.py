@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from results import changed, measured
-from test_renyi import simulate
+from simulated import simulate
 
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift, Subsampled
 from hpcdp.errors import StudyError

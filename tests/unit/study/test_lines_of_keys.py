@@ -12,7 +12,7 @@ import pytest
 from commands import call, one_message
 from hypothesis import given
 from hypothesis import strategies as st
-from test_schema import STUDIES, Path_, places, shipped
+from study_tables import STUDIES, Path_, places, shipped
 
 from hpcdp._base.models import keys_of
 from hpcdp._base.places import Places, located
