@@ -81,8 +81,7 @@ def test_products_are_truths_and_claims():
     product = "gaussian(mu=1)*dp(epsilon=0)"
     plain = power("gaussian(mu=0.5)", "gaussian(mu=1)")
     for found in (power("gaussian(mu=0.5)", product), power("gaussian(mu=0.5)*dp(epsilon=0)", "gaussian(mu=1)")):
-        assert found.audit == pytest.approx(plain.audit, rel=0.05)
-        assert found.sequential == pytest.approx(plain.sequential, rel=0.3)
+        assert (found.audit, found.sequential) == (plain.audit, plain.sequential)  # of the same games
 
 
 def test_the_plan_says_it(tmp_path):

@@ -202,7 +202,7 @@ def test_forward_and_reverse_of_an_asymmetric_pair(loss, seed):
     p, q = MODE[0], MODE[1]
     growth = np.exp(MODE_EPSILONS)
     truth = np.array([np.maximum(0, p[1] - growth * q[1]), np.maximum(0, q[0] + q[2] - growth * (p[0] + p[2]))])
-    np.testing.assert_allclose(truth, MODE_DELTAS, atol=6e-7)
+    np.testing.assert_allclose(truth, MODE_DELTAS, atol=6e-7)  # which have six digits
 
     a, b = np.array([p[1], q[0] + q[2]])[:, None], np.array([q[1], p[0] + p[2]])[:, None]
     error = np.sqrt((a * (1 - a) + growth**2 * b * (1 - b)) / SIZE)
@@ -350,7 +350,7 @@ def test_relative_spectrum_of_a_mechanism_in_the_study_folder(loss, client, tmp_
     assert result.pairs == [{"pair": 0, "database": 0, "rows": [0]}, {"pair": 1, "database": 0, "rows": [1, 2]}]
     curves = [Discrete(MODE[0], MODE[2]), Discrete(MODE[0], MODE[1])]
     truth = np.maximum(*(curve.spectrum(epsilons) for curve in curves))
-    np.testing.assert_allclose(truth, MODE_SPECTRUM, atol=6e-7)
+    np.testing.assert_allclose(truth, MODE_SPECTRUM, atol=6e-7)  # which have six digits
     assert check_maximum(result, curves, choose_k("sqrt", 2 * SIZE)) == {0, 1}
 
 

@@ -177,9 +177,8 @@ def test_coverage(name) -> None:
     print(name, {kind: int(count) for kind, count in failures.items()}, np.median(found, axis=0), law.mean, law.within)
     for kind, count in failures.items():
         assert is_nominal(count, RUNS, 2 * LEVEL if kind == "whole" else LEVEL), kind
-    if name == "at the cut-off":  # no weight is told from M: all counts below and beyond
-        assert (lower == 0.0).all()
-        assert (leftover > 0.0).all()
+    assert (lower == 0.0).all() == (name in ("at the cut-off", "all zero"))  # of all draws the weight is beyond M, or 0
+    assert (leftover > 0.0).all()
 
 
 def test_coverage_of_certified_deltas() -> None:
@@ -213,6 +212,7 @@ def test_medians_at_two_thousand_draws() -> None:
     rates = train(law, rng, n, 0.05)
     found = np.array([run_limits(law, rates, rng, 0.05)[:2] for _ in range(RUNS)]) / law.mean
     print(np.median(found, axis=0), (found[:, 0] <= 1.0).mean(), (found[:, 1] >= 1.0).mean())
+    # Medians of RUNS limits have standard errors of .0014 and .0021; .015 is five of two such medians' difference.
     np.testing.assert_allclose(np.median(found, axis=0), [0.857, 1.165], atol=0.015)
     assert is_nominal((found[:, 0] > 1.0).sum(), RUNS, 0.05)
     assert is_nominal((found[:, 1] < 1.0).sum(), RUNS, 0.05)
