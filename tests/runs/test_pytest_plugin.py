@@ -672,6 +672,10 @@ def test_a_session_that_a_test_ends_is_green_only_where_its_checks_passed(suite,
     result = run(suite, "-v")
     assert result.ret == 1
     assert EXITS[case][2] in result.stdout.str() + result.stderr.str()
-    if case == "after_a_violation":
-        suite.makepyfile(test_suite=(suite.path / "test_suite.py").read_text().replace("(small,", "(noisy(1.0),"))
-        assert run(suite, "-v").ret == 0
+
+
+def test_a_session_that_a_test_ends_is_green_where_its_checks_passed(suite):
+    head, (before, test, _) = f"import pytest\n{SUITE[: SUITE.index('def test_good')]}", EXITS["after_a_violation"]
+    text = head + before + test.replace("def test(", "def test_small(") + EXIT
+    suite.makepyfile(test_suite=text.replace("(small,", "(noisy(1.0),"))
+    assert run(suite, "-v").ret == 0
