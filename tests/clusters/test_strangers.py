@@ -23,7 +23,7 @@ import psutil
 import pytest
 from commands import call, started, wait_until, write_study
 from distributed import LocalCluster
-from test_docs import read_blocks
+from followed import read_blocks
 
 from hpcdp.clusters import open_local
 from hpcdp.clusters.certificates import Certificate

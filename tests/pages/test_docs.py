@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from commands import call
-from followed import BLOCK, Follower, Reader, agrees, pages_before, read_blocks
+from followed import BLOCK, DOCS, PAGES, Follower, Reader, agrees, pages_before, read_blocks, slug
 from illustrated import AGAIN, ENDINGS, is_picture_of, shown_on
 from loaded import load_script
 from study_keys import study_keys_page
@@ -30,8 +30,6 @@ from hpcdp.study.file import Study
 from hpcdp.study.schema import OF_STORES
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}" for name in DOCS)]
 SECTIONS = load_script("site_build", ROOT / "docs" / "site" / "build.py").SECTIONS
 CHECKED = ("python", "toml", "csv", "console")  # languages whose blocks must say what is done with them
 
@@ -120,11 +118,6 @@ def test_every_block_says_what_is_done_with_it() -> None:
 )
 def test_texts_are_compared_line_by_line(expected: str, found: str, same: bool) -> None:
     assert agrees(expected, found) is same
-
-
-def slug(heading: str) -> str:
-    """The anchor that a heading gets on the usual hosts."""
-    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def without_blocks(page: Path) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from browser import COLOURS, Tab, colour_of, find_chromium, in_tab
+from followed import slug
 from loaded import load_script
 from study_keys import place_of
-from test_docs import slug
 from words import words_of
 
 from hpcdp.report.html.colours import contrast

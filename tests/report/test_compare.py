@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import call
-from results import changed, measured, unmeasured
+from results import measured, named, unmeasured
 from studies import make_study, run
 
 from hpcdp._base.rounding import at_most
@@ -23,15 +23,6 @@ from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
 LEVELS = [0.0, 0.5, 1.0]
-
-
-def named(result, name, **arrays):
-    body = result.study.to_dict()
-    body["study"]["name"] = name
-    found = changed(result, **arrays)
-    object.__setattr__(found, "study", Study.from_dict(body, result.study.folder))
-    object.__setattr__(found, "store", result.store.with_name(f"{name}.zarr"))
-    return found
 
 
 def laplace(epsilon, name, seed=1, epsilons=LEVELS, size=20_000):

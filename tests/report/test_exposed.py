@@ -59,8 +59,7 @@ def test_no_pair_is_named_where_no_largest_estimate_is_resolved(seed):
     led = found.resolution.rows.any()
     assert (find_exposure(found) is not None) == led
     assert bool(exposed_lines(found)) == led
-    if not led:
-        assert "most exposed" not in table(found)
+    assert ("most exposed" in table(found)) == led
 
 
 def test_every_command_names_the_same_pair(result):
@@ -104,13 +103,13 @@ def test_every_row_is_ranked_once_with_its_own_figures(result):
     assert sorted(row.row for row in ranking.rows) == [0, 1, 2, 3, 4, 5]
     column = found.column
     assert ranking.epsilon == result["epsilon"][column]
-    known = [row.delta for row in ranking.rows if row.delta is not None]
-    assert known == sorted(known, reverse=True)
+    known = [row for row in ranking.rows if row.delta is not None]
+    assert len(known) >= 2
+    assert [row.delta for row in known] == sorted((row.delta for row in known), reverse=True)
     for row in ranking.rows:
         (pair,) = [entry["pair"] for entry in result.pairs if row.row in entry["rows"]]
         assert row.lower == result["lower"][pair, :, column].max()
-        if row.delta is not None:
-            assert (row.pair, row.delta) == (pair, result["delta"][pair, :, column].max())
+        assert row not in known or (row.pair, row.delta) == (pair, result["delta"][pair, :, column].max())
     assert {row.row for row in ranking.rows if row.within_noise} == {3, 4}
 
 
@@ -137,21 +136,23 @@ def edited_fixture(tmp_path_factory, client):
 
 def test_contents_of_rows_are_printed_on_request_only(edited):
     secrets = ("1234", "6789")
-    for command in (
+    able = [
         ("show", edited),
         ("show", edited, "--rows"),
         ("show", edited, "--rows", "--format", "json"),
+        ("show", edited, "--delta", "0.1"),
+    ]
+    others = [
         ("show", edited, "--rows", "--format", "csv"),
         ("show", edited, "--format", "csv"),
-        ("show", edited, "--delta", "0.1"),
         ("show", edited, "--accuracy"),
         ("status", edited),
-    ):
+    ]
+    for command in able + others:
         text = call(*command).stdout
         assert not any(secret in text for secret in secrets), command
-        if command[0] == "show" and "--accuracy" not in command and "csv" not in command:
-            told = call(*command, "--show-rows").stdout
-            assert "1234.5" in told
+    for command in able:
+        assert "1234.5" in call(*command, "--show-rows").stdout, command
     broken = call("verify", edited, code=3)
     assert not any(secret in broken.stdout for secret in secrets)
     assert "with row" in broken.stdout

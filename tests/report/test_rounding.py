@@ -9,8 +9,7 @@ import pytest
 from commands import call, write_study
 from hypothesis import given
 from hypothesis import strategies as st
-from results import changed, measured
-from test_compare import named
+from results import changed, measured, named
 
 from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share, shorter
 from hpcdp.notions.accuracy import share_radius, worst_share_error

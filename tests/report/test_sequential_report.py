@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from commands import call
-from pages import EVIL, STUDIES, Page, audit_batches, make_store, page_of
-from test_html_report import check_text_only, compare
+from pages import EVIL, STUDIES, Page, audit_batches, check_text_only, compare, make_store, page_of
 
 from hpcdp import load_result
 from hpcdp.errors import StoreError

@@ -69,7 +69,7 @@ def test_the_level_of_a_sentence_is_in_its_small_table(result: Result, claim: st
 
 
 def test_why_a_claim_is_not_separable(result: Result) -> None:
-    kinds = set()
+    kinds, gaps = set(), 0
     for epsilon in [*np.linspace(0.5, 1.6, 45).tolist(), 3.0]:
         verdict = hpcdp.verify(result, f"laplace(epsilon={epsilon})")
         said, found = sentence_of(result, verdict), verdict.separation
@@ -77,6 +77,7 @@ def test_why_a_claim_is_not_separable(result: Result) -> None:
         assert (verdict.verdict == NOT_SEPARABLE) is ("is not separable from what was measured" in said.text)
         assert (found is not None and found.is_chance) is ("chance alone gives such a gap as" in said.text)
         if found is not None:
+            gaps += 1
             assert said.epsilon == found.epsilon
             assert f"at ε = {found.epsilon:g}, where an estimate lies" in said.text
             real = replace(verdict, separation=replace(found, is_chance=False, chance=0.0123))
@@ -87,6 +88,7 @@ def test_why_a_claim_is_not_separable(result: Result) -> None:
             assert "an estimate" not in sentence_of(result, nothing).text
             assert "no pair is tested yet" in sentence_of(result, replace(verdict, family=PURE)).text
     assert kinds == {VIOLATION, NOT_SEPARABLE, CONSISTENT}
+    assert gaps > 0
 
 
 def test_whose_a_bound_is_where_it_is_not_that_of_the_estimate(result: Result) -> None:

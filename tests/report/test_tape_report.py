@@ -85,10 +85,11 @@ def test_rows_follow_from_the_recorded_sums_and_hold(result: Result) -> None:
 
 def test_rows_of_a_direction_that_is_asked_for_alone(alone: Result) -> None:
     _check_rows(alone, (ALONE,))
-    for cell in json.loads(alone.to_json())["cells"]:
-        if cell["direction"] == OTHER:
-            assert (cell["lower"], cell["lower_up_to_leftover"]) == (0.0, 0.0)
-            assert cell["leftover"] == {"draws": 0, "hits": 0, "limit": 1.0}
+    others = [cell for cell in json.loads(alone.to_json())["cells"] if cell["direction"] == OTHER]
+    assert others
+    for cell in others:
+        assert (cell["lower"], cell["lower_up_to_leftover"]) == (0.0, 0.0)
+        assert cell["leftover"] == {"draws": 0, "hits": 0, "limit": 1.0}
     with pytest.raises(AssertionError):
         _check_rows(alone, (ALONE, OTHER))
 

@@ -259,12 +259,11 @@ def test_the_right_noise_level_fits_best(result):
     assert {f.claim for f in ranking.fits} == set(texts)
     steps = {frozenset((step.better, step.worse)): step for step in ranking.steps}
     assert len(steps) == 3
-    for step in ranking.steps:
-        scores = {f.claim: f.score for f in ranking.fits}
-        assert scores[step.better] <= scores[step.worse]
-        if "laplace(epsilon=1)" in (step.better, step.worse):
-            assert step.separable
-            assert step.better == "laplace(epsilon=1)"
+    scores = {f.claim: f.score for f in ranking.fits}
+    assert all(scores[step.better] <= scores[step.worse] for step in ranking.steps)
+    of_right = [step for step in ranking.steps if "laplace(epsilon=1)" in (step.better, step.worse)]
+    assert of_right
+    assert all(step.separable and step.better == "laplace(epsilon=1)" for step in of_right)
     assert "the data reject the second" in report([verify(result, claim(t)) for t in texts], ranking)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands import call, contents, one_message, show
 from scipy.integrate import quad
-from test_literal_runs import StopAtOnce
+from studies import StopAtOnce
 
 from hpcdp import StudyError, at_risk, load_result
 from hpcdp.engine.driver import resume, run_problem

@@ -134,7 +134,7 @@ def test_refused_before_anything_runs(tmp_path, settings, arguments, words):
 
 @pytest.fixture(name="counting", scope="module")
 def counting_fixture(tmp_path_factory, scheduler):
-    """A study of the asymmetric pair M3 that claims its exact curve from a file; and how to audit it."""
+    """A study of the asymmetric pair M3 that claims its exact curve from a file, audited once; and how to audit it."""
     folder = tmp_path_factory.mktemp("counts")
     rows = "".join(f"{float(a)!r},{float(b)!r}\n" for a, b in zip(*corners(COUNT_P, COUNT_Q), strict=True))
     (folder / "curve.csv").write_text("alpha,beta\n" + rows)
@@ -154,6 +154,7 @@ def counting_fixture(tmp_path_factory, scheduler):
         place = ("--store", folder / "s.zarr", "--cluster", scheduler, "--format", "json")
         return loads(call("audit", study, *place, *arguments, code=code).stdout)
 
+    audited(code=3)
     return folder, audited
 
 

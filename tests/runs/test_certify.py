@@ -81,20 +81,18 @@ def _everything(_: Any, cells: tuple[int, int, int], failure: float, certified: 
 
 
 @pytest.mark.parametrize(
-    "place, fault, chosen",
+    "place, fault, chosen, most",
     [
-        ("notions.spectrum.extended", _chords, [0.0, 1.5]),
-        ("results.counted.share_level", _everything, [0.0, 0.3, 0.8]),
+        ("notions.spectrum.extended", _chords, [0.0, 1.5], 0.3),
+        ("results.counted.share_level", _everything, [0.0, 0.3, 0.8], 1.0),
     ],
 )
-def test_planted_faults_are_seen(place: str, fault: Any, chosen: list[float]) -> None:
+def test_planted_faults_are_seen(place: str, fault: Any, chosen: list[float], most: float) -> None:
     with patch(f"hpcdp.{place}", fault):
         found = _share(100, lambda _: chosen)
     print(f"with the fault: {found:.4f}")
     sound = _share(100, lambda _: chosen)
-    assert found < sound
-    if fault is _chords:
-        assert found < 0.3
+    assert found < min(sound, most)
 
 
 def test_the_level_is_shared_by_the_cells_that_are_named() -> None:
@@ -132,8 +130,7 @@ def test_bounds_are_the_tests_at_these_epsilons_and_what_they_imply() -> None:
             expected = max(0.0, sets[own > 0].max())
             assert lower[direction, column] == pytest.approx(expected, rel=1e-12)
             assert lower[direction, column] <= expected
-            if wanted in c:
-                assert lower[direction, column] >= own[c == wanted][0]
+        assert (lower[direction, [1, 3]] >= own).all()
 
 
 STUDY = """

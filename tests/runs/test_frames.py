@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import call, contents, one_message
+from given_objects import FRAME, SECRET
 
 import hpcdp
 from hpcdp.errors import MechanismError, StudyError
@@ -21,25 +22,6 @@ from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.mechanisms.tabular import Frames, plain_output, plain_outputs
 from hpcdp.study.databases import enumerate_pairs, load_databases
-
-SECRET = "Zacharias-Q"  # a text that is nowhere else
-
-FRAME = pd.DataFrame(
-    {
-        "age": np.array([30, 40, -50], np.int32),
-        "big": np.array([2**63 + 5, 1, 2], np.uint64),
-        "name": [SECRET, "bob", None],
-        "mixed": pd.Series([1, "1", True], dtype=object),
-        "when": pd.to_datetime(["2020-01-01", "2021-02-03", None]),
-        "zone": pd.to_datetime(["2020-01-01", "2021-02-03", None]).tz_localize("Europe/Berlin"),
-        "group": pd.Categorical(["x", "y", "x"], categories=["y", "x", "unused"], ordered=True),
-        "count": pd.array([1, None, 3], dtype="Int64"),
-        "weight": np.array([1.5, np.nan, -0.0], np.float32),
-        "member": [True, False, True],
-    },
-    index=pd.Index(["r1", "r2", "r3"], name="who"),
-)
-
 
 LEVELS = FRAME.set_axis(
     pd.MultiIndex.from_arrays([[SECRET, "x", SECRET], [2, 1, 1], FRAME["when"].ffill()], names=["a", None, "c"])

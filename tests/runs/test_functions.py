@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import call, contents, one_message, show
-from test_code_digest import Adds
+from given_objects import SMALL, locked, of_results, study_of
 
 import hpcdp
 from hpcdp.errors import StoreError, StudyError
@@ -26,7 +26,6 @@ SURE = 1.0 - 1e-6
 """Confidence of the tests: each is wrong with at most one in a million seeds, and its seed is fixed."""
 
 SIZES: dict[str, Any] = {"train": 20_000, "test": 40_000, "chunk": 10_000, "epsilons": [0.0, 0.5], "confidence": SURE}
-SMALL: dict[str, Any] = {"train": 1000, "test": 1500, "chunk": 500, "epsilons": [0.0, 0.5]}
 
 
 def noisy(scale: float) -> Callable[..., Any]:
@@ -36,24 +35,6 @@ def noisy(scale: float) -> Callable[..., Any]:
         return database.sum() + rng.laplace(scale=scale, size=size)
 
     return sampled
-
-
-def study_of(function: Any, folder: Path | None = None, **mechanism: Any) -> hpcdp.Study:
-    return hpcdp.Study.from_dict(
-        {
-            "study": {"name": "s", "seed": 7},
-            "mechanism": {"call": function, **mechanism},
-            "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
-            "estimate": SMALL,
-        },
-        folder,
-    )
-
-
-def of_results(store: Path) -> dict[Path, bytes]:
-    """All files of a store but those that say when, by whom and of which function it was made."""
-    found = {path.relative_to(store): body for path, (_, body) in contents(store).items()}
-    return {path: body for path, body in found.items() if path.parts[0] != "study"}
 
 
 @pytest.mark.parametrize("epsilon", [0.7, 1.3])
@@ -186,16 +167,6 @@ def test_it_is_sent_to_the_workers_of_a_scheduler(scheduler: str, tmp_path: Path
     assert of_results(tmp_path / "s.zarr") == of_results(tmp_path / "h.zarr")
 
 
-def locked() -> Callable[..., Any]:
-    lock = threading.Lock()
-
-    def held(database: Any, rng: np.random.Generator) -> float:
-        with lock:
-            return float(database.sum() + rng.laplace())
-
-    return held
-
-
 def test_what_cannot_be_sent_stays_here(tmp_path: Path) -> None:
     """Where workers are asked for, that is refused before anything runs."""
     study = study_of(locked())
@@ -282,7 +253,7 @@ def test_a_changed_function_is_refused(tmp_path: Path) -> None:
     )
     assert hpcdp.run(study_of(noisy(1.5)), store, allow_changed_code=True).complete
     with pytest.raises(StudyError, match=r"mechanism\.call\.function"):
-        hpcdp.run(study_of(Adds(1.0)), store)
+        hpcdp.run(study_of(Scaled(1.0)), store)
     with pytest.raises(StudyError, match=r"mechanism\.call \("):
         hpcdp.run(study_of("laplace", parameters={"epsilon": 1.0}), store)
 

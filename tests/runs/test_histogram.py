@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 from commands import call, contents, show
-from test_literal_runs import StopAtOnce
+from studies import StopAtOnce
 
 from hpcdp import load_result
 from hpcdp.analytic import exact

@@ -7,13 +7,12 @@ import json
 import numpy as np
 import pytest
 from commands import call, contents, show
-from studies import make_study, pose, run
+from studies import StopAtOnce, make_study, pose, run
 
 from hpcdp.engine.driver import resume, run_problem
 from hpcdp.engine.failures import describe_killed
 from hpcdp.engine.places import Options
-from hpcdp.engine.progress import Silent
-from hpcdp.engine.stopping import Stop, Stopped
+from hpcdp.engine.stopping import Stopped
 from hpcdp.planning.literal import TrainCells
 from hpcdp.planning.summary import make_plan
 from hpcdp.planning.task import Task
@@ -56,16 +55,6 @@ def test_an_eta_adds_only_its_cells(client, tmp_path):
     assert anew.to_dict() == result.to_dict()
     assert len({tuple(rejected) for rejected in known.values()}) == len(known)  # each has draws of its own
     np.testing.assert_array_equal(anew["errors"], plain["errors"])
-
-
-class StopAtOnce(Silent):
-    """Asks the run to stop when the first of its tasks is done."""
-
-    def __init__(self):
-        self.stop = Stop()
-
-    def advance(self, units):
-        self.stop.request("enough", 60.0)
 
 
 def test_interrupted_and_resumed(client, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from commands import call, contents
 from results import changed, measured, unmeasured
-from test_pure_studies import pure_study, run
+from studies import pure_study, run
 
 from hpcdp.errors import StudyError
 from hpcdp.report import epsilon_at

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import call, contents, show, stored_problem
+from studies import PURE_PAIRS, pure_study
 
 from hpcdp import RunFailed, load_result
 from hpcdp.analytic import exact as exact_pair
@@ -30,21 +31,8 @@ from hpcdp.study.file import Study
 from hpcdp.study.problem import resolve
 from hpcdp.study.versions import load_problem
 
-PAIRS = [{"d": [0.0], "d_prime": [shift]} for shift in (0.35, 1.0, 0.8)]
 LEVEL = 1.0 - 0.95
 ROWS = {"relative": {"databases": [[0.0, 1.5, 0.25]], "rows": "all"}}
-
-
-def pure_study(pure=None, pairs=None, mechanism=None, **estimate):
-    return Study.from_dict(
-        {
-            "study": {"name": "pure", "seed": 31, "stream": "numpy"},
-            "mechanism": mechanism or {"call": "laplace", "parameters": {"epsilon": 0.9}},
-            "pairs": pairs or {"given": PAIRS},
-            "estimate": {"loss": "kde", "train": 6000, "test": 20_000, "chunk": 2500, **estimate},
-            "pure": pure or {},
-        }
-    )
 
 
 def run(study, store, client, **options):
@@ -56,7 +44,7 @@ def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, test, keep)
     """Of a store that holds what one pair needs: the others are learned, chosen among and tested."""
     pure = {"within": [[-1.0, 1.0]], "at": [0.0], "test": test}
     study, store = pure_study(pure, keep=keep), tmp_path / "s.zarr"
-    run(pure_study(pure, {"given": PAIRS[:1]}, keep=keep), store, client)
+    run(pure_study(pure, {"given": PURE_PAIRS[:1]}, keep=keep), store, client)
     before = contents(store)
     whole = run(study, store, client)
     grown = contents(store)
@@ -207,7 +195,7 @@ def test_refusals(pure, estimate, words):
 
 def test_equal_databases_and_no_epsilons_are_refused():
     with pytest.raises(StudyError, match=r"pairs\.given\.1: D and D′ are equal"):
-        resolve(pure_study({}, {"given": [PAIRS[0], {"d": [2.0], "d_prime": [2.0]}]}))
+        resolve(pure_study({}, {"given": [PURE_PAIRS[0], {"d": [2.0], "d_prime": [2.0]}]}))
     body = pure_study().to_dict()
     del body["pure"]
     with pytest.raises(StudyError, match="epsilons"):

@@ -53,6 +53,8 @@ FAILS = """
 import os
 import threading
 
+STORE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "-s.zarr")
+
 
 def noisy(database, size, rng):
     os.chdir("/")

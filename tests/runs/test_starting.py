@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 from commands import LONG, call, one_message
-from test_profile import TEMPLATE
 
 from hpcdp.cli._arguments import make_parser
 from hpcdp.cli.starting import KINDS, MEANT, SHELLS
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
+TEMPLATE = Path(__file__).parents[2] / "slurm" / "template.toml"
 WARM = 15.0  # seconds of one processor
 
 

@@ -13,9 +13,8 @@ import pytest
 from commands import call
 from results import changed, measured, unmeasured
 from scipy.stats import binom
-from studies import learn_and_count, make_study, pose
-from test_literal_runs import StopAtOnce
-from test_renyi import laws_by_class
+from simulated import laws_by_class
+from studies import StopAtOnce, learn_and_count, make_study, pose
 
 import hpcdp
 from hpcdp import load_result

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from commands import call, contents, show
 from given_way import PARTS, GivenKind
-from studies import make_study
-from test_literal_runs import StopAtOnce
+from studies import StopAtOnce, make_study
 
 from hpcdp import load_result
 from hpcdp.analytic import GaussianShift

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from test_weighted_sums import one_cell
+from weighted_cells import one_cell
 
 from hpcdp.notions.stakes import choose_lower, choose_upper
 from hpcdp.notions.weighted import certify, leftover_limit, lower_mean, split_level, upper_mean

@@ -24,6 +24,8 @@ from forked import Server
 from hpcdp._base.threads import worker_environment
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}" for name in DOCS)]
 BLOCK = re.compile(r"(?:^<!-- (?P<note>[^\n]+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 _AFTER = re.compile(r"^<!-- after: (.+) -->$", re.M)
 
@@ -42,6 +44,11 @@ def read_blocks(page: str) -> list[Block]:
     """All fenced blocks of a page in order."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return [Block(page, m["note"] or "", m["language"], m["text"]) for m in BLOCK.finditer(text)]
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets on the usual hosts."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def pages_before(page: str) -> list[str]:

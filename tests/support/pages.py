@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -278,3 +279,46 @@ def page_of(result: Result, path: Path, **options: Any) -> Page:
     """The page of a result, written to a file and taken apart."""
     result.report(path, **options)
     return Page(path.read_text(encoding="utf-8"))
+
+
+ALLOWED = {
+    "html", "head", "meta", "title", "style", "body", "header", "p", "h1", "h2", "h3", "h4", "nav", "ol", "ul", "li",
+    "a", "strong", "main", "article", "div", "section", "figure", "figcaption", "table", "caption", "thead", "tbody",
+    "tr", "th", "td", "small", "data", "span", "dl", "dt", "dd", "pre", "code", "time", "footer", "svg", "desc",
+    "defs", "g", "path", "use", "text", "tspan", "clippath", "rect",
+}  # fmt: skip
+
+
+def check_text_only(page: Page) -> None:
+    """Nothing but the elements of the templates, and no attribute that does or fetches something."""
+    assert {tag for tag, _ in page.tags} <= ALLOWED
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            assert name not in ("src", "style", "action", "srcdoc", "data", "xlink:href")
+            assert name != "href" or value.startswith("#")
+            assert all(place.startswith("#") for place in re.findall(r"url\(([^)]*)\)", value))
+
+
+def compare(table: Any, entries: list[dict[str, Any]], *others: str) -> int:
+    """Each number of a table with that of JSON, row by row; how many were compared. others: columns that JSON has not here."""
+    assert len(table.rows) == len(entries)
+    compared = 0
+    for place, key in enumerate(table.keys):
+        if key in others:
+            continue
+        for row, entry in zip(table.rows, entries, strict=True):
+            value, (text, number) = looked_up(entry, key), row[place]
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                assert number is not None
+                assert json.loads(number) == value, (table.caption, key)
+                compared += 1
+            else:
+                assert number is None, (table.caption, key, text)
+    return compared
+
+
+def looked_up(entry: Any, key: str) -> Any:
+    for name in key.split("."):
+        entry = None if entry is None else entry[name]
+    return entry

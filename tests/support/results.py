@@ -33,3 +33,13 @@ def changed(result: Result, **arrays) -> Result:
     """The same result with other values in some arrays."""
     known = {name: (result.arrays[name][0], np.asarray(values)) for name, values in arrays.items()}
     return Result(result.study, result.store, result.complete, result.pairs, result.arrays | known, [], result.columns)
+
+
+def named(result, name, **arrays) -> Result:
+    """The same result of a study of this name, in a store of this name."""
+    body = result.study.to_dict()
+    body["study"]["name"] = name
+    found = changed(result, **arrays)
+    object.__setattr__(found, "study", Study.from_dict(body, result.study.folder))
+    object.__setattr__(found, "store", result.store.with_name(f"{name}.zarr"))
+    return found

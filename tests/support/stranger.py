@@ -1,7 +1,8 @@
 """Another user of the machine, in a process of his own: what he gets out of a run's ports, processes and files.
 
 python stranger.py USER, with {"ports": [...], "pids": [...], "folders": [...]} on stdin, as root. It prints what he got:
-{attempt: what it gave}, an empty object where he got nothing.
+{attempt: what it gave}, an empty object where he got nothing. All that he needs is loaded before root becomes him: the
+interpreter, its libraries and this file may lie where he cannot read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from cloudpickle import dumps
-from distributed import Client, Security
+from distributed import Client, LocalCluster, Security
 from distributed.comm import connect
 
 SECONDS = 8  # that a peer has to answer; Dask asks one that refuses again so long
@@ -85,27 +86,34 @@ def memory(pid: int) -> Any:
         return "memory"
 
 
+def of_port(port: int, own: Security) -> dict[str, Callable[[], Any]]:
+    """What is tried at a port that serves no pages."""
+    bare = ssl.create_default_context()
+    bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
+    code = {"op": "run", "function": dumps(os.getuid), "args": dumps(()), "kwargs": dumps({}), "reply": True}
+    return {
+        f"{port}: a client": lambda: client(port, None),
+        f"{port}: a client with a certificate of his own": lambda: client(port, own),
+        f"{port}: identity": lambda: asyncio.run(ask(port, {"op": "identity"}, None)),
+        f"{port}: identity over TLS": lambda: asyncio.run(ask(port, {"op": "identity"}, bare)),
+        f"{port}: code": lambda: asyncio.run(ask(port, code, None)),
+        f"{port}: greeting": lambda: greeting(port),
+    }
+
+
 def main(user: str) -> None:
     """Try everything; what is refused in whatever way gave nothing."""
     told = json.load(sys.stdin)
     own = Security.temporary()
-    bare = ssl.create_default_context()
-    bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
+    for scheme, security in (("tcp://", None), ("tls://", own)):  # for what Dask imports only where it is used
+        with LocalCluster(0, processes=False, protocol=scheme, security=security, dashboard_address=None) as known:
+            outcomes(of_port(known.scheduler.port, own))
     become(user)
-    code = {"op": "run", "function": dumps(os.getuid), "args": dumps(()), "kwargs": dumps({}), "reply": True}
     attempts: dict[str, Callable[[], Any]] = {f"{port}: HTTP": lambda port=port: http(port) for port in told["ports"]}
     answers = outcomes(attempts)
-    for port in (
-        port for port in told["ports"] if f"{port}: HTTP" not in answers
-    ):  # Dask's client hangs on a web server
-        attempts |= {
-            f"{port}: a client": lambda port=port: client(port, None),
-            f"{port}: a client with a certificate of his own": lambda port=port: client(port, own),
-            f"{port}: identity": lambda port=port: asyncio.run(ask(port, {"op": "identity"}, None)),
-            f"{port}: identity over TLS": lambda port=port: asyncio.run(ask(port, {"op": "identity"}, bare)),
-            f"{port}: code": lambda port=port: asyncio.run(ask(port, code, None)),
-            f"{port}: greeting": lambda port=port: greeting(port),
-        }
+    for port in told["ports"]:
+        if f"{port}: HTTP" not in answers:  # Dask's client hangs on a web server
+            attempts |= of_port(port, own)
     for pid in told["pids"]:
         attempts[f"{pid}: memory"] = lambda pid=pid: memory(pid)
         attempts[f"{pid}: command"] = lambda pid=pid: readable(Path(f"/proc/{pid}/cmdline"))

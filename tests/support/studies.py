@@ -12,6 +12,8 @@ from distributed import Client
 from hpcdp.engine.context import Context
 from hpcdp.engine.driver import run as run_whole
 from hpcdp.engine.learning import _learn
+from hpcdp.engine.progress import Silent
+from hpcdp.engine.stopping import Stop
 from hpcdp.losses import make_loss
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.index import Index, Span
@@ -101,3 +103,29 @@ def files_below(*folders: Path) -> Iterator[tuple[Path, bytes]]:
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 yield path, path.read_bytes()
+
+
+class StopAtOnce(Silent):
+    """Asks the run to stop when the first of its tasks is done."""
+
+    def __init__(self):
+        self.stop = Stop()
+
+    def advance(self, units):
+        self.stop.request("enough", 60.0)
+
+
+PURE_PAIRS = [{"d": [0.0], "d_prime": [shift]} for shift in (0.35, 1.0, 0.8)]
+
+
+def pure_study(pure=None, pairs=None, mechanism=None, **estimate):
+    """A study with [pure] of Laplace noise, if nothing else is given."""
+    return Study.from_dict(
+        {
+            "study": {"name": "pure", "seed": 31, "stream": "numpy"},
+            "mechanism": mechanism or {"call": "laplace", "parameters": {"epsilon": 0.9}},
+            "pairs": pairs or {"given": PURE_PAIRS},
+            "estimate": {"loss": "kde", "train": 6000, "test": 20_000, "chunk": 2500, **estimate},
+            "pure": pure or {},
+        }
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands import call, records, show, wait_until, write_study
 from disturbed import STEERED, set_pause
-from test_docs import read_blocks
+from followed import read_blocks
 from throwaway import ThrowawaySlurm
 
 from hpcdp.store.again import resume_command

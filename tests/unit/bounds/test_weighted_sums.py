@@ -10,21 +10,14 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from weighted_cells import cells, one_cell
 
 from hpcdp.notions import _weighted_kernels as kernels
 from hpcdp.notions.stakes import choose_lower, choose_upper, expected_lower, expected_upper
 from hpcdp.notions.weighted import certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
-from hpcdp.notions.weighted_sums import Cells, add_sums, count_leftover, estimate_mean, spread, sum_lower, sum_upper
+from hpcdp.notions.weighted_sums import add_sums, count_leftover, estimate_mean, spread, sum_lower, sum_upper
 
 SCALE = 2**40
-
-
-def cells(least, rates, cutoffs):
-    return Cells(np.asarray(least, np.int64), np.asarray(rates, float), np.asarray(cutoffs, float))
-
-
-def one_cell(rate, cutoff):
-    return cells([1], [rate], [cutoff])
 
 
 def random_draws(rng, n):

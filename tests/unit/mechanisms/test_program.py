@@ -108,6 +108,7 @@ STARTS = {  # what a program does instead of greeting, and a pattern of what is 
         r"was not ready within 1.5 s.*its standard error ends: waiting"
     ),
 }
+WAITING = "sys.stderr.write('waiting\\n'); sys.stderr.flush(); time.sleep(60)"
 
 
 @pytest.mark.parametrize("greeting", STARTS)

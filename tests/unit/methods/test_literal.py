@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from brute import exact_deltas, laplace_delta
+from brute import exact_deltas, laplace_delta, nearest
 from studies import make_study, run
-from test_invariance import nearest
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
 from hpcdp.losses.knn.literal import count_rejections

@@ -12,14 +12,13 @@ import pytest
 from commands import call
 from results import changed, measured, unmeasured
 from scipy.stats import binom
+from simulated import simulate
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
 from hpcdp.cli._arguments import make_parser
 from hpcdp.errors import StudyError
 from hpcdp.notions.implied import implied_lower
-from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
-from hpcdp.notions.spectrum import exceedances, lower_bounds, make_cells
 from hpcdp.report import renyi as report
 from hpcdp.results.renyi import renyi_levels
 
@@ -137,31 +136,6 @@ def test_extremes():
 
 
 # counts
-
-
-def laws_by_class(curve, thresholds):
-    """Masses of D and of D' in the classes of L between thresholds, (classes, 2); strict above a threshold."""
-    eta = np.exp(-thresholds)
-    alpha, beta = curve.point(eta)  # P(L < t), Q(L >= t)
-    below = np.array([alpha, 1.0 - beta])
-    inner = np.diff(np.concatenate([np.zeros((2, 1)), below, np.ones((2, 1))], axis=1), axis=1)
-    return np.maximum(inner, 0.0)
-
-
-def simulate(curve, epsilons, n, rng):
-    """Cells of one pair as a run makes them of n test and n training outputs, of an L̂ that is L but for ties."""
-    thresholds = np.unique(np.concatenate([-epsilons, epsilons]))
-    masses = laws_by_class(curve, thresholds)
-    masses /= masses.sum(axis=1, keepdims=True)
-    test, train = (rng.multinomial(n, masses) for _ in range(2))
-    found = []
-    for counts in (test, train):
-        below = np.cumsum(counts, axis=1)[:, :-1]
-        found.append(exceedances(n - below, below, thresholds, epsilons)[None])
-    exceed, sizes = found[0], np.full(found[0].shape, n)
-    share = found[1] / n
-    level = share_level(share[..., 0] - np.exp(epsilons) * share[..., 1], exceed.shape[:3], 0.05)
-    return make_cells(exceed, sizes, share, epsilons, level, 0.95, lower_bounds)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from results import changed, measured
 from scipy.optimize import brentq
-from test_renyi import simulate
+from simulated import simulate
 
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift, Subsampled
 from hpcdp.errors import StudyError

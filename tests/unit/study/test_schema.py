@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from commands import call, one_message
+from followed import PAGES, read_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic.fields import FieldInfo
 from study_keys import study_keys_page
-from test_docs import PAGES, read_blocks
 
 from hpcdp._base.models import keys_of
 from hpcdp._base.places import Places, located
