@@ -13,19 +13,21 @@ LOADED := hpcdp.cli.running, hpcdp.engine.sequential_audit, hpcdp.clusters.jobs,
 	matplotlib.backends.backend_agg, sklearn.datasets
 EDITABLE := --no-build-isolation --no-deps -e .
 
-.PHONY: help install quickstart test kernels golden lint format site bench wheel wheel-check release-check lock clean
+.PHONY: help install quickstart check test nightly kernels golden lint format site bench wheel wheel-check release-check lock clean
 
 help:
 	@echo "make install     .venv with hpcdp in it"
 	@echo "make quickstart  run workflows/diabetes_mean.toml"
-	@echo "make test        all tests              ARGS=\"-k name\" is passed to pytest"
+	@echo "make check       unit tests: seconds    ARGS=\"-k name\" is passed to pytest"
+	@echo "make test        every promise once: minutes"
+	@echo "make nightly     all tests, the longest too, and the soak of 200 kills: hours"
 	@echo "make golden      what differs from the golden record     ARGS=write records it anew"
 	@echo "make lint        ruff and mypy"
 	@echo "make format      let ruff format and mend the code"
 	@echo "make bench       the benchmarks         ARGS=\"...\" is passed to them"
 	@echo "make wheel       dist/hpcdp-VERSION.whl"
 	@echo "make wheel-check a wheel installed where the source tree is not does a study"
-	@echo "make release-check  what is too long for tests: longer settings, the soak of 200 kills, the package"
+	@echo "make release-check  the package as users install it, other libraries, containers"
 	@echo "make site        the documentation for a browser: build/site/html/index.html"
 	@echo "make lock        pin the newest packages in requirements.lock (needs uv)"
 	@echo "make clean       remove .venv, caches and build files, not runs"
@@ -63,8 +65,19 @@ quickstart: install
 	.venv/bin/hpcdp run workflows/diabetes_mean.toml
 
 # Compiled modules are kept, whatever the environment says: the tests start thousands of processes.
+PYTEST := PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+check: install
+	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 2 --dist loadfile -q --durations=5 tests/unit $(ARGS)
+
 test: install
-	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@echo "make test: about 5 minutes on two cores. It leaves out what make nightly runs: longer simulations, and more ways to fail."
+	$(PYTEST) -m "promise or not (slow or release)" $(ARGS)
+
+nightly: install
+	@echo "make nightly: about an hour and a half on two cores."
+	$(PYTEST) -m "slow or not slow" $(ARGS)
+	.venv/bin/python -m benchmarks soak
 
 kernels: install
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/python tests/support/compiled.py
@@ -96,8 +109,7 @@ wheel-check: install
 # Other interpreters where there are any; the lowest packages once; the steps of containers in roots of two releases of Debian, with
 # the Pythons that these have (3.13, and 3.14 when this was written), and the recipes themselves with two engines.
 release-check: install
-	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m release $(ARGS)
-	.venv/bin/python -m benchmarks soak
+	$(PYTEST) -m "slow or not slow" tests/packages $(ARGS)
 	.venv/bin/python -m tests.support.installed --all
 	.venv/bin/python -m tests.support.installed --all --lowest
 	for python in python3.12 python3.13 python3.14; do ! command -v $$python || \

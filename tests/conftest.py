@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
@@ -39,6 +40,23 @@ pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
 def limited(item: pytest.Item) -> AbstractContextManager[None]:
     """A limit for a step of a test, but for those whose point is that they are long."""
     return nullcontext() if item.get_closest_marker("release") else within(LONGEST, item.nodeid)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An order by chance."""
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in an order by chance"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle files, and tests within them: what a file prepares is prepared once all the same."""
+    if (seed := config.option.shuffle) is not None:
+        rng, files = random.Random(seed), sorted({item.path for item in items})
+        rng.shuffle(files)
+        places = {path: place for place, path in enumerate(files)}
+        rng.shuffle(items)
+        items.sort(key=lambda item: places[item.path])
 
 
 def pytest_configure(config: pytest.Config) -> None:
