@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from commands import call, contents, one_message, show
+from commands import call, contents, one_message, show, write_study
 from scipy.integrate import quad
-from studies import StopAtOnce
 
-from hpcdp import StudyError, at_risk, load_result
-from hpcdp.engine.driver import resume, run_problem
-from hpcdp.engine.failures import RunFailed
-from hpcdp.engine.places import Options
-from hpcdp.engine.progress import Silent
-from hpcdp.engine.stopping import Stopped
+import hpcdp
+from hpcdp import Study, StudyError, at_risk, load_result
 from hpcdp.mechanisms.pair_draws import PairDraws
-from hpcdp.planning.at_risk import tasks
-from hpcdp.planning.costs import Costs
-from hpcdp.planning.index import Index
-from hpcdp.planning.sampling import _BLOCK_SECONDS
-from hpcdp.planning.summary import make_plan
-from hpcdp.report.status import status
-from hpcdp.study.file import Study
+from hpcdp.planning.summary import plan
 from hpcdp.study.problem import resolve
 
 QUERIES = """
@@ -90,22 +80,18 @@ def values(**changes):
     return {"study": {"name": "people", "seed": 7}, "at_risk": section}
 
 
-def made(folder, client, store="s.zarr", **changes):
-    """Run on this client's workers; the result."""
-    problem = resolve(Study.from_dict(values(**changes), folder))
-    return run_problem(*problem, folder / store, Options(client=client()), Silent())
+def made(folder, store="s.zarr", **changes):
+    """Run in no worker; the result."""
+    return hpcdp.run(Study.from_dict(values(**changes), folder), folder / store, workers=0)
 
 
 def write(folder, **changes):
     """The study as a file."""
     lines = ["[study]", 'name = "people"', "seed = 7", "[at_risk]"]
     for key, value in values(**changes)["at_risk"].items():
-        text = (
-            "{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in value.items()) + " }"
-            if isinstance(value, dict)
-            else None
-        )
-        lines.append(f"{key} = {text or json.dumps(value)}")
+        entries = value.items() if isinstance(value, dict) else ()
+        table = "{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in entries) + " }"
+        lines.append(f"{key} = {table if entries else json.dumps(value)}")
     (folder / "study.toml").write_text("\n".join(lines))
     return folder / "study.toml"
 
@@ -117,8 +103,8 @@ def within(epsilon, confidence=at_risk.exact_confidence):
     return quad(lambda t: 2.0 * (1.0 - t) * confidence(epsilon, max(t, 1e-9) * most), 0.0, 1.0, points=[edge])[0]
 
 
-def test_what_is_promised_is_so_of_a_known_law(folder, client):
-    result = made(folder, client)
+def test_what_is_promised_is_so_of_a_known_law(folder):
+    result = made(folder)
     assert [(entry["cover"], entry["rank"]) for entry in result.risk] == [(0.9, 916), (0.95, 962)]
     ordered = np.sort(result["risk_sensitivity"])
     assert abs(ordered.mean() * ROWS - 1 / 3) < 5 * math.sqrt(1 / 18 / 1000)  # |u − v| has mean 1/3, variance 1/18
@@ -150,25 +136,22 @@ def fresh(size, rng):
 class Shuffled:
     """Its own rows, in another order each time."""
 
-    def __init__(self, shown):
-        self.shown, self.rows = shown, POPULATION[: ROWS + 1].copy()
+    def __init__(self):
+        self.rows = POPULATION[: ROWS + 1].copy()
 
     def __call__(self, size, rng):
         rng.shuffle(self.rows)
-        return self.shown(self.rows)
+        return self.rows[:]
 
 
 SOURCES = {
     "a file": lambda: None,
-    "a callable": lambda: fresh,
     "a number a row": lambda: lambda size, rng: fresh(size, rng)[:, 0].copy(),
     "by columns": lambda: lambda size, rng: np.asfortranarray(fresh(size, rng)),
     "a matrix": lambda: lambda size, rng: fresh(size, rng).view(np.matrix),
     "lists": lambda: lambda size, rng: fresh(size, rng).tolist(),
     "read only": lambda: lambda size, rng: (rows := fresh(size, rng)).setflags(write=False) or rows,
-    "its own memory": lambda: Shuffled(lambda rows: rows),
-    "a view of its own memory": lambda: Shuffled(lambda rows: rows[:]),
-    "its own numbers": lambda: Shuffled(lambda rows: rows[:, 0]),
+    "a view of its own memory": Shuffled,
 }
 
 
@@ -183,18 +166,15 @@ def spoil(database):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_query_that_spoils_its_databases_changes_no_other(source):
-    # a planted fault, memory that a query's answers and the next pair share, gives other figures or none
-    population, found = POPULATION.copy(), []
-    rng, draw = np.random.default_rng(9), SOURCES[source]() or fresh
-    for _ in range(40):
-        rows = np.array(draw(ROWS + 1, rng))
-        shift = np.atleast_1d(spoil(np.delete(rows, -1, axis=0)) - spoil(np.delete(rows, -2, axis=0)))
-        found.append(np.abs(shift).sum())
-        rng.laplace(scale=SCALE, size=shift.size)
-    draws = PairDraws(spoil, SOURCES[source](), {}, ROWS, SCALE)
-    drawn = draws.draw(population, 40, np.random.default_rng(9))
-    np.testing.assert_allclose(drawn[:, 0], found, rtol=1e-9)
-    np.testing.assert_array_equal(population, POPULATION)
+    """A planted fault, memory that a query's answers and the next pair share, gives other figures or none."""
+    found = []
+    for query in (spoil, lambda database: spoil(np.array(database))):
+        population = POPULATION.copy()
+        draws = PairDraws(query, SOURCES[source](), {}, ROWS, SCALE)
+        found.append(draws.draw(population, 40, np.random.default_rng(9)))
+        np.testing.assert_array_equal(population, POPULATION)
+    np.testing.assert_array_equal(*found)
+    assert np.unique(found[0][:, 0]).size == 40
 
 
 def test_loss_and_sensitivity_are_those_of_the_answers():
@@ -209,72 +189,54 @@ def test_loss_and_sensitivity_are_those_of_the_answers():
     assert found.tolist() == pytest.approx([0.5, (np.abs(noise + shift) - np.abs(noise)).sum() / 0.5, 2.0])
 
 
-@pytest.mark.parametrize(("pairs", "workers"), [(1000, 1), (6000, 2), (30_000, 5)])
-def test_workers_end_together(pairs, workers, folder):
-    problem, _ = resolve(Study.from_dict(values(pairs=pairs, chunk=50), folder))
-    planned = tasks(problem, Index(), Costs(0.003, 0.0, 0.0, 0.0, 0.0), workers)
-    drawn = [block for task in planned for *_, block in task.work.blocks]
-    assert sorted(drawn) == list(range(problem.test.blocks))
-    assert len(planned) <= 24 * workers
-    busy = [0.0] * workers
-    for task in planned:
-        busy[busy.index(min(busy))] += task.seconds
-    assert sum(busy) == pytest.approx(0.003 * pairs + _BLOCK_SECONDS * problem.test.blocks)
-    assert max(busy) - min(busy) < 0.75  # as found, a block of 2.4 s could be the last
-
-
+@pytest.mark.slow
 def test_a_file_without_a_stream_goes_on_with_that_of_the_store(folder):
-    """With hpcdp's generator the pairs are others; a file that names another than the store's is refused."""
+    """Without one, a new store has hpcdp's; a file that names another than the store's is refused."""
+    made_here = ("--store", folder / "s.zarr", "--workers", "0")
     path = write(folder, pairs=200)
-    named = path.read_text().replace("seed = 7", 'seed = 7\nstream = "philox"')
-    path.write_text(named.replace("philox", "numpy"))
-    call("risk", path, "--store", folder / "numpy.zarr", "--workers", "0")
-    path.write_text(named)
-    call("risk", path, "--store", folder / "s.zarr", "--workers", "0")
-    shown = show(folder / "s.zarr")
-    assert shown != show(folder / "numpy.zarr")
-    path = write(folder, pairs=300)
-    call("risk", path, "--store", folder / "s.zarr", "--workers", "0")
-    path.write_text(named.replace("pairs = 200", "pairs = 300"))
-    call("risk", path, "--store", folder / "anew.zarr", "--workers", "0")
-    assert show(folder / "s.zarr") == show(folder / "anew.zarr") != shown
-    path.write_text(named.replace("philox", "numpy"))
-    assert (
-        'study.stream ("philox" in the store, "numpy" given)'
-        in call("risk", path, "--store", folder / "s.zarr", code=2).stderr
-    )
+    path.write_text(path.read_text().replace("seed = 7", 'seed = 7\nstream = "numpy"'))
+    call("risk", path, *made_here)
+    call("risk", write(folder, pairs=300), *made_here)
+    call("risk", path, "--store", folder / "new.zarr", "--workers", "0")
+    assert show(folder / "s.zarr") != show(folder / "new.zarr")
+    path.write_text(path.read_text().replace("seed = 7", 'seed = 7\nstream = "philox"'))
+    refused = call("risk", path, *made_here, code=2).stderr
+    assert 'study.stream ("numpy" in the store, "philox" given)' in refused
 
 
-def test_interrupted_resumed_and_grown_it_is_the_same(folder, client, monkeypatch):
-    monkeypatch.setattr("hpcdp.planning.sampling._SHORTEST", 0.0)  # a block is a task
-    study, progress, store = Study.from_dict(values(chunk=30, pairs=300), folder), StopAtOnce(), folder / "part.zarr"
-    with pytest.raises(Stopped):
-        run_problem(*resolve(study), store, Options(client=client(), stop=progress.stop), progress)
+@pytest.mark.slow
+def test_a_query_that_fails_costs_its_chunks_and_resumed_and_grown_it_is_the_same(folder):
+    study, store = Study.from_dict(values(query="queries:broken", chunk=5, pairs=300), folder), folder / "part.zarr"
+    fails = SimpleNamespace(note=print, begin=lambda *_: (folder / "fail").touch(), advance=print)  # after trial draws
+    with pytest.raises(hpcdp.RunFailed, match=r"of the pairs.*it does not like large rows"):
+        hpcdp.run(study, store, workers=0, progress=fails)
     part = load_result(store)
     assert not part.complete
     assert part.risk == []
     assert "pairs are missing" in call("show", store).stdout
-    assert 0 < int(status(store).partition("  pairs ")[2].split()[0]) < 300
+    assert 0 < int(call("status", store).stdout.partition("  pairs ")[2].split()[0]) < 300
     before = contents(store)
-    whole = resume(store, client=client())
+    (folder / "fail").unlink()
+    whole = hpcdp.resume(store, workers=0)
     after = contents(store)
     assert {path: after[path] for path in before} == before
-    anew = made(folder, client, "anew.zarr", chunk=30, pairs=300)
+    anew = made(folder, "anew.zarr", query="queries:broken", chunk=5, pairs=300)
     assert anew.to_json() == whole.to_json() == show(store).strip()
-    assert {name: a[1].tobytes() for name, a in anew.arrays.items()} == {
-        n: a[1].tobytes() for n, a in whole.arrays.items()
-    }
-    assert "300 of 300" in status(store)
+    for name, (_, array) in anew.arrays.items():
+        np.testing.assert_array_equal(array, whole[name])
+    assert "300 of 300" in call("status", store).stdout
     # more pairs keep those that are there; another cover draws nothing
-    more = made(folder, client, "part.zarr", chunk=30, pairs=400)
-    assert more["risk_sensitivity"][:300].tobytes() == whole["risk_sensitivity"].tobytes()
+    more = made(folder, "part.zarr", query="queries:broken", chunk=5, pairs=400)
+    np.testing.assert_array_equal(more["risk_sensitivity"][:300], whole["risk_sensitivity"])
     kept = set(contents(store))
-    again = made(folder, client, "part.zarr", chunk=30, pairs=400, cover=0.5, confidence=0.9)
+    covers = {"cover": 0.5, "confidence": 0.9}
+    again = made(folder, "part.zarr", query="queries:broken", chunk=5, pairs=400, **covers)
     assert again.risk[0]["cover"] == 0.5
     assert not [path for path in set(contents(store)) - kept if "samples" in path.parts]
     assert again.grown == ["300 pairs"]
 
 
+@pytest.mark.slow
 def test_commands(folder, scheduler, monkeypatch):
     monkeypatch.chdir(folder)
     np.save(folder / "people.npy", np.random.default_rng(2).random(500))
@@ -306,44 +268,22 @@ def test_commands(folder, scheduler, monkeypatch):
     assert "the rows of people.npy" in one_message(call("risk", path, code=2))
     write(folder, query="queries:moments", population={"file": "people.npy"}, pairs=300, cover=[0.9], scale=0.1)
     assert "at_risk.scale (0.02 in the store, 0.1 given)" in one_message(call("risk", path, code=2))
-    (folder / "ordinary.toml").write_text(
-        '[study]\nname = "people"\nseed = 7\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 1.0 }\n'
-        "[pairs]\ngiven = [{ d = [0.0], d_prime = [1.0] }]\n[estimate]\nepsilons = [0.5]\ntrain = 100\ntest = 100\n"
-    )
-    assert "has no [at_risk]" in one_message(
-        call("risk", folder / "ordinary.toml", "--store", folder / "o.zarr", code=2)
-    )
-    assert "at_risk (the store's study has it)" in one_message(call("run", folder / "ordinary.toml", code=2))
-
-
-def test_a_query_that_fails_costs_its_chunk(folder, client):
-    problem = resolve(Study.from_dict(values(query="queries:broken", chunk=5, pairs=20, cover=[0.5]), folder))
-    (folder / "fail").touch()
-    with pytest.raises(RunFailed) as failed:
-        run_problem(*problem, folder / "s.zarr", Options(client=client()), Silent())
-    assert "of the pairs" in failed.value.lines[0]
-    assert "it does not like large rows" in failed.value.lines[0]
-    found = load_result(folder / "s.zarr")
-    assert not found.complete
-    assert found.risk == []
+    ordinary = write_study(folder / "ordinary")
+    assert "has no [at_risk]" in one_message(call("risk", ordinary, "--store", folder / "o.zarr", code=2))
+    refused = one_message(call("run", ordinary, "--store", store, code=2))
+    assert "at_risk (the store's study has it)" in refused
 
 
 @pytest.mark.parametrize(
     "changes, words",
     [
-        (
-            {"query": "queries:lawless"},
-            "at_risk.query queries:lawless: pairs and answers differed where the random generators were equal",
-        ),
+        ({"query": "queries:lawless"}, "at_risk.query queries:lawless: pairs and answers differed where the random"),
         ({"query": "queries:wide"}, "numbers of one database and"),
         ({"query": "queries:endless"}, "the query returned inf; accepted: a finite number or a vector of them"),
         ({"query": "queries:nobody"}, "at_risk.query"),
         ({"query": "queries:uniform"}, "queries:uniform takes (size, rng, high=1.0); accepted: query(database)"),
         ({"population": {"call": "queries:stuck"}}, "accepted: numbers of shape (21,) or (21, columns)"),
-        (
-            {"population": {"call": "queries:uniform", "parameters": {"low": 1}}},
-            "accepted: call(size, rng, **parameters)",
-        ),
+        ({"population": {"call": "queries:uniform", "parameters": {"low": 1}}}, "accepted: call(size, rng, **parame"),
         ({"population": {"file": "nobody.npy"}}, "at_risk.population.file nobody.npy: no file"),
     ],
 )
@@ -399,11 +339,11 @@ def test_answers_beyond_the_integers_of_floats_are_subtracted_before_they_are_ro
     assert found[0][:, 0].max() > 50.0
 
 
-def test_plan_counts_a_block_that_cannot_be_cut(folder, capsys):
+def test_plan_counts_a_block_that_cannot_be_cut(folder):
     """60 pairs of .1 s, of which 50 are one block: a second worker saves but 10 of them."""
     (folder / "slow.py").write_text(
         "import time\n\n\ndef slow(database):\n    time.sleep(0.05)\n    return database.mean()\n"
     )
     section = {"query": "slow:slow", "population": {"call": "queries:uniform"}, "rows": 10, "pairs": 60, "scale": 0.1}
     study = Study.from_dict({"study": {"name": "s", "seed": 1}, "at_risk": {**section, "cover": [0.9]}}, folder)
-    assert 5.0 < make_plan(*resolve(study), workers=2).seconds < 9.0
+    assert 5.0 < plan(study, 2).seconds < 9.0

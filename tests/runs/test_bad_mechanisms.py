@@ -10,18 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import (
-    MECHANISM,
-    SEED,
-    call,
-    contents,
-    hpcdp,
-    one_message,
-    show,
-    started,
-    stored_problem,
-    write_study,
-)
+from commands import MECHANISM, SEED, call, contents, hpcdp, one_message, show, started, write_study
 from refusing import GOOD, HEAD, refusal
 
 from hpcdp import load_result
@@ -32,31 +21,25 @@ BODIES = {
     "sys.exit('enough')": "SystemExit: enough",
     "return np.where(rng.random(size) < 0.9, np.nan, 1.0)": "nan",
     "return np.full(size, np.inf)": "inf",
-    "return np.full(size, -np.inf)": "-inf",
     "return rng.random(size + 1)": "shape (17,)",
-    "return rng.random((2, size))": "shape (2, 16)",
     "return rng.random((size, 2, 2))": "shape (16, 2, 2)",
     "return rng.random((size, 0))": "shape (16, 0)",
-    "return rng.random()": "shape ()",
     "return None": "the mechanism returned None; accepted: (16,) or (16, d)",
     "return {'outputs': rng.random(size)}": "shape ()",
     "return np.array([rng] * size)": "object array",
     "return [[1.0], [1.0, 2.0]] * (size // 2)": "ignores its rng",
     "return rng.random(size) + 1j": "complex128",
-    "return rng.random(size).astype(np.longdouble)": "longdouble",
+    "return rng.random(size).astype(np.longdouble)": "float128",
     "return np.full(size, 2**64 - 1, np.uint64)": "2**63 - 1",
     "return [2**63 + 5, 1] * (size // 2)": "the integer 9223372036854775813; accepted: 64-bit signed integers",
     "return [(2**63 + 5, 0.5)] * size": "the integer 9223372036854775813; accepted: 64-bit signed integers",
     "return np.array([2**63 + 5, -1] * (size // 2), object)": "the integer 9223372036854775813; accepted: 64-bit signed",
     "return np.full(size, '2020-01-01', 'M8[D]')": "datetime64",
     "return ['\\ud800'] * size": "Unicode",
-    "return np.random.laplace(size=size)": "it could not be repeated or resumed",
+    "return np.random.laplace(size=size)": "could not be repeated or resumed",
     "return np.random.default_rng(0).laplace(size=size)": "ignores its rng",
-    "return np.random.default_rng(0).integers(0, 2, size)": "ignores its rng",
     "return np.random.default_rng(0).choice(['a', 'b'], size)": "ignores its rng",
-    "return np.arange(size) + database.sum()": "ignores its rng",
     "return np.full(size, rng.laplace())": "512 of 512 neighbours are equal, and 0 of 512 outputs of two calls",
-    "return np.repeat(rng.laplace(size=(size + 1) // 2), 2)[:size]": "repeat each other within a call",
     "return np.repeat(rng.integers(0, 9, (size + 1) // 2), 2)[:size]": "repeat each other within a call",
     "return ['ab'[rng.integers(2)] + str(rng.random())] * size": "repeat each other within a call",
 }
@@ -70,29 +53,29 @@ def test_outputs_that_are_equal_by_chance_are_used(share: float, tmp_path: Path)
         call("plan", write_study(tmp_path, source, seed=seed))
 
 
-@pytest.mark.parametrize("body", BODIES)
-def test_outputs_that_cannot_be_used(body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refusal(tmp_path, capsys, f"def noisy(database, size, rng):\n    {body}\n")
-    assert "mechanism.call own:noisy" in message
-    words = BODIES[body].replace("it could not be repeated", "could not be repeated").replace("longdouble", "float128")
-    assert words in message
+ONE_BY_ONE = {
+    "return {'a'} if rng.random() < 0.5 else {1.0}": "type set",
+    "return 'a' if rng.random() < 0.5 else 1.0": "strings for some outputs and numbers for others",
+    "return ('a', 1) if rng.random() < 0.5 else 1.0": "the number 1 among outputs that are strings or sequences",
+    "return ('a', {}) if rng.random() < 0.5 else ('b',)": "type dict",
+    "return None": "object array",
+    "raise OSError('gone')": "OSError: gone",
+}
 
 
 @pytest.mark.parametrize(
-    "body, words",
+    "arguments, body, words",
     [
-        ("return {'a'} if rng.random() < 0.5 else {1.0}", "type set"),
-        ("return 'a' if rng.random() < 0.5 else 1.0", "strings for some outputs and numbers for others"),
-        ("return ('a', 1) if rng.random() < 0.5 else 1.0", "the number 1 among outputs that are strings or sequences"),
-        ("return ('a', {}) if rng.random() < 0.5 else ('b',)", "type dict"),
-        ("return None", "object array"),
-        ("raise OSError('gone')", "OSError: gone"),
+        *(("database, size, rng", *entry) for entry in BODIES.items()),
+        *(("database, rng", *entry) for entry in ONE_BY_ONE.items()),
     ],
 )
-def test_one_output_a_call_that_cannot_be_used(
-    body: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_outputs_that_cannot_be_used(
+    arguments: str, body: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert words in refusal(tmp_path, capsys, f"def noisy(database, rng):\n    {body}\n")
+    message = refusal(tmp_path, capsys, f"def noisy({arguments}):\n    {body}\n")
+    assert "mechanism.call own:noisy" in message
+    assert words in message
 
 
 @pytest.mark.parametrize(
@@ -124,6 +107,7 @@ def test_names_and_parameters_that_do_not_fit(
     assert [word for word in words if word not in message] == []
 
 
+@pytest.mark.slow
 def test_the_command_refuses_too(tmp_path: Path) -> None:
     study = write_study(tmp_path, "def noisy(database, size, rng):\n    raise ValueError('no luck')\n")
     for command in (("run", study), ("plan", study)):
@@ -132,7 +116,7 @@ def test_the_command_refuses_too(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-# Fails on the chunks whose random streams stand in a file, with the words that follow them.
+# Does on the chunks whose random streams stand in a file what follows them there.
 TOUCHY = (
     MECHANISM
     + """
@@ -144,13 +128,9 @@ def touchy(database, size, rng):
     words = f"{rng.bit_generator.state['state']['state']:x}"
     outputs = noisy(database, size, rng)
     with open(BAD) as lines:
-        for bad, kind in (line.split(maxsplit=1) for line in lines):
-            if bad == words and kind.startswith("nan"):
-                outputs[3] = float("nan")
-            elif bad == words and kind.startswith("die"):
-                os._exit(3)
-            elif bad == words:
-                raise ValueError(kind.strip())
+        for bad, what in (line.split(maxsplit=1) for line in lines):
+            if bad == words:
+                exec(what)
     return outputs
 """
 )
@@ -173,6 +153,14 @@ def complete_pairs(store: Path) -> set[int]:
     return set(pairs)
 
 
+def go_on(store: Path, *words: Any) -> None:
+    """Resume a store, which changes nothing that it has."""
+    before = contents(store)
+    call("resume", store, *words)
+    after = contents(store)
+    assert {path: after[path] for path in before} == before
+
+
 @pytest.fixture(scope="module", name="honest")
 def honest_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> str:
     """The JSON of the touchy mechanism's study when nothing is wrong."""
@@ -183,8 +171,8 @@ def honest_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> 
     return show(folder / "s.zarr")
 
 
-@pytest.mark.parametrize("other", ["np.float32", "np.int64", "np.float64"])
-def test_chunks_of_another_type_are_said(other: str, tmp_path: Path, scheduler: str) -> None:
+@pytest.mark.parametrize("other, name", [("np.float32", "float32"), ("np.int64", "integers"), ("np.float64", None)])
+def test_chunks_of_another_type_are_said(other: str, name: str | None, tmp_path: Path) -> None:
     """Integers may stand for reals, and narrow reals too; whoever mixes them hears of it, once."""
     source = f"""
 import numpy as np
@@ -195,53 +183,48 @@ def mixed(database, size, rng):
     return outputs.astype({other}) if outputs[0] > 0 and size == 10 else outputs
 """
     settings = {"call": "own:mixed", "databases": [[0.0, 1.0]], "train": 100, "test": 100, "chunk": 10}
-    said = call(
-        "run", write_study(tmp_path, source, **settings), "--store", tmp_path / "s", "--cluster", scheduler
-    ).stderr
+    study = write_study(tmp_path, source, **settings)
+    said = call("run", study, "--store", tmp_path / "s", "--workers", 0).stderr
     lines = [line for line in said.splitlines() if "types of outputs differ" in line]
-    assert len(lines) == (other != "np.float64")
-    for line in lines:
-        assert {"np.float32": "float32", "np.int64": "integers"}[other] in line
-        assert line.count("float64") == 1
-        assert line.count(" chunk ") == 2
+    assert [(name in line, line.count("float64"), line.count(" chunk ")) for line in lines] == [(True, 1, 2)] * bool(
+        name
+    )
 
 
 @pytest.mark.parametrize(
-    "keep, removed, stage, chunk, kind",
-    [("all", 1, "test", 3, "nan"), ("none", 1, "test", 3, "no luck"), ("none", 2, "train", 1, "nan")],
+    "keep, removed, stage, chunk, what, words",
+    [
+        ("all", 1, "test", 3, "outputs[3] = float('nan')", "nan"),
+        ("none", 1, "test", 3, "raise ValueError('no luck')", "no luck"),
+        ("none", 2, "train", 1, "outputs[3] = float('nan')", "nan"),
+        ("all", None, "train", 0, "raise MemoryError", "MemoryError"),  # of the database that all pairs share
+    ],
 )
 def test_a_chunk_that_fails_is_set_aside_and_named(
-    keep: str, removed: int, stage: str, chunk: int, kind: str, honest: str, tmp_path: Path, scheduler: str
+    keep: str,
+    removed: int | None,
+    stage: str,
+    chunk: int,
+    what: str,
+    words: str,
+    honest: str,
+    tmp_path: Path,
+    scheduler: str,
 ) -> None:
-    study, store = (
-        write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep),
-        tmp_path / "s.zarr",
-    )
-    (tmp_path / "bad.txt").write_text(f"{state(removed, stage, chunk)} {kind}\n")
+    study = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep)
+    store = tmp_path / "s.zarr"
+    (tmp_path / "bad.txt").write_text(f"{state(removed, stage, chunk)} {what}\n")
     error = call("run", study, "--store", store, "--cluster", scheduler, code=1).stderr
-    assert f"{stage} chunk {chunk} of database 0 without row {removed}" in error
-    assert kind in error
+    whose = "database 0" if removed is None else f"database 0 without row {removed}"
+    assert f"{stage} chunk {chunk} of {whose}: " in error
+    assert words in error
     assert error.count("the mechanism r") == 1, "one cause is told once"
+    assert ("needed by 3 more" in error) == (removed is None)
     assert f"hpcdp resume {store}" in error
-    assert complete_pairs(store) == {0, 1, 2} - {removed}
+    assert complete_pairs(store) == (set() if removed is None else {0, 1, 2} - {removed})
     assert f"{stage} chunk {chunk}" in call("status", store).stdout
-    before = contents(store)
     (tmp_path / "bad.txt").write_text("")
-    call("resume", store, "--cluster", scheduler)
-    after = contents(store)
-    assert {path: after[path] for path in before} == before
-    assert show(store) == honest
-
-
-def test_the_database_that_all_pairs_share(honest: str, tmp_path: Path, scheduler: str) -> None:
-    study, store = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE]), tmp_path / "s.zarr"
-    (tmp_path / "bad.txt").write_text(f"{state(None, 'train', 0)} nan\n")
-    error = call("run", study, "--store", store, "--cluster", scheduler, code=1).stderr
-    assert "train chunk 0 of database 0: the mechanism returned nan" in error
-    assert "needed by 3 more" in error
-    assert complete_pairs(store) == set()
-    (tmp_path / "bad.txt").write_text("")
-    call("resume", store, "--cluster", scheduler)
+    go_on(store, "--cluster", scheduler)
     assert show(store) == honest
 
 
@@ -252,75 +235,86 @@ def show_but_for_code(store: Path) -> str:
     return show(store).replace(f"{told}, ", "").replace(told, "")
 
 
-def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path, scheduler: str) -> None:
+@pytest.mark.slow
+def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path) -> None:
     picky = MECHANISM.replace(
         "    time.sleep(pause)\n", "    if size == 250:\n        raise ValueError('an odd size')\n"
     )
     settings: dict[str, Any] = {"databases": [DATABASE], "test": 4250}
-    study, store = write_study(tmp_path, picky, **settings), tmp_path / "s.zarr"
-    error = call("run", study, "--store", store, "--cluster", scheduler, code=1).stderr
+    study, store, here = write_study(tmp_path, picky, **settings), tmp_path / "s.zarr", ("--workers", 0)
+    error = call("run", study, "--store", store, *here, code=1).stderr
     assert "test chunk 8 of database 0" in error
     assert "an odd size" in error
     assert complete_pairs(store) == set()
-    before = contents(store)
     write_study(tmp_path, MECHANISM, **settings)
     for command in (("resume", store), ("run", study, "--store", store)):
-        line = call(*command, "--cluster", scheduler, code=2).stderr.splitlines()[-1]
+        line = call(*command, *here, code=2).stderr.splitlines()[-1]
         assert "source of own:noisy changed" in line
         assert "--allow-changed-code" in line
     assert complete_pairs(store) == set(), "results are shown whatever became of the code"
     assert "incomplete" in call("status", store).stdout
-    call("resume", store, "--allow-changed-code", "--cluster", scheduler)
-    after = contents(store)
-    assert {path: after[path] for path in before} == before
-    call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
+    go_on(store, "--allow-changed-code", *here)
+    call("run", study, "--store", tmp_path / "anew.zarr", *here)
     assert show_but_for_code(store) == show(tmp_path / "anew.zarr")
-    call("resume", store, "--cluster", scheduler)
+    call("resume", store, *here)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keep", ["all", "none"])
-def test_a_mechanism_that_ends_its_worker(keep: str, honest: str, tmp_path: Path, scheduler: str) -> None:
-    study, store = (
-        write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep),
-        tmp_path / "s.zarr",
-    )
-    (tmp_path / "bad.txt").write_text(f"{state(1, 'test', 3)} die\n")
-    error = hpcdp("run", study, "--store", store, "--workers", 2, folder=tmp_path, code=1).stderr
-    (line,) = [line for line in error.splitlines() if "ended its worker" in line]
-    assert line.startswith("  task ")
-    assert "database 0 without row 1" in line
-    assert complete_pairs(store) == {0, 2}, "all else is done"
-    before = contents(store)
+@pytest.mark.parametrize(
+    "keep, workers, death",
+    [
+        ("all", 2, "os._exit(3)"),
+        ("none", 2, "__import__('ctypes').string_at(0)"),
+        ("all", 0, "__import__('ctypes').string_at(0)"),
+        ("none", 0, "os._exit(3)"),
+    ],
+)
+def test_a_mechanism_that_ends_its_process(keep: str, workers: int, death: str, honest: str, tmp_path: Path) -> None:
+    """Two chunks do, each with its law of its own: both are named, and all else is done."""
+    study = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep)
+    store, chunks = tmp_path / "s.zarr", [(1, "test", 3), (2, "train", 1)]
+    (tmp_path / "bad.txt").write_text("".join(f"{state(*chunk)} {death}\n" for chunk in chunks))
+    error = hpcdp("run", study, "--store", store, "--workers", workers, folder=tmp_path, code=1).stderr
+    lines = [line for line in error.splitlines() if "ended its worker" in line]
+    assert all(line.startswith("  task ") for line in lines)
+    for removed, stage, chunk in chunks:
+        (line,) = [line for line in lines if f"database 0 without row {removed}" in line]
+        assert f"at {stage} chunk {chunk} of" in line
+    assert complete_pairs(store) == {0}
+    assert not any((store / "records" / "draws").iterdir())
     (tmp_path / "bad.txt").write_text("")
-    call("resume", store, "--cluster", scheduler)
-    after = contents(store)
-    assert {path: after[path] for path in before} == before
+    go_on(store, "--workers", 0)
     assert show(store) == honest
 
 
-TARGET = {"epsilon": 0.5, "relative_error": 0.05, "most": 100_000}
+CACHED = f"""{MECHANISM}
+
+KEPT = {{}}
+honest = noisy
 
 
+def noisy(database, size, rng):
+    outputs = honest(database, size, rng)
+    return outputs if size < 250 else KEPT.setdefault(size, outputs)
+"""
+TARGET = {"test": 1 << 20, "target": {"epsilon": 0.5, "relative_error": 0.05, "most": 100_000}}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("keep", "changes"),
+    "changes",
     [
-        ("all", {}),
-        ("none", {}),
-        ("none", {"test": 1 << 20, "target": TARGET}),
-        ("none", {"test": 1 << 20, "target": TARGET, "databases": [[i / 12 for i in range(13)]]}),
+        {"keep": "all"},
+        {"keep": "none"},
+        {"keep": "none", **TARGET},
+        {"keep": "none", **TARGET, "databases": [[i / 12 for i in range(13)]]},
     ],
     ids=["kept", "streamed", "target", "race"],
 )
-def test_chunks_that_become_identical_later(keep: str, changes: dict[str, Any], tmp_path: Path, scheduler: str) -> None:
+def test_chunks_that_become_identical_later(changes: dict[str, Any], tmp_path: Path, scheduler: str) -> None:
     """A mechanism that keeps its first large array: its trial draws are sound, its bounds would not be."""
-    cached = (
-        MECHANISM
-        + "    \n\nKEPT = {}\nhonest = noisy\n\n\ndef noisy(database, size, rng):\n    outputs = honest(database, size, rng)\n"
-    )
-    cached += "    return outputs if size < 250 else KEPT.setdefault(size, outputs)\n"
-    settings: dict[str, Any] = {"databases": [DATABASE], "keep": keep, "test": 2250, "chunk": 1000, **changes}
-    study, store = write_study(tmp_path, cached, **settings), tmp_path / "s.zarr"
+    settings: dict[str, Any] = {"databases": [DATABASE], "test": 2250, "chunk": 1000, **changes}
+    study, store = write_study(tmp_path, CACHED, **settings), tmp_path / "s.zarr"
     for command in (("run", study, "--store", store), ("resume", store)):
         error = call(*command, "--cluster", scheduler, code=1).stderr
         assert "identical" in error
@@ -331,7 +325,6 @@ def test_chunks_that_become_identical_later(keep: str, changes: dict[str, Any], 
     call("resume", store, "--allow-changed-code", "--cluster", scheduler)
     call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
     assert show_but_for_code(store) == show(tmp_path / "anew.zarr")
-    assert stored_problem(store).study.estimate.keep == keep
 
 
 RESPONSE = """
@@ -340,6 +333,7 @@ def noisy(database, size, rng):
 """
 
 
+@pytest.mark.slow
 def test_two_studies_at_once_on_one_cluster(tmp_path: Path, scheduler: str) -> None:
     """Their modules have one name, and so have their tasks; each gets the mechanism of its own folder."""
     shares = {"a": 0.25, "b": 0.45}
@@ -379,6 +373,7 @@ def noisy(database, size, rng):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["ignore_children", "forbid_recursion"])
 def test_what_a_mechanism_changes_of_the_process_ends_no_run(change: str, tmp_path: Path) -> None:
     study = write_study(tmp_path, CHANGING.replace("CHANGE", change))

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from commands import hpcdp
+from commands import call, show
 from numpy.typing import NDArray
 from studies import learn_and_count, make_study, pose
 
@@ -21,7 +21,6 @@ from hpcdp.analytic import exact
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.notions.bounds import binomial_lower, binomial_upper, joint_lower
-from hpcdp.notions.levels import share_level
 from hpcdp.results.assemble import assemble
 
 Floats = NDArray[np.float64]
@@ -31,13 +30,8 @@ LAWS: list[tuple[str, dict[str, Any], tuple[list[float], list[float]], Schema]] 
     ("gaussian", {"sigma": 1.0}, ([0.4], [-0.7]), Schema("float", None)),
     ("pmf", {"outcomes": [0, 1, 2], "table": [[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]]}, ([0], [1]), Schema("int", None)),
     ("randomized_response", {"epsilon": 1.2}, ([0], [1]), Schema("int", None)),
-    (
-        "truncated",
-        {"noise": "laplace", "scale": 0.8, "lower": -1.0, "upper": 1.0},
-        ([0.0], [0.9]),
-        Schema("float", None),
-    ),
-]
+    ("truncated", {"noise": "laplace", "scale": 0.8, "lower": -1.0, "upper": 1.0}, ([0.0], [0.9]), Schema("float", None)),
+]  # fmt: skip
 EPSILONS = [0.0, 0.3, 0.8, 1.5, 3.0]
 CERTIFY = [[0.3], [0.0, 3.0], [0.8, 1.5]]
 RUNS, CONFIDENCE = 400, 0.8
@@ -45,12 +39,12 @@ RUNS, CONFIDENCE = 400, 0.8
 
 def _bounds(law: int, run: int, certify: list[float] | None) -> tuple[Floats, Floats]:
     """Certified bounds of one small study, and the exact δ, shape (2, ε)."""
-    call, parameters, (d, e), schema = LAWS[law]
+    name, parameters, (d, e), schema = LAWS[law]
     sizes = {"train": 400, "test": 3000, "keep": "none", "epsilons": EPSILONS, "confidence": CONFIDENCE}
-    study = make_study(call, parameters, [(d, e)], seed=run, certify=certify, **sizes)
+    study = make_study(name, parameters, [(d, e)], seed=run, certify=certify, **sizes)
     problem = pose(study, schema)
     index, _ = learn_and_count(problem)
-    curve = exact(call, study.mechanism.parameters, np.asarray(d), np.asarray(e))
+    curve = exact(name, study.mechanism.parameters, np.asarray(d), np.asarray(e))
     delta = [curve.delta(np.asarray(EPSILONS), direction) for direction in ("forward", "reverse")]
     return assemble(problem, index)["lower"][1][0], np.asarray(delta)
 
@@ -93,18 +87,6 @@ def test_planted_faults_are_seen(place: str, fault: Any, chosen: list[float], mo
     print(f"with the fault: {found:.4f}")
     sound = _share(100, lambda _: chosen)
     assert found < min(sound, most)
-
-
-def test_the_level_is_shared_by_the_cells_that_are_named() -> None:
-    ranked = np.random.default_rng(4).random((3, 2, 5))
-    certified = np.array([False, True, False, False, True])
-    found = share_level(ranked, ranked.shape, 0.05, certified)
-    assert (found[..., ~certified] == 0.0).all()
-    np.testing.assert_array_equal(found[..., certified], share_level(ranked[..., certified], (3, 2, 2), 0.05))
-    assert found.sum() == pytest.approx(0.05)
-    np.testing.assert_array_equal(
-        share_level(ranked, ranked.shape, 0.05, np.ones(5, np.bool_)), share_level(ranked, ranked.shape, 0.05)
-    )
 
 
 def test_bounds_are_the_tests_at_these_epsilons_and_what_they_imply() -> None:
@@ -150,60 +132,62 @@ epsilons = [0.0, 0.25, 0.5, 0.75, 1.0]
 """
 
 
-def test_a_store_goes_on_with_other_epsilons(tmp_path: Path) -> None:
+@pytest.fixture(name="ran")
+def ran_fixture(tmp_path: Path) -> Callable[[str], Path]:
+    """Run a study into one store, again and again."""
+
+    def run(text: str) -> Path:
+        (tmp_path / "s.toml").write_text(text)
+        call("run", tmp_path / "s.toml", "--store", tmp_path / "s.zarr", "--workers", 0, "--no-plot")
+        return tmp_path / "s.zarr"
+
+    return run
+
+
+def test_a_store_goes_on_with_other_epsilons(ran: Callable[[str], Path]) -> None:
     """Nothing is drawn or counted; the bounds are a new family, which is said; and without the key they are what they were."""
-    path = tmp_path / "s.toml"
-    path.write_text(STUDY)
-    hpcdp("run", path, folder=tmp_path)
-    whole = json.loads(hpcdp("show", "runs/s.zarr", "--format", "json", folder=tmp_path).stdout)
+    store = ran(STUDY)
+    whole = json.loads(show(store))
     assert not any("certified" in cell for cell in [*whole["cells"], *whole["spectrum"]])
-    counted = sorted((tmp_path / "runs/s.zarr").rglob("*counts*/*"))
-    path.write_text(f"{STUDY}certify = [0.5]\n")
-    assert (
-        "10 (pair, direction, ε) cells, of which 2 share the level (estimate.certify)"
-        in hpcdp("plan", path, folder=tmp_path).stdout
-    )
-    hpcdp("run", path, folder=tmp_path)
-    assert sorted((tmp_path / "runs/s.zarr").rglob("*counts*/*")) == counted
-    text = hpcdp("show", "runs/s.zarr", folder=tmp_path).stdout
+    counted = sorted(store.rglob("*counts*/*"))
+    ran(f"{STUDY}certify = [0.5]\n")
+    shares = "10 (pair, direction, ε) cells, of which 2 share the level (estimate.certify)"
+    assert shares in call("plan", store.with_name("s.toml")).stdout
+    assert sorted(store.rglob("*counts*/*")) == counted
+    text = call("show", store).stdout
     assert "† no bound of its own: what the bounds at ε = 0.5 (estimate.certify)" in text
     assert "This is a new estimate" in text
     assert [line.count("†") for line in text.splitlines()[4:9]] == [1, 1, 0, 1, 1]
-    some = json.loads(hpcdp("show", "runs/s.zarr", "--format", "json", folder=tmp_path).stdout)
-    assert [cell["certified"] for cell in some["spectrum"]] == [False, False, True, False, False]
+    some = json.loads(show(store))
+    assert [cell["certified"] for cell in some["cells"]] == [False, False, True, False, False] * 2
+    assert [row["certified"] for row in some["spectrum"]] == [False, False, True, False, False]
+    bounds = ("certified", "lower", "resolved")
     for before, after in zip(whole["cells"], some["cells"], strict=True):
-        assert {k: v for k, v in after.items() if k not in ("certified", "lower", "resolved")} == {
-            k: v for k, v in before.items() if k not in ("lower", "resolved")
-        }
-        if after["epsilon"] == 0.5:
-            middle = after["lower"]
-        else:
-            assert not after["certified"]
+        assert [{k: v for k, v in cell.items() if k not in bounds} for cell in (before, after)] == [
+            {k: v for k, v in before.items() if k not in bounds}
+        ] * 2
     levels = [row["lower"] for row in some["spectrum"]]
     assert levels == sorted(levels, reverse=True)
-    assert levels[2] >= max(middle, whole["spectrum"][2]["lower"])  # all of the level
-    rows = list(csv.DictReader(io.StringIO(hpcdp("show", "runs/s.zarr", "--format", "csv", folder=tmp_path).stdout)))
+    # the cells at 0.5 have all of the level
+    assert levels[2] >= max(some["cells"][7]["lower"], whole["spectrum"][2]["lower"])
+    rows = list(csv.DictReader(io.StringIO(call("show", store, "--format", "csv").stdout)))
     assert [row["certified"] for row in rows] == ["false", "false", "true", "false", "false"] * 2
-    limit = json.loads(hpcdp("show", "runs/s.zarr", "--delta", "0.1", "--format", "json", folder=tmp_path).stdout)
+    limit = json.loads(call("show", store, "--delta", "0.1", "--format", "json").stdout)
     assert limit["levels"][0]["epsilon"] == 0.5  # of the only cell with a bound of its own
-    path.write_text(STUDY)
-    hpcdp("run", path, folder=tmp_path)
-    again = json.loads(hpcdp("show", "runs/s.zarr", "--format", "json", folder=tmp_path).stdout)
-    assert again["cells"] == whole["cells"]
-    assert "certified at ε = 0.5" in hpcdp("show", "runs/s.zarr", folder=tmp_path).stdout
+    ran(STUDY)
+    assert json.loads(show(store))["cells"] == whole["cells"]
+    assert "certified at ε = 0.5" in call("show", store).stdout
 
 
-def test_a_gap_at_another_epsilon_is_not_promised_to_be_separated(tmp_path: Path) -> None:
-    path = tmp_path / "s.toml"
-    path.write_text(f"{STUDY}certify = [1.0]\n".replace("epsilon=1)", "epsilon=0.98)"))
-    hpcdp("run", path, folder=tmp_path)
-    done = hpcdp("verify", "runs/s.zarr", "--claim", "laplace(epsilon=0.95)", folder=tmp_path)
-    assert "not separable" in done.stdout
-    found = json.loads(
-        hpcdp("verify", "runs/s.zarr", "--claim", "laplace(epsilon=0.95)", "--format", "json", folder=tmp_path).stdout
-    )["separation"]
-    assert (found["test"] is None) == (found["epsilon"] != 1.0)
-    assert ("That ε has no bound of its own (estimate.certify)" in done.stdout) == (found["epsilon"] != 1.0)
+def test_a_gap_at_another_epsilon_is_not_promised_to_be_separated(ran: Callable[[str], Path]) -> None:
+    store = ran(f"{STUDY}certify = [1.0]\n".replace("epsilon=1)", "epsilon=0.98)"))
+    claim = ("verify", store, "--claim", "laplace(epsilon=0.95)")
+    text = call(*claim).stdout
+    assert "not separable" in text
+    assert "That ε has no bound of its own (estimate.certify)" in text
+    found = json.loads(call(*claim, "--format", "json").stdout)["separation"]
+    assert found["epsilon"] != 1.0
+    assert found["test"] is None
 
 
 @pytest.mark.parametrize(

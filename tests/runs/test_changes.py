@@ -117,15 +117,8 @@ def test_distributions_added_and_removed(tmp_path: Path, scheduler: str) -> None
             f'{{ call = "own:rows", parameters = {{ rows = 12, probability = {p} }}, values = [0, 1], index = [0, 3] }}'
             for p in probabilities
         )
-        study = write_study(
-            tmp_path,
-            DELTA,
-            call="own:ones",
-            pairs=f"distributional = [{tables}]",
-            loss="frequency",
-            train=3000,
-            test=4000,
-        )
+        settings = {"call": "own:ones", "loss": "frequency", "train": 3000, "test": 4000}
+        study = write_study(tmp_path, DELTA, pairs=f"distributional = [{tables}]", **settings)
         log.unlink(missing_ok=True)
         call("run", study, "--store", store, "--cluster", scheduler)
         problem = stored_problem(store)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -19,75 +18,21 @@ from commands import (
     LONG,
     MECHANISM,
     call,
-    contents,
     hold,
     hpcdp,
     release,
     show,
     started,
-    stored_problem,
     wait_until,
     write_study,
 )
 
 from benchmarks import soak
-from hpcdp.keys import stream
-
-# Ends its process on chunks whose first output says so, unless it is mended.
-DYING = """
-import ctypes
-import os
-
-import numpy as np
-
-MENDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mended")
-
-
-def dies(first):
-    return int(np.float64(first).view(np.int64)) % 11 == 0
-
-
-def dying(database, size, rng):
-    outputs = database.sum() + rng.laplace(size=size)
-    if size >= 2000 and dies(outputs[0]) and not os.path.exists(MENDED):
-        DEATH
-    return outputs
-"""
-ENDS = {"exit": "os._exit(1)", "segfault": "ctypes.string_at(0)"}
-
-
-def expected_deaths(store: Path) -> set[str]:
-    """The first chunk of every block that ends the process, or else the task, in words."""
-    problem = stored_problem(store)
-    found = set()
-    for law in problem.laws:
-        for stage in (problem.train, problem.test):
-            for block in range(stage.blocks):
-                for chunk in stage.block_chunks(block):
-                    first = problem.laws[law].sum() + stream(problem.study.seed, law, stage.name, chunk).laplace(size=1)
-                    if int(first.view(np.int64)[0]) % 11 == 0:
-                        found.add(f"at {stage.name} chunk {chunk} of {problem.describe_law(law)}")
-                        break
-    return found
-
-
-@pytest.mark.parametrize("command, end", [("plan", "os._exit(0)"), ("run", "ctypes.string_at(0)")])
-def test_trial_draws_that_end_the_process(command: str, end: str, tmp_path: Path) -> None:
-    """Even those of a second database: one line names the mechanism, and no script takes it for success."""
-    dying = DYING.replace("DEATH", end).replace("size >= 2000 and dies(outputs[0])", "database.sum() > 0.5")
-    study = write_study(tmp_path, dying, call="own:dying", pairs="given = [ { d = [0.0], d_prime = [1.0] } ]")
-    (line,) = hpcdp(command, study, folder=tmp_path, code=2).stderr.splitlines()
-    how = {"os._exit(0)": "ended with exit code 0", "ctypes.string_at(0)": "was ended by SIGSEGV"}[end]
-    assert line == f"hpcdp: mechanism.call own:dying (trial draws): the process {how}"
-    assert not (tmp_path / "runs").exists()
-
 
 # A module of the study's own that ends the process at one place; `now` tells which.
 ENDING = """
+import ctypes
 import os
-import subprocess
-import threading
-import time
 
 import numpy as np
 
@@ -103,15 +48,14 @@ def now(place):
 
 
 def noisy(database, size, rng):
-    if now("trial"):
+    if now("trial") and database.sum() > 0.5:
         os._exit(0)
+    if now("segfault"):
+        ctypes.string_at(0)
     if now("away"):
         os.chdir(os.path.join(HERE, "away"))
     if now("copy"):
         os.fork()
-    if now("child"):
-        with open(os.path.join(HERE, "pids.txt"), "a") as lines:
-            lines.write(f"{subprocess.Popen(['sleep', '1000'], start_new_session=True).pid}\\n")
     return database.sum() + rng.laplace(size=size)
 
 
@@ -136,52 +80,53 @@ class Classifier:
 
 if now("import"):
     os._exit(0)
-if now("thread"):
-    threading.Thread(target=time.sleep, args=(1000,)).start()
 """
 GIVEN: dict[str, Any] = {"call": "own:noisy", "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "train": 500}
 CLASSIFIED = GIVEN["pairs"] + '\n[estimate.parameters]\nclassifier = "own:Classifier"'
 LEARNED = {"loss": "learned", "test": 500, "pairs": CLASSIFIED}
+ROWS = '[[pairs.distributional]]\ncall = "own:rows"\nindex = [0]\nvalues = [0, 1]'
+SEGFAULT = "mechanism.call own:noisy (trial draws): the process was ended by SIGSEGV"
 
 
 @pytest.mark.parametrize(
-    "place, changes, words",
+    "command, place, changes, words",
     [
-        ("import", {}, "mechanism.call own:noisy (import)"),
-        ("", {"pairs": 'relative = { call = "own:databases", rows = [0] }'}, "pairs.relative.call own:databases"),
-        (
-            "",
-            {"pairs": '[[pairs.distributional]]\ncall = "own:rows"\nindex = [0]\nvalues = [0, 1]'},
-            "pairs.distributional.0.call own:rows",
-        ),
-        ("fit", LEARNED, "estimate.loss learned (trial)"),
+        ("plan", "trial", {}, "mechanism.call own:noisy (trial draws): the process ended with exit code 0"),
+        ("run", "segfault", {}, SEGFAULT),
+        ("plan", "import", {}, "mechanism.call own:noisy (import): the process ended with exit code 0"),
+        ("plan", "", {"pairs": 'relative = { call = "own:databases" }'}, "pairs.relative.call own:databases: the pro"),
+        ("plan", "", {"pairs": ROWS}, "pairs.distributional.0.call own:rows: the process ended with exit code 0"),
+        ("plan", "fit", LEARNED, "estimate.loss learned (trial): the process ended with exit code 0"),
     ],
 )
 def test_code_that_ends_the_process_while_the_study_is_tried_out(
-    place: str, changes: dict[str, Any], words: str, tmp_path: Path
+    command: str, place: str, changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
+    """Even with the second database: one line names what it was, and no script takes it for success."""
     study = write_study(tmp_path, ENDING, **{**GIVEN, **changes})
     (tmp_path / "now").write_text(place)
-    done = hpcdp("plan", study, folder=tmp_path, code=2)
-    assert done.stderr == f"hpcdp: {words}: the process ended with exit code 0\n"
+    done = hpcdp(command, study, folder=tmp_path, code=2)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"hpcdp: {words}")
     assert done.stdout == ""
+    assert not (tmp_path / "runs").exists()
 
 
-def test_resume_outlives_what_trial_draws_do(tmp_path: Path, scheduler: str) -> None:
+@pytest.mark.slow
+def test_resume_outlives_what_trial_draws_do(tmp_path: Path) -> None:
     """They end the process, go elsewhere, or go on as two; a relative store is still the one that was meant."""
     study = write_study(tmp_path, ENDING, **GIVEN, test=500, chunk=500)
-    call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler)
+    call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0)
     (tmp_path / "away").mkdir()
-    (tmp_path / "now").write_text("trial")
-    done = hpcdp("resume", "s.zarr", "--cluster", scheduler, folder=tmp_path, code=2)
-    assert done.stderr == "hpcdp: mechanism.call own:noisy (trial draws): the process ended with exit code 0\n"
+    (tmp_path / "now").write_text("segfault")
+    assert hpcdp("resume", "s.zarr", folder=tmp_path, code=2).stderr == f"hpcdp: {SEGFAULT}\n"
     for place in ("away", "copy"):
         (tmp_path / "now").write_text(place)
-        done = hpcdp("resume", "s.zarr", "--cluster", scheduler, folder=tmp_path)
-        assert done.stdout.count("store: s.zarr") == 1
+        assert hpcdp("resume", "s.zarr", folder=tmp_path).stdout.count("store: s.zarr") == 1
     assert not any((tmp_path / "away").iterdir())
 
 
+@pytest.mark.slow
 def test_a_classifier_that_ends_a_sequential_audit(tmp_path: Path, scheduler: str) -> None:
     study = write_study(tmp_path, ENDING, **{**GIVEN, **LEARNED}, claim="laplace(epsilon=0.2)")
     (tmp_path / "now").write_text("learn")
@@ -190,138 +135,87 @@ def test_a_classifier_that_ends_a_sequential_audit(tmp_path: Path, scheduler: st
     assert done.stderr.splitlines()[-1] == "hpcdp: estimate.loss learned (learning): the process ended with exit code 0"
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="only Linux hands orphans to a command's parent")
-def test_what_a_mechanism_leaves_running_ends_with_the_command(tmp_path: Path) -> None:
-    """Children of trial draws, and threads of its module."""
-    study = write_study(tmp_path, ENDING, **GIVEN)
-    (tmp_path / "now").write_text("child")
-    assert "pairs" in hpcdp("plan", study, folder=tmp_path).stdout
-    assert (tmp_path / "pids.txt").read_text()
-    assert alive(tmp_path) == []
-    (tmp_path / "now").write_text("thread")
-    assert "pairs" in hpcdp("plan", study, folder=tmp_path).stdout
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("end", ENDS)
-def test_a_mechanism_that_ends_its_process_on_some_chunks(
-    end: str, workers: int, tmp_path: Path, scheduler: str
-) -> None:
-    settings: dict[str, Any] = {"call": "own:dying", "train": 10_000, "test": 40_000, "chunk": 2000}
-    settings["pairs"] = "given = [ { d = [0.0], d_prime = [1.0] } ]"
-    study, store = write_study(tmp_path, DYING.replace("DEATH", ENDS[end]), **settings), tmp_path / "s.zarr"
-    said = hpcdp("run", study, "--store", store, "--workers", workers, folder=tmp_path, code=1).stderr
-    words = expected_deaths(store)
-    lines = [
-        line.removesuffix(" (needed by 1 more)") for line in said.splitlines() if "ended its worker process" in line
-    ]
-    assert len(lines) == len(words) > 1
-    assert {line[line.index("at ") :] for line in (line.partition("each time it ran, ")[2] for line in lines)} == words
-    assert not any((store / "records" / "draws").iterdir())
-    before = contents(store)
-    assert len(before) > 0, "all else is stored"
-    (tmp_path / "mended").touch()
-    call("resume", store, "--cluster", scheduler)
-    after = contents(store)
-    assert {path: after[path] for path in before} == before
-    call("run", study, "--store", tmp_path / "whole.zarr", "--cluster", scheduler)
-    assert show(store) == show(tmp_path / "whole.zarr")
-
-
-# The first call on a worker ends its process; a later one notes, a while afterwards, how many keepers there are.
-LEAVING = """
-import os
-import time
-
-import psutil
-
-FIRST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "first")
-with open(f"/proc/{os.getppid()}/comm") as words:
-    IS_WORKER = words.read().strip() == "hpcdp-keeper"
-
+# The first call on a worker ends its process.
+LEAVING = f"""{MECHANISM}
 
 def leaving(database, size, rng):
-    if IS_WORKER:
-        try:
-            os.close(os.open(FIRST, os.O_CREAT | os.O_EXCL))
+    try:
+        if on_worker():
+            os.close(os.open(LOG + ".first", os.O_CREAT | os.O_EXCL))
             os._exit(83)
-        except FileExistsError:
-            time.sleep(max(0.0, os.stat(FIRST).st_mtime + 3.0 - time.time()))
-        with open(FIRST + "-after", "a") as file:
-            print(len(psutil.Process().parent().parent().children()), file=file)
-    return database.sum() + rng.laplace(size=size)
+    except FileExistsError:
+        pass
+    return noisy(database, size, rng)
 """
 
 
+@pytest.mark.slow
 def test_a_worker_that_ended_is_replaced_whatever_its_exit_code(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"call": "own:leaving", "train": 4000, "test": 4000, "chunk": 1000}
-    study = write_study(tmp_path, LEAVING, **settings, pairs=GIVEN["pairs"])
-    hpcdp("run", study, "--store", tmp_path / "s.zarr", "--workers", 2, folder=tmp_path)
-    assert (tmp_path / "first-after").read_text().split()[-1] == "2"
+    settings: dict[str, Any] = {"call": "own:leaving", "train": 2000, "test": 2000, "chunk": 1000}
+    study, store = write_study(tmp_path, LEAVING, **settings, pairs=GIVEN["pairs"]), tmp_path / "s.zarr"
+    hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
+    assert (tmp_path / "calls.log.first").exists()
 
 
-# A worker starts three processes: a child, a child in a session of its own, and a daemon whose parent is gone.
-PARENT = """
-import os
+# Starts three processes: a child, a child in a session of its own, and a daemon whose parent is gone.
+PARENT = f"""{MECHANISM}
 import subprocess
-import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-with open(f"/proc/{os.getppid()}/comm") as words:
-    IS_WORKER = words.read().strip() == "hpcdp-keeper"
 STARTED = []
 
 
-def note(pid):
-    with open(os.path.join(HERE, "pids.txt"), "a") as lines:
-        lines.write(f"{pid}\\n")
-
-
-def parent(database, size, rng):
-    if IS_WORKER and not STARTED:
-        STARTED.append(True)
-        note(subprocess.Popen(["sleep", "1000"]).pid)
-        note(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid)
-        note(subprocess.check_output("setsid sleep 1000 >/dev/null 2>&1 & echo $!", shell=True, text=True).strip())
-    while IS_WORKER and os.path.exists(os.path.join(HERE, "hold")):
-        time.sleep(0.05)
-    return database.sum() + rng.laplace(size=size)
+def parent(database, size, rng, in_trial_draws):
+    if not STARTED and (in_trial_draws or on_worker()):
+        STARTED.append(subprocess.Popen(["sleep", "1000"]).pid)
+        STARTED.append(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid)
+        daemon = "setsid sleep 1000 >/dev/null 2>&1 & echo $!"
+        STARTED.append(int(subprocess.check_output(daemon, shell=True, text=True)))
+        with open(LOG + ".pids", "a") as lines:
+            print(*STARTED, file=lines)
+    return noisy(database, size, rng)
 """
 
 
 def alive(folder: Path) -> list[int]:
     """The processes that the mechanism started and that have not ended."""
     found = []
-    for line in (folder / "pids.txt").read_text().split():
-        try:
-            if psutil.Process(int(line)).status() != psutil.STATUS_ZOMBIE:
-                found.append(int(line))
-        except psutil.NoSuchProcess:
-            continue
+    for word in (folder / "calls.log.pids").read_text().split():
+        with suppress(psutil.NoSuchProcess):
+            if psutil.Process(int(word)).status() != psutil.STATUS_ZOMBIE:
+                found.append(int(word))
     return found
 
 
-def parent_study(folder: Path) -> Path:
-    return write_study(folder, PARENT, call="own:parent", rows=[0], train=500, test=500, databases=[[0.0, 1.0]])
+def parent_study(folder: Path, in_trial_draws: bool) -> Path:
+    settings = {"rows": [0], "train": 500, "test": 500, "databases": [[0.0, 1.0]]}
+    return write_study(folder, PARENT, call="own:parent", parameters={"in_trial_draws": in_trial_draws}, **settings)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="only Linux hands orphans to the keeper")
-@pytest.mark.parametrize("workers", [0, 1])
-def test_nothing_that_a_mechanism_started_outlives_its_run(workers: int, tmp_path: Path) -> None:
-    hpcdp("run", parent_study(tmp_path), "--workers", workers, folder=tmp_path)
-    assert len((tmp_path / "pids.txt").read_text().split()) >= 3
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the process that ends them")
+@pytest.mark.parametrize("command", [("plan",), ("run", "--workers", 0), ("run", "--workers", 1)], ids=str)
+def test_nothing_that_a_mechanism_started_outlives_its_command(command: tuple[object, ...], tmp_path: Path) -> None:
+    hpcdp(command[0], parent_study(tmp_path, command[0] == "plan"), *command[1:], folder=tmp_path)
+    assert len((tmp_path / "calls.log.pids").read_text().split()) >= 3
     assert alive(tmp_path) == []
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="only Linux hands orphans to the keeper")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the process that ends them")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nothing_that_a_mechanism_started_outlives_a_killed_run(workers: int, tmp_path: Path) -> None:
-    study = parent_study(tmp_path)
-    (tmp_path / "hold").touch()
-    with started("run", study, "--workers", workers, folder=tmp_path) as process:
-        wait_until(lambda: (tmp_path / "pids.txt").exists() and len(alive(tmp_path)) >= 3, "its children are there")
+    study, store = parent_study(tmp_path, False), tmp_path / "s.zarr"
+    hold(tmp_path, store, 0)
+    with started("run", study, "--store", store, "--workers", workers, folder=tmp_path) as process:
+        wait_until(
+            lambda: (tmp_path / "calls.log.pids").exists() and len(alive(tmp_path)) >= 3, "its children are there"
+        )
         process.kill()
         wait_until(lambda: alive(tmp_path) == [], "its children are gone")
+
+
+def test_a_thread_of_its_module_keeps_no_command_from_its_end(tmp_path: Path) -> None:
+    own = f"{ENDING}\nimport threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n"
+    assert "pairs" in hpcdp("plan", write_study(tmp_path, own, **GIVEN), folder=tmp_path).stdout
 
 
 @pytest.mark.slow
@@ -335,20 +229,28 @@ def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
 PLACES = [("--workers", "0"), ("--workers", "2"), ("--workers", "2", "--dashboard")]
 
 
+def stop_and_go_on(pid: int, whole: bool, seconds: float) -> None:
+    """As by Ctrl-Z and `fg`, or by SLURM's suspension; whole: all processes below it too, as many as are still there."""
+    with suppress(psutil.NoSuchProcess):
+        top = psutil.Process(pid)
+        stopped = [top, *(top.children(recursive=True) if whole else [])]
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for one in stopped:
+                with suppress(psutil.NoSuchProcess):
+                    one.send_signal(number)
+            time.sleep(seconds * (number == signal.SIGSTOP))
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only on Linux has a command a parent that passes signals on")
 @pytest.mark.parametrize("place, whole", [*((place, True) for place in PLACES), (PLACES[1], False)])
 def test_a_run_that_is_stopped_goes_on_afterwards(place: tuple[str, ...], whole: bool, tmp_path: Path) -> None:
-    """As by Ctrl-Z and `fg`, or by SLURM's suspension, for longer than its parent waits from one look to the next."""
+    """For longer than its parent waits from one look to the next."""
     study, store = write_study(tmp_path, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
     hold(tmp_path, store, 0)
     with started("run", study, "--store", store, *place, folder=tmp_path) as process:
         wait_until((tmp_path / "calls.log").exists, "a worker draws")
-        top = psutil.Process(process.pid)
-        stopped = [top, *(top.children(recursive=True) if whole else [])]
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            for one in stopped:
-                one.send_signal(number)
-            time.sleep(1.2 * (number == signal.SIGSTOP))
+        stop_and_go_on(process.pid, whole, 1.2)
         release(tmp_path)
         _, said = process.communicate(timeout=LONG)
         assert process.returncode == 0, said
@@ -367,65 +269,10 @@ def test_a_run_that_is_stopped_at_any_moment(place: tuple[str, ...], whole: bool
         store = tmp_path / f"{number}.zarr"
         with started("run", study, "--store", store, *place, folder=tmp_path, by_user=True) as process:
             time.sleep(draws.uniform(0.05, 4.0))
-            with suppress(psutil.NoSuchProcess):
-                top = psutil.Process(process.pid)
-                stopped = [top, *(top.children(recursive=True) if whole else [])]
-                for one in stopped:
-                    with suppress(psutil.NoSuchProcess):
-                        one.suspend()
-                time.sleep(draws.uniform(0.1, 1.5))
-                for one in stopped:
-                    with suppress(psutil.NoSuchProcess):
-                        one.resume()
+            stop_and_go_on(process.pid, whole, draws.uniform(0.1, 1.5))
             _, said = process.communicate(timeout=LONG)
         assert process.returncode == 0, said
         assert show(store) == show(tmp_path / "whole.zarr")
-
-
-# The worker that draws first says who it is.
-DRAWER = MECHANISM.replace(
-    "    hold()\n",
-    """    if on_worker() and not os.path.exists(LOG + ".drawer"):
-        with open(LOG + ".new", "w") as file:
-            file.write(str(os.getpid()))
-        os.replace(LOG + ".new", LOG + ".drawer")
-    hold()
-""",
-)
-
-
-@pytest.mark.parametrize("later", [0.0, 0.05, 0.2])
-def test_workers_that_are_killed_as_they_start(later: float, tmp_path: Path, scheduler: str) -> None:
-    """Eight of them, so long after each was forked: others take their place, and the run ends as if nothing had been.
-
-    None of them may draw, since a task that lost its worker three times is rightly set aside.
-    """
-    study, store = write_study(tmp_path, DRAWER, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
-    hold(tmp_path, store, 0)
-    drawer, killed = tmp_path / "calls.log.drawer", set[int]()
-
-    def enough() -> bool:
-        if not drawer.exists():
-            return False
-        for worker in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                if (
-                    len(killed) < 8
-                    and worker.name() == "hpcdp-worker"
-                    and worker.pid not in {int(drawer.read_text()), *killed}
-                ):
-                    time.sleep(later)
-                    worker.kill()
-                    killed.add(worker.pid)
-        return len(killed) == 8
-
-    with started("run", study, "--store", store, "--workers", 2, folder=tmp_path) as process:
-        wait_until(enough, "eight killed workers")
-        release(tmp_path)
-        _, said = process.communicate(timeout=LONG)
-        assert process.returncode == 0, said
-    call("run", study, "--store", tmp_path / "whole.zarr", "--cluster", scheduler)
-    assert show(store) == show(tmp_path / "whole.zarr")
 
 
 def test_workers_of_a_job_leave_where_there_is_no_scheduler(tmp_path: Path) -> None:

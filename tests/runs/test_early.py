@@ -13,7 +13,6 @@ import pytest
 from commands import COMMAND, LONG, write_study
 
 from hpcdp._base.signals import postponed
-from hpcdp._base.threads import VARIABLES
 
 # Sends SIGINT to itself as a module is looked for the first time, or as Python itself starts the second time.
 SIGNALLING = """
@@ -45,7 +44,8 @@ def start(
 ) -> subprocess.CompletedProcess[str]:
     """`hpcdp run` of a study, interrupted at a moment."""
     (folder / "sitecustomize.py").write_text(program)
-    environment = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, "PYTHONHASHSEED")}
+    # of a shell, which has set none of what a command sets for its second start
+    environment = {name: value for name, value in os.environ.items() if not name.endswith(("_NUM_THREADS", "HASHSEED"))}
     environment |= {"PYTHONPATH": str(folder), "AT_IMPORT_OF": moment}
     words = [*command, "run", str(write_study(folder))]
     return subprocess.run(
@@ -69,6 +69,7 @@ def test_a_command_that_is_named_otherwise_starts_again_too(named: str, tmp_path
     assert start(tmp_path, "sitecustomize", [given]).returncode == 130
 
 
+@pytest.mark.slow
 def test_who_ignores_interruptions_goes_on_ignoring_them(tmp_path: Path) -> None:
     """As a shell's script has what it starts in the background do."""
     done = start(tmp_path, "argparse", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
@@ -100,6 +101,7 @@ sys.meta_path.insert(0, Changing())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["lost", "another error"])
 def test_an_interruption_that_a_library_loses_or_changes(how: str, tmp_path: Path) -> None:
     done = start(tmp_path, how, program=CHANGING)
