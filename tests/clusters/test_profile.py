@@ -216,6 +216,7 @@ def test_files_that_are_no_profiles(tmp_path: Path, study: Path) -> None:
     assert f"{broken} is not TOML: " in call("plan", study, "--profile", broken, code=2).stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_stays_the_commands(tmp_path: Path) -> None:
     """dask-jobqueue handles it once it is imported, which a run does when it has begun: it would exit, and say nothing."""
     (tmp_path / "file").touch()

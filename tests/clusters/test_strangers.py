@@ -185,6 +185,8 @@ def test_a_job_loads_nothing_from_a_folder_that_a_stranger_planted(
     assert ([folder, cache] == again) == (plant == "true"), "its own is used again, and one by chance never"
 
 
+@pytest.mark.promise
+@pytest.mark.slow
 def test_a_stranger_gets_into_no_process_of_a_local_run(
     tmp_path: Path, root: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_stranger_gets_into_no_process_of_a_local_run(
     assert f"ran as user {os.getuid()}" in faults.values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_plain", [True, False], ids=["tcp", "tls"])
 def test_a_scheduler_without_tls_is_warned_of(is_plain: bool, tmp_path: Path) -> None:
     certificate = Certificate.create(tmp_path / "key")
@@ -242,6 +245,7 @@ def test_a_scheduler_without_tls_is_warned_of(is_plain: bool, tmp_path: Path) ->
             assert done.stderr.count("TLS") == done.stderr.count(words) == is_plain
 
 
+@pytest.mark.slow
 def test_a_local_run_serves_a_dashboard_where_it_was_asked_for(tmp_path: Path) -> None:
     """On loopback only, and `status` tells the way there."""
     study, store = write_study(tmp_path, HELD, call="own:held"), tmp_path / "s.zarr"

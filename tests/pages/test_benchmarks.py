@@ -44,6 +44,7 @@ def test_tradeoff() -> None:
     assert max(figures["apart, curve"], figures["apart, point"]) < 0.01  # the textbook ways find the same points
 
 
+@pytest.mark.slow
 def test_limit_and_memory_and_command() -> None:
     assert set(limit.main(small=True)) == {
         f"{what}, keep = {keep}" for what in ("command", "run") for keep in ("none", "all")
@@ -55,6 +56,7 @@ def test_limit_and_memory_and_command() -> None:
     assert seconds["--help"] < seconds["plan"] < seconds["run, keep = all"]
 
 
+@pytest.mark.slow
 def test_pairs() -> None:
     figures = pairs.main(small=True)
     assert figures["run, processor, 400"] < 4 * figures["run, processor, 100"]
@@ -85,6 +87,7 @@ def test_streaming() -> None:
         assert figures[f"MB, {law}, refined"] < 1000
 
 
+@pytest.mark.slow
 def test_betting() -> None:
     figures = betting.main(small=True)
     most = 0.05 + 4.0 * (0.05 * 0.95 / betting.SMALL[0]) ** 0.5
@@ -96,6 +99,7 @@ SOME = ("dp-sgd, reverse", "plane 1/2", "geometric sum")  # one of each kind of 
 OTHERS = tuple(case.name for case in tiny.CASES if case.name not in (*SOME, *tiny.LONG))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.release)], ids=["some", "others"])
 def test_tiny(names: tuple[str, ...]) -> None:
     figures = tiny.main(small=True, names=names)
@@ -153,6 +157,7 @@ def test_tape_hidden() -> None:
     assert found["warned"] == (found["hits"] > 0.0)
 
 
+@pytest.mark.slow
 def test_tape_estimates() -> None:
     found = tape.estimate("gaussian 1/4", 1e-7)
     assert found["within"] == 21

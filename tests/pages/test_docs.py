@@ -71,11 +71,13 @@ def marked(pages: Sequence[str]) -> list[Any]:
     return [pytest.param(page, marks=pytest.mark.slow if pages_before(page) else ()) for page in pages]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", marked(FOLLOWED))
 def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) -> None:
     assert read(page).is_dir()
 
 
+@pytest.mark.slow
 def test_the_script_prints_the_spectrum_of_its_store(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     done = reader.call(sys.executable, str(ROOT / "workflows" / "local_script.py"), "script.zarr")
@@ -233,6 +235,7 @@ def test_every_claim_is_documented() -> None:
     assert claims == set(FORMS)
 
 
+@pytest.mark.slow
 def test_every_array_and_json_key_is_documented(read: Callable[[str], Path]) -> None:
     result = load_result(read("docs/store.md") / "runs" / "damage.zarr")
     arrays = {name for row in rows_of("docs/store.md", "array") for name in names_in(row[0])}

@@ -118,6 +118,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 def test_faults_of_a_page_are_seen(tmp_path: Path) -> None:
     """Of a page that has none but these: the first, which has no fault, passes."""
     find_chromium()

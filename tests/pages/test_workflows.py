@@ -142,6 +142,7 @@ def test_sizes_of_methods_are_those_of_studies() -> None:
 # Pages and what is kept
 
 
+@pytest.mark.slow
 @by_paper
 def test_pages_say_what_kept_results_say(paper: Paper) -> None:
     for name, figure in paper.figures.items():

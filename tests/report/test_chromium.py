@@ -35,6 +35,8 @@ async def check_colours(tab: Tab, paper: str) -> None:
         assert contrast(colour_of(ink), colour_of(ground)) >= 4.5, words
 
 
+@pytest.mark.promise
+@pytest.mark.slow
 def test_a_page_in_a_browser(page: Path, tmp_path: Path) -> None:
     async def use(tab: Tab) -> None:
         await tab.do("Emulation.setScriptExecutionDisabled", value=True)
@@ -93,6 +95,7 @@ def test_faults_are_seen(tmp_path: Path) -> None:
     in_tab(use, tmp_path / "profile")
 
 
+@pytest.mark.slow
 def test_what_notebooks_show_runs_nothing(page: Path, tmp_path: Path) -> None:
     """Fragments in a page of their own, without a policy that would stop them."""
     results = [load_result(page.parent / kind / f"{kind}.zarr") for kind in ("points", "words", "broken")]
@@ -110,6 +113,7 @@ def test_what_notebooks_show_runs_nothing(page: Path, tmp_path: Path) -> None:
     assert "<script" not in render(results)
 
 
+@pytest.mark.slow
 def test_what_notebooks_show_fits_a_telephone(page: Path, tmp_path: Path) -> None:
     """A wide table is moved within its own frame, and no number breaks."""
     results = [load_result(page.parent / kind / f"{kind}.zarr") for kind in ("tape", "points")]

@@ -139,6 +139,7 @@ def stores(tmp_path_factory, client):
     return folder
 
 
+@pytest.mark.slow
 def test_command(stores, tmp_path):
     a, b = stores / "a.zarr", stores / "b.zarr"
     done = call("compare", a, b)

@@ -79,6 +79,8 @@ def shown(store: Path, *options: str) -> Any:
     return json.loads(call("show", store, "--format", "json", *options).stdout)
 
 
+@pytest.mark.promise
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["points", "rows", "tape", "renyi", "literal", "reuse", "broken"])
 def test_numbers_of_spectra_are_those_of_json(stores: Stores, pages: Pages, kind: str) -> None:
     store = stores(kind)
@@ -116,6 +118,7 @@ def test_numbers_of_trade_offs_and_audits_are_those_of_json(stores: Stores, page
     assert compare(bounds, told, "what") == 2 * len(told)
 
 
+@pytest.mark.slow
 def test_the_page_of_an_audit_is_of_its_own_claim(stores: Stores, tmp_path: Path) -> None:
     found = audit(load_result(stores("points")), "gaussian(mu=0.1)", "forward")
     write_page(found, tmp_path / "p.html")
@@ -126,6 +129,7 @@ def test_the_page_of_an_audit_is_of_its_own_claim(stores: Stores, tmp_path: Path
     assert page.text.count("laplace(epsilon=0.3)") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "columns"), [("pure", 6), ("words", 3), ("bins", 2), ("domain", 2)])
 def test_numbers_of_pure_levels_are_those_of_json(stores: Stores, pages: Pages, kind: str, columns: int) -> None:
     said = shown(stores(kind), "--pure")["pure"]
@@ -138,6 +142,7 @@ def test_numbers_of_losses_are_those_of_json(stores: Stores, pages: Pages) -> No
     assert compare(pages("pure").table("Loss of pair"), said["published"]["intervals"]) == 4
 
 
+@pytest.mark.slow
 def test_numbers_of_risks_and_of_divergences_are_those_of_json(stores: Stores, pages: Pages) -> None:
     page, said = pages("risk"), shown(stores("risk"))["risk"]
     assert compare(page.table("ε of a sampled"), said) >= 8 * 2
@@ -164,6 +169,7 @@ def test_numbers_of_pairs_are_those_of_json(stores: Stores, pages: Pages) -> Non
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_column_says_what_it_is_and_bounds_are_rounded_to_the_safe_side(pages: Pages, kind: str) -> None:
     words = {mark.key: mark.word for mark in MARKS}
@@ -238,6 +244,7 @@ def test_what_is_certified_stands_under_its_heading_and_nothing_else_does(
     assert len(table.keys) == len(set(table.keys))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["points", "broken"])
 def test_a_copy_of_a_store_gives_equal_bytes(stores: Stores, files: Stores, tmp_path: Path, kind: str) -> None:
     store = stores(kind)
@@ -248,6 +255,7 @@ def test_a_copy_of_a_store_gives_equal_bytes(stores: Stores, files: Stores, tmp_
     assert load_result(copy).to_json() == load_result(store).to_json()
 
 
+@pytest.mark.slow
 def test_runs_that_do_not_say_all(stores: Stores, tmp_path: Path) -> None:
     """Of others: what they leave out is not said, and what is none is refused in one line."""
     store = Path(shutil.copytree(stores("points"), tmp_path / "s.zarr"))
@@ -304,6 +312,7 @@ def named(result: Result, name: str) -> Result:
     return Result(study, result.store, result.complete, result.pairs, result.arrays, [], result.columns)
 
 
+@pytest.mark.slow
 def test_names_claims_outputs_and_exceptions_stay_text(stores: Stores, tmp_path: Path) -> None:
     folder = tmp_path / "<script>alert(1)<"
     folder.mkdir()
@@ -338,6 +347,7 @@ def test_names_claims_outputs_and_exceptions_stay_text(stores: Stores, tmp_path:
     assert not re.search("[\x07\u202e]", (tmp_path / "p.html").read_text())
 
 
+@pytest.mark.slow
 def test_nothing_private_is_in_a_page_unless_rows_are_asked_for(stores: Stores, tmp_path: Path) -> None:
     """Inline databases, values of edits, local paths and texts of exceptions."""
     curve = tmp_path / "secret folder" / "curve.csv"
@@ -447,6 +457,7 @@ def test_verdicts_say_claim_confidence_and_what_they_do_not_say(stores: Stores) 
         assert "says nothing of" in found.text
 
 
+@pytest.mark.slow
 def test_several_stores_make_one_page_with_an_index(stores: Stores, pages: Pages, tmp_path: Path) -> None:
     kinds = ("points", "broken", "risk")
     path = tmp_path / "all.html"
@@ -496,6 +507,7 @@ def test_text_and_lines_have_enough_contrast(theme: dict[str, str], files: Store
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # WebAIM's example of a colour just below AA
 
 
+@pytest.mark.slow
 def test_only_pages_are_written(stores: Stores, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"path=.*p\.pdf was given; accepted are \.html and \.htm"):
         load_result(stores("risk")).report(tmp_path / "p.pdf")
@@ -542,6 +554,7 @@ def test_ten_thousand_pairs_take_two_megabytes_at_most(many: Path, tmp_path: Pat
         assert "10,000 entries" in page.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COMPLETE)
 def test_a_store_of_which_nothing_is_counted_has_a_page_that_claims_nothing(
     stores: Stores, tmp_path: Path, kind: str

@@ -99,6 +99,7 @@ def excess(lines, delta, log):
 EXACT = ("gaussian .8", "laplace .37", "counts", "dp-sgd", "subsampled")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("name", EXACT)
 def test_between_levels_nothing_is_drawn_above_delta(template, name, log):
@@ -237,6 +238,7 @@ MARKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [False, True])
 def test_a_legend_names_what_is_drawn_and_nothing_else(template, log):
     """Every entry stands for something of which a picture without it would be another, and everything with a name has one."""

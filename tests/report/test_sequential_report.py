@@ -39,6 +39,7 @@ def found(store: Path) -> dict[str, dict[str, Any]]:
     return {claim: audit_batches(store, claim, code=code) for claim, code in ((FALSE, 3), (TRUE, 0))}
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_json_and_of_the_wealths(store: Path, tmp_path: Path) -> None:
     page, said = page_of(load_result(store), tmp_path / "p.html"), found(store)
     layout = Layout(store)
@@ -64,6 +65,7 @@ def test_numbers_are_those_of_json_and_of_the_wealths(store: Path, tmp_path: Pat
     assert len(page.tables) == 4
 
 
+@pytest.mark.slow
 def test_it_leads_with_the_worst_verdict_and_says_what_it_does_not_say(store: Path, tmp_path: Path) -> None:
     page, said = page_of(load_result(store), tmp_path / "p.html"), found(store)
     (kind,) = [a["class"] for _, a in page.tags if a.get("class", "").startswith("verdict")]
@@ -145,6 +147,7 @@ def test_an_unfinished_audit_has_a_banner_and_a_larger_budget_goes_on(store: Pat
     assert "--budget 500" in page.text
 
 
+@pytest.mark.slow
 def test_an_audit_before_pairs_were_added_says_of_how_many_it_is(store: Path, tmp_path: Path) -> None:
     other, study = tmp_path / "batches.zarr", tmp_path / "batches.toml"
     shutil.copytree(store, other)
@@ -158,6 +161,7 @@ def test_an_audit_before_pairs_were_added_says_of_how_many_it_is(store: Path, tm
     assert [len(table.rows) for table in page.tables if table.caption.startswith("Each pair alone")] == [2, 2, 3]
 
 
+@pytest.mark.slow
 def test_beside_other_results(tmp_path: Path) -> None:
     """Pages have a section of its own, and say at the top that it violates its claim; `show` ends with it, `verify` names it."""
     store, claim, own = make_store(tmp_path, "points"), "laplace(epsilon=0.2)", STUDIES["points"]["claim"]
@@ -193,6 +197,7 @@ def test_beside_other_results(tmp_path: Path) -> None:
     assert f"the sequential audit of {own} in this store" in call("verify", store, code=None).stderr
 
 
+@pytest.mark.slow
 def test_claims_of_files_stay_text_and_lose_their_folders(store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "secret"
     folder.mkdir()
@@ -211,6 +216,7 @@ def test_claims_of_files_stay_text_and_lose_their_folders(store: Path, tmp_path:
     assert "secret" in page_of(load_result(other), tmp_path / "p.html", show_rows=True).text
 
 
+@pytest.mark.slow
 def test_copies_have_audits_and_wrong_ones_are_refused(store: Path, tmp_path: Path) -> None:
     call("export", store, tmp_path / "copy")
     assert render([load_result(tmp_path / "copy")]) == render([load_result(store)])
@@ -232,6 +238,7 @@ def test_many_looks_are_a_part_of_them(store: Path) -> None:
     assert unfinished_lines([many]) == []
 
 
+@pytest.mark.slow
 def test_an_audit_of_databases_that_changed_since_says_so(tmp_path: Path) -> None:
     """As many pairs as the study has, and none of them its own."""
     store, study = tmp_path / "t.zarr", tmp_path / "t.toml"
@@ -247,6 +254,7 @@ def test_an_audit_of_databases_that_changed_since_says_so(tmp_path: Path) -> Non
         )
 
 
+@pytest.mark.slow
 def test_commands_that_read_a_store_of_audits_alone_tell_of_them(store: Path, tmp_path: Path) -> None:
     said, text = found(store), call("show", store).stdout
     first = text.index(f"batches: sequential audit of {FALSE}: violation")

@@ -109,6 +109,7 @@ def test_whose_a_bound_is_where_it_is_not_that_of_the_estimate(result: Result) -
     assert "is of another" not in str(same)
 
 
+@pytest.mark.slow
 def test_columns_that_the_samples_chose_are_not_called_given(result: Result, tmp_path: Path) -> None:
     page = page_of(result, tmp_path / "p.html")
     table = page.table("Spectrum")
@@ -119,6 +120,7 @@ def test_columns_that_the_samples_chose_are_not_called_given(result: Result, tmp
     assert "which one it is was found by these samples" in page.text
 
 
+@pytest.mark.slow
 def test_how_to_repeat_a_study_is_said_once(result: Result, tmp_path: Path) -> None:
     private, whole = page_of(result, tmp_path / "p.html"), page_of(result, tmp_path / "w.html", show_rows=True)
     own, above = "With the study's own file as print.toml", "With the text above as print.toml"
@@ -163,6 +165,7 @@ def test_a_picture_is_shown_wherever_a_figure_is_returned(result: Result) -> Non
         assert np.unique(np.asarray(picture)).size > 20  # something is drawn
 
 
+@pytest.mark.slow
 def test_pictures_of_other_studies_are_shown_too(tmp_path: Path) -> None:
     for kind in ("pure", "risk"):
         figure = load_result(make_store(tmp_path / kind, kind)).plot()

@@ -79,10 +79,12 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run_study(study, tmp_path_factory.mktemp("tape") / "raced.zarr", lambda: None)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_rows_follow_from_the_recorded_sums_and_hold(result: Result) -> None:
     _check_rows(result, (ALONE, OTHER))
 
 
+@pytest.mark.slow
 def test_rows_of_a_direction_that_is_asked_for_alone(alone: Result) -> None:
     _check_rows(alone, (ALONE,))
     others = [cell for cell in json.loads(alone.to_json())["cells"] if cell["direction"] == OTHER]
@@ -383,6 +385,7 @@ def test_the_picture_has_three_marks_in_three_colours(result: Result, tmp_path: 
     assert draw(result, log=False).axes[0].get_yscale() == "linear"
 
 
+@pytest.mark.slow
 def test_pairs_that_were_left_out_are_told(raced: Result) -> None:
     stages = raced["tape_stage"].tolist()
     assert stages == [DRAWN, LEFT_OUT]
@@ -473,6 +476,7 @@ def test_plans_time_draws_on_tapes(tmp_path: Path, name: str, least: float) -> N
     assert seconds >= 0.8 * least * float(found[1])
 
 
+@pytest.mark.slow
 def test_commands_on_such_a_store(result: Result, tmp_path: Path) -> None:
     store = str(result.store)
     for given in (["show", "--delta", "1e-10"], ["show", "--accuracy"], ["show", "--zcdp"], ["show"], ["status"]):

@@ -215,6 +215,7 @@ def test_two_digits_upwards():
     assert [round_up(value) for value in (1, 9.2, 99.5, 101, 1234, 1200)] == [1, 10, 100, 110, 1300, 1200]
 
 
+@pytest.mark.slow
 def test_a_true_claim_is_seldom_violated():
     # at most 5 % of runs, with 4 standard deviations of 100 runs
     found = [verify(laplace(seed=s, size=1000), claim("laplace(epsilon=1)")).verdict for s in range(100)]

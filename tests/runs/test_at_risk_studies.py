@@ -103,6 +103,7 @@ def within(epsilon, confidence=at_risk.exact_confidence):
     return quad(lambda t: 2.0 * (1.0 - t) * confidence(epsilon, max(t, 1e-9) * most), 0.0, 1.0, points=[edge])[0]
 
 
+@pytest.mark.slow
 def test_what_is_promised_is_so_of_a_known_law(folder):
     result = made(folder)
     assert [(entry["cover"], entry["rank"]) for entry in result.risk] == [(0.9, 916), (0.95, 962)]
@@ -339,6 +340,7 @@ def test_answers_beyond_the_integers_of_floats_are_subtracted_before_they_are_ro
     assert found[0][:, 0].max() > 50.0
 
 
+@pytest.mark.slow
 def test_plan_counts_a_block_that_cannot_be_cut(folder):
     """60 pairs of .1 s, of which 50 are one block: a second worker saves but 10 of them."""
     (folder / "slow.py").write_text(

@@ -44,6 +44,7 @@ def laplace_fixture(tmp_path_factory, scheduler):
     return folder, study, audited
 
 
+@pytest.mark.slow
 def test_the_pair_that_violates_is_found_among_others(laplace):
     folder, _, audited = laplace
     found = loads(audited("--format", "json", code=3).stdout)
@@ -66,6 +67,7 @@ def test_the_pair_that_violates_is_found_among_others(laplace):
     assert (folder / "s-audit.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_study_without_etas_gets_the_audits_own(laplace, scheduler):
     folder, study, audited = laplace
     assert tuple(load_result(folder / "s.zarr")["eta"]) == audit_etas()
@@ -78,6 +80,8 @@ def test_a_study_without_etas_gets_the_audits_own(laplace, scheduler):
     assert sorted(calls(folder, folder / "s.zarr")) == before
 
 
+@pytest.mark.promise
+@pytest.mark.slow
 def test_claims_limits_and_exit_codes(laplace, tmp_path, monkeypatch):
     folder, _, audited = laplace
     assert "no violation found at this sample size" in audited("--claim", "laplace(epsilon=2)").stdout
@@ -133,6 +137,7 @@ def counting_fixture(tmp_path_factory, scheduler):
     return folder, audited
 
 
+@pytest.mark.slow
 def test_orientations(counting):
     """The curve of (D, D′) is true of (D, D′), and false of (D′, D)."""
     folder, audited = counting

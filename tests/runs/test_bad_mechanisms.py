@@ -171,6 +171,7 @@ def honest_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> 
     return show(folder / "s.zarr")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other, name", [("np.float32", "float32"), ("np.int64", "integers"), ("np.float64", None)])
 def test_chunks_of_another_type_are_said(other: str, name: str | None, tmp_path: Path) -> None:
     """Integers may stand for reals, and narrow reals too; whoever mixes them hears of it, once."""
@@ -191,6 +192,7 @@ def mixed(database, size, rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keep, removed, stage, chunk, what, words",
     [

@@ -294,6 +294,7 @@ PATHS: dict[str, Path_] = {
 """What is looked at, by name: what makes its text, and words that show that it is the text that is meant."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATHS)
 def test_no_path_shows_what_is_in_a_database(ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for constant in ("_LOOK", "_REPORT", "LONG"):
@@ -305,6 +306,7 @@ def test_no_path_shows_what_is_in_a_database(ground: Ground, name: str, monkeypa
     assert found is None, text[max(0, found.start() - 200) : found.end() + 50]
 
 
+@pytest.mark.slow
 def test_contents_are_shown_where_they_are_asked_for(ground: Ground) -> None:
     """So that the canary would be seen."""
     assert FOUND.search(call("show", ground / "edited.zarr", "--rows", "--show-rows").stdout)

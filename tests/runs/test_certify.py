@@ -57,6 +57,7 @@ def _share(runs: int, certify: Callable[[int], list[float] | None]) -> float:
     return held / runs
 
 
+@pytest.mark.slow
 def test_all_bounds_hold_together() -> None:
     found = _share(RUNS, lambda run: CERTIFY[run // len(LAWS) % len(CERTIFY)])
     print(f"share of {RUNS} studies whose bounds all hold: {found:.4f}")
@@ -74,6 +75,7 @@ def _everything(_: Any, cells: tuple[int, int, int], failure: float, certified: 
     return np.where(certified, failure / certified.sum(), np.zeros(cells))  # both directions have all of it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place, fault, chosen, most",
     [
@@ -144,6 +146,7 @@ def ran_fixture(tmp_path: Path) -> Callable[[str], Path]:
     return run
 
 
+@pytest.mark.slow
 def test_a_store_goes_on_with_other_epsilons(ran: Callable[[str], Path]) -> None:
     """Nothing is drawn or counted; the bounds are a new family, which is said; and without the key they are what they were."""
     store = ran(STUDY)

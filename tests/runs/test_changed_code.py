@@ -45,6 +45,7 @@ def shown(store: Path, folder: Path) -> list[str]:
     return [" ".join(text.split()) for text in made]
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_all_that_is_made_of_a_store_says_that_its_code_changed(tmp_path: Path) -> None:
     study = write_study(tmp_path, FIRST, **GIVEN)

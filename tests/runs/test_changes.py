@@ -109,6 +109,7 @@ ones.each = ones_each
 '''
 
 
+@pytest.mark.slow
 def test_distributions_added_and_removed(tmp_path: Path, scheduler: str) -> None:
     store, log = tmp_path / "s.zarr", tmp_path / "drawn.log"
 

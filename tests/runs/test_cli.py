@@ -66,6 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.promise
+@pytest.mark.slow
 def test_json_has_the_contract(folder: Path) -> None:
     found = json.loads(hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout)
     assert {k: found[k] for k in ("name", "complete", "confidence", "pairs")} == {
@@ -100,6 +102,7 @@ def test_json_has_the_contract(folder: Path) -> None:
         assert point["beta"] < point["beta_upper"] < point["beta"] + 2 * point["radius"]
 
 
+@pytest.mark.slow
 def test_a_second_run_changes_nothing_and_status_says_complete(folder: Path) -> None:
     before = hpcdp(folder, "show", "runs/tiny.zarr", "--format", "json").stdout
     assert hpcdp(folder, "run", "tiny.toml").returncode == 0
@@ -130,6 +133,7 @@ def test_what_an_output_cannot_hold_is_replaced(folder: Path, encoding: str) -> 
         assert "certified" in bytes_written.getvalue().decode(encoding)
 
 
+@pytest.mark.slow
 def test_plots_are_files_of_the_asked_kind(folder: Path) -> None:
     assert hpcdp(folder, "plot", "runs/tiny.zarr", "-o", "p.svg").returncode == 0
     assert "<svg" in (folder / "p.svg").read_text()
@@ -169,6 +173,7 @@ def test_what_is_printed_in_python_is_what_the_commands_print(
         verify(result, "laplac(epsilon=1)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -26,6 +26,7 @@ def closing_study(folder: Path, isolated: bool, **parameters: object) -> Path:
     return study
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [3, 0])
 @pytest.mark.parametrize("isolated", [True, False])
 def test_trial_draws_that_close_all_files(first: int, isolated: bool, tmp_path: Path) -> None:
@@ -48,6 +49,7 @@ def test_a_chunk_that_closes_all_files_of_the_command(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_mechanism_may_close_what_it_opened(tmp_path: Path) -> None:
     own = CLOSING.replace("os.closerange(first, 1000)", "os.close(os.open(os.devnull, os.O_RDONLY))")
     study = closing_study(tmp_path, True, first=0, trials=True)

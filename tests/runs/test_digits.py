@@ -52,6 +52,7 @@ def test_without_noise_a_canary_moves_the_score_by_one(steps: int, direction: st
     assert twice - without == pytest.approx(2.0, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps, direction", [(1, "random"), (4, "blank")])
 @pytest.mark.parametrize("count", [0, 1])
 def test_the_score_is_normal(steps: int, direction: str, count: int) -> None:

@@ -287,6 +287,7 @@ def test_stored_samples_are_refused(tmp_path: Path) -> None:
         resolve(pose(tmp_path, SECTION, "stored", parameters={"files": ["a.npy"]}))
 
 
+@pytest.mark.slow
 def test_what_would_take_too_long_is_refused(tmp_path: Path) -> None:
     pairs = 'distributional = { call = "own:bits", parameters = { rows = 5 }, values = [0, 1], exchangeable = true }'
     study = write_study(tmp_path, OWN, call="own:slow", pairs=pairs, train=10**8, test=10**8, chunk=10**6)

@@ -250,6 +250,7 @@ def test_what_rows_cannot_be_set_to(databases: list[Any], values: Any, words: st
     assert not (tmp_path / "s.zarr").exists()
 
 
+@pytest.mark.slow
 def test_who_goes_on_gives_them_again(tmp_path: Path) -> None:
     (tmp_path / "frames_own.py").write_text(
         "def noisy(database, size, rng):\n    return database['age'].sum() + rng.laplace(size=size)\n"
@@ -306,6 +307,7 @@ def test_what_is_missing_and_times() -> None:
         )
 
 
+@pytest.mark.slow
 def test_pandas_is_loaded_by_none_but_the_user() -> None:
     code = """
 import hpcdp, sys

@@ -142,6 +142,7 @@ def test_by_value_where_an_import_finds_another(own: Any, tmp_path: Path) -> Non
     assert study_of(own.noisy, tmp_path).mechanism.call == "functions_own:noisy"
 
 
+@pytest.mark.slow
 def test_a_module_that_was_changed_in_this_process_alone(own: Any, tmp_path: Path) -> None:
     """Is called here as it is; workers, who import it anew, would call another."""
     own.SCALE = 2.0
@@ -185,6 +186,7 @@ def helped(database: Any) -> Any:
     return database.sum()
 
 
+@pytest.mark.slow
 def test_functions_of_test_modules_are_sent_by_value(tmp_path: Path) -> None:
     study = study_of(asserting)
     assert study.mechanism.call.function == "asserting"  # type: ignore[union-attr]

@@ -64,6 +64,7 @@ def hanging_study(folder: Path, **mechanism: Any) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_timeout_ends_the_mechanism_and_costs_the_chunk(tmp_path: Path, scheduler: str) -> None:
     place = ("--cluster", scheduler)
     call("run", hanging_study(tmp_path / "honest"), "--store", tmp_path / "honest.zarr", *place)
@@ -98,6 +99,7 @@ def test_a_mechanism_in_a_process_of_its_own_may_die(tmp_path: Path) -> None:
     assert "the mechanism's process was ended by SIGSEGV" in one_message(call("plan", study, code=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "mechanism"), [(0, {}), (1, {}), (0, {"isolated": False})])
 def test_a_hanging_chunk_is_named_while_it_hangs(
     workers: int, mechanism: dict[str, bool], tmp_path: Path, scheduler: str
@@ -127,6 +129,7 @@ def test_a_hanging_chunk_is_named_while_it_hangs(
     assert "ended early" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("held", "workers"), [("chunk", 0), ("chunk", 1), ("all", 0)])
 def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: Path, held: str, workers: int) -> None:
     """No thread of its process can run meanwhile, so that others must tell: the driver of a run, the parent of a command."""
@@ -149,6 +152,7 @@ def test_a_draw_that_holds_the_lock_of_python_is_named_while_it_does(tmp_path: P
     assert sum("still drawing" in line for line in said) <= 1 + (time.monotonic() - begin) / 10.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_worker_whose_files_were_closed_is_replaced(workers: int, tmp_path: Path) -> None:
     """It hears nobody any more; Dask would wait five minutes for it."""
@@ -163,6 +167,7 @@ def test_a_worker_whose_files_were_closed_is_replaced(workers: int, tmp_path: Pa
     assert "hpcdp: a worker process ended: Bad file descriptor" in error
 
 
+@pytest.mark.slow
 def test_hanging_trial_draws_are_named(tmp_path: Path) -> None:
     (tmp_path / "held.txt").write_text("all")
     with started("plan", hanging_study(tmp_path), folder=tmp_path, by_user=True) as process:
@@ -172,6 +177,7 @@ def test_hanging_trial_draws_are_named(tmp_path: Path) -> None:
         assert process.wait(300) == 0
 
 
+@pytest.mark.slow
 def test_a_silent_program_costs_one_start(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("open('started', 'a').write('x')\nimport time\ntime.sleep(1000)\n")
     command = {"command": [sys.executable, "program.py"], "start_timeout": 4}

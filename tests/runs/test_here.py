@@ -94,6 +94,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     assert show(store) == show(tmp_path / "whole.zarr")
 
 
+@pytest.mark.slow
 def test_built_ins_leave_the_callers_streams_alone(tmp_path: Path) -> None:
     """What other threads of a script print meanwhile stays where they print it."""
     script = """
@@ -137,6 +138,7 @@ def test_a_time_is_for_one_process_where_there_are_no_workers(tmp_path: Path) ->
     assert "1s with 1 workers: " in said
 
 
+@pytest.mark.slow
 def test_a_plan_says_where_it_runs(tmp_path: Path, scheduler: str) -> None:
     study = write_study(tmp_path, keep="none", train=500, test=500, **GIVEN)
     pure = study.with_name("pure.toml")

@@ -275,6 +275,7 @@ def test_an_output_outside_is_quoted(module):
         run(study, module / "s.zarr")
 
 
+@pytest.mark.slow
 def test_equal_chunks_are_found(module):
     study = binned_study(mechanism={"call": "planted_bins:stuck"}, keep="none")
     with pytest.raises(MechanismError, match="are identical"):

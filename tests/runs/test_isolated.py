@@ -112,6 +112,7 @@ def sharing(folder: Path, mechanism: str = MECHANISM, isolated: bool = False, **
     return write_study(folder, mechanism, isolated=isolated, **{"pairs": GIVEN, **changes})
 
 
+@pytest.mark.slow
 def test_the_same_bits_in_all_places(tmp_path: Path) -> None:
     """Whatever the mechanism does to its process, which is that of the command, one beside it, or a worker."""
     here, apart, workers = stores = [tmp_path / f"{name}.zarr" for name in ("here", "apart", "workers")]
@@ -127,6 +128,7 @@ def test_the_same_bits_in_all_places(tmp_path: Path) -> None:
     assert len({show(store) for store in stores}) == 1
 
 
+@pytest.mark.slow
 def test_a_script_has_the_state_that_it_had(tmp_path: Path) -> None:
     """Without a guard too. All is drawn in its own process."""
     sharing(tmp_path, WILD, call="own:wild")
@@ -164,6 +166,7 @@ def raising(database, size, rng):
     return sharing(folder, mechanism, isolated, call="own:raising", train=301, test=900, chunk=500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "said", "isolated"),
     [
@@ -186,6 +189,7 @@ def test_what_a_chunk_raises_is_its_failure(what: str, said: str, isolated: bool
     assert ": complete, " in call("status", store).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "how"),
     [

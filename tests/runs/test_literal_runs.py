@@ -57,6 +57,7 @@ def test_an_eta_adds_only_its_cells(client, tmp_path):
     np.testing.assert_array_equal(anew["errors"], plain["errors"])
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
     monkeypatch.setattr("hpcdp.planning.sampling._SHORTEST", 0.0)  # a cell is a task: there is something to interrupt
     etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]

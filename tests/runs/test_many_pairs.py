@@ -109,6 +109,7 @@ def run_many(folder: Path, store: str, *options: str, code: int = 0) -> str:
     return call("run", study, "--store", folder / store, "--workers", 0, *options, code=code).stderr
 
 
+@pytest.mark.slow
 def test_pairs_of_other_databases_share_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And are what they are alone, where one of them fails too."""
     said = run_many(tmp_path, "together.zarr", code=1)

@@ -38,6 +38,7 @@ def fragment(value: Any) -> Page:
     return Page(value._repr_html_())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*STUDIES])
 def test_a_result_is_a_sentence_a_small_table_and_a_picture(stores: Stores, kind: str) -> None:
     result = load_result(stores(kind))
@@ -53,6 +54,8 @@ def test_a_result_is_a_sentence_a_small_table_and_a_picture(stores: Stores, kind
     assert str(result) == call("show", stores(kind)).stdout[:-1]
 
 
+@pytest.mark.promise
+@pytest.mark.slow
 def test_verdicts_audits_and_spectra_say_what_they_are(stores: Stores) -> None:
     result = load_result(stores("points"))
     verdict, audit = hpcdp.verify(result, "laplace(epsilon=0.3)"), hpcdp.audit(result, "laplace(epsilon=0.3)")
@@ -80,6 +83,7 @@ def test_verdicts_audits_and_spectra_say_what_they_are(stores: Stores) -> None:
     assert "Rows that are not listed here: 92" in page.text
 
 
+@pytest.mark.slow
 def test_fragments_of_one_notebook_share_no_names(stores: Stores) -> None:
     result = load_result(stores("points"))
     names = [a["id"] for page in (fragment(result), fragment(result)) for _, a in page.tags if "id" in a]

@@ -54,6 +54,7 @@ def test_whole_studies(kind, loss, tmp_path, scheduler):
         assert cell["lower"] <= truth
 
 
+@pytest.mark.slow
 def test_bits_are_packed_and_blocks_with_a_byte_a_bit_read_the_same(tmp_path, scheduler):
     """As version 0.1.0 wrote them."""
     store = run_geometric("bits", "knn", tmp_path, scheduler)

@@ -52,6 +52,7 @@ threading.Thread(target=lambda: (time.sleep(1), pathlib.Path("thread").write_tex
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("plan",), ("run", "--workers", "0")], ids=" ".join)
 def test_what_others_do_at_the_end_is_waited_for(arguments: tuple[str, ...], tmp_path: Path) -> None:
     study = write_study(tmp_path, LATE, rows=[0], train=100, test=100, databases=[[0.0, 1.0]])
@@ -60,6 +61,7 @@ def test_what_others_do_at_the_end_is_waited_for(arguments: tuple[str, ...], tmp
     assert found == {"library": "written", "handler": "called", "python": "called", "thread": "ended"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "isolated"), [(0, True), (1, True), (0, False)])
 def test_standard_output_holds_results_only(workers: int, isolated: bool, tmp_path: Path) -> None:
     settings = {"rows": [0], "train": 1000, "test": 1000, "databases": [[0.0, 1.0]], "claim": "laplace(epsilon=1)"}

@@ -36,6 +36,7 @@ def limited(files: int) -> list[str]:
     return ["/bin/sh", "-c", f'ulimit -n {files} && exec "$@"', "sh"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--workers", "2")])
 def test_few_open_files_are_refused_with_the_number_that_is_enough(words: tuple[str, ...], tmp_path: Path) -> None:
     command = ("run", write_study(tmp_path, **SMALL), *words)

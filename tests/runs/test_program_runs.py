@@ -43,6 +43,7 @@ def test_refusals_name_key_value_and_choice(given: Any, words: str) -> None:
     assert words in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_on_any_workers_and_resumes_what_failed(tmp_path: Path, scheduler: str) -> None:
     body = """
     chunk = str(rng.bit_generator.seed_seq.entropy[0])

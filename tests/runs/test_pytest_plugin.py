@@ -234,6 +234,7 @@ def bytes_(database, size, rng):
 """
 
 
+@pytest.mark.slow
 def test_scripts_find_what_the_check_found_whatever_outputs_and_databases_are(pytester):
     """Randomised response of 0.9 in all dresses: a script that reads outputs otherwise than hpcdp says that there is nothing."""
     pytester.makepyfile(test_kinds=KINDS, released=RELEASED)

@@ -310,6 +310,7 @@ def test_tallies_of_one_side_are_counted_again_where_they_are_damaged(client, tm
     check_damage_is_made_good(file, study, store, client, whole)
 
 
+@pytest.mark.slow
 def test_sizes_of_before_go_on_and_later_decisions_use_what_they_tallied(client, tmp_path):
     """A store whose decisions have equal sides: its own as they are; what is decided anew adds to its tallies."""
     store, study = tmp_path / "s.zarr", sided_study("reverse")
@@ -411,6 +412,7 @@ def test_several_losses_are_candidates(client, tmp_path):
     assert (np.abs(result["delta"] - exact) / result["standard_error"]).max() < 5.5
 
 
+@pytest.mark.slow
 def test_a_time_is_kept(tmp_path, scheduler):
     study = write_study(
         tmp_path, TARGETED, databases=[[0.0, 1.0]], time="6 s", test=1 << 20, keep="none", chunk=100_000

@@ -50,6 +50,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return show(store)
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", [pytest.param("all", marks=pytest.mark.release), "none"])
 def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str, scheduler: str) -> None:
@@ -89,6 +90,7 @@ def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str, sch
     assert show(store) == undisturbed
 
 
+@pytest.mark.slow
 def test_interrupted(tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     """Ctrl-C and SIGTERM to the whole group, as shells and batch systems send them, end a run quietly.
 

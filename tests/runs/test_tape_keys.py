@@ -113,6 +113,7 @@ FILE: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_what_may_change_later(tmp_path: Path) -> None:
     """ε may be added, certify may change and test may grow: all is learned and drawn for the new study. tape, target and
     confidence stay."""

@@ -105,6 +105,7 @@ def test_what_a_run_tells(whole: Path) -> None:
     assert (result["standard_error"][0, :, 2] < 0.15 * truth[2]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "certify"), [(1.34, None), (0.7, [0.7])])
 def test_plain_draws_for_a_certificate_are_made_where_one_is_asked_for(
     epsilon: float, certify: list[float] | None, tmp_path: Path
@@ -152,6 +153,7 @@ def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path:
     assert len(spans(whole / "s.zarr")) < all_chunks
 
 
+@pytest.mark.slow
 def test_processes_of_its_own(whole: Path, tmp_path: Path) -> None:
     for workers in (1, 2):
         call("run", whole / "study.toml", "--store", tmp_path / f"{workers}.zarr", "--workers", workers)
@@ -190,6 +192,7 @@ def _workers(pid: int) -> list[psutil.Process]:
     return [process for process in found if not process.children()]
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_are_replaced(whole: Path, tmp_path: Path) -> None:
     """The run itself goes on, to the same bytes."""
     store, study = tmp_path / "s.zarr", taped(tmp_path)
@@ -309,6 +312,7 @@ def sampled(database, size, rng):
 """
 
 
+@pytest.mark.slow
 def test_pairs_race_in_the_direction_that_is_asked_for(tmp_path: Path) -> None:
     """A tenth of outputs moved: no forward δ at .5, and a larger reverse one than that of the pair that leads forward."""
     one, two = "d = [0.0, 0.0], d_prime = [0.1, 2.0]", "d = [0.0, 0.0], d_prime = [1.0, 0.3]"

@@ -56,6 +56,7 @@ def test_plain_counts_are_no_riddle() -> None:
     assert Direction(Taught(classes, ones, shares, 1.0), Taught(few, ones, shares, 1.0), EPSILONS).unexplained == {}
 
 
+@pytest.mark.slow
 def test_a_region_that_training_met_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """D′ returns, with probability 10⁻⁴, what D returns in the best set: of 32,768 plain draws some meet it. δ is 0 then."""
     figures = find(1e-7, 1e-4, 31)

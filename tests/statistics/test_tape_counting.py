@@ -54,6 +54,7 @@ CALLS: dict[str, tuple[dict[str, Any], float, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counted", [False, pytest.param(True, marks=pytest.mark.release)])
 @pytest.mark.parametrize("name", CALLS)
 def test_tapes_agree_with_the_exact_curve_and_with_counting(name: str, counted: bool, client, tmp_path: Path) -> None:

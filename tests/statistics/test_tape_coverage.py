@@ -255,6 +255,7 @@ ASKED: list[tuple[str, str | None]] = [
 SHORT: list[tuple[str, str | None]] = [("gaussian", None), ("subsampled", None), ("two_sided", "reverse")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "law, asked, runs",
     [*((*case, RUNS) for case in SHORT), *(pytest.param(*case, 400, marks=pytest.mark.release) for case in ASKED)],
@@ -344,6 +345,7 @@ def exact_of(pair: Learned, direction: int, epsilon: float) -> float:
     return float(masses[direction] - math.exp(epsilon) * masses[1 - direction])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["of_a_cache", "of_an_attribute", "of_all_calls", "of_an_address"])
 @pytest.mark.parametrize(
     "seeds, runs, train", [(1, 2, 1 << 12), pytest.param(20, 10, 1 << 14, marks=pytest.mark.release)]

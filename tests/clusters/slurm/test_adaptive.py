@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from commands import call, kill_group, show, started, wait_until, write_study
 from throwaway import ThrowawaySlurm
 
@@ -28,6 +29,7 @@ SMALL = {"databases": [[0.0, 1.0]], "rows": [0], "keep": "none", "train": 500, "
 LARGE = {"train": 4000, "test": 8000, "chunk": 250, "parameters": {"pause": 0.05}}
 
 
+@pytest.mark.slow
 def test_jobs_follow_the_work(tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str) -> None:
     profile = tmp_path / "profile.toml"
     profile.write_text(PROFILE)
@@ -49,6 +51,7 @@ def test_jobs_follow_the_work(tmp_path: Path, clean_slurm: ThrowawaySlurm, sched
         assert "planned" in status
 
 
+@pytest.mark.slow
 def test_jobs_that_wait_for_a_killed_driver_are_cancelled(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     profile = tmp_path / "profile.toml"
     profile.write_text(PROFILE)

@@ -112,6 +112,7 @@ def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
     assert {path.name for path in folder.iterdir()} == {"s 1.zarr", "s 1.png", *logs}  # the key went with its folder
 
 
+@pytest.mark.slow
 def test_allocation_ends_when_its_scheduler_cannot_start(
     clean_slurm: ThrowawaySlurm, study: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ print("workers:", sorted(str(w["name"]) for w in client.scheduler_info(n_workers
 """
 
 
+@pytest.mark.slow
 def test_who_gets_into_a_run(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     """Looked at while it is held, with its first record; its key is gone when it has ended."""
     study, store = write_study(tmp_path, STEERED, call="own:steered"), tmp_path / "s.zarr"

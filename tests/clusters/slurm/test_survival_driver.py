@@ -94,6 +94,7 @@ def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_s
     run.check("a poison chunk, mended", show(undisturbed_store))
 
 
+@pytest.mark.slow
 def test_refused_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str, scheduler: str) -> None:
     """What SLURM said is told at each try, and the run ends when there was no worker for too long."""
     run = Disturbed(tmp_path, clean_slurm, pause=0, queue="nosuchpartition", no_worker_timeout="8s")
@@ -112,6 +113,7 @@ def test_refused_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: 
     assert show(run.store) == undisturbed
 
 
+@pytest.mark.slow
 def test_more_workers_than_files(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     """Refused before any job is submitted: a scheduler that can accept no more of them would wait for ever."""
     run = Disturbed(tmp_path, clean_slurm, pause=0)
@@ -124,6 +126,8 @@ def test_more_workers_than_files(tmp_path: Path, clean_slurm: ThrowawaySlurm) ->
     assert run.jobs() == []
 
 
+@pytest.mark.promise
+@pytest.mark.slow
 def test_submit_after_a_lost_driver(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     """Its lease is young, and of another host, but SLURM says that its job is over."""
     run = Disturbed(tmp_path, clean_slurm)
@@ -139,6 +143,7 @@ def test_submit_after_a_lost_driver(tmp_path: Path, clean_slurm: ThrowawaySlurm)
     call("cancel", run.store)
 
 
+@pytest.mark.slow
 def test_no_free_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str, scheduler: str) -> None:
     """The run ends with what its jobs wait for."""
     clean_slurm.wait_for(clean_slurm.submit(IDLE, "--nodes=4", "--exclusive"), "RUNNING")

@@ -147,6 +147,7 @@ def test_a_node_is_lost_and_the_daemon_of_another(
     wait_until(lambda: not clean_slurm.processes(jobs[0].id), "its processes leave")
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_walltime_ends_every_worker(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
     """Workers leave in order before their walltime, so nothing is drawn twice, and others take their places."""

@@ -36,6 +36,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_reset_mends_all(clean_slurm: ThrowawaySlurm) -> None:
     job_id, pids = start_job(clean_slurm, f"setsid sleep 301 & {LONG}", processes=2)
     clean_slurm.run("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=test")
@@ -47,6 +48,7 @@ def test_reset_mends_all(clean_slurm: ThrowawaySlurm) -> None:
     start_job(clean_slurm, LONG, "--nodes=4", "--exclusive")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [False, True], ids=["all daemons run", "only munge runs"])
 def test_close_ends_its_own_processes_and_no_others(clean_slurm: ThrowawaySlurm, dead: bool) -> None:
     """Also what a job hid from SLURM; a job of the other cluster has the same id."""

@@ -58,6 +58,7 @@ SLOW = {"train": 3000, "test": 6000, "chunk": 3000}
 SHORT = ("Laplace",)  # the others in `make release-check`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.release) for name in CASES]
 )

@@ -8,6 +8,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import pytest
 from commands import LONG
 from pages import Page
 
@@ -37,6 +38,7 @@ nbformat.write(book, sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_a_notebook(nbclient: Path, tmp_path: Path) -> None:
     book = tmp_path / "book.ipynb"
     head = {"nbformat": 4, "nbformat_minor": 5, "cells": [], "metadata": {"cells": CELLS}}

@@ -63,6 +63,7 @@ def mechanism(name: str, parameters: dict[str, Any], opendp: Path, folder: Path)
 SHORT = ("laplace",)  # the others in `make release-check`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.release) for name in CASES]
 )

@@ -430,6 +430,7 @@ def many_kinds(_: Any, rng: Any) -> Any:
     return found + rng.normal(size=rng.integers(1, 400))[-1] + rng.standard_normal(dtype=np.float32)
 
 
+@pytest.mark.slow
 def test_what_an_output_draws_is_its_own_however_much_others_draw() -> None:
     assert find_rows([trial_of(many_kinds, vectorised=False)], MANY, FEW) == Ownership(False, looked=FEW)
 
