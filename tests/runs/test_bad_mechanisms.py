@@ -237,6 +237,7 @@ def show_but_for_code(store: Path) -> str:
     return show(store).replace(f"{told}, ", "").replace(told, "")
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_repaired_code_goes_on_when_that_is_allowed(tmp_path: Path) -> None:
     picky = MECHANISM.replace(

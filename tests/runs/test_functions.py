@@ -152,6 +152,7 @@ def test_a_module_that_was_changed_in_this_process_alone(own: Any, tmp_path: Pat
     assert hpcdp.run(there, tmp_path / "s.zarr").complete
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_the_same_bits_here_and_in_workers(scheduler: str, tmp_path: Path) -> None:
     study = study_of(noisy(1.5))

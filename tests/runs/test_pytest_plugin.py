@@ -124,6 +124,7 @@ def test_the_entry_point_imports_nothing_heavy():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+@pytest.mark.promise
 def test_three_outcomes(suite):
     result = run_apart(suite, "-v")
     result.assert_outcomes(passed=2, failed=3, errors=1)

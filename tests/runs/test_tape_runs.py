@@ -153,6 +153,7 @@ def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path:
     assert len(spans(whole / "s.zarr")) < all_chunks
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_processes_of_its_own(whole: Path, tmp_path: Path) -> None:
     for workers in (1, 2):

@@ -71,6 +71,7 @@ def refuse_all_that_slept(
     return [place for _, place in slept]
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_a_new_store(tmp_path: Path) -> None:
     study = write_study(tmp_path, **SMALL)
