@@ -68,14 +68,14 @@ quickstart: install
 PYTEST := PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 check: install
-	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 2 --dist loadfile -q --durations=5 tests/unit $(ARGS)
+	$(PYTEST) -q --durations=5 tests/unit $(ARGS)
 
 test: install
-	@echo "make test: about 5 minutes on two cores. It leaves out what make nightly runs: longer simulations, and more ways to fail."
+	@echo "make test: about 13 minutes on two cores. It leaves out what make nightly runs: longer simulations, and more ways to fail."
 	$(PYTEST) -m "promise or not (slow or release)" $(ARGS)
 
 nightly: install
-	@echo "make nightly: about an hour and a half on two cores."
+	@echo "make nightly: all tests, and the soak of 200 kills: more than an hour on two cores."
 	$(PYTEST) -m "slow or not slow" $(ARGS)
 	.venv/bin/python -m benchmarks soak
 

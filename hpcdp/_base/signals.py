@@ -80,8 +80,8 @@ def postponed() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    before = {number: handler for number, handler in before.items() if callable(handler)}
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
     try:
         for number in before:
             signal.signal(number, lambda number, _: came.append(number))

@@ -1,9 +1,9 @@
 """Whether independent draws explain the order in which outputs fell into tested sets; bounds rest on their independence.
 
 Draws that are independent and of one distribution may come in any order, however often they hit a set. So, given how often they
-do, the hits of a chunk are hypergeometric; and so is, given how many first and how many second outputs of pairs of neighbours
-hit, the number of pairs of which both do; and so are, given how many looked at hit, the hits of the first half of those of each
-chunk. **Finite-sample**, of rare sets too. No alarm proves no independence.
+do, the hits of a chunk are hypergeometric. So is the number of pairs of neighbours that both hit, given how many first and how
+many second ones do; and so are the hits in the earlier half of those pairs, given the hits in all. **Finite-sample**, of rare
+sets too. No alarm proves no independence.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ALARM = 1e-4
 """Below it draws are said to depend on each other; at most the chance of that where they do not, all tests together."""
 
 COLUMNS = 7
-"""Of an order: pairs of neighbours, hits of the first, of the second, of both and of each chunk's first half of pairs, most hits
-and most misses of a whole chunk."""
+"""Of an order: pairs of neighbours, hits of the first, of the second and of both, hits in the earlier half of each chunk's pairs,
+most hits and most misses of a whole chunk."""
 
 _LOOKED = 1 << 11  # first outputs of a chunk whose neighbours are looked at, and as many last ones
 _SETS = 5

@@ -79,8 +79,7 @@ def open_layout(root: Path) -> Layout:
         is_copy = (root / EXPORTED).is_file()
         copy = " but an exported copy, which show, plot and report read; accepted here: its store" if is_copy else ""
         raise StudyError(f"no hpcdp store at {root}{copy or _meant(root)}")
-    found: Any = read_attributes(root)["hpcdp"]
-    version = found.get("layout") if isinstance(found, dict) else found  # the first stores had {"layout": 1}
+    version = read_attributes(root)["hpcdp"]
     if version != VERSION:
         raise StoreError(f"{root} has layout version {version}; this hpcdp reads version {VERSION}")
     return Layout(root)

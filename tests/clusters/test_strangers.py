@@ -81,15 +81,16 @@ def of_run(pid: int) -> list[int]:
 def tried(root: list[str], ports: list[int], pids: list[int], folders: list[Path]) -> dict[str, Any]:
     """What the stranger got, by attempt."""
     told = {"ports": ports, "pids": pids, "folders": [str(folder) for folder in folders]}
-    command = [
-        *root,
-        sys.executable,
-        "-W",
-        "ignore",
-        str(Path(__file__).parents[1] / "support" / "stranger.py"),
-        STRANGER,
-    ]
-    done = subprocess.run(command, input=json.dumps(told), capture_output=True, text=True, timeout=120, check=False)
+    script = Path(__file__).parents[1] / "support" / "stranger.py"
+    done = subprocess.run(
+        [*root, sys.executable, "-W", "ignore", str(script), STRANGER],
+        env={name: text for name, text in os.environ.items() if not name.startswith("DASK_")},  # with our certificate
+        input=json.dumps(told),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["user"] == pwd.getpwnam(STRANGER).pw_uid != os.getuid()

@@ -24,7 +24,7 @@ from cloudpickle import dumps
 from distributed import Client, LocalCluster, Security
 from distributed.comm import connect
 
-SECONDS = 15  # that a peer has to answer; Dask asks one that refuses again so long
+SECONDS = 8  # that a peer has to answer; Dask asks one that refuses again so long
 SECRET = b"PRIVATE KEY"
 
 

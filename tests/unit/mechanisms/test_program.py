@@ -94,7 +94,7 @@ def test_one_output_a_call_and_one_of_each_database(bind: Callable[..., ProgramM
 
 
 STARTS = {  # what a program does instead of greeting, and a pattern of what is told
-    "print('Loading the model')": "wrote 'Loading the model' on its standard output where the line {.hpcdp.: 1} was exp",
+    "print('Loading the model', flush=True)": "wrote 'Loading the model' on its standard output where the line {.hpcdp.: 1} was",
     "sys.stdout.write('no end of line'); sys.exit(3)": "wrote 'no end of line'",
     "sys.stderr.write('no licence\\n'); sys.exit(3)": "ended with exit code 3; its standard error ends: no licence",
     "import missing_library": "ModuleNotFoundError: No module named 'missing_library'",
@@ -108,7 +108,6 @@ STARTS = {  # what a program does instead of greeting, and a pattern of what is 
         r"was not ready within 1.5 s.*its standard error ends: waiting"
     ),
 }
-WAITING = "sys.stderr.write('waiting\\n'); sys.stderr.flush(); time.sleep(60)"
 
 
 @pytest.mark.parametrize("greeting", STARTS)
