@@ -12,6 +12,8 @@ def test_a_study_gives_what_is_recorded(name):
     assert not list(differences(before, now))
 
 
+@pytest.mark.slow
+@pytest.mark.promise
 def test_commands_give_what_is_recorded(tmp_path):
     before = {path: value for path, value in recorded().items() if path.startswith("command ")}
     assert not list(differences(before, measure_commands(tmp_path)))

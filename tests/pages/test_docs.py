@@ -92,6 +92,7 @@ def test_the_script_prints_the_spectrum_of_its_store(tmp_path: Path) -> None:
     assert shown[0] > 0.3
 
 
+@pytest.mark.slow
 def test_the_reference_study_is_valid_and_has_every_default(read: Callable[[str], Path]) -> None:
     study = Study.from_toml(read("docs/study.md") / "reference.toml")
     least = study.to_dict()
@@ -230,6 +231,7 @@ def test_every_built_in_is_documented_with_its_parameters() -> None:
         assert {k: v for k, v in own.items() if v not in (inspect.Parameter.empty, None)} == given, name
 
 
+@pytest.mark.slow
 def test_every_claim_is_documented() -> None:
     claims = {names_in(row[0])[0].partition("(")[0] for row in rows_of("docs/study.md", "claim")}
     assert claims == set(FORMS)

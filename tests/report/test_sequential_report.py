@@ -84,6 +84,7 @@ def test_it_leads_with_the_worst_verdict_and_says_what_it_does_not_say(store: Pa
     assert "UNFINISHED" not in page.text
 
 
+@pytest.mark.slow
 def test_the_picture_is_of_the_numbers(store: Path) -> None:
     """On the page's axes, which the lines at 1 and at what refutes the claim tell, each vertex is a look."""
     said = found(store)

@@ -139,6 +139,7 @@ def truth_at(epsilon: float) -> float:
     return float(curve.delta(np.array([epsilon]), "forward")[0])
 
 
+@pytest.mark.slow
 def test_swapped_entries_of_json_are_seen(result: Result) -> None:
     """A planted fault: JSON gives what is up to the leftover as `lower`."""
     swapped = changed(result, lower=result["lower_up_to_leftover"], lower_up_to_leftover=result["lower"])
@@ -270,6 +271,7 @@ def _pages(result: Result) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_every_page_says_which_direction_has_no_bounds(result: Result, alone: Result) -> None:
     words = f"{OTHER}: δ̂ alone, without bounds: all of the level and all plain draws are for the other direction"
     assert all(words in " ".join(page.split()) for page in _pages(alone))

@@ -213,6 +213,7 @@ def test_nothing_that_a_mechanism_started_outlives_a_killed_run(workers: int, tm
         wait_until(lambda: alive(tmp_path) == [], "its children are gone")
 
 
+@pytest.mark.slow
 def test_a_thread_of_its_module_keeps_no_command_from_its_end(tmp_path: Path) -> None:
     own = f"{ENDING}\nimport threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n"
     assert "pairs" in hpcdp("plan", write_study(tmp_path, own, **GIVEN), folder=tmp_path).stdout
@@ -275,6 +276,7 @@ def test_a_run_that_is_stopped_at_any_moment(place: tuple[str, ...], whole: bool
         assert show(store) == show(tmp_path / "whole.zarr")
 
 
+@pytest.mark.slow
 def test_workers_of_a_job_leave_where_there_is_no_scheduler(tmp_path: Path) -> None:
     """And the job ends: whoever left by himself is not replaced."""
     options = {"name": "unit-1", "nthreads": 1, "nworkers": 2, "death-timeout": "1s", "local-directory": tmp_path}

@@ -41,6 +41,7 @@ def test_trial_draws_that_close_all_files(first: int, isolated: bool, tmp_path: 
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_chunk_that_closes_all_files_of_the_command(tmp_path: Path) -> None:
     study = closing_study(tmp_path, False, first=3, trials=False)
     done = hpcdp("run", study, "--workers", 0, folder=tmp_path, prefix=["env"], code=1)

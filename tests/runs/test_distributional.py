@@ -158,6 +158,7 @@ def test_rows_of_different_laws(client: Any, tmp_path: Path) -> None:
     check(result, curves, 0.001)
 
 
+@pytest.mark.slow
 def test_sequences_of_random_databases(client: Any, tmp_path: Path) -> None:
     section = {"call": "own:bits", "parameters": {"rows": 6, "probability": 0.4}, "values": [0, 1], "index": [2]}
     study = pose(tmp_path, section, "own:told", loss="frequency", train=20_000, test=20_000)
@@ -165,6 +166,7 @@ def test_sequences_of_random_databases(client: Any, tmp_path: Path) -> None:
     check(result, [ones_curve(6, 0.4, 0, 1)], 0.001)  # what is told is the number of ones
 
 
+@pytest.mark.slow
 def test_random_rows_and_random_mechanism(client: Any, tmp_path: Path) -> None:
     rows, p, scale = 3, 0.4, 0.8
     section = {"call": "own:bits", "parameters": {"rows": rows, "probability": p}, "values": [0, 1], "index": [1]}
@@ -211,6 +213,7 @@ def logged_study(folder: Path, rows: int, chunk: int, wrong: str = "") -> Study:
     return pose(folder, section, "logged:noisy", **sizes)
 
 
+@pytest.mark.slow
 def test_databases_come_in_blocks_that_memory_bounds(tmp_path: Path) -> None:
     rows, chunk = 20_000, 450
     hpcdp.run(logged_study(tmp_path, rows, chunk), tmp_path / "s.zarr", workers=0)

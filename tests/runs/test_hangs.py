@@ -85,6 +85,7 @@ def test_a_timeout_ends_the_mechanism_and_costs_the_chunk(tmp_path: Path, schedu
     assert show(store) == show(tmp_path / "honest.zarr")
 
 
+@pytest.mark.slow
 def test_a_timeout_binds_trial_draws(tmp_path: Path) -> None:
     (tmp_path / "held.txt").write_text("all")
     message = one_message(call("plan", hanging_study(tmp_path, timeout="1s"), code=2))

@@ -91,6 +91,7 @@ def test_a_cell_that_fails_is_named():
     ]
 
 
+@pytest.mark.slow
 def test_every_command_copes_with_points(client, tmp_path):
     etas = [0.5, 1.0, 3.0]
     stores = [tmp_path / name for name in ("literal-knn", "knn")]

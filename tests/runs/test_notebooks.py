@@ -90,6 +90,7 @@ def test_fragments_of_one_notebook_share_no_names(stores: Stores) -> None:
     assert len(names) == len(set(names)) > 10
 
 
+@pytest.mark.slow
 def test_data_frames_hold_what_csv_and_json_say(stores: Stores) -> None:
     for kind in ("points", "rows", "tape", "literal", "reuse", "renyi"):
         frame = load_result(stores(kind)).to_dataframe()

@@ -101,6 +101,7 @@ def test_strings_and_numbers_of_one_study_are_refused(tmp_path, scheduler):
     assert "booleans; its first outputs were strings or sequences, and all must be alike" in error
 
 
+@pytest.mark.slow
 def test_sequences_as_long_as_the_database(client, tmp_path):
     (tmp_path / "own_rows.py").write_text(
         "def told(database, rng):\n    return tuple(int(rng.random() < 0.5) for _ in database)\n"

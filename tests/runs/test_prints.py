@@ -73,6 +73,7 @@ def test_standard_output_holds_results_only(workers: int, isolated: bool, tmp_pa
             assert (f"{who} {when}" in done.stderr) == ((who, when) != ("child", "in a draw"))
 
 
+@pytest.mark.slow
 def test_a_sequential_audit_and_a_plan_print_results_only(tmp_path: Path, scheduler: str) -> None:
     settings = {"rows": [0], "train": 500, "test": 500, "databases": [[0.0, 1.0]], "claim": "laplace(epsilon=9)"}
     study = write_study(tmp_path, LOUD, **settings)

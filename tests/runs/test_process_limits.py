@@ -49,11 +49,13 @@ def test_few_open_files_are_refused_with_the_number_that_is_enough(words: tuple[
     hpcdp(*command, folder=tmp_path, prefix=limited(enough))
 
 
+@pytest.mark.slow
 def test_a_soft_limit_that_is_too_low_is_raised(tmp_path: Path) -> None:
     soft = ["/bin/sh", "-c", 'ulimit -Sn 10 && exec "$@"', "sh"]
     hpcdp("run", write_study(tmp_path, **SMALL), "--workers", "2", folder=tmp_path, prefix=soft)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux changes another process's limits")
 def test_a_scheduler_that_may_open_no_more_files_ends_its_run(tmp_path: Path) -> None:
     study, store = write_study(tmp_path, rows=[0], **SMALL), tmp_path / "s.zarr"
@@ -79,6 +81,7 @@ def powerless() -> list[str]:
     return ["setpriv", "--bounding-set=-sys_resource"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "isolated", "trials"),
     [
@@ -97,6 +100,7 @@ def test_whose_code_lowered_a_limit_is_told(which: str, isolated: bool, trials: 
     assert f"hpcdp: mechanism.call own:lowering lowered the limit {words}" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_soft_limit_that_trial_draws_lowered_is_raised_again(workers: int, tmp_path: Path) -> None:
     soft = LOWERING.replace("(limit, limit)", "(limit, resource.getrlimit(getattr(resource, which))[1])")

@@ -72,6 +72,7 @@ def test_a_run_is_the_same_on_any_workers_and_resumes_what_failed(tmp_path: Path
     assert show(tmp_path / "s.zarr") == show(tmp_path / "whole.zarr")
 
 
+@pytest.mark.slow
 def test_a_store_accepts_another_time_out_and_no_other_program(tmp_path: Path, scheduler: str) -> None:
     store = tmp_path / "s.zarr"
     command = [sys.executable, "program.py"]
@@ -112,6 +113,7 @@ def test_programs_are_refused_before_anything_runs(tmp_path: Path, body: str) ->
     assert "(seen in trial draws)" in message
 
 
+@pytest.mark.slow
 def test_a_chunk_that_would_time_out_is_refused_before_anything_runs(tmp_path: Path) -> None:
     served(tmp_path, "import time; time.sleep(0.0002 * size); return rng.random(size)")
     quick = {"command": [sys.executable, "program.py"], "timeout": 20}

@@ -39,6 +39,7 @@ def run(study, store, client, **options):
     return run_problem(*resolve(study), store, Options(client=client(), **options), Silent())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("test", "keep"), [("winner", "none"), ("all", "all")])
 def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, test, keep):
     """Of a store that holds what one pair needs: the others are learned, chosen among and tested."""

@@ -85,6 +85,7 @@ def test_a_refined_run_counts_the_sets_that_its_tallies_chose(client, tmp_path):
     assert off.max() < 5.5
 
 
+@pytest.mark.slow
 def test_more_draws_and_more_epsilons_use_what_is_there(client, tmp_path):
     store = tmp_path / "s.zarr"
     run(normal_study(**REFINED), store, client)
@@ -105,6 +106,7 @@ def test_more_draws_and_more_epsilons_use_what_is_there(client, tmp_path):
     assert grown.to_dict() == alone.to_dict()
 
 
+@pytest.mark.slow
 def test_an_eta_that_is_added_has_a_loss_of_its_own_and_a_share_of_the_level(client, tmp_path):
     """Its sets are not nested in those that were there: the radius of all is of two families, the limits are as before."""
     store = tmp_path / "s.zarr"
@@ -145,6 +147,7 @@ def check_damage_is_made_good(file, study, store, client, whole):
     assert run(study, store, client).to_json() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["tallies", "pilots"])
 def test_what_is_damaged_is_made_again(client, tmp_path, what):
     store = tmp_path / "s.zarr"
@@ -186,6 +189,8 @@ def raced_study(folder):
     return write_study(folder, TARGETED, parameters={"pause": 0.005}, etas=[1.0], **RACE)
 
 
+@pytest.mark.slow
+@pytest.mark.promise
 def test_the_target_is_met_where_it_matters(undisturbed):
     data = json.loads(undisturbed)
     tests = {c["pair"]: c["test"][0] for c in data["cells"]}
@@ -238,6 +243,7 @@ def test_killed_at_every_stage(tmp_path, undisturbed):
     assert show(store) == undisturbed
 
 
+@pytest.mark.slow
 def test_status_and_plan_tell_of_tallies_and_targets(tmp_path):
     study = write_study(tmp_path, TARGETED, databases=[[0.0, 1.0]], **TARGET)
     plan = call("plan", study).stdout
@@ -264,6 +270,7 @@ def sided_study(direction, **changes):
     return make_study("gaussian", {"sigma": 1.0}, pairs, seed=8, **{**values, **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_each_side_has_as_many_tallies_as_it_needs(client, tmp_path, direction):
     store, row = tmp_path / "s.zarr", ("forward", "reverse").index(direction)
@@ -298,6 +305,7 @@ def test_each_side_has_as_many_tallies_as_it_needs(client, tmp_path, direction):
     assert f"{max(sizes.of('refine', 0), sizes.of('refine', 1)) // 1000:,} of" in line
 
 
+@pytest.mark.slow
 def test_tallies_of_one_side_are_counted_again_where_they_are_damaged(client, tmp_path):
     store = tmp_path / "s.zarr"
     study = sided_study("forward")

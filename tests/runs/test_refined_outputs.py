@@ -25,6 +25,7 @@ def test_strings_need_a_loss_of_values(tmp_path):
     assert "accepted with loss = frequency; given: loss = knn" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distinct", [4, 1 << 22])
 def test_values_are_refined_by_more_draws(tmp_path, scheduler, distinct):
     """The rare string is told by refining draws, which training lacks."""
@@ -73,6 +74,7 @@ def corner_delta(epsilon):
     return gains.mean(), gains.std() / 1e3
 
 
+@pytest.mark.slow
 def test_vectors_that_no_quadratic_tells(tmp_path, scheduler):
     """L depends on the product of three columns: a classifier that can tell it brings them to the line."""
     found = {}

@@ -50,9 +50,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return show(store)
 
 
-@pytest.mark.promise
 @pytest.mark.slow
-@pytest.mark.parametrize("keep", [pytest.param("all", marks=pytest.mark.release), "none"])
+@pytest.mark.parametrize(
+    "keep", [pytest.param("all", marks=pytest.mark.release), pytest.param("none", marks=pytest.mark.promise)]
+)
 def test_killed_again_and_again(keep: str, tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     chance = random.Random(f"kills {keep}")
     study, store = write_study(tmp_path, keep=keep, **SLOW), tmp_path / "s.zarr"
@@ -114,6 +115,7 @@ def test_interrupted(tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     assert show(store) == undisturbed
 
 
+@pytest.mark.slow
 def test_workers_that_end_a_call_once_nobody_hears_them(tmp_path: Path) -> None:
     """They say nothing of it: the run was interrupted, and the driver has told so."""
     study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
@@ -138,6 +140,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_control_c_on_a_terminal(tmp_path: Path) -> None:
     study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
     hold(tmp_path, store, 1)

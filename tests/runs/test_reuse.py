@@ -170,6 +170,7 @@ def most_failures(runs, level):
     return int(np.quantile(rng.binomial(runs, level, 100_000), 0.999))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", EXACT)
 def test_bounds_hold_and_more_comes_from_the_same_draws(law):
     """Against half that teaches and half that tests: a smaller error, and a larger bound on average."""
@@ -195,6 +196,7 @@ def test_bounds_hold_and_more_comes_from_the_same_draws(law):
     assert lower.mean() > old_lower.mean() + 2.0 * (lower - old_lower).std() / sqrt(runs)
 
 
+@pytest.mark.slow
 def test_all_bounds_of_a_study_hold_together():
     """Every ε and both directions, with the levels that the first block's ranking gives."""
     runs, size = 100, 600
@@ -235,6 +237,7 @@ def test_a_loss_that_saw_what_it_counts_breaks_the_bound():
         assert saw_itself or failures <= most_failures(runs, LEVEL)
 
 
+@pytest.mark.slow
 def test_a_store_with_samples_draws_nothing_anew_and_neither_way_round(tmp_path, scheduler):
     own = {"parameters": {"pause": 0.0}}
     reused = write_study(tmp_path, name="reused.toml", **SMALL, **own)
@@ -368,6 +371,7 @@ def call_plan(study):
     return plan(study, 2)
 
 
+@pytest.mark.slow
 def test_drawing_that_takes_most_of_the_time_chooses_reuse(tmp_path):
     study = write_study(tmp_path, **{**SMALL, "reuse": "auto"}, parameters={"pause": 0.1})
     plan = call("plan", study).stdout

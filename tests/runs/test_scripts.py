@@ -12,6 +12,7 @@ from commands import write_study
 SCRIPT = "import os, hpcdp\nprint('begun')\nprint(hpcdp.run('study.toml', f'{os.getpid()}.zarr', WORKERS).name)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "workers"), [("file", "workers=1"), ("stdin", "workers=1"), ("stdin", ""), ("-c", "workers=1")]
 )
@@ -41,6 +42,7 @@ GUARD
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "guard", "code", "words"),
     [

@@ -65,6 +65,7 @@ def draws(folder: Path) -> Counter:
     return Counter(streams[word] for word in words if word in streams)
 
 
+@pytest.mark.slow
 def test_a_false_claim_is_refuted_and_a_true_one_is_not(tmp_path: Path, scheduler: str) -> None:
     path = study(tmp_path)
     found = audit(path, FALSE, scheduler, code=3)
@@ -97,6 +98,7 @@ def test_a_false_claim_is_refuted_and_a_true_one_is_not(tmp_path: Path, schedule
     assert f"Refuted after {last['samples']} samples per database, training included" in text.stdout
 
 
+@pytest.mark.slow
 def test_evidence_is_that_of_the_bets_on_the_stored_batches(tmp_path: Path, scheduler: str) -> None:
     path = study(tmp_path)
     found = audit(path, TRUE, scheduler)
@@ -123,6 +125,8 @@ def test_evidence_is_that_of_the_bets_on_the_stored_batches(tmp_path: Path, sche
         assert look["refuted"] == is_refuted(wealth, 0.05)
 
 
+@pytest.mark.slow
+@pytest.mark.promise
 def test_killed_and_continued(tmp_path: Path, scheduler: str) -> None:
     path = study(tmp_path / "a", parameters={"pause": 0.01})
     hold(tmp_path / "a", tmp_path / "a" / "s.zarr", 2, "rounds")
@@ -156,6 +160,7 @@ def test_killed_and_continued(tmp_path: Path, scheduler: str) -> None:
     assert audit(path, TRUE, scheduler) == going_on
 
 
+@pytest.mark.slow
 def test_several_pairs_share_their_evidence(tmp_path: Path, scheduler: str) -> None:
     pairs = "given = [{ d = [0.0], d_prime = [0.0] }, { d = [0.0], d_prime = [4.0] }]"
     path = write_study(tmp_path, **{**PAIR, "pairs": pairs})
@@ -169,6 +174,7 @@ def test_several_pairs_share_their_evidence(tmp_path: Path, scheduler: str) -> N
     assert "evidence and p-value of a pair are of that pair alone: not adjusted for the choice among pairs" in text
 
 
+@pytest.mark.slow
 def test_a_damaged_chunk_is_drawn_again(tmp_path: Path, scheduler: str) -> None:
     path = study(tmp_path)
     found = audit(path, TRUE, scheduler)
@@ -209,6 +215,7 @@ FEW_SEEDS = MECHANISM.replace("import os\n", "import os\nimport numpy as np\n").
 )
 
 
+@pytest.mark.slow
 def test_equal_chunks_anywhere_are_refused_before_they_are_bet_on(tmp_path: Path, scheduler: str) -> None:
     """64 inner seeds: of 32 chunks a law some are equal (chance of none: 10⁻⁴), but seldom the first and the last of a round."""
     path = study(tmp_path, mechanism=FEW_SEEDS)

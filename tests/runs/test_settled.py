@@ -31,6 +31,7 @@ def noisy(database, size, rng):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "isolated"), [("run", True), ("run", False), ("resume", False), ("audit", True)])
 def test_code_that_goes_elsewhere_moves_no_store(command: str, isolated: bool, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -72,6 +73,7 @@ def test_a_failure_names_the_store_as_it_was_given(tmp_path: Path) -> None:
     assert "hpcdp resume ./-s.zarr" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_study_that_is_refused_is_not_planned(tmp_path: Path) -> None:
     pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
     own = {"call": "laplace", "parameters": {"epsilon": 1.0}, "pairs": pairs, "train": 100, "test": 100}

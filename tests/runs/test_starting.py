@@ -50,6 +50,7 @@ def test_the_help_says_what_each_start_is(capsys: pytest.CaptureFixture[str]) ->
     assert all(f"{kind} ({words})" in said for kind, words in MEANT.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_start_runs_warm_in_seconds_and_certifies_no_more_than_is_true(kind: str, tmp_path: Path) -> None:
     words = started(tmp_path, kind)

@@ -90,6 +90,7 @@ def copy_fixture(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole / "s.zarr", tmp_path / "s.zarr"))
 
 
+@pytest.mark.slow
 def test_what_a_run_tells(whole: Path) -> None:
     """All chunks that were chosen were drawn, and what is certified is below the truth, which is near δ̂."""
     result = load_result(whole / "s.zarr")
@@ -133,6 +134,7 @@ def test_plain_draws_for_a_certificate_are_made_where_one_is_asked_for(
     assert how in said
 
 
+@pytest.mark.slow
 def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> None:
     """Everything is drawn from proposals then, and nothing is certified: r ≤ 1."""
     call("run", taped(tmp_path, test=1 << 15), "--store", tmp_path / "s.zarr", "--workers", 0)
@@ -142,6 +144,7 @@ def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> No
     assert (result["lower"] == 0.0).all()
 
 
+@pytest.mark.slow
 def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
     printed, all_chunks = show(whole / "s.zarr"), sum(chunks(whole / "s.zarr"))
     monkeypatch.setattr("hpcdp.planning.tape.task_seconds", lambda *_: 0.0)
@@ -219,6 +222,7 @@ def _said(path: Path) -> dict[str, Any]:
     return {key: value for key, value in json.loads(path.read_bytes())["body"].items() if key != "generation"}
 
 
+@pytest.mark.slow
 def test_what_is_damaged_is_done_again(copy: Path, whole: Path) -> None:
     """A byte of what was learned, of the record that says what was chosen, of one of draws: the same bytes come again."""
     printed, state = show(whole / "s.zarr"), copy / "pilots"
@@ -243,6 +247,7 @@ def test_what_is_damaged_is_done_again(copy: Path, whole: Path) -> None:
         assert show(copy) == printed
 
 
+@pytest.mark.slow
 def test_draws_of_another_choice_are_not_used(copy: Path, whole: Path) -> None:
     """As where another machine learned otherwise: what tests one set says nothing of another."""
     (path,) = records(copy, "fits")
@@ -262,6 +267,7 @@ def _asking(folder: Path, **changes: Any) -> Path:
     return write_study(folder, **{key: value for key, value in keys.items() if value is not None})
 
 
+@pytest.mark.slow
 def test_plain_draws_are_of_the_direction_that_is_asked_for(tmp_path: Path) -> None:
     """All of the level and all plain draws are its, as many as the formula tells of it; the other one has its estimate."""
     store = tmp_path / "s.zarr"
@@ -282,6 +288,7 @@ def test_plain_draws_are_of_the_direction_that_is_asked_for(tmp_path: Path) -> N
     assert min(min(row) for row in choices(tmp_path / "a.zarr")[0]["levels"]) > 0.0
 
 
+@pytest.mark.slow
 def test_stores_of_before_go_on_as_they_began(tmp_path: Path, monkeypatch) -> None:
     """Where levels were shared by both directions, what is left to draw, or is lost, is drawn for both."""
     study, store = _asking(tmp_path), tmp_path / "s.zarr"
@@ -335,6 +342,7 @@ GIVEN = "given = [ " + ", ".join(f"{{ d = [0.0], d_prime = [{move}] }}" for move
 ROWS = f'relative = {{ databases = [{[0.05 * i for i in range(18)] + [1.0, 1.0]}], rows = "all" }}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [GIVEN, pytest.param(ROWS, marks=pytest.mark.release)], ids=["given", "rows"])
 def test_pairs_race_and_equal_ones_are_one(pairs: str, tmp_path: Path) -> None:
     """The pair that moves most, one of several or of twenty rows: all are learned, few are tested, and it has the largest δ̂."""
@@ -390,6 +398,7 @@ def shifted(database, size, rng):
 """
 
 
+@pytest.mark.slow
 def test_a_call_that_draws_otherwise_than_trial_draws_is_refused(tmp_path: Path, monkeypatch) -> None:
     """Of a size that was not looked at, in levels; by chance in a chunk that is counted, which has the size of looks."""
     study = taped(tmp_path, mechanism=OTHERWISE, train=1 << 14)
@@ -464,6 +473,7 @@ def declaring(folder: Path, impossible: str | None, **changes: Any) -> Path:
     return study
 
 
+@pytest.mark.slow
 def test_a_declared_set_certifies_a_release(tmp_path: Path) -> None:
     """.9 of 7.5·10⁻¹¹, with a few draws; without the declaration nothing, and with one for each output the same bytes."""
     study = declaring(tmp_path, "own:large")
@@ -484,6 +494,7 @@ def test_a_declared_set_certifies_a_release(tmp_path: Path) -> None:
         assert (load_result(tmp_path / "one.zarr")[name] == result[name]).all()
 
 
+@pytest.mark.slow
 def test_what_is_outside_the_declared_set_is_not_counted(tmp_path: Path) -> None:
     """A predicate of half of S certifies that half alone."""
     mechanism = RELEASE.replace("outputs > 5.0", "outputs > 7.6")
@@ -495,6 +506,7 @@ def test_what_is_outside_the_declared_set_is_not_counted(tmp_path: Path) -> None
     assert abs(result["delta"][0, 0, 1] - TINY) < 4.0 * result["standard_error"][0, 0, 1]
 
 
+@pytest.mark.slow
 def test_an_output_of_d_prime_in_the_declared_set_refutes_it(tmp_path: Path) -> None:
     study = declaring(tmp_path, "own:large", call="own:leaky")
     done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, code=2)
@@ -523,6 +535,7 @@ def test_a_predicate_that_says_nothing_is_refused(predicate: str, words: str, tm
     assert not (tmp_path / "s.zarr").exists()
 
 
+@pytest.mark.slow
 def test_a_declaration_is_code_and_part_of_the_study(tmp_path: Path, monkeypatch) -> None:
     study, store = declaring(tmp_path, "own:large"), tmp_path / "s.zarr"
     call("run", study, "--store", store, "--workers", 0)
@@ -561,6 +574,7 @@ def test_a_run_that_failed_is_told_by_its_error(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "s.zarr")
 
 
+@pytest.mark.slow
 def test_equal_pairs_that_become_unequal_do_not_share_more_than_the_level(tmp_path: Path) -> None:
     """Levels of a pair are learned once, by how many unequal ones there are then; T may change."""
     study = {**SMALL, "rows": [1], "epsilons": [0.0, 0.2], "certify": [0.0], "test": 1 << 16}

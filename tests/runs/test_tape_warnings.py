@@ -75,6 +75,7 @@ def lawful(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run(study, tmp_path_factory.mktemp("lawful") / "one.zarr", lambda: None)  # type: ignore[arg-type,return-value]
 
 
+@pytest.mark.slow
 def test_nothing_is_told_of_a_law_without_a_region(lawful: Result) -> None:
     assert unexplained_words(lawful.arrays) == fallen_words(lawful.arrays) == ()
     assert lawful.way.warnings(lawful.arrays) == ()

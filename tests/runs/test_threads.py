@@ -39,6 +39,7 @@ def noisy(database, size, rng):
 )
 
 
+@pytest.mark.slow
 def test_trial_draws_use_the_threads_of_workers(tmp_path: Path) -> None:
     study = write_study(tmp_path, COUNTING, rows=[0], train=500, test=500)
     as_users = ["env", *(word for name in VARIABLES for word in ("-u", name)), "NUMBA_NUM_THREADS=2"]

@@ -35,6 +35,7 @@ def _is_drawn(study: Path, *arguments: object, command: str = "run", name: str =
     return picture.exists()
 
 
+@pytest.mark.slow
 def test_a_small_run_and_one_with_workers(study: Path, scheduler: str) -> None:
     """The plan decides, of what is left of a store too."""
     assert not _is_drawn(study)
@@ -49,6 +50,7 @@ def test_asked_for(study: Path, command: str) -> None:
     assert _is_drawn(study, "--plot", command=command)
 
 
+@pytest.mark.slow
 def test_the_command_that_is_printed_draws(study: Path) -> None:
     claim = ("--claim", "laplace(epsilon=9)")
     for command, name in (("run", "s"), ("audit", "s-audit")):
@@ -60,6 +62,7 @@ def test_the_command_that_is_printed_draws(study: Path) -> None:
         assert (study.parent / f"{name}.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "audit"])
 def test_it_draws_whatever_words_look_like(study: Path, command: str) -> None:
     """A store that is named like an option, and a study after "--"."""

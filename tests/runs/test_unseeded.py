@@ -77,6 +77,7 @@ def damage_training(store: Path, law: str) -> None:
     block.write_bytes(bytes(data))
 
 
+@pytest.mark.slow
 def test_damaged_samples_of_such_a_mechanism_take_along_what_rests_on_them(tmp_path: Path, scheduler: str) -> None:
     store = tmp_path / "s.zarr"
 

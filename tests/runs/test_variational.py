@@ -176,6 +176,7 @@ def test_how_often_one_bet_fails(times, is_right):
     assert missed > 0
 
 
+@pytest.mark.slow
 def test_coverage_sees_scores_from_test_counts():
     """Planted: g and stakes from the outputs that test, which would fit their noise, of equal laws in many classes."""
     many, n, rng = 200, 20_000, np.random.default_rng(1405)

@@ -52,6 +52,7 @@ def given_study(slope=1.0, offset=-0.5, **changes):
     return make_study("gaussian", {"sigma": 1.0}, pairs, seed=11, loss="given", loss_parameters=parameters, **sizes)
 
 
+@pytest.mark.slow
 def test_runs_is_interrupted_resumes_and_shows(knowing, tmp_path):
     study, store, progress = given_study(-1.0, 0.5), tmp_path / "s.zarr", StopAtOnce()
     with pytest.raises(Stopped):

@@ -53,6 +53,7 @@ def test_audits_of_a_third_are_rarely_enough_and_of_three_times_as_many_nearly_a
     assert rates[3] >= 0.75
 
 
+@pytest.mark.slow
 def test_more_pairs_and_nearer_claims_take_more():
     near, far, many = (
         power("laplace(epsilon=0.9)", "laplace(epsilon=1)"),
@@ -75,6 +76,7 @@ def test_more_pairs_and_nearer_claims_take_more():
         assert "--sequential not within 131,072 outputs per database in most of 15 games" in str(none)
 
 
+@pytest.mark.slow
 def test_bets_are_played_whatever_the_eta_of_the_study():
     claim, truth = "dp(epsilon=1)", "laplace(epsilon=1.2)"
     found = power(claim, truth, etas=[1.0])  # where no test tells the two apart

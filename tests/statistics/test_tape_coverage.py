@@ -252,13 +252,17 @@ ASKED: list[tuple[str, str | None]] = [
     ("gaussian", "forward"),
     ("two_sided", "reverse"),
 ]
-SHORT: list[tuple[str, str | None]] = [("gaussian", None), ("subsampled", None), ("two_sided", "reverse")]
+SHORT: list[tuple[str, str | None]] = [("subsampled", None), ("two_sided", "reverse")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "law, asked, runs",
-    [*((*case, RUNS) for case in SHORT), *(pytest.param(*case, 400, marks=pytest.mark.release) for case in ASKED)],
+    [
+        pytest.param("gaussian", None, RUNS, marks=pytest.mark.promise),
+        *((*case, RUNS) for case in SHORT),
+        *(pytest.param(*case, 400, marks=pytest.mark.release) for case in ASKED),
+    ],
 )
 def test_coverage(law: str, asked: str | None, runs: int, tmp_path: Path) -> None:
     """What is certified, and what is up to the leftover, in many runs of each law; asked: of a direction alone."""
@@ -286,6 +290,7 @@ def test_coverage(law: str, asked: str | None, runs: int, tmp_path: Path) -> Non
     assert np.median(best) > 0.1 * truth.max(), "the bounds tell something, so that coverage does"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["kept", "kept_alone"])
 @pytest.mark.parametrize("what, words", [("calls", "noise of other outputs"), ("constant", "a fresh process")])
 def test_what_is_kept_from_some_time_on_ends_the_test(call: str, what: str, words: str, tmp_path: Path) -> None:
@@ -300,6 +305,7 @@ def test_what_is_kept_from_some_time_on_ends_the_test(call: str, what: str, word
     pair.draw("tape", 1, 17, 18)  # of which nothing is looked at
 
 
+@pytest.mark.slow
 def test_a_fresh_process_that_was_ended_is_started_again(tmp_path: Path) -> None:
     pair = Learned.of(tmp_path, "kept_alone", 0.8)
     found = pair.draw("tape", 0, 0, 1)
@@ -307,6 +313,7 @@ def test_a_fresh_process_that_was_ended_is_started_again(tmp_path: Path) -> None
     assert pair.draw("tape", 0, 0, 1) == found
 
 
+@pytest.mark.slow
 def test_functions_that_were_given_are_sent_as_they_are_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,6 +387,7 @@ def test_noise_that_is_kept_for_later_is_refused_or_weighed_right(
     assert least <= sum(squares) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.release)])
 def test_tapes_without_probability_set_no_cut_off(seed: int, tmp_path: Path) -> None:
     """Levels draw tapes of probability 10⁻⁴⁰ that chains do not reach, of weights near 8: with such a cut-off no bet of a
@@ -394,6 +402,7 @@ def test_tapes_without_probability_set_no_cut_off(seed: int, tmp_path: Path) -> 
     assert within.min() > 0.5 * truth
 
 
+@pytest.mark.slow
 def test_a_limit_of_p_that_is_rounded_up_does_not_cover(tmp_path: Path, monkeypatch) -> None:
     """The planted fault: the sums of P's logarithms are rounded up to the next of 2^−10, not down to one of 2^−40."""
     epsilon = LAWS["gaussian"][0]
@@ -433,6 +442,7 @@ def hidden_delta(epsilon: float, mass: float, threshold: float, mu: float = 0.25
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "epsilon, mass, few, train",
     [

@@ -66,6 +66,8 @@ def damaged_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if "damaged" in line]
 
 
+@pytest.mark.slow
+@pytest.mark.promise
 def test_a_flipped_bit_and_a_missing_file_among_samples(whole: Path, copy: Path, scheduler: str) -> None:
     flipped, missing = blocks(copy, "test")[1], blocks(copy, "train")[0]
     (file,) = [path for path in flipped.rglob("c/*") if path.is_file()]
@@ -96,6 +98,7 @@ def test_a_flipped_bit_and_a_missing_file_among_samples(whole: Path, copy: Path,
     assert show(copy) == show(whole / "s.zarr")
 
 
+@pytest.mark.slow
 def test_files_that_are_links_to_themselves(whole: Path, copy: Path, scheduler: str) -> None:
     """Damage of what they stood for, as any other: the store itself can be read and written."""
     first, second = blocks(copy, "test")[0], blocks(copy, "train")[0]
@@ -134,6 +137,7 @@ def test_a_truncated_count_record(whole: Path, copy: Path, scheduler: str) -> No
     assert show(copy) == show(whole / "s.zarr")
 
 
+@pytest.mark.slow
 def test_a_damaged_root_array(whole: Path, copy: Path, scheduler: str) -> None:
     """Whatever became of it, it is derived from the records."""
     before, printed = contents(copy), show(whole / "s.zarr")
@@ -157,6 +161,7 @@ def test_a_damaged_root_array(whole: Path, copy: Path, scheduler: str) -> None:
     assert damaged_lines(call("resume", copy, "--cluster", scheduler).stderr) == []
 
 
+@pytest.mark.slow
 def test_a_counter_that_was_half_written(tmp_path: Path, scheduler: str) -> None:
     """A missing chunk of it reads as zeros; it is learned again instead, and so is one that has no record."""
     settings = {"databases": [[0.0, 1.0]], "keep": "none", "parameters": {"pause": 0.02}, "test": 20250}
@@ -178,6 +183,7 @@ def test_a_counter_that_was_half_written(tmp_path: Path, scheduler: str) -> None
     assert show(tmp_path / "damaged.zarr") == printed
 
 
+@pytest.mark.slow
 def test_what_the_study_needs(copy: Path, whole: Path, scheduler: str) -> None:
     """A damaged database, and the root's metadata, are told by `resume` and written anew by `run`."""
     printed = show(copy)
@@ -213,6 +219,7 @@ def test_the_arrays_as_netcdf(copy: Path, tmp_path: Path) -> None:
                 np.testing.assert_array_equal(again[name], data[name])
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_while_it_made_its_store(tmp_path: Path, scheduler: str) -> None:
     study, store = write_study(tmp_path), tmp_path / "s.zarr"
     (store / "study").mkdir(parents=True)
@@ -228,6 +235,7 @@ def test_a_run_that_was_killed_while_it_made_its_store(tmp_path: Path, scheduler
     assert [path.name for path in other.rglob("*")] == ["samples", "mine.csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.01, 0.6])
 def test_damage_in_the_middle_of_a_run(share: float, tmp_path: Path, scheduler: str) -> None:
     settings = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "test": 16000}
@@ -279,6 +287,7 @@ def remount(folder: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path: Path, disk: Path, scheduler: str) -> None:
     study, store = write_study(tmp_path, train=4000, test=12000), disk / "s.zarr"
     line = one_message(hpcdp("run", study, "--store", store, "--cluster", scheduler, folder=tmp_path, code=1))
@@ -316,6 +325,7 @@ def test_a_store_that_may_only_be_read(whole: Path, disk: Path, scheduler: str) 
     remount(disk, "rw")
 
 
+@pytest.mark.slow
 def test_a_store_without_permission_to_write(whole: Path, copy: Path) -> None:
     prefix: list[str] = []
     if os.getuid() == 0:  # root may write everywhere, unless it gives that up

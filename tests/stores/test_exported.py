@@ -68,6 +68,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in STUDIES if kind != "edits"])
 def test_a_copy_says_what_its_store_says(exports: Exports, kind: str) -> None:
     store, copy = exports(kind)
@@ -86,6 +87,7 @@ def test_a_copy_says_what_its_store_says(exports: Exports, kind: str) -> None:
         assert "go on with: hpcdp resume STORE" in str(other) or kind in ("broken", "batches")
 
 
+@pytest.mark.slow
 def test_what_edits_set_rows_to_is_in_no_copy_unless_asked_for(exports: Exports, tmp_path: Path) -> None:
     store, copy = exports("edits")
     assert load_result(store).pairs[0]["value"] == 4.8134765625
@@ -98,7 +100,8 @@ def test_what_edits_set_rows_to_is_in_no_copy_unless_asked_for(exports: Exports,
     assert load_result(tmp_path / "all").to_json() == load_result(store).to_json()
 
 
-@pytest.mark.parametrize("kind", ["points", "risk"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["points", pytest.param("risk", marks=pytest.mark.promise)])
 def test_addresses_are_read_as_folders_are(exports: Exports, served: tuple[Path, str], kind: str) -> None:
     """By memory:// and by HTTP, with the library and with the commands."""
     _, copy = exports(kind)
@@ -119,6 +122,7 @@ def test_addresses_are_read_as_folders_are(exports: Exports, served: tuple[Path,
         assert render([load_result(place)]) == page
 
 
+@pytest.mark.slow
 def test_pages_of_a_copy_and_of_its_store_differ_in_the_exact_curve_alone(exports: Exports) -> None:
     store, copy = exports("rows")  # of no exact curve
     assert render([load_result(copy)]) == render([load_result(store)]) == (copy / "report.html").read_text()
@@ -188,6 +192,7 @@ def test_without_pyarrow_all_else_is_written_and_said(exports: Exports, tmp_path
     assert (tmp_path / "copy" / ARRAYS).read_bytes() == (copy / ARRAYS).read_bytes()
 
 
+@pytest.mark.slow
 def test_exports_are_of_equal_bytes_and_replace_only_exports(exports: Exports, tmp_path: Path) -> None:
     store, copy = exports("points")
     call("export", store, tmp_path / "again")
@@ -207,6 +212,7 @@ def test_exports_are_of_equal_bytes_and_replace_only_exports(exports: Exports, t
     assert "is an exported copy" in call("export", copy, tmp_path / "more", code=2).stderr
 
 
+@pytest.mark.slow
 def test_what_a_copy_lacks_is_refused(exports: Exports, tmp_path: Path) -> None:
     _, copy = exports("rows")
     for words in (["--accuracy"], ["--show-rows"], ["--rows", "--show-rows"]):

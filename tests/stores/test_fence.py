@@ -205,6 +205,7 @@ def test_who_reads_while_results_are_replaced(tmp_path: Path) -> None:
     assert set(result[0]) == set(_version(3, True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [("--workers", "0"), ("--workers", "2"), ("--workers", "2", "--dashboard")])
 def test_a_command_that_was_stopped_for_longer_than_its_lease(
     place: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

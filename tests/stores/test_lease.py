@@ -53,6 +53,8 @@ def lease_files(store: Path) -> list[Path]:
     return sorted((store / "lease").glob("[0-9]*.json"))
 
 
+@pytest.mark.slow
+@pytest.mark.promise
 def test_a_held_store_refuses_others_until_its_run_is_killed(tmp_path: Path, scheduler: str) -> None:
     study, store = write_study(tmp_path, **SLOW), tmp_path / "s.zarr"
     hold(tmp_path, store, 1, "samples")

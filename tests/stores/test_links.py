@@ -89,6 +89,7 @@ def linked(path: Path, target: Path) -> Iterator[None]:
         away.rename(path)
 
 
+@pytest.mark.slow
 def test_every_folder_of_the_layout_as_a_link(store: Path, victim: Path, scheduler: str) -> None:
     """All commands that write refuse it before they write anything."""
     before, found = tree(victim), places(store)

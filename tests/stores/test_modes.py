@@ -37,6 +37,7 @@ def modes(folder: Path) -> set[int]:
     return {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
 
 
+@pytest.mark.slow
 def test_a_run_leaves_nothing_that_others_can_write(tmp_path: Path, mask: int) -> None:
     study, store = write_study(tmp_path, train=600, test=600), tmp_path / "s.zarr"
     hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
@@ -46,6 +47,7 @@ def test_a_run_leaves_nothing_that_others_can_write(tmp_path: Path, mask: int) -
     assert '"complete": true' in show(store)
 
 
+@pytest.mark.slow
 def test_workers_of_a_client_with_a_mask_of_its_own_leave_nothing_either(tmp_path: Path, mask: int) -> None:
     """Threads of this process, whose mask is the caller's again afterwards."""
     from distributed import Client

@@ -103,6 +103,7 @@ def copy_fixture(together: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(together, tmp_path / "s.zarr"))
 
 
+@pytest.mark.slow
 def test_few_files_and_the_same_result(apart: Path, together: Path) -> None:
     found = [_estimates(json.loads(load_result(store).to_json())) for store in (together, apart)]
     assert [cell for cell in found[0] if cell[0] < FIRST] == found[1]
@@ -119,6 +120,7 @@ def test_few_files_and_the_same_result(apart: Path, together: Path) -> None:
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_more_of_a_study_draws_what_is_missing_alone(copy: Path, drawn: list[Any], tmp_path: Path) -> None:
     """Two laws and two stages a pair; an ε needs no new samples."""
     before = files(copy, "packs", "counts", "fits")
@@ -141,6 +143,7 @@ def _estimates(found: Mapping[str, Any]) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["bit", "array", "record", "no array"])
 def test_damage_is_named_once_and_drawn_again(
     copy: Path, together: Path, small: None, drawn: list[Any], what: str
@@ -176,6 +179,7 @@ def test_damage_is_named_once_and_drawn_again(
     assert load_result(copy).to_json() == load_result(together).to_json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [[], ["a", "b"], [5], None, 5])
 @pytest.mark.parametrize("form", ["packs", "samples"])
 def test_records_with_other_fingerprints_than_one_a_chunk(
@@ -238,6 +242,7 @@ def test_all_kinds_of_outputs(tmp_path: Path, schema: Schema, make: Callable[[in
     lease.release()
 
 
+@pytest.mark.slow
 def test_a_law_that_fails_costs_itself_alone(tmp_path: Path, drawn: list[Any]) -> None:
     (tmp_path / "own.py").write_text(OWN)
     study = study_of(PAIRS, tmp_path, "own:draw")
@@ -264,6 +269,7 @@ def draw(database, size, rng):
 """
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_cannot_draw_again_has_files_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
     study = study_of(PAIRS, tmp_path, "own:draw")
@@ -272,6 +278,7 @@ def test_a_mechanism_that_cannot_draw_again_has_files_of_its_own(tmp_path: Path)
     assert list(read_packs(open_layout(tmp_path / "s.zarr"))) == []
 
 
+@pytest.mark.slow
 def test_databases_that_lie_together(copy: Path, together: Path) -> None:
     """What is damaged of them is told by `resume`, and written anew by `run`."""
     (folder,) = (path for path in (copy / "study" / "databases").iterdir() if path.is_dir())

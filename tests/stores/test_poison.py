@@ -218,7 +218,8 @@ def changed_study(**changes: Any) -> Callable[[Any], Any]:
     return lambda body: {**body, "study": {k: {**v, **changes.get(k, {})} for k, v in body["study"].items()}}
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.release])])
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.release)])
 @pytest.mark.parametrize("poison", FILES)
 def test_every_kind_of_file(store: Path, clean: dict[str, str], poison: str, every: bool) -> None:
     """One file of each kind at a time, as each poison, read by three commands and two of the others in turn, or by every one."""
@@ -333,6 +334,7 @@ def test_a_study(store: Path, clean: dict[str, str], canary: Path, poison: str) 
     look(store, clean, ["json", "status"], kept=False)
 
 
+@pytest.mark.slow
 def test_real_processes(store: Path, canary: Path) -> None:
     """The same without a test's libraries: a pickled array, a pipe, and a log with escapes."""
     old_form(store / "delta", Payload(canary))
@@ -370,6 +372,7 @@ KINDS = ("samples", "tallies", "pilots", "counters")  # what a damaged counter h
 UNREAD = ("transformers", "key")  # keys of an array that hpcdp's own reader has no use for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poison", [*METADATA, "format 2"])
 def test_arrays_that_a_resumed_run_computes_with(store: Path, canary: Path, clean: dict[str, str], poison: str) -> None:
     """Every array of samples, of pilots, of tallies, of counters: each is damage, and what it held is made again."""
@@ -427,6 +430,7 @@ def test_samples_that_others_wrote(tmp_path: Path, canary: Path, form: int) -> N
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give a store to another user")
 
 
+@pytest.mark.slow
 @as_root
 def test_resume_of_another_users_store(whole: Path, store: Path, scheduler: str) -> None:
     """What would run is named, and nothing runs; with --trust-code, and for the owner, the run goes on."""
@@ -478,6 +482,8 @@ def test_pickles_in_another_users_store(tmp_path: Path) -> None:
     call("resume", store, "--workers", 0)
 
 
+@pytest.mark.slow
+@pytest.mark.promise
 def test_commands_that_read_know_no_pickles(store: Path) -> None:
     """Whatever lies in a store, what would unpickle it is not even imported."""
     module = "hpcdp.losses.learned._pickled"
@@ -501,6 +507,7 @@ def prepared(tmp_path: Path, canary: Path) -> tuple[Path, Path]:
     return own / "study.toml", store
 
 
+@pytest.mark.slow
 def test_a_run_imports_from_the_folder_that_its_user_gave(tmp_path: Path, canary: Path, scheduler: str) -> None:
     """Even where all of the store is the user's, who may have copied it."""
     study, store = prepared(tmp_path, canary)
@@ -512,6 +519,7 @@ def test_a_run_imports_from_the_folder_that_its_user_gave(tmp_path: Path, canary
     assert (study.parent / "calls.log").is_file()
 
 
+@pytest.mark.slow
 @as_root
 @pytest.mark.parametrize("theirs", [".", "study", "study/study-000001.json", "records"])
 def test_running_into_another_users_store(tmp_path: Path, canary: Path, theirs: str, scheduler: str) -> None:

@@ -74,6 +74,7 @@ def test_plan_says_which_chunk_makes_them_fewer(tmp_path: Path) -> None:
     assert said(int(found[1])) == []
 
 
+@pytest.mark.slow
 def test_files_are_few_and_counted_as_they_are(tmp_path: Path) -> None:
     """What a shared file system sees of a run: far less than a file a chunk."""
     sizes = {"train": 3200, "test": 160_000, "chunk": 100, "keep": "all"}
@@ -89,6 +90,7 @@ def test_files_are_few_and_counted_as_they_are(tmp_path: Path) -> None:
     assert count_files(stored_problem(store), records) == len(files) < chunks / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hpcdp._base._zarr", "zarr"])
 def test_a_busy_end_is_a_quiet_one(tmp_path: Path, name: str) -> None:
     """zarr's thread is busy when the process ends; zarr alone prints a traceback then, or our waiting for it may go."""

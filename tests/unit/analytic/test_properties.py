@@ -149,7 +149,13 @@ def test_level_of_a_delta(curve, closed, direction):
         assert level == 0.0 or curve.delta(below, direction) > delta - slack
 
 
-@pytest.mark.parametrize(("curve", "swapped"), NUMERICAL.values(), ids=NUMERICAL)
+@pytest.mark.parametrize(
+    ("curve", "swapped"),
+    [
+        pytest.param(*pair, id=name, marks=pytest.mark.slow if name == "two-sided mixture" else ())
+        for name, pair in NUMERICAL.items()
+    ],
+)
 def test_swapping_the_databases_swaps_the_directions(curve, swapped):
     levels, sizes = np.linspace(0.0, 3.0, 61), np.linspace(0.0, 1.0, 41)
     np.testing.assert_allclose(curve.delta(levels), swapped.delta(levels, "reverse"), atol=1e-12)

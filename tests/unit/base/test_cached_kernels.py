@@ -49,6 +49,7 @@ def _ask(folder):
     return float(value), int(hits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what, after", [(OWN, 5.0), (BARE, 3.0)], ids=["own", "numba's alone"])
 def test_a_kernel_is_compiled_again_where_what_it_calls_has_changed(tmp_path, what, after):
     (tmp_path / "caller.py").write_text(f"{what}\n{CALLER}")
@@ -71,6 +72,7 @@ DEEP = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed, after", [("first.py", 5.0), ("plain.py", 6.0)])
 def test_what_kernels_of_kernels_and_plain_values_are_counts_too(changed, after, tmp_path):
     for name, text in DEEP.items():
@@ -81,6 +83,7 @@ def test_what_kernels_of_kernels_and_plain_values_are_counts_too(changed, after,
     assert _ask(tmp_path) == (after, 0)
 
 
+@pytest.mark.slow
 def test_numbers_of_numpy_and_options_count_too(tmp_path):
     """Of a file of which no kernel is known."""
     (tmp_path / "caller.py").write_text(
@@ -98,6 +101,7 @@ def test_numbers_of_numpy_and_options_count_too(tmp_path):
         _ask(tmp_path)
 
 
+@pytest.mark.slow
 def test_who_ends_while_a_changed_kernel_is_kept_leaves_none_of_before(tmp_path):
     """numba writes which file holds a kernel, and then that file."""
     (tmp_path / "caller.py").write_text(f"{OWN}\n{CALLER}")
@@ -137,6 +141,7 @@ caller.twice({"int": 1, "float": 1.5}[own])
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_keep_two_types_at_once_keep_both_right(tmp_path):
     (tmp_path / "caller.py").write_text(f"{OWN}\n\n@kernel()\ndef twice(x):\n    return x / 2 + x\n")
     racing = [_start(tmp_path, RACING, *pair) for pair in (("int", "float"), ("float", "int"))]
@@ -146,6 +151,7 @@ def test_two_processes_that_keep_two_types_at_once_keep_both_right(tmp_path):
         assert sorted(told.split()) == ["3.0", "3.75"]
 
 
+@pytest.mark.slow
 def test_a_kept_kernel_is_loaded_without_what_compiles_it(tmp_path):
     """And what somebody else compiles after it, with numba's own functions and with ours, is right."""
     (tmp_path / "filled.py").write_text(
@@ -163,6 +169,7 @@ def test_a_kept_kernel_is_loaded_without_what_compiles_it(tmp_path):
     assert float(_told(tmp_path, asked)) == pytest.approx(14**0.5 + 3 + 2, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_free, told", [(True, [(0, WORDS), (1, "")]), (False, [(0, UNKEPT)] * 2)])
 def test_kernels_for_which_numba_finds_no_folder(is_free, told, tmp_path):
     """They are kept among this user's temporary files, or compiled in each process where somebody else has that name."""
@@ -196,6 +203,7 @@ def noisy(database, size, rng):
 COMMAND = "import sys; from hpcdp.__main__ import main; sys.exit(main())"  # which forks no workers of its own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place, said", [(("--workers", "2"), [1, 0]), (("--workers", "1", "--dashboard"), [1])])
 def test_a_command_says_once_that_its_workers_compile_kernels(place, said, tmp_path):
     study = write_study(tmp_path, COMPILES, call="own:noisy", keep="none")

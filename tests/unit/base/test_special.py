@@ -35,15 +35,18 @@ def test_they_are_those_of_scipy(name: str) -> None:
     assert getattr(special, name) is getattr(scipy.special, name)
 
 
+@pytest.mark.slow
 def test_the_package_is_not_loaded_and_loads_afterwards() -> None:
     assert len(NAMES) == 9
     assert _ask(OURS, THEIRS) == ["False", "True", "0.5", "True"]
 
 
+@pytest.mark.slow
 def test_after_the_package() -> None:
     assert _ask(THEIRS, OURS) == ["True", "0.5", "True", "True"]
 
 
+@pytest.mark.slow
 def test_where_a_later_scipy_keeps_them_elsewhere() -> None:
     """The package, which is asked for them then, knows where."""
     assert _ask(LATER, OURS, THEIRS) == ["True", "True", "0.5", "True"]

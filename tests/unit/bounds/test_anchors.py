@@ -123,6 +123,7 @@ def _unshared(level: Floats, *_: Any) -> Floats:
     return np.broadcast_to(level.sum(axis=-1, keepdims=True), level.shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["the other end of b", "a level that is not shared"])
 def test_planted_faults_are_seen(fault: str) -> None:
     where = "hpcdp.notions.spectrum.slopes" if fault == "the other end of b" else f"{__name__}.anchor_level"
@@ -133,6 +134,7 @@ def test_planted_faults_are_seen(fault: str) -> None:
     assert _held("gaussian", 100) >= least
 
 
+@pytest.mark.slow
 def test_what_a_region_implies_is_its_smallest_value() -> None:
     """Against a linear program over the region, at ε on both sides of the bound's."""
     rng = np.random.default_rng(12)
@@ -228,6 +230,7 @@ def test_each_side_is_weighed_by_its_own_number_of_outputs() -> None:
         np.testing.assert_allclose(found.sum(axis=-1), 0.025)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), [("gaussian", 21), ("gaussian", 211), ("laplace", 211)])
 def test_anchors_certify_more_than_equal_shares(name: str, count: int) -> None:
     """The mean share of δ that is certified, over 30 studies; the same counts either way."""

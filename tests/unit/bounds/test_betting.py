@@ -230,6 +230,7 @@ def game_with(fault):
     return game
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["knn", "bad"])
 def test_true_claims_are_hardly_ever_refuted(loss):
     lines = lines_of(GaussianShift(1.0).tradeoff)
@@ -237,6 +238,7 @@ def test_true_claims_are_hardly_ever_refuted(loss):
     assert np.isfinite(found).sum() <= most_alarms(RUNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [None, "taught by what is bet on", "placed after looking", "delta forgotten"])
 def test_planted_faults_show(fault):
     game, lines = game_with(fault), lines_of(GaussianShift(1.0).tradeoff)

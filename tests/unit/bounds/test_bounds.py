@@ -237,6 +237,7 @@ ONCE_WIDE = [
 """Cells whose margin was 2 to 4 times as wide as their neighbours': most of a sum lay above the first block of its table."""
 
 
+@pytest.mark.slow
 def test_no_cell_of_many_counts_is_far_from_normal() -> None:
     rng = np.random.default_rng(20261123)
     n0, n1 = (np.floor(10.0 ** rng.uniform(4.5, 6.5, 3000)) for _ in range(2))
@@ -253,6 +254,7 @@ def test_no_cell_of_many_counts_is_far_from_normal() -> None:
     assert ratio[positive].max() < 1.1
 
 
+@pytest.mark.slow
 def test_bounds_below_a_floor_are_not_looked_for_and_others_are_as_ever() -> None:
     rng = np.random.default_rng(5)
     for low, high in ((1.0, 2.0), (1.0, 3.0), (2.0, 6.0)):
@@ -267,6 +269,7 @@ def test_bounds_below_a_floor_are_not_looked_for_and_others_are_as_ever() -> Non
         assert (found[every < 0.0] == -c[every < 0.0]).mean() > 0.5, "most of them without a search"
 
 
+@pytest.mark.slow
 def test_joint_bound_follows_the_counts() -> None:
     for n, c in ((30, 1.0), (30, math.exp(0.5)), (40, 7.0)):
         x0, x1 = np.arange(n + 1)[:, None], np.arange(n + 1)[None, :]

@@ -155,6 +155,7 @@ def together(database, size, rng):
     return database[0] + 0.5 * rng.normal() + rng.normal(size=size)
 
 
+@pytest.mark.slow
 def test_dependence_withholds_every_certified_bound():
     """Noise that all outputs of a call share: what was certified of it was false at any level."""
     sizes = {"train": 4000, "test": 16_000, "chunk": 4000}
@@ -185,6 +186,7 @@ def test_dependence_withholds_every_certified_bound():
     assert result.to_dict()["warnings"][0].startswith("draws depend on each other")
 
 
+@pytest.mark.slow
 def test_pure_epsilon_is_withheld_too(tmp_path):
     given = {
         "study": {"name": "t", "seed": 4},

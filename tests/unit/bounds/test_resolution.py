@@ -137,6 +137,7 @@ def test_where_delta_is_0_few_runs_resolve_anything(name):
     assert false <= MOST < wrong
 
 
+@pytest.mark.slow
 def test_other_ways_resolve_little_where_delta_is_0():
     """Errors of `literal-knn` and blocks of `reuse`, at Laplace's own ε = 1 and beyond."""
     rng, epsilons = np.random.default_rng(42), np.array([0.5, 1.0, 1.1])

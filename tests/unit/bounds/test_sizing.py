@@ -151,6 +151,7 @@ def by_the_bound(a, b, c, level, claimed, now):
     return fewest(lambda n: joint_lower(round(a * n), n, round(b * n), n, c, level) > claimed, now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("most", "least", "shrunk", "off"), [(1e99, 100.0, 0, 0.05), (100.0, 10.0, 0, 0.1), (10.0, 0.0, 3, 0.25)]
 )

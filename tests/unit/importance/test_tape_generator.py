@@ -44,7 +44,10 @@ def test_weights_make_up_for_any_proposal_by_rows(name: str) -> None:
         assert tape.shared == 0
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in ("f", "beta", "negative binomial") else ()) for name in LAWS],
+)
 def test_weights_make_up_for_any_proposal_one_by_one(name: str) -> None:
     draw, law = LAWS[name]
     out, tape = one_by_one(lambda g: draw(g, None), proposal(3), 11, 4_000)
@@ -304,6 +307,7 @@ def many_places(g: Any, n: Any) -> Any:
     return x[1] + x[9]
 
 
+@pytest.mark.slow
 def test_places_beyond_those_that_are_kept_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a mechanism that draws a million numbers for an output does not fill the memory."""
     monkeypatch.setattr(kept, "_MOST_KEPT", 1)

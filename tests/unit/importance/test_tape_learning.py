@@ -115,6 +115,7 @@ def _aims(columns: int) -> Any:
     return lambda _: [(d, columns - 1) for d in (0, 1)]
 
 
+@pytest.mark.slow
 def test_equal_laws_and_all_alike_and_one_epsilon() -> None:
     """δ = 0 everywhere, outputs that are one value, ε = 0 alone: something is learned, and weights have mean 1."""
     for laws in (
@@ -140,6 +141,7 @@ def _with_chains(laws: tuple[Any, Any], answers: list[float], main: float = 0.0)
     return any(is_chained(kind, table) for kind, table in tables), left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [1, 2])
 def test_chains_come_first_where_a_score_tells_outputs(places: int) -> None:
     """Proposals without them are tried only where more is asked for than may be drawn; the fewer draws decide. With a
@@ -277,6 +279,7 @@ def test_draws_without_probability_set_no_cut_off(weight: float, share: float, i
     assert lone.near(0) == pytest.approx(2.0 * weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -90,6 +90,7 @@ def all_kinds(g: Any, n: Any, times: int) -> None:
             g.choice(200, 5, replace=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", (1e-6, 0.05, 0.5, 3.0))
 @pytest.mark.parametrize("rows", (True, False))
 def test_log_weights_are_exact_within_the_bound_that_is_told(strength: float, rows: bool) -> None:

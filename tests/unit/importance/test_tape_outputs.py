@@ -72,6 +72,7 @@ def compound(x: float) -> float:
     return sum(stats.poisson(1.5).pmf(k) * (stats.norm(0, math.sqrt(k)).cdf(x) if k else x >= 0.0) for k in range(40))
 
 
+@pytest.mark.slow
 def test_loops_with_a_random_number_of_variates() -> None:
     cuts = (-1.0, 0.3, 1.7)
     out, tape = one_by_one(random_number, proposal(6, 0.7), 3, 6_000)

@@ -465,6 +465,7 @@ def nothing_ever(_: Any, size: int, rng: Any) -> Any:
     return np.full(size, -1.0)
 
 
+@pytest.mark.slow
 def test_outputs_that_never_move_are_drawn_as_those_of_another_database() -> None:
     still, moving, columns = trial_of(nothing_ever), trial_of(nothing_usually), trial_of(flat_columns)
     rows = Ownership(True, "rows", MANY)

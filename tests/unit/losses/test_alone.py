@@ -86,6 +86,7 @@ def test_what_trial_outputs_show_is_refused_before_anything_runs(name: str, opti
         refuse_unusable("learned", parameters, Schema("float", None), 1000)
 
 
+@pytest.mark.slow
 def test_sequential_audits_look_at_each_block_before_they_settle(tmp_path: Path, scheduler: str) -> None:
     """The claim is true: e^0.08 bounds the ratio of the laws; by the mean of a block they look far apart."""
     study = write_study(

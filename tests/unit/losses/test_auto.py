@@ -99,7 +99,8 @@ def _loss_of_choice(name: str, size: int) -> float:
     return float((np.maximum(kept["knn"], kept["smooth"]) - kept["auto"]).max())
 
 
-@pytest.mark.parametrize("size", [4000, pytest.param(60_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [4000, 60_000])
 @pytest.mark.parametrize("name", LAWS)
 def test_sets_keep_about_what_the_best_of_the_losses_keeps(name: str, size: int) -> None:
     """What the choice may cost is the standard error that a share of the training outputs has at most."""
@@ -150,6 +151,7 @@ def _checks(rng: np.random.Generator, size: int, more: float) -> Floats:
     return corner + rng.random((size, 2))
 
 
+@pytest.mark.slow
 def test_vectors_take_the_loss_that_is_better() -> None:
     """A checkerboard, of which no polynomial tells anything, and normal noise, of which one tells all."""
     rng = np.random.default_rng(9)
@@ -172,6 +174,7 @@ def test_vectors_take_the_loss_that_is_better() -> None:
             np.testing.assert_array_equal(again.count(drawn[0][:500]), counter.count(drawn[0][:500]))
 
 
+@pytest.mark.slow
 def test_halves_that_judge_themselves_are_seen() -> None:
     """The planted fault: sets that hold their own outputs promise what is not there, and are chosen."""
     with patch.object(_line, "halves_of", lambda side: (side, side)):
@@ -389,6 +392,7 @@ def test_a_side_without_outputs_is_told_at_once(shape: tuple[int, ...]) -> None:
     assert counts == [[0] * 8 + [50], [50] + [0] * 8]
 
 
+@pytest.mark.slow
 def test_values_that_come_again_among_others() -> None:
     """Three tenths lie on five whole numbers, of which two are common to both laws, the rest has a density."""
 
@@ -421,6 +425,7 @@ def steps(database, size, rng):
 """
 
 
+@pytest.mark.slow
 def test_thresholds_that_are_added_have_a_loss_of_their_own(tmp_path: Path) -> None:
     """No classes are common to all: no D̂, no second bound, and the points of as many families share the level."""
     (tmp_path / "near.py").write_text(STEPS)

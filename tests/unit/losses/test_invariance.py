@@ -239,6 +239,7 @@ GROWN = {
 PARAMETERS = {"lower": 0.0, "upper": 1.0, "epsilon": 1.2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, keep", [*((name, "all") for name in GROWN), *((EVERYTHING, k) for k in ("train", "none"))]
 )

@@ -160,6 +160,7 @@ def test_an_atom_of_one_side_alone_is_judged_by_each_sides_draws():
     assert fit_log_ratio(centres, b, a, 10**6, 10**6, atoms)[0] == np.inf
 
 
+@pytest.mark.slow
 def test_no_tally_makes_a_nan():
     rng = np.random.default_rng(18)
     for _ in range(100):

@@ -190,8 +190,14 @@ def vectors(kind, size, columns, shift, rng):
     return VECTORS[kind](x, rng)
 
 
-@pytest.mark.parametrize("metric", [*METRICS, "hamming"])
-@pytest.mark.parametrize("kind", VECTORS)
+@pytest.mark.parametrize(
+    "kind, metric",
+    [
+        pytest.param(kind, metric, marks=() if n % 4 == k % 4 else pytest.mark.slow)
+        for k, kind in enumerate(VECTORS)
+        for n, metric in enumerate([*METRICS, "hamming"])
+    ],
+)
 def test_votes_of_vectors_equal_brute_force(kind, metric):
     """In turn and, of five columns and more, in groups; balls of one point, of some, and of all that there are."""
     rng = np.random.default_rng(len(kind))
@@ -388,6 +394,7 @@ def test_which_columns_have_few_values():
         assert few_valued(rows, k).tolist() == [few for _, few in columns.values()]
 
 
+@pytest.mark.slow
 def test_common_rows_of_few_valued_columns_have_their_frequencies():
     rng = np.random.default_rng(8)
     size = 4000

@@ -455,6 +455,7 @@ def test_every_batch_is_drawn_as_often_as_it_should(rows, how):
     check_codes(np.array(subsampled.each(many, rng_of(7), mechanism=encode, **how)), rows, how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "how"), [(15, {"batch": 6}), (13, {"rate": 0.5})])
 def test_batches_of_too_many_kinds_to_count(rows, how):
     """In several blocks; a batch is told by the sum of powers of two."""

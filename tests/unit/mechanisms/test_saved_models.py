@@ -41,6 +41,7 @@ def scores_settings(**changes: Any) -> dict[str, Any]:
     return {"call": "scores", "parameters": parameters, "pairs": pairs} | sizes | changes
 
 
+@pytest.mark.slow
 def test_scores_of_saved_models(models: Path, tmp_path: Path, scheduler: str) -> None:
     study, store = write_study(models, name="scores.toml", **scores_settings()), tmp_path / "s.zarr"
     call("run", study, "--store", store, "--cluster", scheduler)
@@ -82,6 +83,7 @@ def test_each_model_is_read_once_in_a_process(models: Path) -> None:
     assert len(read) == 101, "one is read twice on purpose"
 
 
+@pytest.mark.slow
 def test_one_broken_model_is_named_and_costs_its_chunk(models: Path, tmp_path: Path, scheduler: str) -> None:
     (tmp_path / "without").symlink_to(models / "without")
     (tmp_path / "training.py").symlink_to(DIGITS / "training.py")

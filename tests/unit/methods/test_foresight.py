@@ -54,6 +54,7 @@ def test_draws_give_the_error_that_is_asked_for():
     assert foresee(study_with(epsilon=3.0)) is None
 
 
+@pytest.mark.slow
 def test_a_delta_takes_a_least_number():
     words, least = foresee(study_with(delta=1e-6, relative_error=0.1))
     assert "at least" in words

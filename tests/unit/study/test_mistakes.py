@@ -139,6 +139,7 @@ def test_numbers_that_are_given_as_text(tmp_path: Path, isolated: str) -> None:
     assert "mechanism.parameters" not in call("plan", path).stderr  # what raises nothing may be text
 
 
+@pytest.mark.slow
 def test_a_store_that_a_name_or_a_study_means(tmp_path: Path) -> None:
     path = write_study(tmp_path, FAST)
     store = tmp_path / "runs" / "s.zarr"
@@ -318,6 +319,7 @@ def test_outputs_of_another_kind(store: Path) -> None:
         store_problem(problem, store, allow_changed_code=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [1.0, True])
 def test_equal_numbers_of_another_type_are_another_parameter(given: Any, tmp_path: Path, scheduler: str) -> None:
     """A callable may tell 1, 1.0 and true apart, and keys of laws do."""
@@ -330,6 +332,7 @@ def test_equal_numbers_of_another_type_are_another_parameter(given: Any, tmp_pat
     assert f"changed: mechanism.parameters.scale (1 in the store, {json.dumps(given)} given)" in error
 
 
+@pytest.mark.slow
 def test_options_that_contradict_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = write_study(tmp_path, FAST)
     for words in (["--plot", "--no-plot"], ["--no-plot", "--plot"]):

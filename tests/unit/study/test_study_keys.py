@@ -152,6 +152,7 @@ def own_study(folder: Path, loss: str = "own_loss:Own", **changes) -> Path:
     return write_study(folder, **{"parameters": {"epsilon": 1.0}, **values})
 
 
+@pytest.mark.slow
 def test_a_loss_of_a_users_own_is_named_as_a_mechanism_is(tmp_path):
     study, store = own_study(tmp_path), tmp_path / "s.zarr"
     hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
@@ -189,6 +190,7 @@ def test_a_loss_that_cannot_be_used_is_refused_before_anything_runs(tmp_path, ch
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_wrong_parameter_of_it_is_named(tmp_path):
     study = own_study(tmp_path)
     head, _, tail = study.read_text().partition("[estimate]\n")
@@ -270,6 +272,7 @@ def test_a_loss_that_fails_costs_its_pair_and_no_store(tmp_path, scheduler, name
     assert json.loads(show(store))["cells"] == []  # nothing that is wrong was stored
 
 
+@pytest.mark.slow
 def test_a_loss_that_moves_or_is_one_of_several_runs_no_other_code(tmp_path, monkeypatch):
     study, store = own_study(tmp_path), tmp_path / "s.zarr"
     hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)

@@ -331,6 +331,7 @@ def test_a_check_as_it_is_made_fails_no_more_often_than_its_level():
     assert is_within(failed, runs, level)
 
 
+@pytest.mark.slow
 def test_draws_that_test_come_from_generators_that_nothing_else_was_given():
     begun, sizes = [], []
 
