@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from commands import call, hpcdp, rewrite
 from pages import ALLOWED, EVIL, OWN, STUDIES, Page, check_text_only, compare, make_store, page_of
+from some_slow import some_slow
 
 from hpcdp import load_result
 from hpcdp.engine.driver import run
@@ -79,9 +80,9 @@ def shown(store: Path, *options: str) -> Any:
     return json.loads(call("show", store, "--format", "json", *options).stdout)
 
 
-@pytest.mark.promise
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["points", "rows", "tape", "renyi", "literal", "reuse", "broken"])
+@pytest.mark.parametrize(
+    "kind", some_slow(["points", "rows", "tape", "renyi", "literal", "reuse", "broken"], "tape".__eq__)
+)
 def test_numbers_of_spectra_are_those_of_json(stores: Stores, pages: Pages, kind: str) -> None:
     store = stores(kind)
     result, said = load_result(store), shown(store)
@@ -278,7 +279,7 @@ def test_an_incomplete_store_has_a_banner(pages: Pages) -> None:
     assert "INCOMPLETE" not in whole.text
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_slow(KINDS, ("edits", "batches", "words").__contains__))
 def test_a_page_asks_for_nothing_and_its_parts_have_names(pages: Pages, kind: str) -> None:
     page = pages(kind)
     check_text_only(page)

@@ -152,6 +152,7 @@ def test_a_claim_of_a_file_is_not_in_a_copy(exports: Exports, tmp_path: Path) ->
     assert "file(curve.csv) is violated" in (tmp_path / "copy" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_arrays_are_netcdf_and_parquet(exports: Exports) -> None:
     for kind in ("points", "tape", "bins", "risk"):
         store, copy = exports(kind)

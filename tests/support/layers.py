@@ -84,7 +84,8 @@ def _imports_of_method(tree: ast.Module, method: str, modules: Iterable[str]) ->
         if isinstance(node, ast.ClassDef) and node.name == kind:
             for part in node.body:
                 if isinstance(part, ast.FunctionDef) and part.name == name:
-                    rest = [n for n in ast.walk(tree) if n not in set(ast.walk(part))]
+                    own = set(ast.walk(part))
+                    rest = [n for n in ast.walk(tree) if n not in own]
                     flat = ast.Module([n for n in rest if isinstance(n, (ast.Import, ast.ImportFrom))], [])
                     return imports_of("", part, modules) - imports_of("", flat, modules)
     return set()

@@ -82,7 +82,10 @@ NUMERICAL = {
 }
 ACCURACY = 1e-12  # of curves found by quadrature, convolution and enumeration, as documented
 ALL = [pytest.param(curve, True, id=name) for name, curve in CURVES.items()]
-ALL += [pytest.param(curve, False, id=f"{name}, numerical") for name, (curve, _) in NUMERICAL.items()]
+ALL += [
+    pytest.param(curve, False, id=f"{name}, numerical", marks=[pytest.mark.slow] * (name == "dp-sgd, symmetrised"))
+    for name, (curve, _) in NUMERICAL.items()
+]
 every = pytest.mark.parametrize(("curve", "closed"), ALL)
 
 

@@ -66,7 +66,14 @@ LAWS = {
     "one of three": (LaplaceVector([0.0, 1.0, 0.0]), tiny.laplace_columns([1.0]), BOTH, TINY[:2]),
 }
 CASES = [
-    pytest.param(curve, truth, direction, delta, id=f"{name} {direction} {delta:g}")
+    pytest.param(
+        curve,
+        truth,
+        direction,
+        delta,
+        id=f"{name} {direction} {delta:g}",
+        marks=[pytest.mark.slow] * (name == "toy dp-sgd" and direction == "reverse"),
+    )
     for name, (curve, truth, directions, deltas) in LAWS.items()
     for direction in directions
     for delta in deltas

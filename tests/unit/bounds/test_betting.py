@@ -252,9 +252,9 @@ def test_planted_faults_show(fault):
 @pytest.mark.parametrize(
     "draw, claim, batch, budget, runs, most",
     [
-        (normals(1.0), GaussianShift(0.5), 100, 800, 21, 400),
+        pytest.param(normals(1.0), GaussianShift(0.5), 100, 800, 21, 400, marks=pytest.mark.slow),
         (normals(1.5), GaussianShift(0.8), 20, 400, 21, 200),
-        (laplaces(1.2), LaplaceShift(0.6), 20, 600, 21, 300),
+        pytest.param(laplaces(1.2), LaplaceShift(0.6), 20, 600, 21, 300, marks=pytest.mark.slow),
         (normals(2.0), GaussianShift(1.0), 10, 150, 21, 100),
         (dpsgd(10), toy_dpsgd_pair(updates=5), 100, 1000, 5, 1000),
     ],

@@ -16,8 +16,6 @@ def modules_fixture() -> dict[str, ast.Module]:
     return read_modules()
 
 
-@pytest.mark.slow
-@pytest.mark.promise
 def test_imports_go_down_and_in_no_circle(modules: dict[str, ast.Module]) -> None:
     graph = read_graph(modules)
     assert find_back_arrows(graph) == []
@@ -40,7 +38,6 @@ def test_an_import_that_runs_back_is_found(modules: dict[str, ast.Module], plant
     assert all(words.startswith("hpcdp.losses.counts imports hpcdp") for words in found)
 
 
-@pytest.mark.slow
 def test_exceptions_outside_of_their_methods_and_circles_are_found(modules: dict[str, ast.Module]) -> None:
     assert sorted(EXCEPTIONS.values()) == ["Repeats.plot", "Result.plot", "Result.report"]
     for name, other in EXCEPTIONS:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from some_slow import some_slow
 from tapes import (
     LAWS,
     PLACES,
@@ -33,6 +34,7 @@ from hpcdp.mechanisms.tape.kinds import BINS, PLAIN
 from hpcdp.mechanisms.tape.proposal import Proposal, join
 
 Floats = NDArray[np.float64]
+SLOW = ("f", "beta", "student", "negative binomial", "chisquare", "gamma")
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -44,10 +46,7 @@ def test_weights_make_up_for_any_proposal_by_rows(name: str) -> None:
         assert tape.shared == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in ("f", "beta", "negative binomial") else ()) for name in LAWS],
-)
+@pytest.mark.parametrize("name", some_slow(LAWS, SLOW.__contains__))
 def test_weights_make_up_for_any_proposal_one_by_one(name: str) -> None:
     draw, law = LAWS[name]
     out, tape = one_by_one(lambda g: draw(g, None), proposal(3), 11, 4_000)
@@ -56,7 +55,7 @@ def test_weights_make_up_for_any_proposal_one_by_one(name: str) -> None:
     check_weights(out, tape, quantiles(law), name)
 
 
-@pytest.mark.parametrize("name", {**LAWS, **PLAIN_ONLY})
+@pytest.mark.parametrize("name", some_slow({**LAWS, **PLAIN_ONLY}, SLOW.__contains__))
 def test_a_plain_tape_has_the_mechanisms_own_law(name: str) -> None:
     draw, law = {**LAWS, **PLAIN_ONLY}[name]
     for how in ({"proposal": Proposal.plain()}, {"proposal": proposal(1), "is_plain": True}):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from some_slow import some_slow
 
 from hpcdp.errors import MechanismError
 from hpcdp.mechanisms._callable import CallableMechanism
@@ -117,7 +118,7 @@ BY_ROWS: dict[str, tuple[Callable[..., Any], Any]] = {
 """Mechanisms whose outputs are functions of their rows, and the law of those that are weighed."""
 
 
-@pytest.mark.parametrize("name", BY_ROWS)
+@pytest.mark.parametrize("name", some_slow(BY_ROWS, "mixed lengths".__eq__))
 def test_rows_are_found(name: str) -> None:
     assert find_rows([trial_of(BY_ROWS[name][0])], MANY) == Ownership(True, "rows", MANY)
 
@@ -218,7 +219,7 @@ ONE_BY_ONE: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ONE_BY_ONE)
+@pytest.mark.parametrize("name", some_slow(ONE_BY_ONE, "permuted rows".__eq__))
 def test_what_is_no_function_of_its_row_is_drawn_one_by_one(name: str) -> None:
     assert find_rows([trial_of(ONE_BY_ONE[name][0])], MANY, FEW) == Ownership(False, looked=FEW)
 

@@ -48,6 +48,7 @@ SPREAD = LaplaceVector(np.full(50, 1 / 50))
 # Accuracy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classifier", ["mlp", "gradient-boosting"])
 @pytest.mark.parametrize("draw, exact", [(laplace, both(LaplaceShift(1.0))), (mixture, thirds)])
 def test_few_columns(classifier, draw, exact):

@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
+from some_slow import some_slow
 
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import BUILTINS, load_builtin
@@ -103,7 +104,7 @@ def test_each_takes_the_same_parameters(name):
     assert own == each
 
 
-@pytest.mark.parametrize(("name", "parameters", "database"), CASES)
+@pytest.mark.parametrize(("name", "parameters", "database"), some_slow(CASES, lambda case: case[0] == "subsampled"))
 def test_each_of_equal_databases_has_the_law_of_the_plain_function(name, parameters, database):
     function, database = load_builtin(name), np.asarray(database)
     slow = parameters.get("mechanism") == "noisy_max"  # it has no each, so it is called for every database

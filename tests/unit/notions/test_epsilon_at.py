@@ -72,9 +72,9 @@ def worst_miss(corners, probabilities):
     ("inflation", "level", "split"),
     [
         (1.0, 0.05, False),
-        (1.6, 0.3, False),
+        pytest.param(1.6, 0.3, False, marks=pytest.mark.slow),
         (math.e, 0.05, False),
-        (1.0, 0.3, True),
+        pytest.param(1.0, 0.3, True, marks=pytest.mark.slow),
         (1.6, 0.05, True),
         (math.e, 0.3, True),
     ],
