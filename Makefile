@@ -67,20 +67,23 @@ quickstart: install
 # Compiled modules are kept, whatever the environment says: the tests start thousands of processes.
 PYTEST := PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-check: install
+check: kernels
 	$(PYTEST) -q --durations=5 tests/unit $(ARGS)
 
-test: install
+test: kernels
 	@echo "make test: about 13 minutes on two cores. It leaves out what make nightly runs: longer simulations, and more ways to fail."
 	$(PYTEST) -m "promise or not (slow or release)" $(ARGS)
 
-nightly: install
+nightly: kernels
 	@echo "make nightly: all tests, and the soak of 200 kills: more than an hour on two cores."
 	$(PYTEST) -m "slow or not slow" $(ARGS)
 	.venv/bin/python -m benchmarks soak
 
-kernels: install
-	@PYTHONDONTWRITEBYTECODE= .venv/bin/python tests/support/compiled.py
+# Compiled once for all processes of the tests, each of which would compile them for itself: a minute, or seconds once they are.
+kernels: .venv/.kernels
+
+.venv/.kernels: .venv/.installed tests/support/compiled.py $(shell find hpcdp -name '*.py')
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python tests/support/compiled.py && touch $@
 
 golden: install
 	.venv/bin/python tests/golden $(ARGS)

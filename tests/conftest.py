@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from alarms import within
-from compiled import cache_folder, compile_common
+from compiled import cache_folder
 from hypothesis import settings
 from reached import reached
 
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep windows, and Dask's configuration files, away from whoever runs the tests; compile each kernel once."""
+    """Keep windows, and Dask's configuration files, away from whoever runs the tests."""
     os.environ["MPLBACKEND"] = "Agg"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what is to run in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -69,9 +69,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     os.environ["DASK_CONFIG"] = folder.name  # importing dask-jobqueue writes into this folder
     os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
-    starts_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
-    if starts_all and getattr(config.option, "numprocesses", 0):  # which the processes themselves are not given
-        compile_common()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -35,6 +35,7 @@ def store(tmp_path_factory):
     return folder / "runs" / "a-b.zarr"
 
 
+@pytest.mark.slow
 def test_run_verify_ends_with_the_verdict(store, capsys, monkeypatch):
     monkeypatch.chdir(store.parents[1])
     for _ in range(2):  # the second prints what is kept

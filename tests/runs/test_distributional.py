@@ -222,6 +222,7 @@ def test_databases_come_in_blocks_that_memory_bounds(tmp_path: Path) -> None:
     assert max(asked) * rows * 8 <= 64 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

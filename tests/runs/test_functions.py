@@ -333,6 +333,7 @@ def test_what_is_no_database_is_refused_by_its_name(given: Any) -> None:
         hpcdp.spectrum(3, [0.0], [1.0], **SMALL)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_written_is_named_as_it_was_asked_for() -> None:
     result = hpcdp.spectrum(noisy(1.0), [0.0], [1.0], **SMALL)
     with pytest.raises(OSError, match=r"'/proc/page\.html'$"):  # where nobody may write

@@ -39,6 +39,7 @@ def run_geometric(kind, loss, folder, scheduler):
     return folder / "s.zarr"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss, kind", [("knn", kind) for kind in MECHANISMS] + [("frequency", "a tuple a call")])
 def test_whole_studies(kind, loss, tmp_path, scheduler):
     """Many spellings of one law: δ within five standard errors of its exact value, which no lower bound exceeds."""

@@ -109,6 +109,7 @@ def test_a_soft_limit_that_trial_draws_lowered_is_raised_again(workers: int, tmp
     hpcdp("run", study, "--workers", workers, folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_hard_limit_that_trial_draws_lowered_is_told(tmp_path: Path) -> None:
     parameters = {"which": "RLIMIT_NOFILE", "limit": 9, "trials": True}
     study = write_study(tmp_path, LOWERING, call="own:lowering", parameters=parameters, **SMALL)

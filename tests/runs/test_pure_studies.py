@@ -269,6 +269,7 @@ def test_points_have_one_key_however_they_are_written(client, tmp_path):
     assert reals[0] == reals[1] != reals[2]
 
 
+@pytest.mark.slow
 def test_a_store_that_grew_says_so_and_its_pairs_can_be_told_apart(client, tmp_path):
     store = tmp_path / "s.zarr"
     for tests in (2500, 5000):
@@ -282,6 +283,7 @@ def test_a_store_that_grew_says_so_and_its_pairs_can_be_told_apart(client, tmp_p
     assert {(row["database"], row["rows"]) for row in rows} == {("0", "0"), ("0", "1"), ("0", "2")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "outcomes", "loss"),
     [(None, list(range(60)), "knn"), ([[0.5, 0.3, 0.2], [0.25, 0.35, 0.4]], ["$_$", "b", "c"], "knn")],

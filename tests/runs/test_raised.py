@@ -184,6 +184,7 @@ def test_an_interruption_of_its_own_beside_a_handler_of_another_library(tmp_path
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_signals_are_handled_as_before_once_a_command_was_interrupted(tmp_path: Path) -> None:
     """Of a command in somebody's own process, such as a notebook's."""
     body = "import signal\n\ndef noisy(database, size, rng):\n    signal.raise_signal(signal.SIGINT)\n"
@@ -202,6 +203,7 @@ print(main(["run", sys.argv[1]]), [signal.getsignal(number) for number in number
     assert "interrupted" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["stdout", "stderr"])
 def test_streams_that_a_mechanism_closes(which: str, tmp_path: Path) -> None:
     body = (
@@ -215,6 +217,7 @@ def test_streams_that_a_mechanism_closes(which: str, tmp_path: Path) -> None:
     assert "the mechanism raised ValueError" in one_message(hpcdp("run", study, folder=tmp_path, code=2))
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_is_told(tmp_path: Path) -> None:
     command = [*COMMAND, "plan", str(write_study(tmp_path))]
     done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], capture_output=True, text=True, check=False)

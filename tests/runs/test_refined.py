@@ -56,6 +56,7 @@ def normal_study(**estimate):
     return make_study("gaussian", {"sigma": 1.0}, pairs, seed=6, loss="knn", **grid)
 
 
+@pytest.mark.slow
 def test_a_refined_run_counts_the_sets_that_its_tallies_chose(client, tmp_path):
     store = tmp_path / "s.zarr"
     result = run(normal_study(etas=[0.5, 1.0], **REFINED), store, client)

@@ -206,6 +206,7 @@ def test_additions_change_nothing_that_is_there(tmp_path: Path, scheduler: str) 
     assert show(tmp_path / "anew.zarr") == show(store), "a store that grew is as one made at once"
 
 
+@pytest.mark.slow
 def test_other_changes_are_refused_and_named(tmp_path: Path, scheduler: str) -> None:
     store = tmp_path / "s.zarr"
     settings: dict[str, object] = {"rows": [0, 2], "train": 600, "test": 700}

@@ -243,6 +243,7 @@ def _record(store: Path, law: str, chunk: int) -> Path:
     return Layout(store).record("samples", Stage.endless(25).name_of(law, chunk))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "options", "words"),
     [

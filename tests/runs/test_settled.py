@@ -65,6 +65,7 @@ def noisy(database, size, rng):
 """
 
 
+@pytest.mark.slow
 def test_a_failure_names_the_store_as_it_was_given(tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     write_study(folder, FAILS, isolated=False, rows=[0], train=500, test=500, chunk=500)

@@ -82,6 +82,7 @@ def write_samples(path: Path, samples: NDArray[Any]) -> None:
         array[:] = samples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "suffix, names",
     [(".npy", [0, 1]), (".csv", [0, 1]), (".csv", ["no", "yes"]), (".parquet", ["no", "yes"]), (".zarr", [0.0, 1.5])],

@@ -89,6 +89,7 @@ def test_nothing_is_told_of_a_law_without_a_region(lawful: Result) -> None:
     assert odd.key("a") != choice.key("a")
 
 
+@pytest.mark.slow
 def test_words_have_the_counts_and_are_in_pages_and_json(lawful: Result) -> None:
     reached, worth = lawful["training_reached"].copy(), lawful["training_worth"].copy()
     reached[0, 1, -2:], worth[0, 1, -2:] = (7_531, 9_999), (1.26, 2.0)

@@ -263,6 +263,7 @@ def test_shares_of_the_level_follow_from_training_alone(found):
     assert (arrays["variational_lower"][1] != other["variational_lower"][1]).any()
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed(client, tmp_path):
     study, stores, progress = some_study(keep="all"), [tmp_path / "whole.zarr", tmp_path / "part.zarr"], StopAtOnce()
     run_problem(*resolve(study), stores[0], Options(client=client()), Silent())

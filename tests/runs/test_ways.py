@@ -77,6 +77,7 @@ def test_runs_is_interrupted_resumes_and_shows(knowing, tmp_path):
     assert call("plot", store).returncode == 0
 
 
+@pytest.mark.slow
 def test_its_counts_are_those_of_all_samples(knowing, tmp_path):
     # L of N(0, 1) against N(1, 1) is 1/2 − x, so that δ̂ is unbiased for δ
     result = run_problem(*resolve(given_study(-1.0, 0.5)), tmp_path / "s.zarr", Options(client=knowing), Silent())

@@ -85,6 +85,7 @@ def test_bets_are_played_whatever_the_eta_of_the_study():
     assert f"audit --sequential about {found.sequential:,} outputs" in str(found)
 
 
+@pytest.mark.slow
 def test_the_plan_says_it(tmp_path):
     study = write_study(tmp_path, claim="dp(epsilon=0.4)", rows=[0])
     said = call("plan", study, "--truth", "laplace(epsilon=1)").stdout

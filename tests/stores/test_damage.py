@@ -117,6 +117,7 @@ def test_files_that_are_links_to_themselves(whole: Path, copy: Path, scheduler: 
     assert show(copy) == show(whole / "s.zarr"), "derived from the records"
 
 
+@pytest.mark.slow
 def test_a_truncated_count_record(whole: Path, copy: Path, scheduler: str) -> None:
     (record, *_), before = records(copy, "counts"), contents(copy)
     record.write_bytes(record.read_bytes()[:-40])
@@ -308,6 +309,7 @@ def test_a_full_disk(tmp_path: Path, disk: Path, scheduler: str) -> None:
     assert show(store) == show(tmp_path / "anew.zarr")
 
 
+@pytest.mark.slow
 def test_a_store_that_may_only_be_read(whole: Path, disk: Path, scheduler: str) -> None:
     remount(disk, "size=40m")
     store = Path(shutil.copytree(whole / "s.zarr", disk / "s.zarr"))

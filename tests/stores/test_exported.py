@@ -173,6 +173,7 @@ def test_arrays_are_netcdf_and_parquet(exports: Exports) -> None:
         assert ("by-pair-eta.parquet" in points) == (kind == "points")
 
 
+@pytest.mark.slow
 def test_counts_beyond_netcdf_integers_are_exact(exports: Exports, tmp_path: Path) -> None:
     result = load_result(exports("reuse")[0])
     large = result["test"] + 2**40
@@ -183,6 +184,7 @@ def test_counts_beyond_netcdf_integers_are_exact(exports: Exports, tmp_path: Pat
     np.testing.assert_array_equal(found, large)
 
 
+@pytest.mark.slow
 def test_without_pyarrow_all_else_is_written_and_said(exports: Exports, tmp_path: Path, monkeypatch: Any) -> None:
     store, copy = exports("points")
     monkeypatch.setitem(sys.modules, "pyarrow", None)

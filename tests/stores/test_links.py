@@ -115,6 +115,7 @@ def test_every_folder_of_the_layout_as_a_link(store: Path, victim: Path, schedul
             assert tree(victim) == before, path
 
 
+@pytest.mark.slow
 def test_links_in_the_place_of_files(store: Path, victim: Path) -> None:
     problem = resolve(Study.from_toml(store.parent / "study.toml"))[0]
     files = [store / "zarr.json", *records(store, "counts"), *(store / "lease").glob("*.json")]

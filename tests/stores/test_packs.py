@@ -199,6 +199,7 @@ def test_records_with_other_fingerprints_than_one_a_chunk(
     assert "damaged" not in call("resume", store, "--workers", "0").stderr
 
 
+@pytest.mark.slow
 def test_a_pack_without_a_record_is_drawn_again(copy: Path, together: Path, small: None, drawn: list[Any]) -> None:
     """As of a run that was killed between the two: others are not, and what has no record is gone."""
     record = sorted((copy / "records" / "packs").glob("*.json"))[1]

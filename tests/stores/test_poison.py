@@ -271,6 +271,7 @@ def test_a_head_of_results(store: Path, clean: dict[str, str], poison: str) -> N
     look(store, clean, ["json", "status"], kept=True)
 
 
+@pytest.mark.slow
 def test_names_that_a_terminal_would_obey(store: Path, clean: dict[str, str]) -> None:
     def pairs(head: Any) -> Any:
         return {**head, "pairs": [{"pair": 0, "database": ESCAPE, "rows": [ESCAPE], "value": ESCAPE}] * 2}
@@ -349,6 +350,7 @@ def test_real_processes(store: Path, canary: Path) -> None:
         assert done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", [False, True])
 def test_format_2_with_pickled_objects(store: Path, canary: Path, clean: dict[str, str], beside: bool) -> None:
     for array in ("delta", "epsilon", "study/databases"):

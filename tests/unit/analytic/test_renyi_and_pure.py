@@ -71,6 +71,7 @@ def test_discrete(order):
     assert turned.renyi(order, "reverse") == curve.renyi(order)
 
 
+@pytest.mark.slow
 def test_far_shifts():
     # ends at which one part alone counts
     curve = NormalMixture([1e4], [1.0])

@@ -264,6 +264,7 @@ def test_false_claims_are_refuted(draw, claim, batch, budget, runs, most):
     assert np.median([samples_until_refuted(draw, lines, KNN, batch, budget, [9, run]) for run in range(runs)]) <= most
 
 
+@pytest.mark.slow
 def test_lower_limit_on_mu():
     levels = [0.3, 0.5, 0.7, 1.0, 1.3]
     claims = [lines_of(GaussianShift(mu).tradeoff) for mu in levels]

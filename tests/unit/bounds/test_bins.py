@@ -74,6 +74,7 @@ def test_ends_are_those_of_a_loop():
     assert upper_ends(high[0], low[1], Bins.of((2.0, 4.0), 5, 10.0))[0] == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "precision", "most", "widest"), SCALES)
 def test_coverage_widths_and_sizes(scale, precision, most, widest):
     rng, outputs, c = np.random.default_rng([5, int(scale)]), 500_000, lipschitz(scale)

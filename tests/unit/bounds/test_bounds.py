@@ -283,6 +283,7 @@ def test_joint_bound_follows_the_counts() -> None:
             assert (joint_lower(x0, n, x1, n, c, level / 10) <= bound + np.minimum(slack, 1.0)).all()
 
 
+@pytest.mark.slow
 def test_extremes_are_finite_and_in_range() -> None:
     n = np.array([1, 2, 1000, 10**6, 10**11])[:, None, None, None]
     share0 = np.array([0.0, 1e-9, 0.3, 1.0])[:, None, None]

@@ -90,6 +90,7 @@ def test_the_check_of_sums_sees_the_other_rounding() -> None:
         check_sums(draws, given, upper._replace(logs=upper.logs - 60), lower)
 
 
+@pytest.mark.slow
 def test_each_draw_near_the_cut_off_counts_below_it_or_beyond_it() -> None:
     """Where float errors decide, a draw is in the upper mean, or in the leftover, or in both; never in neither."""
     for cutoff in (1e-12, 0.3, 1.0, 5.0, 77.7):
@@ -110,6 +111,7 @@ def test_each_draw_near_the_cut_off_counts_below_it_or_beyond_it() -> None:
                 assert below or beyond
 
 
+@pytest.mark.slow
 def test_one_logarithm_is_rounded_to_its_side() -> None:
     """Of a weight that is known exactly, and of a cut-off that stands for a larger one: within two units."""
     rng = np.random.default_rng(13)

@@ -193,6 +193,7 @@ def ended(steps: Any, coefficients: tuple[float, ...], t: float, upper: float, t
     return {"exponential": np.stack(rows)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENDED)
 def test_chains_that_end_at_every_place(name: str) -> None:
     """Their densities, what is drawn by them, where that lies, and what their weights tell."""

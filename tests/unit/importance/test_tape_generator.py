@@ -240,6 +240,7 @@ def test_types_are_numpys() -> None:
             assert np.asarray(one).dtype == np.asarray(other).dtype or isinstance(one, bytes)
 
 
+@pytest.mark.slow
 def test_streams_beside_the_tape_are_plain() -> None:
     @numba.njit
     def compiled(g: Any, n: int) -> Any:

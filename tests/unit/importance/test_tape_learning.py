@@ -248,6 +248,7 @@ def test_strata_that_are_inside_or_outside_vary_by_what_few_draws_may_miss() -> 
     np.testing.assert_allclose(found, exact, rtol=6.0 / np.sqrt(size * mass[1]))
 
 
+@pytest.mark.slow
 def test_no_tile_is_left_out() -> None:
     """A narrow tile with a thousandth of the mass: without it plain draws alone would be there, with weights of 8."""
     side = _tiled(300_000, np.array([1.0, 3.0, 3.0004, 5.0]), np.array([1.0, 3.0, 3.0004, 5.0]))

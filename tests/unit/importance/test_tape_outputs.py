@@ -117,6 +117,7 @@ def of_one_trial(g: Any) -> Any:
     return int(g.multinomial(1, [0.25] * 4).argmax())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", (first_of, first_shuffled, first_of_list, first_permuted, of_one_trial))
 def test_orders(style: Any) -> None:
     out, tape = one_by_one(style, proposal(3), 5, 5_000)

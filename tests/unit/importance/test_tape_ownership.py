@@ -485,6 +485,7 @@ def of_the_bits(_: Any, size: int, rng: Any) -> Any:
     return rng.normal(size=size) + np.random.Generator(rng.bit_generator).normal()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [spawned, of_the_bits])
 def test_what_is_drawn_beside_the_generators_methods_may_be_shared(mechanism: Any) -> None:
     """Exchanged entries leave it as it is, so that no look sees it."""

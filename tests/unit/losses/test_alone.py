@@ -103,6 +103,7 @@ def test_sequential_audits_look_at_each_block_before_they_settle(tmp_path: Path,
     assert "on every block before its bet was settled" in said
 
 
+@pytest.mark.slow
 def test_what_only_a_chunk_shows_fails_the_run(tmp_path: Path, scheduler: str) -> None:
     """δ(0) is 1 − e^(−0.04) = 0.04 here, and by the mean of a chunk it looks like 1."""
     study = write_study(

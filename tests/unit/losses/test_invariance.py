@@ -58,6 +58,7 @@ def test_counts_of_outputs_in_another_unit(kind, rule):
         np.testing.assert_array_equal(histograms([factor * a for a in arrays], rule), wanted)
 
 
+@pytest.mark.slow
 def test_stored_outputs_in_another_unit(client, tmp_path):
     found = []
     for unit in (1.0, *UNITS):

@@ -246,6 +246,7 @@ def test_nearest_to_no_evidence(p, q, wanted):
     np.testing.assert_array_equal(model.counter(thresholds).count(x), count_losses(model.score(x), thresholds))
 
 
+@pytest.mark.slow
 def test_every_way_in_which_densities_cross_floors_and_thresholds():
     rng = np.random.default_rng(1)
     nodes = np.sort(rng.uniform(size=400))

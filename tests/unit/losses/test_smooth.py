@@ -303,6 +303,7 @@ def test_sides_in_turn_negate_the_loss():
     np.testing.assert_allclose(learn(p, q).score(x), -learn(q, p).score(x), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_draws_and_order():
     rng = np.random.default_rng(34)
     for columns in ((), (2,)):

@@ -96,6 +96,7 @@ VALUES = st.one_of(
 SAMPLES = st.lists(VALUES, min_size=1, max_size=25).map(np.array)
 
 
+@pytest.mark.slow
 @given(a=SAMPLES, b=SAMPLES, x=SAMPLES, k=st.integers(1, 12))
 @settings(max_examples=200)
 def test_step_equals_brute_force_on_any_floats(a, b, x, k):
@@ -258,6 +259,7 @@ def test_votes_equal_scikit_learn_without_ties(columns, metric):
     np.testing.assert_array_equal(fit(a, b, metric=metric).score(x), scores_of(wanted, size, size))
 
 
+@pytest.mark.slow
 def test_votes_do_not_depend_on_threads_nor_on_company():
     rng = np.random.default_rng(2)
     for columns in (2, 5):

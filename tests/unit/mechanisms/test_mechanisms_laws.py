@@ -471,6 +471,7 @@ def test_batches_of_too_many_kinds_to_count(rows, how):
     check_cells(count_codes(drawn, law.size), law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"batch": 2}, {"rate": 0.5}])
 def test_rows_with_columns(how):
     rows, text = np.array([[1, 2], [1, 3], [1, 2]]), ["12", "13", "12"]

@@ -282,6 +282,7 @@ def by_numba(generator, size):  # type: ignore[no-untyped-def]
     return generator.normal(0.0, 1.0, size)
 
 
+@pytest.mark.slow
 def test_methods_of_numpy_are_numpys() -> None:
     """Also those that Numba compiles; what a stream draws itself is apart from them."""
     own, theirs = Stream(11), np.random.Generator(np.random.PCG64(11))
@@ -682,6 +683,7 @@ def test_what_draws_nothing_itself_has_no_stream(tmp_path: Path) -> None:
     assert "study.stream: stored draws nothing" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call_of", ["laplace", "gaussian"])
 def test_bounds_of_known_curves_hold(call_of: str, tmp_path: Path) -> None:
     """The whole way from these draws to a bound: 21 ε, both directions, 10⁵ draws a side."""

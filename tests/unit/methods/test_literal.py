@@ -308,6 +308,7 @@ def test_points_agree_with_the_truth_and_with_knn(call, client, tmp_path):
     np.testing.assert_allclose(ratio, np.sqrt(np.log(4 * len(etas) / 0.05) / np.log(4 / 0.05)), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_limits_hold_together_for_points_that_draw_for_themselves():
     rng = np.random.default_rng(5)
     runs, etas, size = 400, 80, 500

@@ -141,6 +141,7 @@ def test_sequential_is_the_least_sum_over_the_levels():
     np.testing.assert_array_equal(sequential(one).delta, one.delta)
 
 
+@pytest.mark.slow
 def test_irregular_grids_stay_manageable():
     rng = np.random.default_rng(3)
     parts = [Spectrum.exact(GaussianShift(0.4), np.sort(rng.uniform(0.0, 2.0, 30))) for _ in range(4)]

@@ -224,6 +224,7 @@ CANNOT_SAY = {
 """Of the variants that the models refuse those that the schema accepts, and why: numbers that are compared, other sections."""
 
 
+@pytest.mark.slow
 def test_what_is_shipped_is_valid_unless_the_models_refuse_it_and_each_key_has_its_line(
     schema: Draft202012Validator,
 ) -> None:
@@ -341,6 +342,7 @@ def text_of(value: Any, draw: Any, inline: bool) -> str:
     return str(value)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_every_number_is_on_the_line_that_is_found_for_it(data: st.DataObject) -> None:
     """Texts of headers, arrays of tables, dotted keys and values of all kinds, with one number for each "@"."""

@@ -32,6 +32,7 @@ def test_every_key_says_what_it_decides_and_what_is_never_stored_is_the_default_
                 assert section.model_fields[name].get_default() == key.absent, name
 
 
+@pytest.mark.slow
 def test_a_newer_default_makes_no_other_study_of_an_older_store(tmp_path, monkeypatch, scheduler):
     study = write_study(
         tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=PAIRS, train=300, test=300, etas=[]
@@ -169,6 +170,7 @@ def test_a_loss_of_a_users_own_is_named_as_a_mechanism_is(tmp_path):
     assert "estimate.loss: cannot import module 'own_loss'" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
