@@ -18,8 +18,8 @@ EDITABLE := --no-build-isolation --no-deps -e .
 help:
 	@echo "make install     .venv with hpcdp in it"
 	@echo "make quickstart  run workflows/diabetes_mean.toml"
-	@echo "make check       unit tests: seconds    ARGS=\"-k name\" is passed to pytest"
-	@echo "make test        every promise once: minutes"
+	@echo "make check       unit tests, one case of each: half a minute    ARGS=\"-k name\" is passed to pytest"
+	@echo "make test        every promise once: five minutes"
 	@echo "make nightly     all tests, the longest too, and the soak of 200 kills: hours"
 	@echo "make golden      what differs from the golden record     ARGS=write records it anew"
 	@echo "make lint        ruff and mypy"
@@ -68,10 +68,10 @@ quickstart: install
 PYTEST := PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 check: kernels
-	$(PYTEST) -q --durations=5 tests/unit $(ARGS)
+	$(PYTEST) -q --dist worksteal --durations=5 --first tests/unit $(ARGS)
 
 test: kernels
-	@echo "make test: about 13 minutes on two cores. It leaves out what make nightly runs: longer simulations, and more ways to fail."
+	@echo "make test: about 5 minutes on two cores. It leaves out what make nightly runs: tests of a second and more, but for one of each promise."
 	$(PYTEST) -m "promise or not (slow or release)" $(ARGS)
 
 nightly: kernels

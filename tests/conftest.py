@@ -43,14 +43,22 @@ def limited(item: pytest.Item) -> AbstractContextManager[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """An order by chance."""
+    """An order by chance, and a first look."""
+    parser.addoption("--first", action="store_true", help="run one case of each test, and none on a cluster")
     parser.addoption(
         "--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in an order by chance"
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle files, and tests within them: what a file prepares is prepared once all the same."""
+    """Leave first cases; shuffle files, and tests within them: what a file prepares is prepared once all the same."""
+    if config.option.first:
+        cases: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        first = [case for case, *_ in cases.values() if "client" not in getattr(case, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in first])
+        items[:] = first
     if (seed := config.option.shuffle) is not None:
         rng, files = random.Random(seed), sorted({item.path for item in items})
         rng.shuffle(files)
