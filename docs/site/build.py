@@ -188,7 +188,7 @@ def _first_lines(page: Path) -> tuple[str, str | None]:
 
 def commands_page() -> str:
     """Every command with its arguments, as its `--help` has them."""
-    from hpcdp.cli._arguments import make_parser
+    from hpcdp.cli.arguments import make_parser
 
     lines = [
         "# Commands",

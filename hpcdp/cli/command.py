@@ -24,7 +24,7 @@ from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
 from hpcdp._base.signals import Once, ignored
 from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
-from hpcdp.cli._arguments import make_parser
+from hpcdp.cli.arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
 from hpcdp.store.again import resume_command

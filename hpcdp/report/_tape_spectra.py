@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from hpcdp.notions.implied import outline
-from hpcdp.report._colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report._spectra import SHADE
+from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.results.result import Result
 
 CERTIFIED_WORDS = "certified (finite-sample): δ is on or above the line"

@@ -14,10 +14,10 @@ from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
-from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, Floats, draw_legend, draw_spectrum, finish, is_seen, span
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report._tape_spectra import draw_tape
+from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure, pair_words
 from hpcdp.report.table import claim_of, marked_lines
 from hpcdp.results.exact import exact_curve, exact_of

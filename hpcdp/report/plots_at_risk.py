@@ -14,7 +14,7 @@ from hpcdp.notions.at_risk import (
     optimum,
     samples_as_published,
 )
-from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, shades
+from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, shades
 from hpcdp.results.result import Result
 
 _POINTS = 400

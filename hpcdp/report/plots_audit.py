@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.report._colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET
 from hpcdp.report._spectra import draw_legend, mark_edge
+from hpcdp.report.colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET
 from hpcdp.report.exposed import pair_words
 from hpcdp.report.plots import check_path, save
 from hpcdp.results.audit import Audit

@@ -74,7 +74,7 @@ def test_the_site_is_whole_and_needs_no_network(site: Path) -> None:
 @pytest.mark.slow
 def test_every_public_name_command_and_key_has_its_place(site: Path) -> None:
     import hpcdp
-    from hpcdp.cli._arguments import make_parser
+    from hpcdp.cli.arguments import make_parser
     from hpcdp.study.schema import described
 
     api = Loads((site / "docs" / "api.html").read_text(encoding="utf-8")).places

@@ -14,7 +14,7 @@ from results import changed, measured, unmeasured
 import hpcdp.report.plots
 from hpcdp.analytic import exact
 from hpcdp.notions.implied import implied_lower, outline
-from hpcdp.report import _colours
+from hpcdp.report import colours
 from hpcdp.report.plots import draw, draw_comparison
 from hpcdp.report.plots_audit import draw_audit
 from hpcdp.results.audit import audit
@@ -320,9 +320,9 @@ def lightness(colours, blind=False):
 @pytest.mark.parametrize("blind", [False, True])
 def test_colours_differ_in_lightness_alone(blind):
     """A just noticeable difference is about 1 of L*; series of one picture are at least ten apart."""
-    fixed = (_colours.EXACT, _colours.CERTIFIED, _colours.CLAIM, _colours.BOX)
-    for colours in (fixed, *(_colours.shades(many) for many in range(2, 7))):
-        seen = lightness(colours, blind)
+    fixed = (colours.EXACT, colours.CERTIFIED, colours.CLAIM, colours.BOX)
+    for palette in (fixed, *(colours.shades(many) for many in range(2, 7))):
+        seen = lightness(palette, blind)
         assert (np.diff(seen) >= 10.0).all(), seen
         assert seen.max() < 90.0
     assert np.abs(np.diff(lightness(["#c0492b", "#2e7d4f"], blind))).min() < 10.0  # a red and a green as dark

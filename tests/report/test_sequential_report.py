@@ -18,7 +18,7 @@ from pages import EVIL, STUDIES, Page, audit_batches, check_text_only, compare, 
 
 from hpcdp import load_result
 from hpcdp.errors import StoreError
-from hpcdp.report._colours import CERTIFIED, CLAIM, QUIET
+from hpcdp.report.colours import CERTIFIED, CLAIM, QUIET
 from hpcdp.report.html.batches import looks_table, unfinished_lines
 from hpcdp.report.html.page import render
 from hpcdp.report.html.toml import to_toml

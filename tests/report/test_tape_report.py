@@ -24,7 +24,7 @@ from studies import run as run_study
 
 from hpcdp.analytic import exact
 from hpcdp.report import accuracy, renyi, risk
-from hpcdp.report._colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
+from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.epsilon_at import table as levels_table
 from hpcdp.report.html.sentence import sentence_of
 from hpcdp.report.plots import draw

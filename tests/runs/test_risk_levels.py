@@ -10,7 +10,7 @@ import pytest
 from commands import call
 from studies import make_study, run
 
-from hpcdp.cli._arguments import make_parser
+from hpcdp.cli.arguments import make_parser
 from hpcdp.results.risk import risk_levels
 
 LAWS = {"outcomes": [0, 1, 2], "table": [[0.1, 0.4, 0.5], [0.01, 0.3, 0.69]]}

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from commands import LONG, call, one_message
 
-from hpcdp.cli._arguments import make_parser
+from hpcdp.cli.arguments import make_parser
 from hpcdp.cli.starting import KINDS, MEANT, SHELLS
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study

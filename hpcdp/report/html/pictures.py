@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.rounding import at_least, share
 from hpcdp.notions.implied import outline
-from hpcdp.report._colours import CERTIFIED
 from hpcdp.report._spectra import SHADE
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
+from hpcdp.report.colours import CERTIFIED
 from hpcdp.report.html.listed import POINTS, leading_points
 from hpcdp.report.html.svg import to_svg
 from hpcdp.report.plots import draw_largest, draw_points, levels_of, save

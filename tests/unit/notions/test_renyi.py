@@ -15,7 +15,7 @@ from scipy.stats import binom
 from simulated import simulate
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
-from hpcdp.cli._arguments import make_parser
+from hpcdp.cli.arguments import make_parser
 from hpcdp.errors import StudyError
 from hpcdp.notions.implied import implied_lower
 from hpcdp.notions.renyi import class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower

@@ -15,7 +15,7 @@ import pytest
 from commands import SEED, call, write_study
 
 import hpcdp
-from hpcdp.cli._arguments import make_parser
+from hpcdp.cli.arguments import make_parser
 from hpcdp.engine.driver import store_problem
 from hpcdp.errors import StudyError
 from hpcdp.planning.summary import plan

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from hpcdp import TradeOffCurve, at_risk
 from hpcdp.analytic import LaplaceShift
 from hpcdp.report import plots_at_risk
-from hpcdp.report._colours import CERTIFIED, CLAIM, EXACT, QUIET
+from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, QUIET
 
 FOLDER = Path(__file__).resolve().parent.parent
 sys.path.append(str(FOLDER / "fig7"))

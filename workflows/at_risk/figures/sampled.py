@@ -93,7 +93,7 @@ def draw_sampled(found: Sequence[Found]) -> Any:
     import numpy as np
     from matplotlib.figure import Figure
 
-    from hpcdp.report._colours import CERTIFIED, shades
+    from hpcdp.report.colours import CERTIFIED, shades
 
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")
     for axes, one in zip(figure.subplots(1, 2), found, strict=True):
