@@ -103,7 +103,9 @@ def test_what_it_shows_is_what_its_samples_say(tmp_path, keep):
     (entry,) = json.loads(call("show", store, "--renyi", "2", "--format", "json").stdout)["published_renyi"]
     both = [counts[[laws.index(law) for law in pair]] for pair in problem.pair_laws]
     assert entry["estimate"] == pytest.approx(max(renyi_ratio(*x[o], 2.0) for x in both for o in ([0, 1], [1, 0])))
-    assert "by a union bound" in call("show", store, "--renyi", "2").stdout
+    text = call("show", store, "--renyi", "2").stdout
+    assert f" {entry['estimate']:.6f} " in text
+    assert "by a union bound" in text
     assert "none, with so few outputs" in call("show", store, "--renyi", "1e6").stdout
 
 

@@ -64,6 +64,7 @@ def test_integers_written_as_floats(tmp_path: Path, given: str, accepted: int) -
         ("test = 1e12\nchunk = 100", "estimate.chunk: at least 10,000 with test = 1,000,000,000,000; given: 100"),
         ("confidence = 1e-300", "estimate.confidence: greater than or equal to 0.000000001; given: 1e-300"),
         ("target = 5", "estimate.target: "),
+        (f"epsilons = [1, 1{'0' * 400}]", "a list of finite numbers"),  # an integer that is no float
         (
             "epsilons = { start = 0.5, stop = 1.0, count = 1000000000 }",
             "epsilons: count is an integer from 1 to 100,000",
