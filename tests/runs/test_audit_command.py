@@ -12,6 +12,7 @@ from true_claims import GAMMA, GRID, claim, corners
 
 from hpcdp.analytic import LaplaceShift
 from hpcdp.losses.counts import audit_etas
+from hpcdp.report.audit import notes
 from hpcdp.report.plots_audit import draw_audit
 from hpcdp.results.audit import DELTAS, audit
 from hpcdp.results.result import load_result
@@ -84,7 +85,9 @@ def test_a_study_without_etas_gets_the_audits_own(laplace, scheduler):
 @pytest.mark.slow
 def test_claims_limits_and_exit_codes(laplace, tmp_path, monkeypatch):
     folder, _, audited = laplace
-    assert "no violation found at this sample size" in audited("--claim", "laplace(epsilon=2)").stdout
+    text = audited("--claim", "laplace(epsilon=2)").stdout
+    assert "no violation found at this sample size" in text
+    assert ", 4 boxes together; finite-sample" in text
     hoeffding = loads(audited("--limits", "hoeffding", "--format", "json", "-o", tmp_path / "a.svg", code=3).stdout)
     assert hoeffding["limits"] == "hoeffding"
     assert (tmp_path / "a.svg").read_text().startswith("<?xml")
@@ -161,6 +164,8 @@ def test_the_picture_shows_the_worst_box(counting, laplace):
     result = load_result(folder / "s.zarr")
     found = audit(result, parse_claim("file(curve.csv)", folder), "both")
     assert found.worst.orientation == "reverse"
+    assert ", 2 boxes together; finite-sample" in notes(found)[0]
+    assert ", 1 box; finite-sample" in notes(audit(result, claim("dp(epsilon=1)")))[0]
     whole, near = draw_audit(found).axes
     drawn = {line.get_label(): line for line in whole.get_lines()}
     (name,) = [label for label in drawn if label.startswith("vulnerable point")]
