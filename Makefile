@@ -67,11 +67,11 @@ quickstart: install
 # Compiled modules are kept, whatever the environment says: the tests start thousands of processes.
 PYTEST := PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-check: kernels
+check: install
 	$(PYTEST) -q --dist worksteal --durations=5 --first tests/unit $(ARGS)
 
 test: kernels
-	@echo "make test: about 5 minutes on two cores. It leaves out what make nightly runs: tests of a second and more, but for one of each promise."
+	@echo "make test: about 5 minutes on two cores. It runs one long test of each promise; make nightly runs the others too."
 	$(PYTEST) -m "promise or not (slow or release)" $(ARGS)
 
 nightly: kernels
@@ -79,7 +79,7 @@ nightly: kernels
 	$(PYTEST) -m "slow or not slow" $(ARGS)
 	.venv/bin/python -m benchmarks soak
 
-# Compiled once for all processes of the tests, each of which would compile them for itself: a minute, or seconds once they are.
+# The processes of the tests would each compile the kernels that most of them need. The first time takes a minute, later ones seconds.
 kernels: .venv/.kernels
 
 .venv/.kernels: .venv/.installed tests/support/compiled.py $(shell find hpcdp -name '*.py')

@@ -43,15 +43,13 @@ def limited(item: pytest.Item) -> AbstractContextManager[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """An order by chance, and a first look."""
+    """Options for a random order and for one case of each test."""
     parser.addoption("--first", action="store_true", help="run one case of each test, and none on a cluster")
-    parser.addoption(
-        "--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in an order by chance"
-    )
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in a random order")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave first cases; shuffle files, and tests within them: what a file prepares is prepared once all the same."""
+    """Apply both options. Files are shuffled whole, so that a fixture of a file is still made once."""
     if config.option.first:
         cases: dict[str, list[pytest.Item]] = {}
         for item in items:

@@ -118,7 +118,7 @@ def test_files_that_are_links_to_themselves(whole: Path, copy: Path, scheduler: 
 
 
 def altered(raw: bytes) -> bytes:
-    """Another count, in a record that is one still."""
+    """A record in which one count is smaller by 1, so that its checksum is wrong."""
     place = next(n for n in range(raw.index(b'"entries"'), len(raw)) if chr(raw[n]) in "123456789")
     return raw[:place] + b"%d" % (int(raw[place : place + 1]) - 1) + raw[place + 1 :]
 

@@ -9,5 +9,5 @@ import pytest
 
 
 def some_slow(cases: Iterable[Any], is_slow: Callable[[Any], bool]) -> list[Any]:
-    """Each case, a tuple of several parameters or one."""
+    """Give each case, one parameter or a tuple of several, as pytest.param."""
     return [pytest.param(*(c if isinstance(c, tuple) else (c,)), marks=[pytest.mark.slow] * is_slow(c)) for c in cases]
