@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make. Where uv is on the PATH, uv does the installing instead of pip.
 #   PYTHON=python3.12  another interpreter        UV=  pip although there is a uv
 #   ARGS="..."         passed on by test (to pytest) and bench
-#   JOBS=0             test in one process, not in three, which wait too
+#   JOBS=0             test in one process; by default in three, since tests wait too, and make check in two
 
 PYTHON ?= python3
 UV ?= $(shell command -v uv 2>/dev/null)
@@ -65,8 +65,9 @@ quickstart: install
 	.venv/bin/hpcdp run workflows/diabetes_mean.toml
 
 # Compiled modules are kept, whatever the environment says: the tests start thousands of processes.
-PYTEST := PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+PYTEST = PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
+check: JOBS = 2
 check: install
 	$(PYTEST) -q --dist worksteal --durations=5 --first tests/unit $(ARGS)
 
