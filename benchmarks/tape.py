@@ -126,7 +126,7 @@ def _always(curve: Any) -> Callable[[float], Any]:
 
 
 def _threshold(delta: float) -> float:
-    from hpcdp._base.special import ndtri
+    from scipy.special import ndtri
 
     return float(1.0 - ndtri(delta))
 
@@ -338,8 +338,9 @@ def compare(name: str, delta: float, fewer: float, seed: int = SEED) -> dict[str
     for, to learn and to look as well, of which counting is not sparing. Counting shares its level between both directions, the
     tape's is that of the direction that is asked for: at confidence .95 that is worth (z₁/z₀)², 1.2 to 1.9, of the ratio.
     """
+    from scipy.special import ndtri
+
     from benchmarks import tape  # where the counter is, whatever this module is run as
-    from hpcdp._base.special import ndtri
 
     case = replace(CASES[name], call="benchmarks.tape:shifted")
     exact = float(case.exact(delta).delta(grid_of(case, delta)[-1], case.direction))

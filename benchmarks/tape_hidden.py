@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from benchmarks.tape import SEED, Floats, run_study
-from hpcdp._base.special import ndtr, ndtri
 from hpcdp.analytic import GaussianShift
 from hpcdp.study.file import Study
 

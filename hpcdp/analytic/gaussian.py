@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx, ndtr, ndtri
 
-from hpcdp._base.special import erfcx, ndtr, ndtri
 from hpcdp._check import non_negative
 from hpcdp.analytic._curve import Curve, Direction, checked
 from hpcdp.analytic._divergence import Parts

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
-from hpcdp._base.special import erfcx, log_ndtr, ndtr, ndtri
 from hpcdp._check import refusal
 from hpcdp.analytic._curve import Curve, Direction, checked
 from hpcdp.analytic._divergence import Parts

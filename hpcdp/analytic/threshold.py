@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+from scipy.special import ndtr
 
-from hpcdp._base.special import ndtr
 from hpcdp._check import real
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.mechanisms.noisy_sum import sum_noise

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from hpcdp._base.special import expit
 from hpcdp.errors import MechanismError
 from hpcdp.losses.protocol import Counter, Outputs
 

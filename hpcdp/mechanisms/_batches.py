@@ -65,7 +65,7 @@ def enumerate_batches(lengths: tuple[int, ...], batch: int | None, rate: float |
     The probability of a kind is the product of binomial coefficients that the hypergeometric law has, or of binomial
     probabilities with `rate`.
     """
-    from hpcdp._base.special import gammaln, xlogy
+    from scipy.special import gammaln, xlogy
 
     rows = sum(lengths)
     if len(lengths) > _MOST_NUMBERS:

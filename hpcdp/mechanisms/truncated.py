@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
-from hpcdp._base.special import ndtr, ndtri
 from hpcdp._check import positive, real, refusal
 from hpcdp.mechanisms.additive import vector
 

@@ -9,8 +9,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hpcdp._base.special import gammaln
+from scipy.special import gammaln
 
 Floats = NDArray[np.float64]
 

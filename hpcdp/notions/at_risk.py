@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from hpcdp._base.rounding import at_least, at_most
-from hpcdp._base.special import ndtr
 from hpcdp._check import integer, non_negative, open_unit, refusal
 from hpcdp.notions._gamma_apart import cdf, quantile, weights
 from hpcdp.notions.bounds import binomial_lower

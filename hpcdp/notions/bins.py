@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from hpcdp._base.special import ndtri
 from hpcdp.losses.histogram.counting import OutsideError
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
-from hpcdp._base.special import ndtri
 from hpcdp._check import binomial_counts, inflation_factor, open_unit
 
 BOUNDS_VERSION = 5

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from hpcdp._base.special import ndtri
+from scipy.special import ndtri
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
-from hpcdp._base.special import gammaln
 from hpcdp.losses.counts import above
 from hpcdp.losses.protocol import Counter, Outputs
 

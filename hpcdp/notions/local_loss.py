@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcdp._base.special import ndtri
+from scipy.special import ndtri
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit, ndtri
 
-from hpcdp._base.special import logit, ndtri
 from hpcdp._check import inflation_factor, integer, open_unit, refusal, stacked_counts
 from hpcdp.notions.bounds import joint_lower
 

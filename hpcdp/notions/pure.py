@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
-from hpcdp._base.special import ndtri
 from hpcdp._check import binomial_counts, open_unit
 from hpcdp.notions.bounds import _LOSS, BERGER_BOOS_SHARE
 

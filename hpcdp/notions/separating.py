@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from hpcdp._base.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri
+
 from hpcdp.notions.bounds import BERGER_BOOS_SHARE
 
 _MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64

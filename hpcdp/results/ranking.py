@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from hpcdp._base.special import ndtri
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error, round_up
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from hpcdp._base.special import ndtri
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StoreError
 from hpcdp.notions.resolution import Entries

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from hpcdp._base.given import wrong
-from hpcdp._base.special import ndtr
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION

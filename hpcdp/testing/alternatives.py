@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from hpcdp._base.special import ndtr
 from hpcdp.analytic import ApproximateDP, GaussianShift, LaplaceShift
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms.outputs import Outputs

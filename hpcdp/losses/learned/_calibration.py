@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hpcdp._base.special import logit
+from scipy.special import logit
 
 Floats = NDArray[np.float64]
 

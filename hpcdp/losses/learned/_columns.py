@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from hpcdp._base.special import ndtri
 from hpcdp.losses.protocol import Outputs
 
 Floats = NDArray[np.float64]

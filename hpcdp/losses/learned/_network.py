@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from hpcdp._base.special import expit
 from hpcdp.losses.learned._additive import Additive, Batches
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
-
-from hpcdp._base.special import expit, log_expit
+from scipy.special import expit, log_expit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

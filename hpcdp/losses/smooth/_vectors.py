@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import expit, log_expit, ndtri
 
-from hpcdp._base.special import expit, log_expit, ndtri
 from hpcdp.losses.protocol import Outputs, Side
 from hpcdp.losses.smooth import _predictor_kernels as kernels
 from hpcdp.losses.smooth.parameters import PRODUCTS
