@@ -14,17 +14,16 @@ from hpcdp.errors import StoreError
 from hpcdp.losses.counts import above, below, eta_thresholds
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
 from hpcdp.notions.anchors import anchor_level
-from hpcdp.notions.bounds import joint_rejects, standard_error
+from hpcdp.notions.bounds import joint_lower, joint_rejects, standard_error
 from hpcdp.notions.dependence import ALARM, COLUMNS, dependence, merge_orders
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries, largest_upper
-from hpcdp.notions.separating import needed_to_pass
 from hpcdp.notions.spectrum import LowerBounds, by_direction, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
 from hpcdp.results.variational import pairs_of_one_loss, variational_arrays
-from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
+from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest
 from hpcdp.store.results import Arrays
 
 if TYPE_CHECKING:
@@ -80,8 +79,12 @@ class Counted(Derived):
         return self.passing(*rates_of(arrays, place), claimed, self.tests_at(arrays, place))
 
     def passing(self, a: float, b: float, inflation: float, level: float, claimed: float, now: int) -> int | None:
-        """Samples per database, now or more, after which a bound passes a claim. Asymptotic: see `hpcdp.notions.separating`."""
-        return needed_to_pass(a, b, inflation, level, claimed, now)
+        """Samples per database, now or more, after which the joint bound passes a claim at these rates. Asymptotic."""
+
+        def passes(n: int) -> bool:
+            return bool(joint_lower(round(a * n), n, round(b * n), n, inflation, level, floor=claimed) > claimed)
+
+        return fewest(passes, now) if a - inflation * b > claimed else None
 
     def resample(
         self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries
-from hpcdp.notions.separating import fewest
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import CELL, cells_of, maximum_of, points_of
-from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records
+from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem

@@ -14,12 +14,11 @@ from hpcdp.notions.levels import share_level
 from hpcdp.notions.prequential import blocks, prequential_lower
 from hpcdp.notions.resolution import Entries, largest_upper
 from hpcdp.notions.reused import BlockBounds, block_bounds, make_reused_cells
-from hpcdp.notions.separating import fewest
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import CELL, counted_cells, maximum_of
 from hpcdp.results.counted import Counted, estimates_of, threshold_of
-from hpcdp.results.ways import Bools, Floats, Ints, Place, Records
+from hpcdp.results.ways import Bools, Floats, Ints, Place, Records, fewest
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,21 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Place = tuple[int, int, int]
 """Of a cell: pair, direction, ε."""
+
+_MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64
+
+
+def fewest(passes: Callable[[int], bool], now: int) -> int | None:
+    """The fewest samples, now or more, that pass, within 0.1 %; None beyond 2⁵⁰. passes: false up to some number, then true."""
+    few = many = now
+    while not passes(many):
+        few, many = many, 2 * many
+        if many > _MOST:
+            return None
+    while many > few * 1.001 and many > few + 1:
+        middle = round(math.sqrt(few * many))
+        few, many = (few, middle) if passes(middle) else (middle, many)
+    return many
 
 
 @dataclass(frozen=True)
