@@ -19,9 +19,6 @@ from hpcdp._base.files import make_folders
 from hpcdp._base.opening import read_own, read_rows
 from hpcdp.errors import DamagedError
 
-_MANY = 1 << 17  # words whose checksum is faster by a kernel, which takes some milliseconds to load
-_NOTHING = 0xFFFFFFFF  # what zlib takes as the checksum of nothing that was seen
-
 
 def write_array(
     path: Path,
@@ -172,17 +169,5 @@ def fingerprint(outputs: NDArray[Any]) -> str:
     else:
         raw = np.ascontiguousarray(outputs).reshape(-1).view(np.uint8)
     words, others = raw[: raw.size // 8 * 8].view(np.uint64), raw[raw.size // 8 * 8 :]
-    check, total = _check_and_sum(words)
-    total = (total + int(others.sum(dtype=np.uint64))) % (1 << 64)
-    return f"{zlib.crc32(others.data, check):08x}{total:016x}"
-
-
-def _check_and_sum(words: NDArray[np.uint64]) -> tuple[int, int]:
-    """CRC-32 of the bytes of words, and their sum modulo 2⁶⁴."""
-    if words.size < _MANY:
-        return zlib.crc32(words.view(np.uint8).data), int(np.add.reduce(words, dtype=np.uint64))
-    from hpcdp.store._print_kernels import LAGS, fold  # they load numba
-
-    rest = np.empty(LAGS[-1], np.uint64)
-    total = int(fold(words, rest))
-    return zlib.crc32(rest.view(np.uint8).data, _NOTHING), total
+    total = int(words.sum(dtype=np.uint64)) + int(others.sum(dtype=np.uint64))
+    return f"{zlib.crc32(raw.data):08x}{total % (1 << 64):016x}"
