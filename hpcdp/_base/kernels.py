@@ -1,120 +1,114 @@
-"""Compiled kernels, kept between runs as long as neither they nor a kernel that they may call has changed."""
+"""Compiled kernels, kept between runs in a folder of this user and this build of hpcdp.
+
+numba compares a kernel's own file with what it kept and no other, though what a kernel calls is compiled into it. So a build
+whose kernels differ has another folder.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
+import re
+import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
-from tempfile import gettempdir
-from threading import RLock
-from types import FunctionType
+from tempfile import TemporaryFile, gettempdir
 from typing import Any, cast
 
 import numba
-import numpy as np
-from numba.core import environment
-from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
-from numba.core.dispatcher import Dispatcher
-from numba.core.runtime.nrt import rtsys
+from numba.core import event
 
 from hpcdp._base import compiling
 from hpcdp._base.files import own_folder
 from hpcdp._base.signals import postponed
 
-_numba = cast(Any, environment)
-_rebuild_with_globals = _numba._rebuild_env
-_loading = RLock()
+_PACKAGE = Path(__file__).parents[1]
 
-_stamps: dict[str, bytes] = {}  # of files of kernels, as their last kernel has it
+_kernels: set[Any] = set()
+_thread = threading.local()
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a function that numba compiles, without the GIL, and caches; options: others of `numba.njit`.
-
-    numba compares a kernel's own file with its cache and no other; what it calls is compiled into it. So here all of what
-    it is compiled from is compared, and nothing else: neither times of files nor what was installed again.
-    """
+    """Decorate a function that numba compiles, without the GIL, and keeps; options: others of `numba.njit`."""
 
     def decorated(function: Callable[..., Any]) -> Any:
-        asked = {"nogil": True, **options}
-        found = numba.njit(**asked)(function)
-        found._cache = _cache(function, asked)  # as its enable_caching() does
+        config, folder = cast(Any, numba.config), _folder()
+        before, config.CACHE_DIR = config.CACHE_DIR, folder or ""
+        try:
+            found = numba.njit(nogil=True, cache=bool(folder), **options)(function)
+        finally:
+            config.CACHE_DIR = before  # of kernels that are not hpcdp's
+        _kernels.add(found)
         return found
 
     return decorated
 
 
-def _cache(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Where numba keeps a kernel; else among this user's temporary files; else nowhere."""
-    new = cast(Any, _Cache)
-    try:
-        return new(function, options)
-    except RuntimeError:  # neither NUMBA_CACHE_DIR, nor beside its source, nor in the home can files be made
-        with suppress(OSError, RuntimeError):
-            if own := own_folder(Path(gettempdir())):
-                cast(Any, numba.config).CACHE_DIR = str(own / "numba")
-                return new(function, options)
-    compiling.words, nowhere = compiling.UNKEPT, cast(Any, NullCache())
-    nowhere.load_overload = lambda *_: compiling.begins()
-    return nowhere
+@cache
+def _folder() -> str | None:
+    """In NUMBA_CACHE_DIR where that is given, else in a folder of this user alone; None: none can be written."""
+    build = f"hpcdp-{digest(_PACKAGE)}"
+    given = [name for name in [os.environ.get("NUMBA_CACHE_DIR")] if name]
+    for name in (*given, os.environ.get("XDG_CACHE_HOME") or "~/.cache", ""):
+        with suppress(OSError, RuntimeError):  # the latter where there is no home
+            parent = Path(name or gettempdir()).expanduser().absolute()
+            parent.mkdir(parents=True, exist_ok=True)
+            if own := parent if name in given else own_folder(parent):
+                (own / build).mkdir(exist_ok=True)
+                TemporaryFile(dir=own / build).close()
+                return str(own / build)
+    compiling.words = compiling.UNKEPT
+    return None
 
 
-class _Files(IndexDataCacheFile):
-    """numba's, but each file is of one source and one type alone.
+def digest(package: Path) -> str:
+    """Of numba's version, of the package's files that hold kernels, and of those that they import values from."""
+    texts = {path.relative_to(package).as_posix(): path.read_text() for path in package.rglob("*.py")}
+    wanted = {name for name, text in texts.items() if "from hpcdp._base.kernels import" in text}
+    for name in list(wanted):
+        wanted |= {
+            f"{other.replace('.', '/')}.py" for other in re.findall(r"^from hpcdp\.([\w.]+) import", texts[name], re.M)
+        }
+    found = [numba.__version__, *(texts[name] for name in sorted(wanted & texts.keys()))]
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
 
-    numba numbers them, index first: two processes at once, or one that ends between, leave a number with another's file.
+
+class _Locked(event.Listener):
+    """What numba does under its lock: it looks for a kernel that was kept, or compiles and keeps one.
+
+    Ctrl-C waits while one is loaded, where it would come within C. Who keeps one keeps others out: numba numbers files, so two
+    processes that keep kernels of two types at once would leave one type's number with the other's code.
     """
 
-    def save(self, key: Any, data: Any) -> None:
-        own = cast(Any, self)
-        name = own._data_name_pattern.replace(
-            "{number:d}", hashlib.sha256(own._source_stamp + repr(key).encode()).hexdigest()[:16]
-        )
-        own._save_data(name, data)
-        own._save_index({**own._load_index(), key: name})
+    def on_start(self, event: Any) -> None:
+        if not hasattr(_thread, "within"):
+            _thread.within = []
+        _thread.within.append(ExitStack())
+        if len(_thread.within) == 1:
+            _thread.within[0].enter_context(postponed())
+
+    def on_end(self, event: Any) -> None:
+        _thread.within.pop().close()
 
 
-class _Cache(FunctionCache):
-    """numba's, which loads what was kept without loading what it compiles with: a third of a small run."""
+class _Compiled(event.Listener):
+    """What numba does where it finds none that was kept; it is kept once the event is over and before the lock is."""
 
-    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
-        cast(Any, super()).__init__(function)
-        own = cast(Any, self)
-        own._cache_file = cast(Any, _Files)(own._cache_path, own._impl.filename_base, _stamp(function, options))
+    def on_start(self, event: Any) -> None:
+        _thread.within[-1].close()
+        if event.data["dispatcher"] in _kernels:
+            compiling.begins()
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        with postponed(), self._guard_against_spurious_io_errors(), _loading:
-            rtsys.initialize(target_context)  # what kernels make arrays with
-            _numba._rebuild_env = _rebuild
-            try:
-                found = cast(Any, self)._load_overload(sig, target_context)
-                if found is None:
-                    compiling.begins()
-                return found
-            finally:
-                _numba._rebuild_env = _rebuild_with_globals
+    def on_end(self, event: Any) -> None:
+        if event.data["dispatcher"] in _kernels and (folder := _folder()):
+            with suppress(OSError):  # of file systems without locks
+                file = os.open(f"{folder}/lock", os.O_CREAT | os.O_WRONLY, 0o600)
+                _thread.within[-1].callback(os.close, file)
+                fcntl.flock(file, fcntl.LOCK_EX)
 
 
-def _rebuild(module: str, constants: Any, name: str) -> Any:
-    """The environment of a function in a kernel: of numba's own without their modules, whose globals Python code alone asks."""
-    found = _numba.lookup_environment(name)
-    if found is None and module.startswith("numba."):
-        found = _numba.Environment({"__name__": module})  # which is kept with what is compiled to call it
-        found.consts[:] = constants
-        found.env_name = name
-        _numba.Environment._memo[name] = found
-    return found or _rebuild_with_globals(module, constants, name)
-
-
-def _stamp(function: FunctionType, options: dict[str, Any]) -> bytes:
-    """A digest of what a kernel is compiled from: options, its file, those of kernels that it knows, and plain values there."""
-    file, names = function.__code__.co_filename, function.__globals__
-    found = hashlib.sha256(f"{numba.__version__} {sorted(options.items())}\n".encode() + Path(file).read_bytes())
-    for name, value in sorted(names.items()):
-        if isinstance(value, Dispatcher) and (other := value.py_func.__code__.co_filename) != file:
-            found.update(_stamps.get(other) or Path(other).read_bytes())
-        elif not name.startswith("__") and isinstance(value, bool | int | float | str | np.generic):
-            found.update(f"{name} = {value!r}\n".encode())
-    _stamps[file] = found.digest()
-    return _stamps[file]
+for kind, listener in (("numba:compiler_lock", _Locked()), ("numba:compile", _Compiled())):
+    cast(Any, event).register(kind, listener)
