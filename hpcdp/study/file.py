@@ -21,7 +21,7 @@ from pydantic import (
 from hpcdp._base.files import parse_toml
 from hpcdp._base.given import address_of
 from hpcdp._base.messages import accepted_keys, describe_errors
-from hpcdp._base.places import Places
+from hpcdp._base.places import place_of
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, kind_of
@@ -261,7 +261,7 @@ class Study(Section):
             raise StudyError(f"cannot read the study file {path}: {error}") from None
         except ValueError as error:
             raise StudyError(f"{path} is not TOML: {error}") from None
-        return cls._validated(data, path.resolve().parent, Places(path, text).describe)
+        return cls._validated(data, path.resolve().parent, lambda message: place_of(message, path, text))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], folder: str | Path | None = None) -> Study:
