@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("hpcdp_runs", "runs, such as those of a year, that share hpcdp_false_alarm", default="1")
     parser.addini(
         "hpcdp_record",
-        "keep the verdicts of privacy checks in pytest's cache, while no installed file and no code changes",
+        "keep the verdicts of privacy checks in pytest's cache, while no code and nothing that is installed changes",
         type="bool",
         default=False,
     )

@@ -9,6 +9,7 @@ import pytest
 
 import hpcdp.notions._joint_kernels  # a run that loads libraries itself unloads them at its end, for the next to load again
 import hpcdp.testing.suite  # noqa: F401
+from hpcdp.testing.verdicts import digest_installed
 
 pytest_plugins = "pytester"
 pytestmark = pytest.mark.slow
@@ -487,6 +488,24 @@ def test_verdicts_are_recorded_until_the_code_changes(suite):
     other = run(suite, "-k", "small")
     assert "recorded verdict" not in other.stdout.str()
     assert re.findall(r"counts in S: (.*)", other.stdout.str()) != counts[0]
+
+
+def test_what_is_installed_anew_is_told_also_under_one_version(tmp_path, monkeypatch):
+    (folder := tmp_path / "noise-1.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    found = set()
+    for version, record in (
+        ("1.0", None),
+        ("1.1", None),
+        ("1.1", "noise.py,sha256=a,1"),
+        ("1.1", "noise.py,sha256=b,1"),
+    ):
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: noise\nVersion: {version}\n")
+        if record is not None:
+            (folder / "RECORD").write_text(record)
+        found.add(digest_installed())
+        assert digest_installed() in found
+    assert len(found) == 4
 
 
 CALL = 'assert_private(small, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=2)", seconds=5)'
