@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from browser import COLOURS, Tab, colour_of, find_chromium, in_tab
+from contrasts import contrast
 from followed import slug
 from loaded import load_script
 from study_keys import place_of
 from words import words_of
-
-from hpcdp.report.html.colours import contrast
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_WORDS = 1500  # of a how-to, without blocks

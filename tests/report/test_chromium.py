@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from browser import COLOURS, Tab, colour_of, find_chromium, in_tab
+from contrasts import contrast
 from pages import EVIL, make_store
 
 from hpcdp import load_result
-from hpcdp.report.html.colours import DARK, LIGHT, contrast
+from hpcdp.report.html.colours import DARK, LIGHT
 from hpcdp.report.html.page import render, write_page
 
 

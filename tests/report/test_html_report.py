@@ -17,14 +17,17 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import call, hpcdp, rewrite
+from contrasts import contrast
+from matplotlib.colors import to_hex
 from pages import ALLOWED, EVIL, OWN, STUDIES, Page, check_text_only, compare, make_store, page_of
 from some_slow import some_slow
 
 from hpcdp import load_result
 from hpcdp.engine.driver import run
 from hpcdp.errors import StoreError, StudyError
+from hpcdp.report import colours
 from hpcdp.report.export import write_export
-from hpcdp.report.html.colours import DARK, DRAWN, LIGHT, contrast, drawn_colours, seen_on
+from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_in
 from hpcdp.report.html.contents import paragraphs
 from hpcdp.report.html.marks import MARKS
 from hpcdp.report.html.page import render, write_page
@@ -492,18 +495,20 @@ def test_assumptions_and_warnings_are_all_there(stores: Stores, pages: Pages) ->
         assert [line for line in prose if line not in text] == []
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_text_and_lines_have_enough_contrast(theme: dict[str, str], files: Stores) -> None:
+@pytest.mark.parametrize(("name", "theme", "least"), [("light", LIGHT, 3.0), ("dark", DARK, 5.0)])
+def test_text_and_lines_have_enough_contrast(name: str, theme: dict[str, str], least: float, files: Stores) -> None:
     assert theme["leftover"] != theme["finite"]
-    for name, colour in theme.items():
-        if name not in ("paper", "panel", "line"):
-            assert contrast(colour, theme["paper"]) >= 4.5, name
-            assert contrast(colour, theme["panel"]) >= 4.5, name
+    for key, colour in theme.items():
+        if key not in ("paper", "panel", "line"):
+            assert contrast(colour, theme["paper"]) >= 4.5, key
+            assert contrast(colour, theme["panel"]) >= 4.5, key
     text = "".join(files(kind).read_text() for kind in ("points", "tape", "pure", "risk", "bins"))
-    colours = drawn_colours(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
-    assert len(colours) >= 6
-    for colour in colours:
-        assert contrast(seen_on(colour, theme["paper"]), theme["paper"]) >= DRAWN
+    drawn = drawn_colours(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
+    assert len(drawn) >= 6
+    palette = [value for key, value in vars(colours).items() if key.isupper() and str(value).startswith("#")]
+    drawn += [to_hex(colour) for many in range(1, 8) for colour in colours.shades(many)]
+    for colour in {*drawn, *palette} - {colours.EXACT, colours.BOX}:  # boxes have an edge of ink
+        assert contrast(seen_in(name, colour), theme["paper"]) >= least, colour
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0, abs=1e-12)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # WebAIM's example of a colour just below AA
 

@@ -19,7 +19,7 @@ from hpcdp._base.given import path_of
 from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
-from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_on
+from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_in
 from hpcdp.report.html.contents import Report, describe
 from hpcdp.report.html.marks import MARKS, Mark
 from hpcdp.results.audit import Audit
@@ -81,7 +81,7 @@ def _marks(reports: Sequence[Report]) -> list[Mark]:
 def _style(reports: Sequence[Report]) -> str:
     svgs = [picture.svg for report in reports for section in report.sections for picture in section.pictures]
     colours = drawn_colours(svgs)
-    themes = {name: {c: seen_on(c, theme["paper"]) for c in colours} for name, theme in _THEMES.items()}
+    themes = {name: {colour: seen_in(name, colour) for colour in colours} for name in _THEMES}
     return environment().get_template("style.css").render(themes=_THEMES, drawn=themes)
 
 
