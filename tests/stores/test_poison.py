@@ -30,6 +30,7 @@ from commands import COMMAND, call, records, rewrite, write_study
 
 import hpcdp
 from hpcdp import Study, load_result
+from hpcdp._base.terminal import plain
 from hpcdp.cli.command import main
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.mechanisms.stored import read_outputs
@@ -158,6 +159,14 @@ def old_form(array: Path, payload: object, beside: bool = False) -> None:
 
 def codec(*codecs: Any) -> Callable[[Any], Any]:
     return lambda found: {**found, "codecs": [*codecs, *found["codecs"]]}
+
+
+def test_every_character_that_turns_a_line_is_shown_as_its_number() -> None:
+    turning = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+    for c in map(chr, range(0x20000)):
+        is_odd = unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") and c not in "\n\t"
+        is_odd = is_odd or unicodedata.bidirectional(c) in turning or c in "\u061c\u200e\u200f"
+        assert plain(c) == (f"\\u{ord(c):04x}" if is_odd else c)
 
 
 FILES: dict[str, Callable[[Path], None]] = {
