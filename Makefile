@@ -68,7 +68,7 @@ quickstart: install
 PYTEST = PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 check: JOBS = 2
-check: install
+check: kernels
 	$(PYTEST) -q --dist worksteal --durations=5 --first tests/unit $(ARGS)
 
 test: kernels
@@ -84,6 +84,7 @@ nightly: kernels
 kernels: .venv/.kernels
 
 .venv/.kernels: .venv/.installed tests/support/compiled.py $(shell find hpcdp -name '*.py')
+	@[ -e $@ ] || echo "Compiling the kernels that tests need: about a minute, the first time."
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/python tests/support/compiled.py && touch $@
 
 golden: install

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -127,8 +128,11 @@ def run(command: list[str], numbers: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "draw":
-        print(json.dumps(draw(), indent=1))
-    else:
-        chosen = [int(word) for word in sys.argv[2].split(",")] if sys.argv[2] != "all" else []
-        run(sys.argv[3:], chosen)
+    match sys.argv[1:]:
+        case ["draw"]:
+            print(json.dumps(draw(), indent=1))
+        case ["run", which, *words] if words and re.fullmatch(r"all|\d+(,\d+)*", which):
+            run(words, [] if which == "all" else [int(word) for word in which.split(",")])
+        case given:
+            print(__doc__, "`all` may be numbers of faults instead, such as 0,7.", sep="\n")
+            sys.exit(0 if given in (["-h"], ["--help"]) else 2)

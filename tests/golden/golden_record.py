@@ -36,6 +36,8 @@ COMMANDS: dict[str, list[str]] = {
               "--no-plot", "--format", "json"],
     "sequential": ["audit", "two_people.toml", "--sequential", "--store", "c.zarr", "--claim", "gaussian(mu=0.2)",
                    "--batch", "100", "--budget", "1000", "--workers", "0", "--no-plot", "--format", "json"],
+    "several looks": ["audit", "two_people.toml", "--sequential", "--store", "c.zarr", "--claim", "gaussian(mu=0.4)",
+                      "--batch", "50", "--budget", "300", "--workers", "0", "--no-plot", "--format", "json"],
     "compare": ["compare", "a.zarr", "b.zarr", "-o", "compared.png", "--format", "json"],
     "at risk": ["risk", "at_risk.toml", "--store", "r.zarr", "--workers", "0", "--no-plot"],
     "show risk": ["show", "r.zarr", "--format", "json"],
@@ -57,12 +59,20 @@ def measure(name: str, seed: int) -> dict[str, Any]:
         if found.get("tradeoff") and name != "literal":
             audited = hpcdp.audit(result, "gaussian(mu=0.3)")
             found["audit"] = [audited.verdict, *audited.bounds.mu]
+        if name in ("knn", "dependent"):  # a claim that is its own inverse, and one that is not
+            for key, claim in (("dp", "dp(epsilon=3)"), ("slanted", f"file({HERE / 'slanted.csv'})")):
+                audits = [hpcdp.audit(result, claim, side) for side in ("both", "forward", "reverse")]
+                found[f"verdicts of {key}"] = [audited.verdict for audited in audits]
+                found[f"boxes of {key}"] = [vars(box) for audited in audits for box in audited.boxes]
         if name in ("knn", "smooth"):
             one = hpcdp.Spectrum.of(result)
             for how in (hpcdp.sequential, hpcdp.parallel, hpcdp.union):
                 both = how(one, one).at([0.0, 0.7, 1.0])
                 found[how.__name__] = [both.confidence, *both.delta.tolist(), *both.lower.tolist()]
-    return dict(_entries(f"{name}/{seed}", found))
+    warned = (
+        {} if name in TRAINED else {f"{name}/{seed}/warnings": result.warnings}
+    )  # of which other processors say other numbers
+    return dict(_entries(f"{name}/{seed}", found)) | warned
 
 
 def measure_commands(folder: Path) -> dict[str, Any]:
@@ -76,7 +86,10 @@ def measure_commands(folder: Path) -> dict[str, Any]:
         )
         found[f"command {name}/exit code"] = ended.returncode
         if "json" in arguments:
-            found |= _entries(f"command {name}", json.loads(ended.stdout))
+            try:
+                found |= _entries(f"command {name}", json.loads(ended.stdout))
+            except json.JSONDecodeError:
+                found[f"command {name}/no JSON"] = ended.stderr.strip().rpartition("\n")[2]
         elif "csv" in arguments:
             found |= _entries(f"command {name}", [line.split(",") for line in ended.stdout.splitlines()])
     return found
@@ -105,12 +118,13 @@ def write(found: Mapping[str, Any]) -> None:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each entry that differs: integers, words and exit codes in anything, floats by more than `RELATIVE`."""
+    """A line for each value that differs: integers, words and exit codes in anything, floats by more than `RELATIVE`."""
     for path in dict.fromkeys([*before, *now]):
         share = TRAINED.get(path.split("/")[0], 0.0)
-        a, b = (entries.get(path, "nothing") for entries in (before, now))
-        if not _alike(a, b, share):
-            yield f"{path}: recorded {json.dumps(a)}, now {json.dumps(b)}"
+        if path not in before or path not in now:
+            yield f"{path}: {'recorded, now nothing' if path in before else f'not recorded, now {json.dumps(now[path])}'}"
+        else:
+            yield from _differences(path, before[path], now[path], share)
 
 
 def _entries(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -131,11 +145,18 @@ def _has_rows(table: list[Any]) -> bool:
     return any(isinstance(row, dict | list) for row in table)
 
 
+def _differences(path: str, a: Any, b: Any, share: float) -> Iterator[str]:
+    """Down to the keys and places whose values differ."""
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        a, b = dict(enumerate(a)), dict(enumerate(b))
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        for key in a:
+            yield from _differences(f"{path}/{key}", a[key], b[key], share)
+    elif not _alike(a, b, share):
+        yield f"{path}: recorded {json.dumps(a)}, now {json.dumps(b)}"
+
+
 def _alike(a: Any, b: Any, share: float) -> bool:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_alike(a[key], b[key], share) for key in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(_alike(*both, share) for both in zip(a, b, strict=True))
     if share and isinstance(a, bool | int | float) and isinstance(b, bool | int | float):
         return isinstance(a, bool) or abs(a - b) <= share * max(1.0, abs(a), 3000.0 if isinstance(a, int) else 0.0)
     if isinstance(a, float) and isinstance(b, float):

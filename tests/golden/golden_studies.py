@@ -77,7 +77,7 @@ STUDIES: dict[str, dict[str, Any]] = {
     # what is asked for
     "certify": builtin("laplace", {"epsilon": 1.0}, loss="kde", certify=[0.5]),
     "numpy-stream": study("laplace", {"given": APART}, SMALL | {"loss": "knn"}, {"epsilon": 1.0}, stream="numpy"),
-    "dependent": own("together", loss="knn", train=4000, test=16_000, chunk=4000),
+    "dependent": own("together", loss="knn", train=4000, test=16_000, chunk=4000, etas=[0.5, 1.0, 2.0]),
     "pure": study("laplace", {"given": APART}, {"train": 2000, "test": 4000, "chunk": 1000, "keep": "none"}, {"epsilon": 1.0},
                   pure={"within": [[-1.0, 2.0]], "at": [0.0, 0.5]}),
     "pure-all": study("randomized_response", {"relative": {"databases": [[0, 1]], "relation": "edit"}},

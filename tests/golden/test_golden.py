@@ -1,5 +1,6 @@
 """Every golden study gives what is recorded, and the comparison sees what a fault would change."""
 
+import golden_record
 import pytest
 from golden_record import differences, measure, measure_commands, recorded
 from golden_studies import SEEDS, STUDIES
@@ -32,7 +33,8 @@ def test_the_comparison_sees_a_fault(path, key, value):
     before = recorded()
     old = before[path][key]
     changed = before | {path: before[path] | {key: old * value if isinstance(value, float) else value}}
-    assert [line.split(":")[0] for line in differences(before, changed)] == [path]
+    keys = [f"{path}/{key}/{n}" for n in range(2)] if isinstance(value, list) else [f"{path}/{key}"]
+    assert [line.partition(": recorded ")[0] for line in differences(before, changed)] == keys
 
 
 def test_the_comparison_sees_what_is_missing_or_ends_otherwise():
@@ -41,3 +43,13 @@ def test_the_comparison_sees_what_is_missing_or_ends_otherwise():
     del changed["pure/2/pure/certified"]
     assert len(list(differences(before, changed))) == 2
     assert before["command verify/exit code"] == 3
+
+
+def test_a_command_that_prints_no_json_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    shown = {name: golden_record.COMMANDS[name] for name in ("show", "refused")}  # of a store that is not there
+    monkeypatch.setattr(golden_record, "COMMANDS", shown)
+    now = golden_record.measure_commands(tmp_path)
+    assert now["command show/exit code"] == now["command refused/exit code"] == 2
+    assert now["command show/no JSON"].startswith("hpcdp: ")
+    lines = list(differences(recorded(), now))
+    assert "command show/name: recorded, now nothing" in lines

@@ -427,6 +427,8 @@ def test_texts_lose_paths_and_contents() -> None:
     assert found["pairs"]["relative"]["file"] == LEFT_OUT
     assert found["pairs"]["given"] == {"call": "m:f", "parameters": {"rows": LEFT_OUT}}
     assert len(gone) == 5
+    rows = {"given": [{"d": [7], "d_prime": [8]}], "relative": {"databases": [[9]], "values": [5]}}
+    assert not re.search(r"\d", json.dumps(redacted({"study": {}, "pairs": rows})[0])), "contents of rows"
     assert failure_words("chunk 1 of d: the mechanism raised KeyError: 'Bob' (/home/me/own.py, line 3)") == (
         "chunk 1 of d: the mechanism raised KeyError (its text is left out)"
     )

@@ -22,6 +22,7 @@ from hpcdp.report.colours import CERTIFIED, CLAIM, QUIET
 from hpcdp.report.html.batches import looks_table, unfinished_lines
 from hpcdp.report.html.page import render
 from hpcdp.report.html.toml import to_toml
+from hpcdp.results.sequential import Look
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json
 
@@ -128,6 +129,7 @@ def test_its_commands_find_the_same_again(store: Path, tmp_path: Path, monkeypat
     assert own.split("Digests")[0] == text.split("Digests")[0]
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_an_unfinished_audit_has_a_banner_and_a_larger_budget_goes_on(store: Path, tmp_path: Path) -> None:
     other = tmp_path / "batches.zarr"
@@ -146,6 +148,9 @@ def test_an_unfinished_audit_has_a_banner_and_a_larger_budget_goes_on(store: Pat
     assert "UNFINISHED" not in page.text
     assert compare(page.table(f"Sequential audit of {TRUE}"), said["looks"], "refuted") == 3 * 10
     assert "--budget 500" in page.text
+    audit = load_result(other).sequential_audits[0]
+    for evidence, verdict in ((19.9, "not separable"), (1.0, "consistent")):
+        assert replace(audit, looks=[Look(50, evidence, 0.06, False)]).verdict == verdict
 
 
 @pytest.mark.slow

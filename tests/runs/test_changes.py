@@ -12,7 +12,7 @@ from commands import SEED, call, calls, contents, show, stored_problem, write_st
 
 from hpcdp.keys import stream
 
-ROWS = 30
+ROWS = 8
 
 
 def databases(numbers: range) -> list[list[float]]:
@@ -31,6 +31,7 @@ def pairs_by_content(store: Path) -> dict[tuple[str, str], list[Any]]:
     return {laws: cells[number] for number, laws in enumerate(problem.pair_laws)}
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_databases_added_changed_and_removed(tmp_path: Path, scheduler: str) -> None:
     store = tmp_path / "s.zarr"
@@ -109,6 +110,7 @@ ones.each = ones_each
 '''
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_distributions_added_and_removed(tmp_path: Path, scheduler: str) -> None:
     store, log = tmp_path / "s.zarr", tmp_path / "drawn.log"

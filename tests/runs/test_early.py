@@ -1,4 +1,7 @@
-"""Ctrl-C while a command starts: one word and exit code 130 from its first own line on, and what follows its end is quiet."""
+"""Ctrl-C while a command starts: one word and exit code 130 from its first own line on, and what follows its end is quiet.
+
+And a run that a signal ends as it draws, and a command whose reader has gone: their exit codes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from commands import COMMAND, LONG, write_study
+from commands import COMMAND, LONG, MECHANISM, call, write_study
 
 from hpcdp._base.signals import postponed
 
@@ -75,6 +78,35 @@ def test_who_ignores_interruptions_goes_on_ignoring_them(tmp_path: Path) -> None
     done = start(tmp_path, "argparse", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "runs" / "s.zarr").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGTERM, "interrupted"), (signal.SIGUSR1, "the walltime ends")], ids=["TERM", "USR1"]
+)
+def test_a_signal_while_a_run_draws(tmp_path: Path, number: int, reason: str) -> None:
+    """In this process: the run ends in order, with the code of an interruption, and goes on."""
+    mechanism = f"""{MECHANISM}
+
+
+def halted(database, size, rng):
+    if on_worker() and not os.path.exists(LOG + ".again"):
+        open(LOG + ".again", "w").close()
+        os.kill(os.getpid(), {number:d})
+    return noisy(database, size, rng)
+"""
+    study, store = write_study(tmp_path, mechanism, call="own:halted", isolated=False), tmp_path / "s.zarr"
+    said = call("run", study, "--store", store, "--workers", 0, code=130).stderr
+    assert f"hpcdp: {reason}; what is committed is kept; go on with: hpcdp resume {store}" in said
+    call("resume", store, "--workers", 0)
+
+
+def test_a_reader_that_has_gone_is_a_failure() -> None:
+    """As `head` is once it has its lines."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*COMMAND, "mechanisms"], stdout=writer, stderr=subprocess.PIPE, timeout=LONG, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 # As libraries in C do: one signal is lost in a finalizer, as in a callback of ctypes, or becomes another error.

@@ -80,6 +80,8 @@ def test_verdicts_audits_and_spectra_say_what_they_are(stores: Stores) -> None:
     page = fragment(fine)
     shown = [float(str(v)) for v in page.tables[0].column("epsilon")]
     assert (len(shown), shown[0], shown[-1]) == (8, 0.0, 3.0)
+    limits = [row[page.tables[0].keys.index("upper")] for row in page.tables[0].rows]
+    assert all(float(text) >= float(str(value)) for text, value in limits)
     assert "Rows that are not listed here: 92" in page.text
 
 

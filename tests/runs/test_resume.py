@@ -206,7 +206,6 @@ def test_additions_change_nothing_that_is_there(tmp_path: Path, scheduler: str) 
     assert show(tmp_path / "anew.zarr") == show(store), "a store that grew is as one made at once"
 
 
-@pytest.mark.slow
 def test_other_changes_are_refused_and_named(tmp_path: Path, scheduler: str) -> None:
     store = tmp_path / "s.zarr"
     settings: dict[str, object] = {"rows": [0, 2], "train": 600, "test": 700}
@@ -235,6 +234,10 @@ def test_other_changes_are_refused_and_named(tmp_path: Path, scheduler: str) -> 
             ],
         ),
         ({"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]"}, ["pairs (relative became given)"]),
+        (
+            {"pairs": 'relative = { databases = [[0.0, 1.0]], relation = "edit", values = [3.0] }'},
+            ["pairs.relative.relation", "pairs.relative.values"],
+        ),
     ]
     for change, keys in changes:
         study = write_study(tmp_path, **{**settings, **change})

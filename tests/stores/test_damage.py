@@ -34,6 +34,7 @@ from commands import (
 from hpcdp.keys import digest_array
 from hpcdp.results.result import load_result
 from hpcdp.store.arrays import read_array, write_array
+from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json
 
 
@@ -123,11 +124,22 @@ def altered(raw: bytes) -> bytes:
     return raw[:place] + b"%d" % (int(raw[place : place + 1]) - 1) + raw[place + 1 :]
 
 
+def spelled_otherwise(raw: bytes) -> bytes:
+    """The same as `hpcdp` does not spell it."""
+    return json.dumps(json.loads(altered(raw)), indent=1).encode()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("harmed", [lambda raw: raw[:-40], pytest.param(altered, marks=pytest.mark.promise)])
+@pytest.mark.parametrize(
+    "harmed",
+    [lambda raw: raw[:-40], *(pytest.param(f, marks=pytest.mark.promise) for f in (altered, spelled_otherwise))],
+)
 def test_a_damaged_count_record(harmed: Callable[[bytes], bytes], whole: Path, copy: Path, scheduler: str) -> None:
     (record, *_), before = records(copy, "counts"), contents(copy)
     record.write_bytes(harmed(record.read_bytes()))
+    unrecorded = [copy / "counters" / ("0" * 32), Layout(copy).pack("0" * 32)]  # of a task that was killed
+    for folder in unrecorded:
+        folder.mkdir(parents=True)
     drawn = len(calls(whole, copy))
     assert json.loads(show(copy))["complete"] is False, (
         "what no record counts is no result, whatever the root arrays say"
@@ -137,6 +149,7 @@ def test_a_damaged_count_record(harmed: Callable[[bytes], bytes], whole: Path, c
     assert record.name in line
     assert "computed again" in line
     assert calls(whole, copy)[drawn:] == []
+    assert [folder for folder in unrecorded if folder.exists()] == []
     after = contents(copy)
     assert {path: item for path, item in after.items() if path != record} == {
         path: item for path, item in before.items() if path != record

@@ -78,6 +78,15 @@ def test_keys_and_their_folders_are_closed(tmp_path: Path, mask: int) -> None:
     assert modes(tmp_path / "keys" / "one") == {0o600}
 
 
+@pytest.mark.parametrize("given", [0o640, 0o604])
+def test_a_key_that_others_could_read_is_none(tmp_path: Path, given: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a file system ignores modes."""
+    opened = os.open
+    monkeypatch.setattr(os, "open", lambda path, flags, *_: opened(path, flags, given))
+    assert "others could read the run's TLS key" in call("certificate", tmp_path / "key", code=1).stderr
+    assert not (tmp_path / "key").exists()
+
+
 def test_the_private_folder(tmp_path: Path, mask: int, monkeypatch: pytest.MonkeyPatch) -> None:
     import dask
 
@@ -85,8 +94,8 @@ def test_the_private_folder(tmp_path: Path, mask: int, monkeypatch: pytest.Monke
     folder = private_folder()
     assert folder == tmp_path / f"hpcdp-{os.getuid()}" == private_folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    for spoil in (lambda: folder.chmod(0o701), lambda: (folder.rmdir(), folder.symlink_to(tmp_path))):
-        spoil()
+    for mode in (0o701, 0o702, 0o710, 0o720, None):
+        folder.chmod(mode) if mode else (folder.rmdir(), folder.symlink_to(tmp_path))
         other = private_folder()
         assert other != folder
         assert stat.S_IMODE(other.stat().st_mode) == 0o700
@@ -95,6 +104,8 @@ def test_the_private_folder(tmp_path: Path, mask: int, monkeypatch: pytest.Monke
 def test_a_certificate_is_valid_on_a_node_whose_clock_is_behind(tmp_path: Path) -> None:
     made = Certificate.create(tmp_path / "key")
     text = str(security_in_memory().tls_ca_file)
+    assert made.security().require_encryption
+    assert security_in_memory().require_encryption
     for pem in (made.certificate.read_bytes(), text.encode()):
         found = x509.load_pem_x509_certificate(pem)
         assert found.not_valid_before_utc < datetime.now(UTC) - timedelta(hours=23)

@@ -46,7 +46,7 @@ def test_what_the_digits_hold_is_printed_as_it_is(value: float) -> None:
 def test_almost_one_is_not_one() -> None:
     assert at_least(0.9999999) == "0.999999"
     assert (percent(0.95), percent(0.9999999), percent(1 - 1e-12)) == ("95 %", "99.99999 %", "99.9999999999 %")
-    assert (failure(0.95), failure(0.9999999)) == ("0.05", "1e-07")
+    assert [failure(c) for c in (0.95, 0.9999999, 0.98765, 0.9999999999)] == ["0.05", "1e-07", "0.013", "1e-10"]
 
 
 def columns(text: str) -> dict[str, list[str]]:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import hpcdp
+from hpcdp import keys
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.mechanisms import _stream_kernels as kernels
 from hpcdp.mechanisms._apart import ApartMechanism
@@ -666,6 +667,8 @@ def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
             np.testing.assert_array_equal(drawn, again)
     values = np.concatenate(found)
     assert np.unique(values).size == values.size
+    states = {keys.sequence(1, "0" * 32, stage, 0).generate_state(4).tobytes() for stage in (None, *keys.STAGES)}
+    assert len(states) == 1 + len(keys.STAGES), "trial draws have a stage of their own"
 
 
 def test_what_draws_nothing_itself_has_no_stream(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """The planned test of a privacy check: its cells, its laws, and the power that it says, against frequencies and exact values."""
 
+import dataclasses
 import functools
 import importlib
 import math
+import threading
 import time
 
 import numpy as np
@@ -16,6 +18,7 @@ from hpcdp.testing.checks import EXAMPLE, Check, check_of, make, passed
 from hpcdp.testing.declaration import Declaration, Declared
 from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import plan_sizes, power
+from hpcdp.testing.verdicts import name_of
 from hpcdp.testing.views import View
 
 
@@ -189,6 +192,26 @@ def test_draws_that_depend_on_each_other_are_an_error(function, said):
         assert not make(
             Check("test::good#1", independent, np.array([1.0]), np.array([0.0]), **given), declared
         ).violated
+
+
+@pytest.mark.promise
+@pytest.mark.slow
+def test_a_verdict_is_kept_by_all_that_it_rests_on():
+    given = {"claim": "dp(epsilon=1)", "catches": "laplace(epsilon=2)", "seconds": 1.0}
+    declared = Declared(**given, weight=1, level=1e-3, draws=(500, 500, 1000), power=0.99)
+    check = Check("test::good#1", two_valued, np.array([1.0]), np.array([0.0]), **given)
+    lock = threading.Lock()
+    others = [
+        (dataclasses.replace(check, key="test::good#2"), declared, None),
+        (dataclasses.replace(check, function=constant), declared, None),
+        (dataclasses.replace(check, d=np.array([2.0])), declared, None),
+        (check, dataclasses.replace(declared, level=2e-3), None),
+        (check, declared, "salt"),
+    ]
+    names = [name_of(*case) for case in [(check, declared, None), *others]]
+    assert len({*names} - {None}) == len(names)
+    assert name_of(check, declared, None) == names[0]
+    assert name_of(dataclasses.replace(check, function=lambda *_: lock), declared, None) is None, "its code is not told"
 
 
 def needs_more(database, epsilon, rng):
